@@ -1,0 +1,1 @@
+"""Tallymark scores AI agents by your own idea of good."""

@@ -1,0 +1,120 @@
+"""Every exception of Tallymark, in one tree.
+
+    TallymarkError
+    ├── InvalidInput          what the user wrote is wrong                (exit code 2)
+    │   ├── FormulaError      a formula, or a name declared for one
+    │   ├── TraceError        a trace file, or a record in it
+    │   └── ScorerError       a scorer's name, definition or config
+    └── WorkFailed            the input is fine, the work could not be done (exit code 3)
+
+Each carries one or more `Problem`s: what is wrong, where, and how to mend it. A scorer that
+fails on one trace is not an exception but a `Score` with an error: see `tallymark.scoring`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands: a file, a line and a column (from 1), or any one of them."""
+
+    source: str | None = None
+    line: int | None = None
+    column: int | None = None
+    length: int = 1
+    text: str | None = None
+    """The line of the user's text that the column points into, for the caret."""
+
+    def __str__(self) -> str:
+        if self.source is not None:
+            return ":".join(str(p) for p in (self.source, self.line, self.column) if p is not None)
+        if self.column is None:
+            return "" if self.line is None else f"line {self.line}"
+        prefix = "" if self.line in (None, 1) else f"line {self.line}, "
+        return f"{prefix}column {self.column}"
+
+    def caret(self) -> str | None:
+        """The line with `^^^` under the place, cut to what fits on a screen."""
+        if self.text is None or self.column is None:
+            return None
+        start = max(0, self.column - 41)
+        shown = self.text[start : start + 78].replace("\t", " ")
+        at = self.column - 1 - start
+        marks = "^" * max(1, min(self.length, len(shown) - at))
+        return f"  {shown}\n  {' ' * at}{marks}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake: `message` says what, `place` where, `hint` how to mend it."""
+
+    message: str
+    place: Place | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place is not None and str(self.place) else ""
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{where}{self.message}{hint}"
+
+    def render(self) -> str:
+        """The sentence, and under it the user's line with a caret where there is one."""
+        caret = self.place.caret() if self.place is not None else None
+        return str(self) if caret is None else f"{self}\n{caret}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        place = asdict(self.place) if self.place is not None else None
+        return {"message": self.message, "place": place, "hint": self.hint}
+
+
+class TallymarkError(Exception):
+    """The root of the tree. `problems` is never empty."""
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(
+        self,
+        message: str | Iterable[Problem],
+        *,
+        place: Place | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.problems: tuple[Problem, ...] = (
+            (Problem(message, place, hint),) if isinstance(message, str) else tuple(message)
+        )
+        if not self.problems:
+            raise ValueError("an error needs at least one problem")
+        super().__init__("\n".join(str(p) for p in self.problems))
+
+    def render(self) -> str:
+        """All problems for a person to read, carets included."""
+        return "\n".join(p.render() for p in self.problems)
+
+
+class InvalidInput(TallymarkError):
+    """What the user wrote is wrong; it says where and how to mend it."""
+
+    exit_code = 2
+
+
+class FormulaError(InvalidInput):
+    """A formula that cannot be accepted, or a name that cannot be declared for one."""
+
+
+class TraceError(InvalidInput):
+    """A trace file that cannot be read, or a broken record in it."""
+
+
+class ScorerError(InvalidInput):
+    """A scorer that is not known, not well defined, or wrongly configured."""
+
+
+class WorkFailed(TallymarkError):
+    """The input is fine, but the work could not be done: a service, a database, a sandbox."""

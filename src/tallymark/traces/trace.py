@@ -1,0 +1,156 @@
+"""What an agent did: a `Trace` of `Span`s, and the questions that scorers ask of it.
+
+Times are milliseconds, as in the files people have; costs are US dollars. `None` always means
+"not known", never zero: a total is `None` when no span knows its part.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SpanType = Literal["span", "generation", "tool", "retrieval", "event"]
+Status = Literal["ok", "error"]
+_N = TypeVar("_N", int, float)
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step: a model call, a tool call, a retrieval, an event, or a part that holds others."""
+
+    span_id: str = ""
+    name: str = ""
+    span_type: SpanType = "span"
+    parent_id: str | None = None
+    input: str = ""
+    output: str = ""
+    tool_name: str | None = None
+    tool_input: str | None = None
+    tool_output: str | None = None
+    model: str | None = None
+    start_ms: float | None = None
+    """Unix time in milliseconds, where the source tells it."""
+    duration_ms: float = 0.0
+    status: Status = "ok"
+    error: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        """True when the span ended in an error."""
+        return self.status == "error" or self.error is not None
+
+    @property
+    def tokens(self) -> int | None:
+        """Input and output tokens together; None when neither is known."""
+        return _total((self.input_tokens, self.output_tokens))
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One run of an agent, its spans in the order they began."""
+
+    trace_id: str = ""
+    name: str = ""
+    status: Status = "ok"
+    duration_ms: float = 0.0
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    spans: list[Span] = msgspec.field(default_factory=list)
+
+    def of_type(self, span_type: SpanType) -> list[Span]:
+        """The spans of one type, in order."""
+        return [span for span in self.spans if span.span_type == span_type]
+
+    @property
+    def generations(self) -> list[Span]:
+        """The model calls, in order."""
+        return self.of_type("generation")
+
+    @property
+    def tool_calls(self) -> list[Span]:
+        """The tool calls, in order."""
+        return self.of_type("tool")
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The names of the tools called, in order, repeats included."""
+        return [span.tool_name or span.name for span in self.spans if span.span_type == "tool"]
+
+    @property
+    def errors(self) -> list[Span]:
+        """The spans that failed."""
+        return [span for span in self.spans if span.failed]
+
+    @property
+    def failed(self) -> bool:
+        """True when the trace as a whole ended in an error."""
+        return self.status == "error"
+
+    @property
+    def last_output(self) -> str:
+        """The output of the last model call; empty when there is none."""
+        for span in reversed(self.spans):
+            if span.span_type == "generation":
+                return span.output
+        return ""
+
+    @property
+    def input_tokens(self) -> int | None:
+        """Input tokens of all spans; None when none is known."""
+        return _total(span.input_tokens for span in self.spans)
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Output tokens of all spans; None when none is known."""
+        return _total(span.output_tokens for span in self.spans)
+
+    @property
+    def tokens(self) -> int | None:
+        """Input and output tokens together; None when neither is known."""
+        return _total((self.input_tokens, self.output_tokens))
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars over all spans; None when no span's cost is known."""
+        return _total(span.cost for span in self.spans)
+
+    @property
+    def roots(self) -> list[Span]:
+        """The spans with no parent in this trace."""
+        known = {span.span_id for span in self.spans}
+        return [
+            span for span in self.spans if span.parent_id is None or span.parent_id not in known
+        ]
+
+    def children(self, span: Span) -> list[Span]:
+        """The spans directly below one span, in order."""
+        return [each for each in self.spans if each.parent_id == span.span_id]
+
+    def walk(self) -> Iterator[tuple[int, Span]]:
+        """Every span with its depth, parents before children, each exactly once.
+
+        Spans whose parents form a circle are reached from the first of them.
+        """
+        below: dict[str | None, list[Span]] = {}
+        for span in self.spans:
+            below.setdefault(span.parent_id, []).append(span)
+        seen: set[int] = set()
+        for start in [*self.roots, *self.spans]:
+            stack = [(0, start)]
+            while stack:
+                depth, span = stack.pop()
+                if id(span) in seen:
+                    continue
+                seen.add(id(span))
+                yield depth, span
+                stack.extend((depth + 1, child) for child in reversed(below.get(span.span_id, ())))
+
+
+def _total(parts: Iterable[_N | None]) -> _N | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
