@@ -29,7 +29,7 @@ bench: $(STAMP)
 # Pins every version for make setup. Needs `uv`; names no index, so any mirror serves it.
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-emit-index-url \
-	  --no-annotate --no-header --custom-compile-command "make lock" pyproject.toml -o constraints.txt
+	  --no-annotate --no-header pyproject.toml -o constraints.txt
 
 clean:
 	rm -rf $(VENV) dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

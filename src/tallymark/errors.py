@@ -13,7 +13,9 @@ fails on one trace is not an exception but a `Score` with an error: see `tallyma
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -118,3 +120,22 @@ class ScorerError(InvalidInput):
 
 class WorkFailed(TallymarkError):
     """The input is fine, but the work could not be done: a service, a database, a sandbox."""
+
+
+def nearest(wrong: str, known: Iterable[str]) -> str | None:
+    """The most similar of the known words, if any is similar enough.
+
+    Only words of about the same length that share an end are compared, so that an enormous
+    list stays cheap.
+    """
+    folded = wrong.casefold()
+    if not folded or len(folded) > 128:
+        return None
+    alike = {}
+    for word in known:
+        if abs(len(word) - len(folded)) <= 3:
+            lower = word.casefold()
+            if lower[:1] == folded[0] or lower[-1:] == folded[-1]:
+                alike[lower] = word
+    close = difflib.get_close_matches(folded, islice(alike, 500), n=1, cutoff=0.6)
+    return alike[close[0]] if close else None

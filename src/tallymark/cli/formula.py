@@ -1,0 +1,104 @@
+"""`tally formula check` and `tally formula explain`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tallymark.cli.output import print_json, read_text
+from tallymark.errors import FormulaError, InvalidInput
+
+app = typer.Typer(
+    help="Check a scoring formula, or explain the score that it gives.", no_args_is_help=True
+)
+
+# So that a formula that starts with a minus is not taken for an option.
+_FORMULA_FIRST = {"ignore_unknown_options": True}
+
+Text = Annotated[
+    str | None, typer.Argument(metavar="FORMULA", help="The formula, or - to read it from stdin.")
+]
+File = Annotated[Path | None, typer.Option("--file", "-f", help="Read the formula from a file.")]
+Evals = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--name",
+        "-n",
+        metavar="NAME",
+        help="An eval of your suite: makes NAME, NAME_latency and NAME_cost known. Repeat it.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@app.command(context_settings=_FORMULA_FIRST)
+def check(
+    formula: Text = None, file: File = None, name: Evals = None, as_json: AsJson = False
+) -> None:
+    """Say what is wrong with a formula, or what its scores can be."""
+    from tallymark.formula import Formula, Names
+
+    text = _formula_text(formula, file)
+    try:
+        parsed = Formula.parse(text, Names.of_run(name or ()))
+    except FormulaError as error:
+        if as_json:
+            problems = [problem.to_dict() for problem in error.problems]
+            print_json({"valid": False, "formula": text, "problems": problems})
+            raise typer.Exit(error.exit_code) from None
+        raise
+    report = parsed.lint()
+    if as_json:
+        print_json(
+            {"valid": True, "formula": str(parsed), "names": list(parsed.names)} | report.to_dict()
+        )
+        return
+    typer.echo(f"valid    {parsed}")
+    typer.echo(f"uses     {', '.join(parsed.names) or 'no names'}")
+    for finding in report.findings:
+        place = finding.place
+        caret = place.caret() if place is not None else None
+        typer.echo(f"{finding.level:<8} {finding}")
+        if caret is not None:
+            typer.echo("         " + caret.replace("\n", "\n         "))
+
+
+@app.command(context_settings=_FORMULA_FIRST)
+def explain(
+    formula: Text = None,
+    file: File = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A value to put in. Repeat it."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how a score comes about: the formula with values, and each term's share."""
+    from tallymark.formula import RUN_METRICS, Formula
+
+    values = dict(_setting(each) for each in settings or ())
+    text = _formula_text(formula, file)
+    explanation = Formula.parse(text, [*RUN_METRICS, *values]).explain(values)
+    if as_json:
+        print_json(explanation.to_dict())
+    else:
+        typer.echo(explanation.render())
+
+
+def _formula_text(given: str | None, file: Path | None) -> str:
+    if (given is None) == (file is None):
+        raise InvalidInput(
+            "give one formula", hint='as in: tally formula check "success_pct / total_cost"'
+        )
+    return (given if given not in (None, "-") else read_text(file)) or ""
+
+
+def _setting(text: str) -> tuple[str, float | None]:
+    name, _, value = text.partition("=")
+    try:
+        return name.strip(), None if value.strip() == "null" else float(value)
+    except ValueError:
+        hint = "write --set name=number, or name=null for a value that is missing"
+        raise InvalidInput(f"--set {text!r} does not give a name a number", hint=hint) from None

@@ -1,0 +1,59 @@
+"""The `tally` command: which commands there are, and how every one of them fails.
+
+Commands import what they need when they run, so that `tally --help` stays quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from tallymark.cli import formula
+from tallymark.errors import TallymarkError
+
+app = typer.Typer(
+    name="tally",
+    help="Score AI agents by your own idea of good.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(formula.app, name="formula")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tally {version('tallymark')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Runs `tally`. Errors become one sentence on stderr and an exit code; never a traceback."""
+    try:
+        app()
+    except TallymarkError as error:
+        typer.echo(f"tally: {error.render()}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # Whoever read our output has stopped (`tally ... | head`). Python would complain once
+        # more when it flushes stdout on the way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

@@ -1,0 +1,21 @@
+"""Formulas: a small language for saying what a good score is.
+
+>>> Formula.parse("success_pct / total_cost").evaluate({"success_pct": 80, "total_cost": 0.5})
+160.0
+"""
+
+from tallymark.formula.formula import Formula
+from tallymark.formula.limits import Limits
+from tallymark.formula.lint import Finding, Lint
+from tallymark.formula.names import RUN_METRICS, Names, Variable, eval_name_problems
+
+__all__ = [
+    "RUN_METRICS",
+    "Finding",
+    "Formula",
+    "Limits",
+    "Lint",
+    "Names",
+    "Variable",
+    "eval_name_problems",
+]

@@ -1,0 +1,310 @@
+"""Many rows, fast: numpy over blocks that fit in the cache.
+
+Each block is computed first with the processor's error flags watched. A block in which nothing
+went wrong is done; one with a division by zero, an overflow or a missing value is computed
+again, carefully: there NaN stands for undefined and passes through every operation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from tallymark.errors import FormulaError
+from tallymark.formula.functions import FUNCTIONS
+from tallymark.formula.steps import step
+from tallymark.formula.tree import (
+    Call,
+    Comparison,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Product,
+    Sum,
+    walk,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[np.float64]"
+Operand: TypeAlias = "Array | float"
+
+_FLOAT64 = np.dtype(np.float64)
+BLOCK = 32_768
+"""Rows at a time: few enough to stay in the cache, many enough to hide what a block costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnResult:
+    """The results of `evaluate_many`, NaN where they are undefined."""
+
+    values: Array
+    tree: Node
+    columns: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def undefined(self) -> NDArray[np.bool_]:
+        """True for the rows that have no value."""
+        return np.isnan(self.values)
+
+    def reason(self, row: int) -> str | None:
+        """Why a row is undefined, in words; None for a row that has a value."""
+        values = {name: _cell(column, row) for name, column in self.columns.items()}
+        return step(self.tree, values).reason
+
+
+def evaluate_columns(tree: Node, columns: Mapping[str, Any]) -> ColumnResult:
+    """The formula's value for each row. A column is any array or sequence, or one number."""
+    program = _Program(tree)
+    given = {name: _column(name, columns.get(name)) for name in program.columns}
+    rows = _row_count(given if any(map(_is_column, given.values())) else columns)
+    values = np.empty(rows, dtype=np.float64)
+    with np.errstate(divide="raise", over="raise", invalid="raise", under="ignore"):
+        for start in range(0, rows, BLOCK):
+            out = values[start : start + BLOCK]
+            inputs = [_block(name, each, start, len(out)) for name, each in given.items()]
+            try:
+                program.run(inputs, out)
+            except FloatingPointError:
+                program.run_carefully(inputs, out)
+    return ColumnResult(values, tree, given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Instruction:
+    """`function(*operands)`, where the operands are slots and the last one takes the result."""
+
+    function: Callable[..., Any]
+    operands: tuple[int, ...]
+    guards: tuple[int, ...] = ()
+    """The inputs whose infinity could vanish in the result."""
+
+
+class _Program:
+    """A tree as a list of instructions over slots: constants, columns, scratch arrays."""
+
+    def __init__(self, tree: Node) -> None:
+        self.columns: dict[str, int] = {}
+        self.slots: list[Any] = []
+        self.instructions: list[_Instruction] = []
+        self.scratch: list[int] = []
+        self.in_use = 0
+        for node in walk(tree):
+            if isinstance(node, Name) and node.name not in self.columns:
+                self.columns[node.name] = self.slot(None)
+        self.output = self.slot(None)
+        result = self.compile(tree, self.output)
+        # Adding 0.0 makes -0.0 and 0.0 one, as in every other way to evaluate.
+        zero = self.slot(0.0)
+        self.instructions.append(_Instruction(np.add, (result, zero, self.output)))
+
+    def slot(self, content: Any) -> int:
+        self.slots.append(content)
+        return len(self.slots) - 1
+
+    def compile(self, node: Node, target: int) -> int:
+        """Adds what computes a node; returns the slot of its value, `target` unless a leaf."""
+        mark = self.in_use
+        match node:
+            case Number(value=value):
+                return self.slot(value)
+            case Name(name=name):
+                return self.columns[name]
+            case Negative(operand=operand):
+                self.emit(np.negative, (self.compile(operand, target),), target)
+            case Sum(operands=parts, operators=operators):
+                self.chain(parts, operators, target)
+            case Product(operands=parts, operators=operators):
+                self.chain(parts, operators, target)
+            case Comparison(operator=operator, left=left, right=right):
+                self.call(operator, (left, right), target)
+            case Call(function="min" | "max" as function, arguments=arguments):
+                self.chain(arguments, (function,) * (len(arguments) - 1), target)
+            case Call(function=function, arguments=arguments):
+                self.call(function, arguments, target)
+        self.in_use = mark
+        return target
+
+    def chain(self, parts: tuple[Node, ...], operators: tuple[str, ...], target: int) -> None:
+        total = self.compile(parts[0], target)
+        for operator, part in zip(operators, parts[1:], strict=True):
+            operand = self.compile(part, self.borrow())
+            self.in_use -= 1
+            guards = {"/": (operand,), "min": (total, operand), "max": (total, operand)}
+            self.emit(UFUNCS[operator], (total, operand), target, guards.get(operator, ()))
+            total = target
+
+    def call(self, function: str, arguments: tuple[Node, ...], target: int) -> None:
+        inputs = tuple(self.compile(argument, self.borrow()) for argument in arguments)
+        if function == "round" and len(inputs) == 1:
+            inputs = (*inputs, self.slot(0.0))
+        swallows = function not in FUNCTIONS or FUNCTIONS[function].swallows
+        self.emit(UFUNCS[function], inputs, target, inputs if swallows else ())
+
+    def emit(
+        self,
+        function: Callable[..., Any],
+        inputs: tuple[int, ...],
+        output: int,
+        guards: tuple[int, ...] = (),
+    ) -> None:
+        variable = tuple(slot for slot in guards if not isinstance(self.slots[slot], float))
+        self.instructions.append(_Instruction(function, (*inputs, output), variable))
+
+    def borrow(self) -> int:
+        """A scratch slot, given back when `in_use` falls again."""
+        if self.in_use == len(self.scratch):
+            self.scratch.append(self.slot(np.empty(BLOCK, dtype=np.float64)))
+        self.in_use += 1
+        return self.scratch[self.in_use - 1]
+
+    def load(self, inputs: Sequence[Operand], out: Array) -> list[Any]:
+        slots = self.slots
+        for slot, operand in zip(self.columns.values(), inputs, strict=True):
+            slots[slot] = operand
+        slots[self.output] = out
+        if len(out) < BLOCK:
+            slots = [s[: len(out)] if i in self.scratch else s for i, s in enumerate(slots)]
+        return slots
+
+    def run(self, inputs: list[Operand], out: Array) -> None:
+        """Computes a block; FloatingPointError if any row of it may be undefined."""
+        slots = self.load(inputs, out)
+        for each in self.instructions:
+            for guard in each.guards:
+                _expect_finite(slots[guard])
+            each.function(*[slots[slot] for slot in each.operands])
+        _expect_finite(out)
+
+    def run_carefully(self, inputs: list[Operand], out: Array) -> None:
+        """Computes a block row by row undefined: NaN wherever a value is not finite."""
+        with np.errstate(all="ignore"):
+            known = [np.where(np.isfinite(operand), operand, np.nan) for operand in inputs]
+            slots = self.load(known, out)
+            for each in self.instructions:
+                lost = [] if each.function is _if else [np.isnan(slots[g]) for g in each.guards]
+                result = slots[each.operands[-1]]
+                each.function(*[slots[slot] for slot in each.operands])
+                for rows in [*lost, ~np.isfinite(result)]:
+                    np.copyto(result, np.nan, where=rows)
+
+
+def _expect_finite(operand: Operand) -> None:
+    """The sum is finite only if all are; one that overflows costs a careful pass, no more."""
+    total = operand if isinstance(operand, float) else np.add.reduce(operand)
+    if not math.isfinite(total):
+        raise FloatingPointError
+
+
+def _minimum(first: Operand, second: Operand, out: Array) -> None:
+    np.minimum(first, second, out=out)
+
+
+def _maximum(first: Operand, second: Operand, out: Array) -> None:
+    np.maximum(first, second, out=out)
+
+
+def _clamp(value: Operand, low: Operand, high: Operand, out: Array) -> None:
+    np.minimum(np.maximum(value, low, out=out), high, out=out)
+
+
+def _round(value: Operand, digits: float, out: Array) -> None:
+    scale = math.pow(10.0, digits)
+    scaled = np.multiply(value, scale)
+    np.trunc(scaled, out=out)
+    half = np.abs(scaled - out) >= 0.5
+    np.add(out, np.copysign(1.0, scaled), out=out, where=half)
+    np.divide(out, scale, out=out)
+
+
+def _if(condition: Operand, yes: Operand, no: Operand, out: Array) -> None:
+    np.copyto(out, np.where(np.not_equal(condition, 0.0), yes, no))
+    np.copyto(out, np.nan, where=np.isnan(condition))
+
+
+UFUNCS: dict[str, Callable[..., Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+    "min": _minimum,
+    "max": _maximum,
+    "abs": np.absolute,
+    "sqrt": np.sqrt,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "exp": np.exp,
+    "pow": np.power,
+    "clamp": _clamp,
+    "round": _round,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "if": _if,
+}
+
+
+def _is_column(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes)
+
+
+def _row_count(columns: Mapping[str, Any]) -> int:
+    lengths = {name: len(column) for name, column in columns.items() if _is_column(column)}
+    if len(set(lengths.values())) > 1:
+        (short, few), *_, (long, many) = sorted(lengths.items(), key=lambda pair: pair[1])
+        message = f"column '{short}' has {few:,} rows and column '{long}' has {many:,}"
+        raise FormulaError(message, hint="give columns of one length")
+    return next(iter(lengths.values()), 1)
+
+
+def _column(name: str, given: Any) -> Any:
+    """A column that `_block` can cut: an array, a sequence, or one number (NaN for None)."""
+    if given is None:
+        return math.nan
+    if isinstance(given, list | tuple):
+        return given
+    column = np.asanyarray(given) if _is_column(given) else _floats(name, given)
+    if np.ndim(column) > 1:
+        raise FormulaError(f"column '{name}' has {np.ndim(column)} dimensions", hint="give one")
+    return column
+
+
+def _block(name: str, column: Any, start: int, rows: int) -> Any:
+    """Some rows of a column as floats; NaN where a value is missing."""
+    if isinstance(column, float):
+        return column
+    part = column[start : start + rows]
+    if type(part) is np.ndarray and part.dtype is _FLOAT64:
+        return part
+    return _floats(name, part)
+
+
+def _floats(name: str, given: Any) -> Any:
+    try:
+        if isinstance(given, np.ma.MaskedArray):
+            return np.ma.filled(given.astype(np.float64), np.nan)
+        numbers = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        message = f"column '{name}' holds something that is not a number"
+        raise FormulaError(message, hint="use None or NaN for a missing value") from None
+    return float(numbers) if numbers.ndim == 0 else numbers
+
+
+def _cell(column: Any, row: int) -> Any:
+    value = column[row] if _is_column(column) else column
+    return None if value is np.ma.masked or value != value else value  # noqa: PLR0124 - NaN

@@ -1,0 +1,181 @@
+"""Why a score is what it is: the tree with values put in, and what each term contributes.
+
+The terms are those of the outermost sum. Where that sum is multiplied or divided by something,
+as in `(a * 3 + b * 2) / total_cost`, each term is taken with the factor, so that the
+contributions always add up to the score. A formula without a sum is one term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tallymark.formula.steps import Step, Values, as_number, step
+from tallymark.formula.tree import (
+    Call,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Product,
+    Sum,
+    children,
+    rebuild,
+    to_text,
+)
+
+if TYPE_CHECKING:
+    from tallymark.formula.formula import Formula
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term: its text with the sign it has in the sum, its own value, and its contribution."""
+
+    text: str
+    value: float
+    contribution: float
+    share: float | None
+    """Of the score, from 0 to 1 where all terms pull the same way; None when the score is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer of `Formula.explain`."""
+
+    formula: str
+    value: float | None
+    reason: str | None
+    """Why there is no value; None when there is one."""
+    terms: tuple[Term, ...]
+    substituted: str
+    """The formula with numbers in place of names: `80 / 0.0177`."""
+    steps: Step
+
+    def lines(self) -> list[str]:
+        """The tree, a line for each part: branches, text, value."""
+        rows = list(_tree_rows(self.steps, "", ""))
+        width = max(len(text) for text, _ in rows)
+        return [f"{text:<{width}}  = {value}" if value else text for text, value in rows]
+
+    def render(self) -> str:
+        """All of it as plain text."""
+        result = f"undefined: {self.reason}" if self.value is None else show(self.value)
+        lines = [f"{self.formula} = {result}", "", *self.lines()]
+        if len(self.terms) > 1:
+            width = max(len(term.text) for term in self.terms)
+            lines += ["", "What each term contributes:"]
+            for term in self.terms:
+                share = "" if term.share is None else f"  {term.share:8.1%}"
+                lines.append(f"  {term.text:<{width}}  {show(term.contribution):>12}{share}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "formula": self.formula,
+            "score": self.value,
+            "score_error": self.reason,
+            "substituted": self.substituted,
+            "terms": [
+                {
+                    "term": term.text,
+                    "value": term.value,
+                    "contribution": term.contribution,
+                    "share": term.share,
+                }
+                for term in self.terms
+            ],
+            "tree": _step_dict(self.steps),
+        }
+
+
+def explain(formula: Formula, values: Values) -> Explanation:
+    """Evaluates step by step, and takes the result apart."""
+    steps = step(formula.tree, values)
+    value = formula.evaluate(values)
+    terms = tuple(_terms(steps, value)) if value is not None else ()
+    substituted = to_text(_substitute(formula.tree, values))
+    return Explanation(str(formula), value, steps.reason, terms, substituted, steps)
+
+
+def show(value: float) -> str:
+    """A number for people: at most six significant digits, no exponent where it can be avoided."""
+    text = f"{value + 0.0:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"
+    return f"{value:.6g}" if abs(value) >= 1e15 else text
+
+
+def _terms(part: Step, total: float) -> Iterator[Term]:
+    for each, factor, text in _split(part):
+        own = each.value or 0.0
+        contribution = own * factor + 0.0
+        yield Term(text, own, contribution, contribution / total if total else None)
+
+
+def _split(part: Step) -> list[tuple[Step, float, str]]:
+    """The terms of a step, each with the factor that it is taken with, and its text."""
+    match part.node:
+        case Sum(operators=operators):
+            signs = zip(("+", *operators), part.below, strict=True)
+            return [term for sign, below in signs for term in _taken(_split(below), sign)]
+        case Negative():
+            return _taken(_split(part.below[0]), "-")
+        case Call(function="if"):
+            return _split(part.below[1])
+        case Product(operators=operators):
+            return _split_product(part, ("*", *operators))
+        case node:
+            return [(part, 1.0, to_text(node))]
+
+
+def _taken(terms: list[tuple[Step, float, str]], sign: str) -> list[tuple[Step, float, str]]:
+    if sign == "+":
+        return terms
+    return [(step, -factor, _minus(text)) for step, factor, text in terms]
+
+
+def _minus(text: str) -> str:
+    return text.removeprefix("-") if text.startswith("-") else f"-{text}"
+
+
+def _split_product(part: Step, signs: tuple[str, ...]) -> list[tuple[Step, float, str]]:
+    """Where exactly one factor is a sum, its terms times the other factors; else one term."""
+    splits = [_split(each) for each in part.below]
+    sums = [i for i, terms in enumerate(splits) if len(terms) > 1]
+    if len(sums) != 1 or signs[sums[0]] != "*":
+        return [(part, 1.0, to_text(part.node))]
+    rest = 1.0
+    for index, (sign, each) in enumerate(zip(signs, part.below, strict=True)):
+        if index != sums[0] and each.value is not None:
+            rest = rest * each.value if sign == "*" else rest / each.value
+    return [(step, factor * rest, text) for step, factor, text in splits[sums[0]]]
+
+
+def _substitute(node: Node, values: Values) -> Node:
+    if isinstance(node, Name):
+        number = as_number(values.get(node.name))
+        if number is None:
+            return node
+        return Negative(Number(-number)) if number < 0 else Number(number)
+    return rebuild(node, tuple(_substitute(child, values) for child in children(node)))
+
+
+def _tree_rows(part: Step, lead: str, branch: str) -> list[tuple[str, str]]:
+    node = part.node
+    value = "undefined" if part.value is None else show(part.value)
+    rows = [(f"{lead}{branch}{to_text(node)}", "" if isinstance(node, Number) else value)]
+    inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
+    for index, each in enumerate(part.below):
+        last = index == len(part.below) - 1
+        rows += _tree_rows(each, inner, "└─ " if last else "├─ ")
+    return rows
+
+
+def _step_dict(part: Step) -> dict[str, Any]:
+    return {
+        "text": to_text(part.node),
+        "value": part.value,
+        "error": part.reason,
+        "parts": [_step_dict(each) for each in part.below],
+    }

@@ -1,0 +1,97 @@
+"""`Formula`: an expression over named numbers, parsed and checked once, evaluated many times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tallymark.formula.limits import DEFAULT_LIMITS, Limits
+from tallymark.formula.names import Names
+from tallymark.formula.parser import parse
+from tallymark.formula.rows import compile_row
+from tallymark.formula.steps import Values, step
+from tallymark.formula.tree import Name, Node, to_text, walk
+
+if TYPE_CHECKING:
+    from tallymark.formula.columns import ColumnResult
+    from tallymark.formula.explain import Explanation
+    from tallymark.formula.lint import Lint
+
+
+class Formula:
+    """A checked formula. Make one with `Formula.parse`."""
+
+    def __init__(self, text: str, tree: Node, declared: Names) -> None:
+        self.text = text
+        self.tree = tree
+        self.declared = declared
+
+    @classmethod
+    def parse(
+        cls,
+        text: str,
+        names: Names | Mapping[str, tuple[float, float]] | Iterable[str] | None = None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Formula:
+        """Reads a formula; FormulaError says everything that is wrong with it.
+
+        `names` are those it may use: a list, a mapping of names to the (low, high) of their
+        values, or `Names.of_run(evals)` for a suite. Without it, the run-wide metrics.
+        """
+        declared = Names.of(names)
+        return cls(text, parse(text, declared, limits), declared)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names that it uses, in order of appearance."""
+        used = (node.name for node in walk(self.tree) if isinstance(node, Name))
+        return tuple(dict.fromkeys(used))
+
+    def evaluate(self, values: Values) -> float | None:
+        """The value of one row, None where it is undefined (`reason` then says why)."""
+        # The first call compiles, and puts the compiled function in this method's place.
+        row = self.__dict__["evaluate"] = compile_row(self.tree)
+        return row(values)
+
+    def reason(self, values: Values) -> str | None:
+        """Why the value of a row is undefined, in words; None when it has one."""
+        return step(self.tree, values).reason
+
+    def evaluate_many(self, columns: Mapping[str, Any]) -> ColumnResult:
+        """The value of every row of some columns, in blocks."""
+        from tallymark.formula.columns import evaluate_columns  # noqa: PLC0415 - numpy is heavy
+
+        return evaluate_columns(self.tree, columns)
+
+    def lint(self) -> Lint:
+        """What can be said of every possible result, before anything runs."""
+        from tallymark.formula.lint import lint  # noqa: PLC0415 - only some callers ask
+
+        return lint(self)
+
+    def explain(self, values: Values) -> Explanation:
+        """The tree with values put in, and what each term contributes."""
+        from tallymark.formula.explain import explain  # noqa: PLC0415 - only some callers ask
+
+        return explain(self, values)
+
+    def __str__(self) -> str:
+        return to_text(self.tree, guard_minus=self.declared.leading_hyphen)
+
+    def __repr__(self) -> str:
+        return f"Formula({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Formula) and self.tree == other.tree
+
+    def __hash__(self) -> int:
+        return hash(self.tree)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (self.text, self.tree, list(self.declared.values())))
+
+
+def _rebuild(text: str, tree: Node, declared: list[Any]) -> Formula:
+    return Formula(text, tree, Names(declared))

@@ -1,0 +1,93 @@
+"""The functions of the language, as a table: what is not in it does not exist.
+
+A row says how many arguments a function takes and how one value is computed. The numpy form is
+in `columns.py`, the ranges and directions in `bounds.py`; a test checks that each table has
+every row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One row: `least` to `most` arguments, and `apply` for numbers that are all finite.
+
+    `apply` raises ValueError, OverflowError or ZeroDivisionError where there is no value.
+    `swallows` is True when a result can be finite although an argument was not.
+    """
+
+    signature: str
+    least: int
+    most: int | None
+    apply: Callable[..., float]
+    needs: str = ""
+    """What the argument must be, for the reason that a value is undefined."""
+    swallows: bool = False
+
+
+def clamp(value: float, low: float, high: float) -> float:
+    """`value`, but not under `low` and not over `high` (`high` wins if they cross)."""
+    return min(max(value, low), high)
+
+
+def half_away(value: float, digits: float = 0.0) -> float:
+    """Rounds halves away from zero, as spreadsheets and SQL do: 2.5 gives 3, -2.5 gives -3."""
+    scale = math.pow(10.0, digits)
+    scaled = value * scale
+    whole = float(math.trunc(scaled))
+    if abs(scaled - whole) >= 0.5:
+        whole += math.copysign(1.0, scaled)
+    return whole / scale
+
+
+def floor(value: float) -> float:
+    """The largest whole number that is not above it."""
+    return float(math.floor(value))
+
+
+def ceil(value: float) -> float:
+    """The smallest whole number that is not below it."""
+    return float(math.ceil(value))
+
+
+def choose(condition: float, yes: float, no: float) -> float:
+    """`yes` unless the condition is 0. Evaluators look at the chosen branch only."""
+    return yes if condition != 0.0 else no
+
+
+FUNCTIONS: dict[str, Function] = {
+    "min": Function("min(a, b, ...)", 2, None, min, swallows=True),
+    "max": Function("max(a, b, ...)", 2, None, max, swallows=True),
+    "abs": Function("abs(a)", 1, 1, abs),
+    "sqrt": Function("sqrt(a)", 1, 1, math.sqrt, needs="a number that is not negative"),
+    "log": Function("log(a)", 1, 1, math.log, needs="a number above 0"),
+    "log2": Function("log2(a)", 1, 1, math.log2, needs="a number above 0"),
+    "log10": Function("log10(a)", 1, 1, math.log10, needs="a number above 0"),
+    "exp": Function("exp(a)", 1, 1, math.exp, swallows=True),
+    "pow": Function(
+        "pow(base, exponent)",
+        2,
+        2,
+        math.pow,
+        needs="a base above 0, or one that the exponent allows",
+        swallows=True,
+    ),
+    "clamp": Function("clamp(value, low, high)", 3, 3, clamp, swallows=True),
+    "round": Function("round(a) or round(a, digits)", 1, 2, half_away),
+    "floor": Function("floor(a)", 1, 1, floor),
+    "ceil": Function("ceil(a)", 1, 1, ceil),
+    "if": Function("if(condition, then, otherwise)", 3, 3, choose, swallows=True),
+}
+
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<": float.__lt__,
+    "<=": float.__le__,
+    ">": float.__gt__,
+    ">=": float.__ge__,
+    "==": float.__eq__,
+    "!=": float.__ne__,
+}

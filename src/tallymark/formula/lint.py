@@ -1,0 +1,245 @@
+"""What can be said of a formula before anything runs.
+
+A claim without "may" or "can" holds for every row whose values keep to their ranges. "Can" comes
+with an example that was found; "may" means that the analysis could not rule it out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from tallymark.errors import Place
+from tallymark.formula.bounds import Analysis, Direction, Hazard, Range
+from tallymark.formula.names import Names
+from tallymark.formula.samples import Row, sample_rows
+from tallymark.formula.source import Source
+from tallymark.formula.steps import step
+from tallymark.formula.tree import Name, Node, Region, number_text, to_text, walk
+
+if TYPE_CHECKING:
+    from tallymark.formula.formula import Formula
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something a formula's author should know. `code` is stable, for filters."""
+
+    code: str
+    level: Literal["warning", "note"]
+    message: str
+    place: Place | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.place is None else f"{self.place}: "
+        hint = "" if self.hint is None else f"; {self.hint}"
+        return f"{where}{self.message}{hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lint:
+    """The range of all results, how they move with each name, and the findings."""
+
+    range: Range | None
+    """None when there never is a result."""
+    directions: dict[str, Direction]
+    """For each name that matters; a name that is not here never moves the result."""
+    may_divide_by_zero: bool
+    findings: tuple[Finding, ...]
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.level == "warning")
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`; an end without a bound is null."""
+        ends = (None, None) if self.range is None else (self.range.low, self.range.high)
+        low, high = (end if end is not None and math.isfinite(end) else None for end in ends)
+        return {
+            "range": {"low": low, "high": high} if self.range is not None else None,
+            "directions": {name: way.value for name, way in self.directions.items()},
+            "may_divide_by_zero": self.may_divide_by_zero,
+            "findings": [
+                {
+                    "code": finding.code,
+                    "level": finding.level,
+                    "message": finding.message,
+                    "column": finding.place.column if finding.place else None,
+                    "line": finding.place.line if finding.place else None,
+                    "hint": finding.hint,
+                }
+                for finding in self.findings
+            ],
+        }
+
+
+def lint(formula: Formula) -> Lint:
+    """Analyses a formula. Takes milliseconds, whatever the formula."""
+    linter = _Linter(formula)
+    result = linter.analysis.result
+    return Lint(
+        result.range,
+        {name: result.directions[name] for name in formula.names if name in result.directions},
+        any(hazard.kind == "divide-by-zero" for hazard in linter.analysis.hazards),
+        tuple(linter.findings()),
+    )
+
+
+class _Linter:
+    def __init__(self, formula: Formula) -> None:
+        self.formula = formula
+        self.names: Names = formula.declared
+        self.source = Source(formula.text)
+        self.analysis = Analysis(formula.tree, self.names)
+        self.rows = list(sample_rows(self.names, formula.names))
+
+    def findings(self) -> Iterator[Finding]:
+        yield from self.ambiguous_names()
+        yield from map(self.hazard, self.analysis.hazards)
+        yield from self.result()
+        yield from self.directions()
+        for node, reason in self.analysis.idle:
+            text = _quoted(node)
+            message = f"{text} can never matter: {reason}"
+            yield Finding("idle-term", "warning", message, self.place(node.at))
+
+    def ambiguous_names(self) -> Iterator[Finding]:
+        for name in self.formula.names:
+            for at, char in enumerate(name):
+                left, right = name[:at], name[at + 1 :]
+                if char == "-" and left in self.names and right in self.names:
+                    node = next(n for n in walk(self.formula.tree) if n == Name(name))
+                    message = f"'{name}' is read as the one name, not as {left} minus {right}"
+                    hint = f"write {left} - {right}, with spaces, to subtract"
+                    yield Finding("hyphen", "warning", message, self.place(node.at), hint)
+
+    def hazard(self, hazard: Hazard) -> Finding:
+        subject = _quoted(hazard.operand)
+        what, trouble, mend = _HAZARDS[hazard.kind]
+        code, place = hazard.kind, self.place(hazard.operand.at)
+        if hazard.always:
+            return Finding(code, "warning", f"always {what}: {subject} is always {trouble}", place)
+        example = self.example(lambda row: _goes_wrong(hazard, row))
+        hint = mend.format(_short(hazard.operand))
+        if example is None:
+            message = f"may {what}: {subject} could be {trouble}"
+        elif isinstance(hazard.operand, Name):
+            message = f"can {what}: when {hazard.operand.name} is {trouble}"
+        else:
+            message = (
+                f"can {what}: {subject} is {trouble} when {self.shown(example, hazard.operand)}"
+            )
+        return Finding(code, "warning", message, place, hint)
+
+    def result(self) -> Iterator[Finding]:
+        span = self.analysis.result.range
+        if span is None:
+            yield Finding("undefined", "warning", "the score never has a value")
+            return
+        if span.is_point:
+            yield Finding("constant", "warning", f"the score is always {_number(span.low)}")
+            return
+        yield Finding("range", "note", describe_range(span))
+        if span.low < 0.0:
+            row = self.example(lambda row: (self.formula.evaluate(row) or 0.0) < 0.0)
+            if row is None:
+                yield Finding("negative", "warning", "the score may be negative")
+            else:
+                value = _number(self.formula.evaluate(row) or 0.0)
+                message = f"the score can be negative: {value} when {self.shown(row)}"
+                yield Finding("negative", "warning", message)
+
+    def directions(self) -> Iterator[Finding]:
+        moves = self.analysis.result.directions
+        for name in self.formula.names:
+            measure = self.names[name].measure
+            if name not in moves or measure == "number":
+                continue
+            costly = measure in ("cost", "latency")
+            bad = Direction.UP if costly else Direction.DOWN
+            code = f"rises-with-{measure}" if costly else f"falls-with-{measure}"
+            verb, event = ("rise", f"with {name}") if costly else ("fall", _event(name, measure))
+            if moves[name] is bad:
+                yield Finding(code, "warning", f"the score {verb}s {event}")
+            elif moves[name] is Direction.EITHER:
+                row = self.example(partial(self.moves_badly, name, bad))
+                word = "may" if row is None else "can"
+                found = "" if row is None else f", for example from {self.shown(row)}"
+                yield Finding(code, "warning", f"the score {word} {verb} {event}{found}")
+
+    def moves_badly(self, name: str, bad: Direction, row: Row) -> bool:
+        before = self.formula.evaluate(row)
+        limit = self.names[name].high
+        for more in (min(row[name] + 1.0, limit), min(row[name] * 1.5 + 0.01, limit)):
+            after = self.formula.evaluate(row | {name: more})
+            if before is not None and after is not None:
+                if after > before and bad is Direction.UP:
+                    return True
+                if after < before and bad is Direction.DOWN:
+                    return True
+        return False
+
+    def example(self, wanted: Callable[[Row], bool]) -> Row | None:
+        return next((row for row in self.rows if wanted(row)), None)
+
+    def shown(self, row: Row, node: Node | None = None) -> str:
+        used = self.formula.names if node is None else _names_of(node)
+        parts = [f"{name} = {_number(row[name])}" for name in used[:6]]
+        return ", ".join(parts) + (", ..." if len(used) > 6 else "")
+
+    def place(self, at: Region) -> Place:
+        return self.source.place(at)
+
+
+_HAZARDS = {
+    "divide-by-zero": ("divide by zero", "0", "guard it with if({0} != 0, ..., 0)"),
+    "logarithm": ("be undefined", "0 or less", "keep it above 0, as in log(1 + {0})"),
+    "negative-root": ("be undefined", "negative", "keep it at 0 or above with max({0}, 0)"),
+    "power": ("be undefined", "0 or negative", "keep the base above 0 with max({0}, 0.001)"),
+}
+
+
+def _goes_wrong(hazard: Hazard, row: Row) -> bool:
+    """Is the operand defined, but what is made of it not?"""
+    if step(hazard.operand, row).value is None:
+        return False
+    if hazard.kind == "divide-by-zero":
+        return step(hazard.operand, row).value == 0.0
+    return step(hazard.node, row).value is None
+
+
+def describe_range(span: Range) -> str:
+    """In words: `the score is between 0 and 100`."""
+    low, high = span.low, span.high
+    if math.isinf(low) and math.isinf(high):
+        return "the score has no known bounds"
+    if math.isinf(high):
+        return f"the score is at least {_number(low)}, with no known upper bound"
+    if math.isinf(low):
+        return f"the score is at most {_number(high)}, with no known lower bound"
+    return f"the score is between {_number(low)} and {_number(high)}"
+
+
+def _event(name: str, measure: str) -> str:
+    return f"when {name} passes" if measure == "eval" else f"as {name} rises"
+
+
+def _names_of(node: Node) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.name for each in walk(node) if isinstance(each, Name)))
+
+
+def _number(value: float) -> str:
+    return number_text(float(f"{value:.6g}"))
+
+
+def _short(node: Node) -> str:
+    text = to_text(node)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _quoted(node: Node) -> str:
+    return _short(node) if isinstance(node, Name) else f"`{_short(node)}`"

@@ -1,0 +1,278 @@
+"""From text to a checked tree.
+
+    expression = sum [("<" | "<=" | ">" | ">=" | "==" | "!=") sum]
+    sum        = product {("+" | "-") product}
+    product    = operand {("*" | "/") operand}
+    operand    = "-" operand | number | name | function "(" expression {"," expression} ")"
+               | "(" expression ")"
+
+Unknown names, unknown characters and wrong numbers of arguments are collected and reported
+together; what makes the rest unreadable ends the reading.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NoReturn
+
+from tallymark.errors import FormulaError, Problem
+from tallymark.formula.functions import COMPARISONS, FUNCTIONS
+from tallymark.formula.limits import Limits
+from tallymark.formula.names import Names
+from tallymark.formula.source import Source
+from tallymark.formula.steps import undefined_constants
+from tallymark.formula.tokens import Token, tokenize
+from tallymark.formula.tree import (
+    Call,
+    Comparison,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Product,
+    Region,
+    Sum,
+    to_text,
+)
+
+
+class _Unreadable(Exception):
+    """The reading cannot go on; the problem is already in the list."""
+
+
+def parse(text: str, names: Names, limits: Limits) -> Node:
+    """The tree of a formula; FormulaError with every mistake found otherwise."""
+    if not isinstance(text, str):
+        raise FormulaError(f"a formula is text, not {type(text).__name__}", hint="put it in quotes")
+    if len(text) > limits.characters:
+        raise FormulaError(
+            f"the formula has {len(text):,} characters; {limits.characters:,} are allowed",
+            hint="shorten it, or move parts into scorers of their own",
+        )
+    if not text.strip():
+        raise FormulaError("the formula is empty", hint="write for example success_pct")
+    return _Parser(Source(text), names, limits).parse()
+
+
+class _Parser:
+    def __init__(self, source: Source, names: Names, limits: Limits) -> None:
+        self.source, self.names, self.limits = source, names, limits
+        self.tokens, self.problems, self.refused = tokenize(source, names)
+        self.misread = {problem.place for problem in self.problems}
+        self.next = 0
+        self.nodes = 0
+
+    def parse(self) -> Node:
+        try:
+            tree = self.whole()
+        except _Unreadable:
+            raise FormulaError(self.reported()) from None
+        if not self.problems:
+            self.problems += undefined_constants(tree, self.source)
+        if self.problems:
+            raise FormulaError(self.reported())
+        return tree
+
+    def reported(self) -> list[Problem]:
+        ordered = sorted(self.problems, key=_position)
+        most = self.limits.problems
+        rest = len(ordered) - most
+        return [*ordered[:most], *([Problem(f"and {rest} more mistakes")] if rest > 0 else [])]
+
+    # The grammar, one method a line.
+
+    def whole(self) -> Node:
+        tree = self.expression(1)
+        if self.peek.kind != "end":
+            self.unexpected_after()
+        return tree
+
+    def expression(self, level: int) -> Node:
+        left = self.sum(level)
+        if not self.sees(*COMPARISONS):
+            return left
+        operator = self.take()
+        right = self.sum(level)
+        if self.sees(*COMPARISONS):
+            self.stop(
+                self.peek, "comparisons cannot be chained", "write min(a < b, b < c) for a < b < c"
+            )
+        return self.made(Comparison(operator.text, left, right, _over(left, right)))
+
+    def sum(self, level: int) -> Node:
+        first = self.product(level)
+        if not self.sees("+", "-"):
+            return first
+        operands, operators = [first], list[str]()
+        while self.sees("+", "-"):
+            operators.append(self.take().text)
+            operands.append(self.product(level))
+        return self.made(Sum(tuple(operands), tuple(operators), _over(first, operands[-1])))
+
+    def product(self, level: int) -> Node:
+        first = self.operand(level)
+        if not self.sees("*", "/"):
+            return first
+        operands, operators = [first], list[str]()
+        while self.sees("*", "/"):
+            operators.append(self.take().text)
+            operands.append(self.operand(level))
+        return self.made(Product(tuple(operands), tuple(operators), _over(first, operands[-1])))
+
+    def operand(self, level: int) -> Node:
+        token = self.take()
+        if level > self.limits.levels:
+            allowed = f"{self.limits.levels} levels are allowed"
+            self.stop(token, f"the formula is nested too deeply; {allowed}", "take a part out")
+        match token.kind:
+            case "number":
+                return self.number(token)
+            case "name" | "unknown":
+                return self.name(token)
+            case "function":
+                return self.call(token, level)
+        if token.text == "-":
+            operand = self.operand(level + 1)
+            return self.made(Negative(operand, Region(token.at.start, operand.at.end)))
+        if token.text == "(":
+            inner = self.expression(level + 1)
+            return replace(inner, at=Region(token.at.start, self.close(token)))
+        self.missing_operand(token)
+
+    def number(self, token: Token) -> Node:
+        value = float(token.text)
+        if math.isinf(value):
+            self.problem(token, f"the number {token.text[:40]} is too large", "stay under 1.8e308")
+        return self.made(Number(value, token.at))
+
+    def name(self, token: Token) -> Node:
+        if self.sees("("):
+            if token.kind == "name":
+                hint = f"to multiply, write {token.text} * (...)"
+                self.stop(token, f"'{token.text}' is a value, not a function", hint)
+            self.unknown_function(token)
+        return self.made(Name(token.text, token.at))
+
+    def unknown_function(self, token: Token) -> None:
+        """The tokenizer has called it an unknown name already; say what it was meant to be."""
+        place = self.source.place(token.at)
+        self.problems = [problem for problem in self.problems if problem.place != place]
+        self.misread.discard(place)
+        known = f"known: {', '.join(FUNCTIONS)}"
+        close = self.names.nearest(token.text)
+        hint = f"did you mean '{close}'?" if close in FUNCTIONS else known
+        self.stop(token, f"unknown function '{token.text[:60]}'", hint)
+
+    def call(self, token: Token, level: int) -> Node:
+        if not self.sees("("):
+            signature = FUNCTIONS[token.text].signature
+            self.stop(token, f"'{token.text}' is a function", f"write {signature}")
+        opening = self.take()
+        arguments = list[Node]()
+        if not self.sees(")"):
+            arguments.append(self.expression(level + 1))
+            while self.sees(","):
+                self.take()
+                arguments.append(self.expression(level + 1))
+        end = self.close(opening)
+        call = Call(token.text, tuple(arguments), Region(token.at.start, end))
+        self.check_arguments(token, call)
+        return self.made(call)
+
+    def check_arguments(self, token: Token, call: Call) -> None:
+        function, count = FUNCTIONS[call.function], len(call.arguments)
+        if count < function.least or (function.most is not None and count > function.most):
+            self.problem(
+                token,
+                f"{call.function} takes {_counted(function.least, function.most)}, not {count}",
+                f"write {function.signature}",
+            )
+        elif call.function == "round" and count == 2 and not _is_digits(call.arguments[1]):
+            self.problem(
+                token, "round takes a whole number of digits from 0 to 15", "write round(a, 2)"
+            )
+        elif call.function == "clamp":
+            match call.arguments:
+                case (_, Number(value=low), Number(value=high)) if low > high:
+                    hint = f"write clamp(..., {to_text(call.arguments[2])}, "
+                    hint += f"{to_text(call.arguments[1])})"
+                    self.problem(token, "clamp's low limit is above its high limit", hint)
+
+    # Looking, taking, complaining.
+
+    @property
+    def peek(self) -> Token:
+        return self.tokens[self.next]
+
+    def sees(self, *texts: str) -> bool:
+        return self.peek.kind == "operator" and self.peek.text in texts
+
+    def take(self) -> Token:
+        token = self.tokens[self.next]
+        if token.kind != "end":
+            self.next += 1
+        return token
+
+    def made(self, node: Node) -> Node:
+        self.nodes += 1
+        if self.nodes > self.limits.nodes:
+            allowed = f"{self.limits.nodes:,} are allowed"
+            self.stop(self.peek, f"the formula has too many parts; {allowed}", "shorten it")
+        return node
+
+    def close(self, opening: Token) -> int:
+        if self.sees(")"):
+            return self.take().at.end
+        if self.peek.kind == "end":
+            self.stop(opening, "this '(' is never closed", "add a ')'")
+        self.unexpected_after()
+
+    def missing_operand(self, token: Token) -> NoReturn:
+        wanted = "a number, a name or '(' is missing"
+        if token.kind == "end":
+            self.stop(token, f"the formula ends too early; {wanted} here", "complete or shorten it")
+        hint = (
+            "remove it" if token.text in ("+", ")") else f"put something before the '{token.text}'"
+        )
+        self.stop(token, f"{wanted} before '{token.text}'", hint)
+
+    def unexpected_after(self) -> NoReturn:
+        token = self.peek
+        if token.text == ")":
+            self.stop(token, "this ')' closes nothing", "remove it, or add a '(' before")
+        if token.text == ",":
+            self.stop(token, "this ',' is outside a function", "write 0.5, not 0,5")
+        self.stop(
+            token, f"an operator is missing before '{token.text[:60]}'", "put + - * or / there"
+        )
+
+    def problem(self, token: Token, message: str, hint: str) -> None:
+        self.problems.append(Problem(message, self.source.place(token.at), hint))
+
+    def stop(self, token: Token, message: str, hint: str) -> NoReturn:
+        """Ends the reading. After a character that was refused, the rest is a consequence."""
+        if not self.refused and self.source.place(token.at) not in self.misread:
+            self.problem(token, message, hint)
+        raise _Unreadable
+
+
+def _over(first: Node, last: Node) -> Region:
+    return Region(first.at.start, last.at.end)
+
+
+def _is_digits(node: Node) -> bool:
+    return isinstance(node, Number) and node.value in range(16)
+
+
+def _counted(least: int, most: int | None) -> str:
+    if most is None:
+        return f"at least {least} arguments"
+    if least == most:
+        return f"{least} argument" if least == 1 else f"{least} arguments"
+    return f"{least} to {most} arguments"
+
+
+def _position(problem: Problem) -> tuple[float, float]:
+    place = problem.place
+    return (math.inf, 0) if place is None else (place.line or 0, place.column or 0)

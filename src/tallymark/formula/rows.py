@@ -1,0 +1,157 @@
+"""One row, fast: a tree compiled to a Python function.
+
+The code is generated from our own checked tree; the user's text never reaches the compiler. It
+handles floats only and hands any other row to `steps.py`, which defines the meaning. Python
+raises on a division by zero and in most functions; overflow and infinite input are found at the
+end, because `x - x` is 0 for finite numbers only. That test covers the result and every operand
+whose infinity could vanish on the way: divisors, and what goes into `min`, `exp` or a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tallymark.formula.functions import FUNCTIONS
+from tallymark.formula.steps import Values, as_number, step
+from tallymark.formula.tree import (
+    Call,
+    Comparison,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Product,
+    Sum,
+    walk,
+)
+
+Row = Callable[[Values], float | None]
+
+_FUNCTION = """\
+def row(values):
+  try:
+{body}
+  except (ZeroDivisionError, OverflowError, ValueError):
+    return None
+  except KeyError:
+    pass
+  return otherwise(values)
+"""
+
+
+def compile_row(tree: Node) -> Row:
+    """A function from the values of one row to the result, None where it is undefined."""
+    writer = _Writer(tree)
+
+    def otherwise(values: Mapping[str, object]) -> float | None:
+        floats = {name: as_number(values.get(name)) for name in writer.variables}
+        if None in floats.values():  # perhaps only in a branch that is not taken
+            return step(tree, floats).value
+        return row(floats)
+
+    scope: dict[str, object] = {f"f_{name}": row.apply for name, row in FUNCTIONS.items()}
+    scope["otherwise"] = otherwise
+    text = _FUNCTION.format(body="\n".join(writer.lines))
+    exec(compile(text, "<formula>", "exec"), scope)  # noqa: S102 - only our own tokens
+    row: Row = scope["row"]  # type: ignore[assignment]
+    return row
+
+
+class _Writer:
+    """Writes the lines of one function."""
+
+    def __init__(self, tree: Node) -> None:
+        names = dict.fromkeys(node.name for node in walk(tree) if isinstance(node, Name))
+        self.variables = {name: f"v{index}" for index, name in enumerate(names)}
+        self.tree = tree
+        self.lines: list[str] = []
+        self.indent = " " * 4
+        self.temporaries = 0
+        self.guards: list[str] = []
+        self.root_divisors: list[str] = []
+        self.function()
+
+    def function(self) -> None:
+        for name, variable in self.variables.items():
+            self.write(f"{variable} = values[{name!r}]")
+        if self.variables:
+            floats = " is ".join(f"{variable}.__class__" for variable in self.variables.values())
+            self.write(f"if {floats} is float:")
+            self.indent += " "
+        start = len(self.lines)
+        self.write(f"result = {self.value(self.tree)}")
+        # A divisor of the whole can only vanish into a result of 0, so most rows skip its test.
+        # Returning 0.0 there also makes -0.0 and 0.0 one, as in every other way to evaluate.
+        self.write(f"if result and {_all_finite('result', *self.guards)}: return result")
+        finite = _all_finite("result", *self.guards, *self.root_divisors)
+        self.write(f"return 0.0 if result == 0.0 and {finite} else None")
+        if self.guards:  # those in a branch not taken must exist all the same
+            self.lines.insert(start, f"{self.indent}{' = '.join(self.guards)} = 0.0")
+
+    def write(self, line: str) -> None:
+        self.lines.append(self.indent + line)
+
+    def keep(self, expression: str) -> str:
+        variable = f"t{self.temporaries}"
+        self.temporaries += 1
+        self.write(f"{variable} = {expression}")
+        return variable
+
+    def guarded(self, node: Node) -> str:
+        """An operand that must be finite. Numbers are, as they stand."""
+        value = self.value(node)
+        if isinstance(node, Number):
+            return value
+        variable = self.keep(value)
+        self.guards.append(variable)
+        return variable
+
+    def value(self, node: Node) -> str:
+        """An expression for a node, after writing the lines that it needs."""
+        match node:
+            case Number(value=value):
+                return repr(value)
+            case Name(name=name):
+                return self.variables[name]
+            case Negative(operand=operand):
+                return f"(-{self.value(operand)})"
+            case Sum(operands=parts, operators=operators):
+                return self.chain(node, parts, operators)
+            case Product(operands=parts, operators=operators):
+                return self.chain(node, parts, operators)
+            case Comparison(operator=operator, left=left, right=right):
+                return f"(1.0 if {self.guarded(left)} {operator} {self.guarded(right)} else 0.0)"
+            case Call(function="if", arguments=arguments):
+                return self.branch(*arguments)
+            case Call(function=function, arguments=arguments):
+                swallows = FUNCTIONS[function].swallows
+                operands = [self.guarded(a) if swallows else self.value(a) for a in arguments]
+                # A line of its own: Python reads at most 200 parentheses inside each other.
+                return self.keep(f"f_{function}({', '.join(operands)})")
+
+    def chain(self, node: Node, parts: tuple[Node, ...], operators: tuple[str, ...]) -> str:
+        words = [self.value(parts[0])]
+        for operator, part in zip(operators, parts[1:], strict=True):
+            if operator != "/":
+                operand = self.value(part)
+            elif node is self.tree and not isinstance(part, Number):
+                operand = self.keep(self.value(part))
+                self.root_divisors.append(operand)
+            else:
+                operand = self.guarded(part)
+            words += [operator, operand]
+        return f"({' '.join(words)})"
+
+    def branch(self, condition: Node, yes: Node, no: Node) -> str:
+        test = self.guarded(condition)
+        result = self.keep("0.0")
+        for opening, part in ((f"if {test} != 0.0:", yes), ("else:", no)):
+            self.write(opening)
+            self.indent += " "
+            self.write(f"{result} = {self.value(part)}")
+            self.indent = self.indent[:-1]
+        return result
+
+
+def _all_finite(*operands: str) -> str:
+    return " + ".join(f"({operand} - {operand})" for operand in operands) + " == 0.0"

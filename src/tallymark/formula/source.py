@@ -1,0 +1,22 @@
+"""The text of a formula, and where in it something stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tallymark.errors import Place
+from tallymark.formula.tree import Region
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    text: str
+
+    def place(self, at: Region) -> Place:
+        """The line and column of a region, with its line of text for a caret."""
+        start = self.text.rfind("\n", 0, at.start) + 1
+        end = self.text.find("\n", at.start)
+        line = self.text[start : end if end >= 0 else len(self.text)]
+        number = self.text.count("\n", 0, at.start) + 1
+        printable = "".join(c if c.isprintable() else "\ufffd" for c in line)
+        return Place(None, number, at.start - start + 1, max(1, at.end - at.start), printable)

@@ -1,0 +1,192 @@
+"""The meaning of a formula, one node at a time.
+
+This is the definition that the compiled forms (`rows.py`, `columns.py`) must agree with, and
+what says in words why a value is undefined. A value is undefined where a name has no finite
+value, a division is by zero, a function has no value there, or a result is too large; whatever
+is computed from an undefined value is undefined, except that `if` looks only at the branch that
+it takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tallymark.errors import Problem
+from tallymark.formula.functions import COMPARISONS, FUNCTIONS
+from tallymark.formula.source import Source
+from tallymark.formula.tree import (
+    Call,
+    Comparison,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Product,
+    Sum,
+    children,
+    is_constant,
+    number_text,
+    to_text,
+)
+
+Values = Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node, its value or the reason it has none, and the steps below that were taken."""
+
+    node: Node
+    value: float | None
+    reason: str | None = None
+    below: tuple[Step, ...] = ()
+
+
+def step(node: Node, values: Values) -> Step:
+    """Evaluates a node and all below it."""
+    match node:
+        case Number(value=value):
+            return Step(node, value)
+        case Name(name=name):
+            return _lookup(node, name, values)
+        case Call(function="if", arguments=arguments):
+            return _branch(node, arguments, values)
+        case _:
+            below = tuple(step(child, values) for child in children(node))
+            return _combine(node, below)
+
+
+def as_number(value: object) -> float | None:
+    """A finite float, or None for whatever is not one; numbers in other clothes are welcome."""
+    if value is None or isinstance(value, str | bytes):
+        return None
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _lookup(node: Node, name: str, values: Values) -> Step:
+    given = values.get(name)
+    number = as_number(given)
+    if number is not None:
+        return Step(node, number)
+    if given is None:
+        return Step(node, None, f"{name} has no value")
+    shown = repr(given)[:40]
+    return Step(node, None, f"{name} is {shown}, not a finite number")
+
+
+def _branch(node: Node, arguments: tuple[Node, ...], values: Values) -> Step:
+    condition = step(arguments[0], values)
+    if condition.value is None:
+        return Step(node, None, condition.reason, (condition,))
+    taken = step(arguments[1] if condition.value != 0.0 else arguments[2], values)
+    return Step(node, taken.value, taken.reason, (condition, taken))
+
+
+def _combine(node: Node, below: tuple[Step, ...]) -> Step:
+    numbers = []
+    for part in below:
+        if part.value is None:
+            return Step(node, None, part.reason, below)
+        numbers.append(part.value)
+    try:
+        value = _OPERATIONS[type(node)](node, numbers)
+    except ZeroDivisionError:
+        return Step(node, None, _zero_divisor(below, node), below)
+    except ValueError:
+        return Step(node, None, _outside(node, below), below)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        return Step(node, None, f"{_short(node)} is too large", below)
+    return Step(node, value, None, below)
+
+
+def _sum(node: Node, numbers: list[float]) -> float:
+    assert isinstance(node, Sum)  # noqa: S101 - tells the type checker what the table knows
+    total = numbers[0]
+    for operator, number in zip(node.operators, numbers[1:], strict=True):
+        total = total + number if operator == "+" else total - number
+        if not math.isfinite(total):
+            raise OverflowError
+    return total
+
+
+def _product(node: Node, numbers: list[float]) -> float:
+    assert isinstance(node, Product)  # noqa: S101
+    total = numbers[0]
+    for operator, number in zip(node.operators, numbers[1:], strict=True):
+        total = total * number if operator == "*" else total / number
+        if not math.isfinite(total):
+            raise OverflowError
+    return total
+
+
+def _negative(_: Node, numbers: list[float]) -> float:
+    return -numbers[0]
+
+
+def _comparison(node: Node, numbers: list[float]) -> float:
+    assert isinstance(node, Comparison)  # noqa: S101
+    return 1.0 if COMPARISONS[node.operator](*numbers) else 0.0
+
+
+def _call(node: Node, numbers: list[float]) -> float:
+    assert isinstance(node, Call)  # noqa: S101
+    return FUNCTIONS[node.function].apply(*numbers)
+
+
+_OPERATIONS: dict[type, Callable[[Node, list[float]], float]] = {
+    Sum: _sum,
+    Product: _product,
+    Negative: _negative,
+    Comparison: _comparison,
+    Call: _call,
+}
+
+
+def _zero_divisor(below: tuple[Step, ...], node: Node) -> str:
+    if isinstance(node, Product):
+        divisors = zip(node.operators, below[1:], strict=True)
+        for operator, part in divisors:
+            if operator == "/" and part.value == 0.0:
+                return f"division by zero: {_short(part.node)} is 0"
+    return "division by zero"
+
+
+def _outside(node: Node, below: tuple[Step, ...]) -> str:
+    assert isinstance(node, Call)  # noqa: S101
+    given = ", ".join(number_text(part.value) for part in below if part.value is not None)
+    needs = FUNCTIONS[node.function].needs
+    return f"{_short(node)} has no value: {node.function} needs {needs}, not {given}"
+
+
+def _short(node: Node) -> str:
+    text = to_text(node)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def undefined_constants(tree: Node, source: Source) -> Iterator[Problem]:
+    """Parts without names that have no value: no input can ever mend them."""
+    below = [problem for part in children(tree) for problem in undefined_constants(part, source)]
+    if below:
+        yield from below
+    elif isinstance(tree, Product) and (zero := _constant_zero_divisor(tree)) is not None:
+        message = "division by zero: " + (
+            "the divisor" if isinstance(zero, Number) else f"`{_short(zero)}`"
+        )
+        yield Problem(f"{message} is always 0", source.place(zero.at), "divide by something else")
+    elif is_constant(tree) and (reason := step(tree, {}).reason) is not None:
+        yield Problem(reason, source.place(tree.at), "no values can mend this; remove it")
+
+
+def _constant_zero_divisor(node: Product) -> Node | None:
+    for operator, part in zip(node.operators, node.operands[1:], strict=True):
+        if operator == "/" and is_constant(part) and step(part, {}).value == 0.0:
+            return part
+    return None

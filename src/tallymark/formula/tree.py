@@ -1,0 +1,173 @@
+"""The tree of a parsed formula, and how it is written out again.
+
+A chain such as `a - b + c` is one node, not a ladder of pairs, so that a sum over a thousand
+evals is one level deep and its terms can be named. Chains are read from left to right.
+Positions do not take part in comparisons: two trees are equal when they mean the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Where a node stands in the text: from `start` up to, not including, `end`."""
+
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: float
+    at: Region = field(default=Region(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    name: str
+    at: Region = field(default=Region(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    operand: Node
+    at: Region = field(default=Region(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """`operands[0] operators[0] operands[1] ...` where the operators are + and -."""
+
+    operands: tuple[Node, ...]
+    operators: tuple[str, ...]
+    at: Region = field(default=Region(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The same with * and /."""
+
+    operands: tuple[Node, ...]
+    operators: tuple[str, ...]
+    at: Region = field(default=Region(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """1 where it holds, 0 where it does not."""
+
+    operator: str
+    left: Node
+    right: Node
+    at: Region = field(default=Region(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    function: str
+    arguments: tuple[Node, ...]
+    at: Region = field(default=Region(), compare=False, repr=False)
+
+
+Node: TypeAlias = Number | Name | Negative | Sum | Product | Comparison | Call
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below one."""
+    match node:
+        case Sum(operands=parts) | Product(operands=parts) | Call(arguments=parts):
+            return parts
+        case Negative(operand=operand):
+            return (operand,)
+        case Comparison(left=left, right=right):
+            return (left, right)
+        case _:
+            return ()
+
+
+def rebuild(node: Node, parts: tuple[Node, ...]) -> Node:
+    """The same node over other parts."""
+    match node:
+        case Sum(operators=operators):
+            return Sum(parts, operators, node.at)
+        case Product(operators=operators):
+            return Product(parts, operators, node.at)
+        case Call(function=function):
+            return Call(function, parts, node.at)
+        case Negative():
+            return Negative(parts[0], node.at)
+        case Comparison(operator=operator):
+            return Comparison(operator, parts[0], parts[1], node.at)
+        case _:
+            return node
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Every node, parents before children, from left to right."""
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def is_constant(node: Node) -> bool:
+    """True when no name occurs in it."""
+    return not any(isinstance(each, Name) for each in walk(node))
+
+
+_BINDING = {Comparison: 1, Sum: 2, Product: 3, Negative: 4, Call: 5, Name: 5, Number: 5}
+
+
+def to_text(node: Node, *, guard_minus: bool = False) -> str:
+    """Text that parses to the same tree.
+
+    `guard_minus` puts what follows a unary minus in parentheses: needed when a declared name
+    starts with a hyphen, because `-a` would then be that name.
+    """
+    words = list[str]()
+    _write(node, words, guard_minus)
+    return "".join(words)
+
+
+def _write(node: Node, words: list[str], guard: bool) -> None:
+    kind = type(node)
+    if isinstance(node, Number):
+        words.append(number_text(node.value))
+    elif isinstance(node, Name):
+        words.append(node.name)
+    elif isinstance(node, Negative):
+        words.append("-")
+        _write_part(node.operand, _BINDING[kind if guard else Product], words, guard)
+    elif isinstance(node, Call):
+        words.append(f"{node.function}(")
+        for index, argument in enumerate(node.arguments):
+            words.append(", " if index else "")
+            _write(argument, words, guard)
+        words.append(")")
+    else:
+        parts = children(node)
+        operators = (node.operator,) if isinstance(node, Comparison) else node.operators
+        _write_part(parts[0], _BINDING[kind], words, guard)
+        for operator, part in zip(operators, parts[1:], strict=True):
+            words.append(f" {operator} ")
+            _write_part(part, _BINDING[kind], words, guard)
+
+
+def _write_part(part: Node, binding: int, words: list[str], guard: bool) -> None:
+    """In parentheses, unless it binds tighter than what it stands in."""
+    if _BINDING[type(part)] > binding and not (guard and binding == _BINDING[Negative]):
+        _write(part, words, guard)
+    else:
+        words.append("(")
+        _write(part, words, guard)
+        words.append(")")
+
+
+def number_text(value: float) -> str:
+    """The shortest text of a number: `3`, `0.5`, `1e-07`."""
+    return repr(value).removesuffix(".0")

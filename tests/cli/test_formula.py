@@ -1,0 +1,140 @@
+"""`tally formula`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TALLY = Path(sys.executable).parent / "tally"
+
+
+def tally(*arguments: str, stdin: str | bytes = "") -> subprocess.CompletedProcess[str]:
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    done = subprocess.run([TALLY, *arguments], input=data, capture_output=True, check=False)
+    text = (done.stdout.decode(), done.stderr.decode())
+    assert "Traceback" not in text[1]
+    return subprocess.CompletedProcess(arguments, done.returncode, *text)
+
+
+def test_check_says_what_a_formula_can_give() -> None:
+    done = tally("formula", "check", "success_pct / total_cost")
+    assert done.returncode == 0
+    assert done.stdout == (
+        "valid    success_pct / total_cost\n"
+        "uses     success_pct, total_cost\n"
+        "warning  column 15: can divide by zero: when total_cost is 0; "
+        "guard it with if(total_cost != 0, ..., 0)\n"
+        "           success_pct / total_cost\n"
+        "                         ^^^^^^^^^^\n"
+        "note     the score is at least 0, with no known upper bound\n"
+    )
+
+
+def test_check_knows_the_evals_it_is_told() -> None:
+    done = tally("formula", "check", "-a-b + a_cost", "-n", "a-b", "--name", "a", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["names"] == ["a-b", "a_cost"]
+
+
+def test_check_refuses_with_a_caret_on_stderr() -> None:
+    done = tally("formula", "check", "success_pct / total_cst")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "tally: column 15: unknown name 'total_cst'; did you mean 'total_cost'?\n"
+        "  success_pct / total_cst\n"
+        "                ^^^^^^^^^\n"
+    )
+
+
+def test_check_refuses_in_json_too() -> None:
+    done = tally("formula", "check", "1 +", "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 2
+    assert report["valid"] is False
+    assert report["problems"][0]["place"]["column"] == 4
+
+
+def test_a_formula_comes_from_a_file_or_from_stdin(tmp_path: Path) -> None:
+    (tmp_path / "score.txt").write_text("success_pct *\n 2\n")
+    for done in (
+        tally("formula", "check", "--file", str(tmp_path / "score.txt")),
+        tally("formula", "check", "-", stdin="success_pct * 2"),
+    ):
+        assert done.stdout.startswith("valid    success_pct * 2\n")
+
+
+def test_explain_puts_values_in() -> None:
+    arguments = ["--set", "a=1", "--set", "b=0", "-s", "total_cost=0.5"]
+    done = tally("formula", "explain", "(a * 3 + b * 2) / total_cost", *arguments)
+    assert done.returncode == 0
+    assert done.stdout.startswith("(a * 3 + b * 2) / total_cost = 6\n")
+    assert "a * 3             6    100.0%" in done.stdout
+
+
+def test_explain_says_why_there_is_no_score() -> None:
+    arguments = ["formula", "explain", "success_pct / total_cost", "-s", "success_pct=80"]
+    done = tally(*arguments, "-s", "total_cost=null", "--json")
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert report["score"] is None
+    assert report["score_error"] == "total_cost has no value"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "message"),
+    [
+        (["check"], "", "give one formula; as in: tally formula check"),
+        (["check", "1", "--file", "x"], "", "give one formula"),
+        (["check", "--file", "/nowhere/x"], "", "cannot read /nowhere/x: No such file"),
+        (["check", "--file", "/"], "", "cannot read /: Is a directory"),
+        (["check", "-"], "", "the formula is empty"),
+        (["check", "-"], b"\xff\xfe", "standard input is not UTF-8 text"),
+        (["check", "max", "-n", "max"], "", "eval name 'max' is reserved"),
+        (["explain", "a", "--set", "a"], "", "--set 'a' does not give a name a number"),
+        (["explain", "a", "--set", "a=x"], "", "--set 'a=x' does not give a name a number"),
+        (["explain", "a", "--set", "a b=1"], "", "name 'a b' has a character"),
+        (["check", "1", "--nonsense"], "", ""),
+        (["chek", "1"], "", "No such command 'chek'"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_code_2(
+    arguments: list[str], stdin: str | bytes, message: str
+) -> None:
+    done = tally("formula", *arguments, stdin=stdin)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    line = f"{TALLY} formula check 'success_pct / total_cost' | true"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, check=False)
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["formula", "check", "success_pct"]])
+def test_it_starts_quickly(arguments: list[str]) -> None:
+    """Under 0.3 s of CPU where starting Python alone takes 0.015 s; measured as that ratio."""
+
+    def cpu(*command: str | Path) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    python = min(cpu(sys.executable, "-c", "") for _ in range(5))
+    assert min(cpu(TALLY, *arguments) for _ in range(5)) < 20 * python
+
+
+def test_numpy_is_not_loaded_for_a_check() -> None:
+    code = (
+        "import sys, tallymark.cli.main, tallymark.formula as f;"
+        "f.Formula.parse('success_pct').lint(); f.Formula.parse('1').evaluate({});"
+        "sys.exit('numpy' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,79 @@
+"""Docs cannot lie: every Python block runs, every `$ tally` line shows what tally prints."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> Sequence[object]:
+    return [
+        pytest.param(page, match[2], id=f"{page.stem}:{page_line(page, match.start())}")
+        for page in PAGES
+        for match in _BLOCK.finditer(page.read_text(encoding="utf-8"))
+        if match[1] == language
+    ]
+
+
+def page_line(page: Path, offset: int) -> int:
+    return page.read_text(encoding="utf-8").count("\n", 0, offset) + 1
+
+
+def shell_examples() -> Sequence[object]:
+    """`$ tally ...` lines of console blocks, each with the output printed below it."""
+    found = []
+    for page in PAGES:
+        for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+            if match[1] != "console":
+                continue
+            for command in re.split(r"^\$ ", match[2], flags=re.MULTILINE)[1:]:
+                line, _, output = command.partition("\n")
+                if line.startswith("tally "):
+                    found.append(pytest.param(line, output, id=f"{page.stem}:{line[:50]}"))
+    return found
+
+
+@pytest.mark.parametrize(("page", "code"), blocks("python"))
+def test_python_blocks_run(page: Path, code: str) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert finished.returncode == 0, f"{page.name}:\n{code}\n{finished.stderr}"
+
+
+@pytest.mark.parametrize(("line", "output"), shell_examples())
+def test_console_blocks_show_what_is_printed(line: str, output: str) -> None:
+    bin_folder = Path(sys.executable).parent
+    finished = subprocess.run(
+        [bin_folder / "tally", *shlex.split(line)[1:]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1"},
+    )
+    assert (finished.stdout + finished.stderr).strip() == output.strip()
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [*PAGES, *sorted((ROOT / "docs" / "decisions").glob("*.md"))]:
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if not target.startswith(("http://", "https://")):
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,0 +1,46 @@
+"""The built wheel, installed into an empty environment, gives a working `tally`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    finished = subprocess.run(
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, f"{command}\n{finished.stdout}\n{finished.stderr}"
+    return finished.stdout
+
+
+@pytest.fixture(scope="module")
+def tally(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`tally` from the wheel, in an environment that has only what the wheel asks for."""
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    wheel = next(folder.glob("*.whl"))
+    venv.create(folder / "venv", with_pip=True)
+    python = folder / "venv" / "bin" / "python"
+    constraints = ROOT / "constraints.txt"
+    run(python, "-m", "pip", "install", "-qq", "-c", constraints, wheel)
+    return folder / "venv" / "bin" / "tally"
+
+
+def test_it_checks_a_formula(tally: Path, tmp_path: Path) -> None:
+    printed = run(tally, "formula", "check", "success_pct / total_cost", cwd=tmp_path)
+    assert printed.startswith("valid    success_pct / total_cost")
+
+
+def test_it_evaluates_columns(tally: Path, tmp_path: Path) -> None:
+    code = (
+        "from tallymark.formula import Formula;"
+        "print(Formula.parse('success_pct').evaluate_many({'success_pct': [1, 2]}).values)"
+    )
+    assert run(tally.parent / "python", "-c", code, cwd=tmp_path).strip() == "[1. 2.]"
