@@ -2,28 +2,32 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+INPUTS := pyproject.toml constraints.txt scripts/setup
 
 .PHONY: setup demo test check bench lock clean
 
-setup: $(STAMP)
+setup: $(VENV)/.dev
 
-$(STAMP): pyproject.toml constraints.txt scripts/setup
-	@PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup
+# What a user needs, and what working on it needs besides (peers to compare with, test tools).
+$(VENV)/.user: $(INPUTS)
+	@PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup .
 	@touch $@
+$(VENV)/.dev: $(INPUTS)
+	@PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup '.[dev]'
+	@touch $@ $(VENV)/.user
 
-demo: $(STAMP)
+demo: $(VENV)/.user
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: check
 	$(BIN)/pytest -n 2 --cov --cov-report=term
 
-check: $(STAMP)
+check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: $(STAMP)
+bench: $(VENV)/.dev
 	@for bench in bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
 
 # Pins every version for make setup. Needs `uv`; names no index, so any mirror serves it.
