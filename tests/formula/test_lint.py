@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.formula.strategies import NAMES, rows, trees
 
 from tallymark.formula import Formula, Names
-from tallymark.formula.bounds import Direction
 from tallymark.formula.lint import describe_range
+from tallymark.formula.ranges import Direction
 from tallymark.formula.tree import Node, to_text
 
 EVALS = Names.of_run(["a", "b", "a-b"])

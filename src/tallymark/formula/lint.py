@@ -13,8 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from tallymark.errors import Place
-from tallymark.formula.bounds import Analysis, Direction, Hazard, Range
+from tallymark.formula.bounds import Analysis, Hazard
 from tallymark.formula.names import Names
+from tallymark.formula.ranges import Direction, Range
 from tallymark.formula.samples import Row, sample_rows
 from tallymark.formula.source import Source
 from tallymark.formula.steps import step

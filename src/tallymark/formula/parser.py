@@ -13,6 +13,7 @@ together; what makes the rest unreadable ends the reading.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn
 
@@ -101,24 +102,26 @@ class _Parser:
         return self.made(Comparison(operator.text, left, right, _over(left, right)))
 
     def sum(self, level: int) -> Node:
-        first = self.product(level)
-        if not self.sees("+", "-"):
-            return first
-        operands, operators = [first], list[str]()
-        while self.sees("+", "-"):
-            operators.append(self.take().text)
-            operands.append(self.product(level))
-        return self.made(Sum(tuple(operands), tuple(operators), _over(first, operands[-1])))
+        return self.chain(Sum, ("+", "-"), self.product, level)
 
     def product(self, level: int) -> Node:
-        first = self.operand(level)
-        if not self.sees("*", "/"):
+        return self.chain(Product, ("*", "/"), self.operand, level)
+
+    def chain(
+        self,
+        kind: type[Sum | Product],
+        signs: tuple[str, str],
+        part: Callable[[int], Node],
+        level: int,
+    ) -> Node:
+        first = part(level)
+        if not self.sees(*signs):
             return first
         operands, operators = [first], list[str]()
-        while self.sees("*", "/"):
+        while self.sees(*signs):
             operators.append(self.take().text)
-            operands.append(self.operand(level))
-        return self.made(Product(tuple(operands), tuple(operators), _over(first, operands[-1])))
+            operands.append(part(level))
+        return self.made(kind(tuple(operands), tuple(operators), _over(first, operands[-1])))
 
     def operand(self, level: int) -> Node:
         token = self.take()
