@@ -6,6 +6,7 @@
     │   ├── TraceError        a trace file, or a record in it
     │   └── ScorerError       a scorer's name, definition or config
     └── WorkFailed            the input is fine, the work could not be done (exit code 3)
+        └── ModelError        a request to a model that was not answered
 
 Each carries one or more `Problem`s: what is wrong, where, and how to mend it. A scorer that
 fails on one trace is not an exception but a `Score` with an error: see `tallymark.scoring`.
@@ -120,6 +121,29 @@ class ScorerError(InvalidInput):
 
 class WorkFailed(TallymarkError):
     """The input is fine, but the work could not be done: a service, a database, a sandbox."""
+
+
+class ModelError(WorkFailed):
+    """A request that was not answered.
+
+    `retryable` tells whether asking again can help (429, overload, a dropped connection), and
+    `retry_after` how many seconds the other side asked us to wait. `throttled` says that we were
+    told to slow down.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        retryable: bool = False,
+        throttled: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.retryable = retryable
+        self.throttled = throttled
+        self.retry_after = retry_after
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str | None:

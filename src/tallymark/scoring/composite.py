@@ -1,0 +1,217 @@
+"""`composite`: several scorers as one, combined by weights or by a formula."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from tallymark.errors import ScorerError
+from tallymark.scoring.score import Score, shown
+from tallymark.scoring.scorer import Scorer
+
+if TYPE_CHECKING:
+    from tallymark.scoring.context import EvalContext
+
+OnError = Literal["fail", "skip", 0]
+Part: TypeAlias = Scorer | tuple[Scorer, float] | Mapping[str, Any]
+Combine: TypeAlias = Callable[[dict[str, float]], Score]
+"""From the values of the parts that have one, by name, to the score of the whole."""
+
+
+def composite(
+    parts: Iterable[Part],
+    *,
+    name: str = "composite",
+    on_error: OnError = "fail",
+    formula: str | None = None,
+    description: str = "Weighted combination of scorers",
+    threshold: float | None = None,
+) -> Scorer:
+    """One scorer of many: sum(weight * value) / sum(weight), or a formula over the parts' names.
+
+    A part is a scorer (weight 1), a pair `(scorer, weight)` or a mapping with those two keys.
+    When a part fails, the whole fails (`"fail"`), or goes without it (`"skip"`), or counts it
+    as 0 (`0`). Parts run at the same time.
+    """
+    if on_error not in ("fail", "skip", 0) or on_error is False:
+        raise ScorerError(f'{name}: on_error is {on_error!r}; use "fail", "skip" or 0')
+    weighted = [_part(each, place, name) for place, each in enumerate(parts, start=1)]
+    scorers = [each for each, _ in weighted]
+    _check_names(scorers, name)
+    weights: Mapping[str, float | None]
+    if formula is None:
+        weights = _checked_weights(weighted, name)
+        combine = _by_weights(weights)
+    else:
+        weights = dict.fromkeys(each.name for each in scorers)
+        _check_unweighted(weighted, name)
+        combine = _by_formula(formula, list(weights))
+    whole = _Composite(tuple(scorers), weights, on_error, combine)
+    inline = all(each.inline for each in scorers)
+    return Scorer(
+        whole.score if inline else whole.evaluate,
+        name=name,
+        description=description,
+        threshold=threshold,
+        blocking=False,
+        config={
+            "parts": [{**_facts(each), "weight": weights[each.name]} for each in scorers],
+            "on_error": on_error,
+            "formula": formula,
+        },
+        sources=[_Composite, *(source for each in scorers for source in each.sources)],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Composite:
+    scorers: tuple[Scorer, ...]
+    weights: Mapping[str, float | None]
+    on_error: OnError
+    combine: Combine
+
+    def score(self, ctx: EvalContext) -> Score:
+        """For parts that all run inline: no event loop is needed."""
+        return self.combined([each.score(ctx) for each in self.scorers])
+
+    async def evaluate(self, ctx: EvalContext) -> Score:
+        """For parts of which some wait."""
+        from tallymark.scoring.running import evaluate_all  # noqa: PLC0415 (asyncio is heavy)
+
+        return self.combined(await evaluate_all(self.scorers, ctx))
+
+    def combined(self, scores: list[Score]) -> Score:
+        """One score of the parts' scores, with the breakdown kept whatever happens."""
+        named = {each.name: score for each, score in zip(self.scorers, scores, strict=True)}
+        values = {name: score.value for name, score in named.items() if score.value is not None}
+        problems = {name: _problem(score) for name, score in named.items() if name not in values}
+        reason = ", ".join(
+            f"{name}: {_two_decimals(values[name]) if name in values else 'failed'}"
+            for name in named
+        )
+        metadata: dict[str, Any] = {
+            "breakdown": [self._line(name, score) for name, score in named.items()]
+        }
+        if problems and (self.on_error == "fail" or (self.on_error == "skip" and not values)):
+            failed = "; ".join(f"{name} failed: {why}" for name, why in problems.items())
+            return Score.failed(failed, reason=reason, metadata=metadata)
+        if problems:
+            metadata["skipped" if self.on_error == "skip" else "counted_as_zero"] = list(problems)
+        if self.on_error == 0:
+            values |= dict.fromkeys(problems, 0.0)
+        outcome = self.combine(values)
+        return Score(outcome.value, reason, metadata, outcome.error)
+
+    def _line(self, name: str, score: Score) -> dict[str, Any]:
+        return {
+            "name": name,
+            "value": score.value,
+            "weight": self.weights[name],
+            "reason": score.reason,
+            "error": score.error,
+            "metadata": score.metadata,
+        }
+
+
+def _by_weights(weights: dict[str, float]) -> Combine:
+    largest = max(weights.values())
+    scaled = {name: weight / largest for name, weight in weights.items()}  # sums cannot overflow
+
+    def combine(values: dict[str, float]) -> Score:
+        counted = {name: value for name, value in values.items() if scaled[name] > 0}
+        if not counted:
+            return Score.failed("every part that has a value has weight 0")
+        total = math.fsum(scaled[name] for name in counted)
+        mean = math.fsum(scaled[name] * value for name, value in counted.items()) / total
+        # Rounding must not carry a mean past its parts.
+        return Score(min(max(counted.values()), max(min(counted.values()), mean)))
+
+    return combine
+
+
+def _by_formula(text: str, names: list[str]) -> Combine:
+    from tallymark.formula import Formula  # noqa: PLC0415 (only composites with one need it)
+
+    formula = Formula.parse(text, names=names)
+    absent: dict[str, float | None] = dict.fromkeys(names)
+
+    def combine(values: dict[str, float]) -> Score:
+        known = {**absent, **values}
+        value = formula.evaluate(known)
+        if value is None:
+            return Score.failed(f"the formula {text!r} has no value: {formula.reason(known)}")
+        if not -1e-9 <= value <= 1 + 1e-9:
+            return Score.failed(f"the formula {text!r} gave {value:g}, which is not from 0 to 1")
+        return Score(min(1.0, max(0.0, value)))
+
+    return combine
+
+
+def _part(part: object, place: int, name: str) -> tuple[Scorer, float | None]:
+    weight: object = None
+    made = part
+    if isinstance(part, Mapping):
+        unknown = [key for key in part if key not in ("scorer", "weight")]
+        if unknown or "scorer" not in part:
+            raise ScorerError(f"{name}: part {place} must have the keys 'scorer' and 'weight'")
+        made, weight = part["scorer"], part.get("weight")
+    elif isinstance(part, tuple | list) and len(part) == 2:
+        made, weight = part
+    if not isinstance(made, Scorer):
+        raise ScorerError(
+            f"{name}: part {place} is {shown(made)}, not a scorer",
+            hint="put @scorer above the function, or write (scorer, weight)",
+        )
+    if weight is None:
+        return made, None
+    if isinstance(weight, bool) or not isinstance(weight, int | float):
+        raise ScorerError(f"{name}: the weight of {made.name} is {shown(weight)}, not a number")
+    if not (math.isfinite(weight) and weight >= 0):
+        raise ScorerError(f"{name}: the weight of {made.name} is {weight}; it must be 0 or more")
+    return made, float(weight)
+
+
+def _check_names(scorers: list[Scorer], name: str) -> None:
+    if not scorers:
+        raise ScorerError(f"{name}: a composite needs at least one part")
+    twice = [each for each, count in Counter(part.name for part in scorers).items() if count > 1]
+    if twice:
+        raise ScorerError(
+            f"{name}: more than one part is named {', '.join(twice)}",
+            hint='give one another name with `.replace(name="...")`',
+        )
+
+
+def _checked_weights(weighted: list[tuple[Scorer, float | None]], name: str) -> dict[str, float]:
+    weights = {each.name: 1.0 if weight is None else weight for each, weight in weighted}
+    if not any(weights.values()):
+        raise ScorerError(f"{name}: every weight is 0; at least one must be more")
+    return weights
+
+
+def _check_unweighted(weighted: list[tuple[Scorer, float | None]], name: str) -> None:
+    given = [each.name for each, weight in weighted if weight is not None]
+    if given:
+        raise ScorerError(
+            f"{name}: {', '.join(given)} has a weight, but the formula alone combines the parts",
+            hint="write the weights into the formula",
+        )
+
+
+def _facts(part: Scorer) -> dict[str, Any]:
+    return {"name": part.name, "config": part.config}
+
+
+def _problem(score: Score) -> str:
+    if score.error is not None:
+        return score.error
+    return f"its label {score.label!r} has no number"
+
+
+def _two_decimals(value: float) -> str:
+    """As JavaScript's `toFixed(2)`: 0.125 is 0.13, where Python's own formatting gives 0.12."""
+    return str(Decimal(value).quantize(Decimal("0.01"), ROUND_HALF_UP))

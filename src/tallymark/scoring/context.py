@@ -1,0 +1,134 @@
+"""`EvalContext`: all that a trace scorer sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.errors import InvalidInput, nearest
+from tallymark.traces import Span, Trace
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_CAMEL = {"outputContains": "output_contains", "toolCalls": "tool_calls"}
+_PARTS = ("trace", "expected", "metadata", "config")
+
+
+class _Open(msgspec.Struct, frozen=True, kw_only=True):
+    """Known keys as attributes, all others kept in `extra`; `get` and `[]` reach both."""
+
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any] | None, where: str) -> Self:
+        """From a mapping in snake_case or the document's camelCase; None gives an empty one."""
+        values = _mapping(given, where)
+        known: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
+        for key, value in values.items():
+            name = _CAMEL.get(key, key)
+            known_key = name in cls.__struct_fields__ and name != "extra"
+            (known if known_key else extra)[name if known_key else key] = value
+        try:
+            return msgspec.convert({**known, "extra": extra}, cls)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"{where}: {str(error).replace('$.', '')}") from None
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of any key, known or extra."""
+        known = key in self.__struct_fields__ and key != "extra"
+        value = getattr(self, key) if known else self.extra.get(key)
+        return default if value is None else value
+
+    def __getitem__(self, key: str) -> Any:
+        value = self.get(key)
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self.get(key) is not None
+
+
+class Expected(_Open, frozen=True, kw_only=True):
+    """What the test's author expects; None where nothing was said."""
+
+    output: Any = None
+    """A text, or the data that a JSON scorer compares with."""
+    output_contains: list[str] | None = None
+    tool_calls: list[str | dict[str, Any]] | None = None
+    """Tools by name, or mappings with `name` and `arguments`; an empty list expects no call."""
+
+    @property
+    def tool_names(self) -> list[str] | None:
+        """The names of the expected tools, in order; None when none were stated."""
+        if self.tool_calls is None:
+            return None
+        return [call if isinstance(call, str) else str(call["name"]) for call in self.tool_calls]
+
+    def __post_init__(self) -> None:
+        """An expected tool call needs a name."""
+        for call in self.tool_calls or ():
+            if not isinstance(call, str) and "name" not in call:
+                raise InvalidInput(f"the expected tool call {call!r} has no key 'name'")
+
+
+class Config(_Open, frozen=True, kw_only=True):
+    """What test and suite set: seconds that a scorer may take, and the value that passes."""
+
+    timeout: float | None = None
+    threshold: float | None = None
+
+
+class EvalContext(msgspec.Struct, frozen=True):
+    """The sole argument of every trace scorer."""
+
+    trace: Trace
+    expected: Expected = msgspec.field(default_factory=Expected)
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    config: Config = msgspec.field(default_factory=Config)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> EvalContext:
+        """From plain data in the document's shape, keys in camelCase or snake_case."""
+        values = _mapping(given, "context")
+        for key in values:
+            if key not in _PARTS:
+                near = nearest(key, _PARTS)
+                hint = f"did you mean {near!r}?" if near else f"the keys are {', '.join(_PARTS)}"
+                raise InvalidInput(f"context: unknown key {key!r}", hint=hint)
+        trace = values.get("trace")
+        if trace is None:
+            raise InvalidInput("context: the key 'trace' is missing")
+        return cls(
+            trace if isinstance(trace, Trace) else Trace.from_dict(trace),
+            Expected.from_dict(values.get("expected"), "expected"),
+            dict(_mapping(values.get("metadata"), "metadata")),
+            Config.from_dict(values.get("config"), "config"),
+        )
+
+    @property
+    def spans(self) -> list[Span]:
+        """The spans of the trace."""
+        return self.trace.spans
+
+    @property
+    def output(self) -> str:
+        """The output of the last model call; empty when there is none."""
+        return self.trace.last_output
+
+    @property
+    def input(self) -> str:
+        """What the agent was asked: the first input in the trace; empty when there is none."""
+        return next((span.input for span in self.trace.spans if span.input), "")
+
+
+def _mapping(given: object, where: str) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"{where} must be a mapping, not {type(given).__name__}")
+    return given

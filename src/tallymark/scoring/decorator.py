@@ -1,0 +1,156 @@
+"""`@scorer` makes a scorer of a function; on a class, and as `@configurable`, a builder of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypedDict, overload
+
+from tallymark.errors import ScorerError
+from tallymark.scoring.options import bind
+from tallymark.scoring.scorer import DataType, Scorer
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tallymark.scoring.context import EvalContext
+
+P = ParamSpec("P")
+
+
+class Evaluates(Protocol):
+    """An object whose `evaluate` takes the context."""
+
+    def evaluate(self, ctx: EvalContext, /) -> Any:
+        """Anything that a scorer may return, or an awaitable of it."""
+
+
+Function = Callable[["EvalContext"], Any]
+
+
+class Facts(TypedDict, total=False):
+    """What may be said about a scorer where it is defined."""
+
+    name: str
+    description: str
+    data_type: DataType
+    threshold: float
+    labels: Mapping[str, float]
+    blocking: bool
+    version: str
+
+
+class ScorerBuilder(Generic[P]):
+    """What builds scorers from options: calling it gives one that remembers them."""
+
+    def __init__(self, target: Callable[P, Evaluates | Function], facts: Facts) -> None:
+        self.wrapped = target
+        self.facts = facts
+        self.name = facts["name"]
+        self.description = facts["description"]
+        self.__doc__ = target.__doc__
+        self.__signature__ = inspect.signature(target)
+
+    def __call__(self, *args: P.args, **options: P.kwargs) -> Scorer:
+        """A scorer with these options, checked against the annotations.
+
+        An instance of a class may say its own `name`, `description` and `threshold`.
+        """
+        bound = bind(self.wrapped, self.name, args, options)
+        config = dict(bound.arguments)
+        made = self.wrapped(*bound.args, **bound.kwargs)
+        if isinstance(made, Scorer):
+            return made.replace(config=config)
+        own = {
+            key: value
+            for key in ("name", "description", "threshold")
+            if (value := getattr(made, key, None)) is not None
+        }
+        function: Any = getattr(made, "evaluate", made)
+        facts: dict[str, Any] = {**self.facts, **own}
+        return Scorer(function, **facts, config=config, sources=(self.wrapped,))
+
+    def __repr__(self) -> str:
+        return f"ScorerBuilder({self.name!r})"
+
+
+class Building(Protocol):
+    """What `@configurable(...)` gives."""
+
+    def __call__(self, target: Callable[P, Evaluates | Function], /) -> ScorerBuilder[P]:
+        """Make a builder of a function of options, or of a class."""
+
+
+class Scoring(Protocol):
+    """What `@scorer(...)` gives."""
+
+    @overload
+    def __call__(self, target: Function, /) -> Scorer: ...
+    @overload
+    def __call__(self, target: Callable[P, Evaluates | Function], /) -> ScorerBuilder[P]: ...
+
+
+@overload
+def scorer(target: Function, /) -> Scorer: ...
+@overload
+def scorer(target: Callable[P, Evaluates | Function], /) -> ScorerBuilder[P]: ...
+@overload
+def scorer(target: None = None, /, **facts: Unpack[Facts]) -> Scoring: ...
+def scorer(target: Any = None, /, **facts: Unpack[Facts]) -> Any:
+    """Make a scorer of a sync or async function of one `EvalContext`, or a builder of a class.
+
+    The name is the function's own and the description its docstring's first line, unless given.
+    `blocking=False` says that a sync function returns at once, so it may run without a thread.
+    """
+    if target is None:
+        return lambda given: _scorer_of(given, facts)
+    return _scorer_of(target, facts)
+
+
+@overload
+def configurable(target: Callable[P, Evaluates | Function], /) -> ScorerBuilder[P]: ...
+@overload
+def configurable(target: None = None, /, **facts: Unpack[Facts]) -> Building: ...
+def configurable(target: Any = None, /, **facts: Unpack[Facts]) -> Any:
+    """Make a builder of a function that takes options and returns the function of a context."""
+    if target is None:
+        return lambda given: ScorerBuilder(given, _completed(given, facts))
+    return ScorerBuilder(target, _completed(target, facts))
+
+
+def _scorer_of(target: Any, facts: Facts) -> Scorer | ScorerBuilder[Any]:
+    """The scorer of a function, or the builder of a class."""
+    complete = _completed(target, facts)
+    if isinstance(target, type):
+        if not hasattr(target, "evaluate") and "__call__" not in dir(target):
+            raise ScorerError(f"the class {complete['name']} needs a method `evaluate(self, ctx)`")
+        return ScorerBuilder(target, complete)
+    _check_takes_context(target, complete["name"])
+    return Scorer(target, **complete)
+
+
+def _completed(target: Any, facts: Facts) -> Facts:
+    """The facts with name and description, refused here, where they stand, if they are wrong."""
+    if isinstance(target, Scorer | ScorerBuilder) or not callable(target):
+        raise ScorerError(f"a scorer is made of a function or a class, not {target!r}")
+    complete: Facts = {**facts}
+    complete.setdefault("name", getattr(target, "__name__", type(target).__name__))
+    complete.setdefault("description", _first_line(target))
+    Scorer(target, **complete)
+    return complete
+
+
+def _first_line(target: object) -> str:
+    return (inspect.getdoc(target) or "").partition("\n")[0].strip()
+
+
+def _check_takes_context(function: Callable[..., Any], name: str) -> None:
+    try:
+        inspect.signature(function).bind(None)
+    except ValueError:
+        return  # a compiled function without a signature
+    except TypeError:
+        raise ScorerError(
+            f"{name} must take exactly one argument, the context",
+            hint="a function of options is made a scorer with @configurable",
+        ) from None

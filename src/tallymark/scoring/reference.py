@@ -1,0 +1,166 @@
+"""How a scorer is named: `name`, `file.py:name` or `module:name`, each with options in brackets.
+
+    keyword_match(keywords=["refund", "sorry"], min_match=2)
+
+Options are literal values: text in quotes, numbers, true, false, null, lists and mappings.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import sys
+import traceback
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.errors import Place, ScorerError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+_WORDS = {"true": True, "false": False, "null": None}
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A scorer's name as written, taken apart."""
+
+    name: str
+    """The registered name, or the name inside the file or module."""
+    home: str | None = None
+    """The file or module; None for a registered name."""
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Reference:
+        """Take a reference apart; what cannot be read is a ScorerError with its column."""
+        head, bracket, _ = text.partition("(")
+        home, colon, name = head.strip().rpartition(":")
+        if not name or (colon and not home):
+            raise ScorerError(
+                f"{text!r} does not name a scorer",
+                hint="write a name, file.py:name or module:name",
+            )
+        options = _options(text, len(head)) if bracket else {}
+        return cls(name, home or None, options)
+
+
+def _options(text: str, at: int) -> dict[str, Any]:
+    """The options of `text`, whose bracket opens at index `at`."""
+    source = "_" + text[at:]  # a call with a name of one character, whatever the real one is
+    shift = at - 1
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\d" stays what was typed
+            call = ast.parse(source, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        column = getattr(error, "offset", None) or 1
+        said = getattr(error, "msg", None) or str(error) or "they are nested too deeply"
+        raise _error(f"the options cannot be read: {said}", text, shift + column) from None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise _error("something follows the closing bracket", text, at + 1)
+    if call.args:
+        raise _error("an option is written key=value", text, _column(call.args[0], source, shift))
+    options: dict[str, Any] = {}
+    for keyword in call.keywords:
+        column = _column(keyword, source, shift)
+        if keyword.arg is None:
+            raise _error("an option is written key=value", text, column)
+        if keyword.arg in options:
+            raise _error(f"the option {keyword.arg!r} is given twice", text, column)
+        options[keyword.arg] = _literal(keyword.value, text, source, shift)
+    return options
+
+
+def _literal(node: ast.expr, text: str, source: str, shift: int) -> Any:
+    class Words(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> ast.expr:
+            if name.id in _WORDS:
+                return ast.copy_location(ast.Constant(_WORDS[name.id]), name)
+            column = _column(name, source, shift)
+            raise _error(f"write text in quotes: {name.id!r}", text, column, len(name.id))
+
+    try:
+        return ast.literal_eval(Words().visit(node))
+    except (ValueError, TypeError, RecursionError):
+        column = _column(node, source, shift)
+        raise _error("only literal values can be options", text, column) from None
+
+
+def _column(node: ast.expr | ast.keyword, source: str, shift: int) -> int:
+    """The column (from 1) in the user's text; ast counts bytes, people count characters."""
+    line = source.splitlines()[node.lineno - 1]
+    before = sum(map(len, source.splitlines(keepends=True)[: node.lineno - 1]))
+    return shift + before + len(line.encode()[: node.col_offset].decode()) + 1
+
+
+def _error(message: str, text: str, column: int, length: int = 1) -> ScorerError:
+    return ScorerError(message, place=Place(column=column, length=length, text=text))
+
+
+def find(home: str, name: str) -> Any:
+    """The object of that name in a file or a module."""
+    module = _file_module(home) if home.endswith(".py") else _module(home)
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        near = nearest(name, [each for each in vars(module) if not each.startswith("_")])
+        hint = f"did you mean {near!r}?" if near else None
+        raise ScorerError(f"{home} has no scorer {name!r}", hint=hint) from None
+
+
+def _file_module(home: str) -> ModuleType:
+    """The module of a file, executed once however many of its scorers are asked for."""
+    path = Path(home).resolve()
+    if not path.is_file():
+        raise ScorerError(f"there is no file {home}")
+    name = f"{path.stem} ({path})"  # cannot be the name of a real module
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ScorerError(f"{home} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _importing(home, path.parent):
+            spec.loader.exec_module(module)
+    except ScorerError:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _module(home: str) -> ModuleType:
+    with _importing(home, Path.cwd()):
+        return importlib.import_module(home)
+
+
+@contextmanager
+def _importing(home: str, folder: Path) -> Iterator[None]:
+    """Import with a folder in reach; whatever the user's code raises becomes a sentence."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 (a user's module may raise anything)
+        raise import_error(home, error) from None
+    finally:
+        if str(folder) in sys.path:
+            sys.path.remove(str(folder))
+
+
+def import_error(what: str, error: BaseException) -> ScorerError:
+    """Why a module could not be imported, with the line where it stopped."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1] if frames else None
+    known = last is not None and not last.filename.startswith("<")
+    place = f" (at {Path(last.filename).name}:{last.lineno})" if last is not None and known else ""
+    return ScorerError(f"{what} cannot be imported: {type(error).__name__}: {error}{place}")

@@ -1,0 +1,136 @@
+"""`Score`: the outcome of a scorer, and `Origin`: which scorer, code and config it came from.
+
+Zero means measured as zero. A scorer that failed gives no value and says why in `error`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import msgspec
+
+from tallymark.errors import ScorerError
+
+_DEEPEST = 32
+"""Metadata nested deeper than this is written as text; it also ends circles."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a score came from: two scores with equal origins were made by the same rule."""
+
+    scorer: str
+    version: str
+    """The version that the author gave, or else a hash of the scorer's code."""
+    config: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Score(msgspec.Struct, frozen=True):
+    """The outcome of one scorer: a finite `value`, or None with a `label` or an `error`."""
+
+    value: float | None
+    reason: str = ""
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    error: str | None = None
+    label: str | None = None
+    origin: Origin | None = None
+
+    def __post_init__(self) -> None:
+        """Hold the rules: a value is finite, a failed score has none, a reason is text."""
+        if self.reason.__class__ is not str or self.metadata.__class__ is not dict:
+            self._tidy()
+        value = self.value
+        if value is None:
+            return
+        if value.__class__ is not float or not math.isfinite(value):
+            msgspec.structs.force_setattr(self, "value", as_number(value))
+        if self.error is not None:
+            raise ScorerError("a score has a value or an error, not both")
+
+    def _tidy(self) -> None:
+        """Take None for nothing and any mapping for metadata; refuse the rest."""
+        reason: object = self.reason
+        metadata: object = self.metadata
+        if not isinstance(reason, str | None):
+            raise ScorerError(f"a score's reason is text, not {shown(reason)}")
+        if not isinstance(metadata, Mapping | None):
+            raise ScorerError(f"a score's metadata is a mapping, not {shown(metadata)}")
+        msgspec.structs.force_setattr(self, "reason", str(reason or ""))
+        msgspec.structs.force_setattr(self, "metadata", dict(metadata or {}))
+
+    @classmethod
+    def failed(
+        cls, error: str, *, reason: str = "", metadata: dict[str, Any] | None = None
+    ) -> Score:
+        """The score of a scorer that could not do its work."""
+        return cls(None, reason, {} if metadata is None else metadata, error or "unknown error")
+
+    @property
+    def ok(self) -> bool:
+        """True when the scorer did its work."""
+        return self.error is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values that any JSON writer takes."""
+        plain: dict[str, Any] = json_safe(msgspec.structs.asdict(self))
+        return plain
+
+
+def as_number(value: object) -> float:
+    """A finite float from a bool or any real number, numpy's included; else a ScorerError."""
+    value = scalar(value)
+    if not isinstance(value, Real):
+        raise ScorerError(f"a score's value is a number or None, not {shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ScorerError(f"a score's value is a finite number, not {shown(value)}")
+    return number
+
+
+def shown(value: object) -> str:
+    """A value for a message: its repr, cut short, and its type where that helps."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 (a user's repr may raise anything)
+        text = "a value without a working repr"
+    short = text if len(text) <= 80 else f"{text[:77]}..."
+    if value is None or isinstance(value, bool | str | float):
+        return short
+    return f"{short} ({type(value).__name__})"
+
+
+def json_safe(value: object, depth: int = 0) -> Any:
+    """Plain JSON values: NaN and infinity become None, what JSON does not know becomes text."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
+    if isinstance(value, Mapping) and depth < _DEEPEST:
+        return {json_safe(str(key)): json_safe(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset) and depth < _DEEPEST:
+        return [json_safe(item, depth + 1) for item in value]
+    number = scalar(value)
+    return json_safe(_text(value) if number is value else number)
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 (a user's class may raise anything)
+        return shown(value)
+
+
+def scalar(value: object) -> object:
+    """Python's own number for a numpy one (or any array without dimensions); others as they are."""
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()
+    return value

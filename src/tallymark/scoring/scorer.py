@@ -1,0 +1,221 @@
+"""`Scorer`: a name and a function of one `EvalContext`, whose every outcome is a `Score`.
+
+A failure stays inside its score: `evaluate` and `score` return one whatever the function does.
+Only a real Ctrl-C and the cancellation of the caller's own task pass through.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import threading
+from typing import TYPE_CHECKING, Any, Literal
+
+from tallymark.errors import ScorerError
+from tallymark.scoring.origin import code_hash
+from tallymark.scoring.returns import to_score
+from tallymark.scoring.score import Origin, Score, as_number, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tallymark.scoring.context import EvalContext
+
+DataType = Literal["numeric", "categorical", "boolean"]
+_DATA_TYPES = ("numeric", "categorical", "boolean")
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_PLAIN = frozenset({bool, int, float, str, dict, Score, type(None)})
+"""Returns that are certainly not awaitable, told apart quickly."""
+
+
+class Scorer:
+    """Anything that turns a context into a score; make one with `@scorer` or `composite`."""
+
+    __slots__ = (
+        "_origin",
+        "_sources",
+        "blocking",
+        "config",
+        "data_type",
+        "description",
+        "function",
+        "is_async",
+        "labels",
+        "name",
+        "threshold",
+        "version",
+    )
+
+    def __init__(  # noqa: PLR0913 (the facts about a scorer, all but the function by keyword)
+        self,
+        function: Callable[[EvalContext], Any],
+        *,
+        name: str,
+        description: str = "",
+        data_type: DataType | None = None,
+        threshold: float | None = None,
+        labels: Mapping[str, float] | None = None,
+        blocking: bool | None = None,
+        version: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        sources: Sequence[object] = (),
+    ) -> None:
+        """`sources` are what the code hash covers; the function itself when none is given."""
+        self.name = _checked_name(name)
+        self.function = function
+        self.description = description
+        self.labels = _checked_labels(name, labels)
+        self.data_type = _checked_type(name, data_type, labels)
+        self.threshold = _checked_threshold(name, threshold)
+        self.is_async = _is_async(function)
+        self.blocking = not self.is_async and blocking is not False
+        """True when the function may keep its thread waiting; `evaluate` then uses a worker."""
+        self.version = version
+        self.config = dict(config or {})
+        self._sources = tuple(sources) or (function,)
+        self._origin: Origin | None = None
+
+    @property
+    def inline(self) -> bool:
+        """True when the function is neither async nor blocking: it runs where it is called."""
+        return not (self.is_async or self.blocking)
+
+    @property
+    def origin(self) -> Origin:
+        """Name, version or code hash, and config; the hash is computed when first asked for."""
+        if self._origin is None:
+            version = self.version or code_hash(self._sources)
+            self._origin = Origin(self.name, version, self.config)
+        return self._origin
+
+    @property
+    def sources(self) -> tuple[object, ...]:
+        """The functions and classes that the code hash covers."""
+        return self._sources
+
+    async def evaluate(
+        self,
+        ctx: EvalContext,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 (late is a score, not an exception)
+    ) -> Score:
+        """The score of one context. `timeout` is in seconds; inline scorers do not need one."""
+        if self.blocking:
+            from tallymark.scoring.running import in_thread  # noqa: PLC0415 (asyncio is heavy)
+
+            raw = await in_thread(self, ctx, timeout)
+        else:
+            raw = self.call(ctx)
+        if raw.__class__ not in _PLAIN and inspect.isawaitable(raw):
+            from tallymark.scoring.running import settled  # noqa: PLC0415 (asyncio is heavy)
+
+            raw = await settled(self, raw, timeout)
+        return to_score(raw, self)
+
+    def score(self, ctx: EvalContext) -> Score:
+        """The score of one context, for code that is not async; nothing limits its time."""
+        raw = self.call(ctx)
+        if raw.__class__ not in _PLAIN and inspect.isawaitable(raw):
+            from tallymark.scoring.running import run_to_end  # noqa: PLC0415 (asyncio is heavy)
+
+            raw = run_to_end(self, raw)
+        return to_score(raw, self)
+
+    def __call__(self, ctx: EvalContext) -> Any:
+        """Exactly what the function returns or raises, for tests of the function itself."""
+        return self.function(ctx)
+
+    def call(self, ctx: EvalContext) -> object:
+        """What the function returns, or a failed score when it raises."""
+        try:
+            return self.function(ctx)
+        except BaseException as error:  # noqa: BLE001 (whatever a scorer raises is its own failure)
+            return self.failure(error)
+
+    def failure(self, error: BaseException) -> Score:
+        """The failed score for what the function raised; a real Ctrl-C is raised again."""
+        if (
+            isinstance(error, KeyboardInterrupt)
+            and threading.current_thread() is threading.main_thread()
+        ):
+            raise error
+        try:
+            said = str(error)
+        except Exception:  # noqa: BLE001 (a user's exception may not even print)
+            said = ""
+        cut = said if len(said) <= 1000 else f"{said[:997]}..."
+        kind = type(error).__name__
+        return Score.failed(
+            f"{self.name} raised {kind}: {cut}" if cut else f"{self.name} raised {kind}"
+        )
+
+    def replace(
+        self,
+        *,
+        name: str | None = None,
+        threshold: float | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> Scorer:
+        """The same scorer under another name, threshold or stated config."""
+        return Scorer(
+            self.function,
+            name=self.name if name is None else name,
+            description=self.description,
+            data_type=self.data_type,
+            threshold=self.threshold if threshold is None else threshold,
+            labels=self.labels,
+            blocking=self.blocking,
+            version=self.version,
+            config=self.config if config is None else config,
+            sources=self._sources,
+        )
+
+    def __repr__(self) -> str:
+        return f"Scorer({self.name!r})"
+
+
+def _is_async(function: object) -> bool:
+    called = getattr(function, "__call__", None)  # noqa: B004 (its own kind is what matters)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def _checked_name(name: object) -> str:
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    raise ScorerError(f"{name!r} cannot name a scorer", hint="use letters, digits, '_' and '-'")
+
+
+def _checked_type(
+    name: str, data_type: DataType | None, labels: Mapping[str, float] | None
+) -> DataType:
+    if data_type is None:
+        return "numeric" if labels is None else "categorical"
+    if data_type not in _DATA_TYPES:
+        kinds = ", ".join(_DATA_TYPES)
+        raise ScorerError(f"{name}: data_type is {data_type!r}, which is not one of {kinds}")
+    if labels is not None and data_type != "categorical":
+        raise ScorerError(f"{name}: labels belong to a categorical scorer, not a {data_type} one")
+    return data_type
+
+
+def _checked_labels(name: str, labels: Mapping[str, float] | None) -> dict[str, float] | None:
+    if labels is None:
+        return None
+    return {
+        label: _from_0_to_1(value, f"{name}: label {label!r}") for label, value in labels.items()
+    }
+
+
+def _checked_threshold(name: str, threshold: float | None) -> float | None:
+    return None if threshold is None else _from_0_to_1(threshold, f"{name}: threshold")
+
+
+def _from_0_to_1(value: object, what: str) -> float:
+    try:
+        number = as_number(value)
+    except ScorerError:
+        number = math.nan
+    if not 0.0 <= number <= 1.0:
+        raise ScorerError(f"{what} is {shown(value)}; it must be a number from 0 to 1")
+    return number

@@ -1,0 +1,169 @@
+"""Threads for scorers that may block, so that async neighbours go on meanwhile.
+
+Unlike the pools of the standard library, a call that hangs can be abandoned: it gives its
+place to the next one, and its thread (a daemon) does not keep the program from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import time
+from collections import Counter
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+from tallymark.scoring.score import Score
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.scoring.context import EvalContext
+    from tallymark.scoring.scorer import Scorer
+
+AT_ONCE = 32
+"""Calls that run at the same time; more wait, and their time limit begins when they start."""
+HANGING = 100
+"""Abandoned calls of one scorer that may hang before it is no longer called."""
+
+
+class Job:
+    """One call of a scorer, on its way to a thread and back to the loop that waits for it."""
+
+    __slots__ = ("abandoned", "future", "loop", "scorer", "started", "timer", "work")
+
+    def __init__(self, scorer: Scorer, work: Callable[[], object]) -> None:
+        self.scorer = scorer
+        self.work = work
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.started: float | None = None
+        self.abandoned = False
+        self.timer: asyncio.TimerHandle | None = None
+
+    def answer(self, result: object) -> None:
+        """Hand the result to the waiting loop, from any thread."""
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self.loop.call_soon_threadsafe(self.settle, result)
+
+    def settle(self, result: object) -> None:
+        """Hand over the result, in the loop's own thread; the first one counts."""
+        if not self.future.done():
+            self.future.set_result(result)
+
+
+class Workers:
+    """At most `at_once` threads that work, started when needed and kept for the next call."""
+
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        self._at_once = at_once
+        self._lock = Lock()
+        self._jobs: SimpleQueue[Job] = SimpleQueue()
+        self._threads = 0
+        self._open = 0
+        self._hanging: Counter[Scorer] = Counter()
+
+    def submit(self, job: Job) -> None:
+        """Run the job in a thread as soon as one is free."""
+        with self._lock:
+            hanging = self._hanging[job.scorer]
+            if hanging < HANGING:
+                self._open += 1
+                self._jobs.put(job)
+                self._staff()
+                return
+        job.settle(Score.failed(f"{job.scorer.name} was not called: {hanging} calls of it hang"))
+
+    def abandon(self, job: Job) -> None:
+        """Stop waiting for a job: its place is free for another."""
+        with self._lock:
+            if job.abandoned or job.work is _done:
+                return
+            job.abandoned = True
+            self._open -= 1
+            if job.started is not None:
+                self._hanging[job.scorer] += 1
+                self._threads -= 1
+                self._staff()
+
+    def _staff(self) -> None:
+        if self._threads < min(self._at_once, self._open):
+            self._threads += 1
+            Thread(target=self._run, name="tallymark-scorer", daemon=True).start()
+
+    def _run(self) -> None:
+        while self._did(self._jobs.get()):
+            pass
+
+    def _claimed(self, job: Job) -> bool:
+        with self._lock:
+            if not job.abandoned:
+                job.started = time.monotonic()
+            return not job.abandoned
+
+    def _did(self, job: Job) -> bool:
+        """Do one job; False when it was abandoned meanwhile, so that its thread is not wanted."""
+        if not self._claimed(job):
+            return True
+        result = job.work()
+        with self._lock:
+            job.work = _done
+            late = job.abandoned
+            if late:
+                self._hanging[job.scorer] -= 1
+            else:
+                self._open -= 1
+        if not late:
+            job.answer(result)
+        return not late
+
+
+def _done() -> None:
+    """Stands in for the work of a finished job."""
+
+
+async def in_thread(scorer: Scorer, ctx: EvalContext, seconds: float | None) -> object:
+    """What the scorer returns when called in a thread, or a failed score when time is up."""
+    copied = contextvars.copy_context()
+    job = Job(scorer, lambda: copied.run(scorer.call, ctx))
+    workers = _WORKERS[0]
+    workers.submit(job)
+    if seconds is not None:
+        job.timer = job.loop.call_later(seconds, _expire, job, workers, seconds)
+    try:
+        return await job.future
+    except asyncio.CancelledError:
+        workers.abandon(job)
+        raise
+    finally:
+        if job.timer is not None:
+            job.timer.cancel()
+
+
+def _expire(job: Job, workers: Workers, seconds: float) -> None:
+    """When the limit has passed since the start, go on without the job; else look again later."""
+    left = seconds if job.started is None else job.started + seconds - time.monotonic()
+    if left > 0:
+        job.timer = job.loop.call_later(left, _expire, job, workers, seconds)
+    else:
+        workers.abandon(job)
+        job.settle(too_late(job.scorer, seconds))
+
+
+def too_late(scorer: Scorer, seconds: float) -> Score:
+    """The score of a scorer that did not finish."""
+    return Score.failed(f"{scorer.name} did not finish in {seconds:g} s")
+
+
+_WORKERS = [Workers()]
+
+
+def _start_anew() -> None:
+    _WORKERS[0] = Workers()
+
+
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork; not every system forks
+    os.register_at_fork(after_in_child=_start_anew)
