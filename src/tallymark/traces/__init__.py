@@ -1,5 +1,23 @@
-"""Traces, spans and the readers that bring them in from other tools' files."""
+"""Traces, spans and the readers that bring them in from other tools' files.
+
+The readers load when first used: whoever only scores does not pay for them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from tallymark.traces.trace import Span, SpanType, Status, Trace
 
-__all__ = ["Span", "SpanType", "Status", "Trace"]
+if TYPE_CHECKING:
+    from tallymark.traces.otel_sdk import traces_from_otel
+    from tallymark.traces.reading import FORMATS, read_traces
+
+__all__ = ["FORMATS", "Span", "SpanType", "Status", "Trace", "read_traces", "traces_from_otel"]
+
+_LATE = {"FORMATS": "reading", "read_traces": "reading", "traces_from_otel": "otel_sdk"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        return getattr(import_module(f"tallymark.traces.{_LATE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

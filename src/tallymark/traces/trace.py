@@ -6,19 +6,29 @@ Times are milliseconds, as in the files people have; costs are US dollars. `None
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 import msgspec
 
+from tallymark.errors import TraceError
+from tallymark.traces.mapping import trace_fields
+from tallymark.traces.plain import json_safe
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tallymark.errors import Place
 
 SpanType = Literal["span", "generation", "tool", "retrieval", "event"]
 Status = Literal["ok", "error"]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _N = TypeVar("_N", int, float)
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Span(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """One step: a model call, a tool call, a retrieval, an event, or a part that holds others."""
 
     span_id: str = ""
@@ -33,12 +43,12 @@ class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str | None = None
     start_ms: float | None = None
     """Unix time in milliseconds, where the source tells it."""
-    duration_ms: float = 0.0
+    duration_ms: Amount = 0.0
     status: Status = "ok"
     error: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost: float | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cost: Amount | None = None
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
@@ -52,15 +62,37 @@ class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return _total((self.input_tokens, self.output_tokens))
 
 
-class Trace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Trace(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """One run of an agent, its spans in the order they began."""
 
     trace_id: str = ""
     name: str = ""
     status: Status = "ok"
-    duration_ms: float = 0.0
+    duration_ms: Amount = 0.0
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     spans: list[Span] = msgspec.field(default_factory=list)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, place: Place | None = None) -> Self:
+        """A trace from a plain mapping, in snake_case or camelCase, flat or with a `trace` key.
+
+        An input or output that is not text becomes compact JSON, keys that no field has go to
+        `metadata`, and a value of the wrong kind is a `TraceError` that names its key.
+        """
+        fields, spans = trace_fields(data, place)
+        return cls(**fields, spans=[Span(**span) for span in spans])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in snake_case, ready for JSON; what has its default value is left out."""
+        try:
+            plain: dict[str, Any] = json_safe(
+                msgspec.to_builtins(self, enc_hook=str, str_keys=True)
+            )
+        except RecursionError:
+            raise TraceError("the trace is nested too deeply to write") from None
+        return plain
 
     def of_type(self, span_type: SpanType) -> list[Span]:
         """The spans of one type, in order."""
@@ -90,6 +122,11 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def failed(self) -> bool:
         """True when the trace as a whole ended in an error."""
         return self.status == "error"
+
+    @property
+    def first_input(self) -> str:
+        """The input of the first span that has one: what the agent was asked."""
+        return next((span.input for span in self.spans if span.input), "")
 
     @property
     def last_output(self) -> str:
@@ -123,9 +160,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def roots(self) -> list[Span]:
         """The spans with no parent in this trace."""
         known = {span.span_id for span in self.spans}
-        return [
-            span for span in self.spans if span.parent_id is None or span.parent_id not in known
-        ]
+        return [span for span in self.spans if not span.parent_id or span.parent_id not in known]
 
     def children(self, span: Span) -> list[Span]:
         """The spans directly below one span, in order."""

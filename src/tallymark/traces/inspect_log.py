@@ -1,0 +1,117 @@
+"""Inspect's logs, `.eval` and `.json`: every sample of every epoch is a trace.
+
+A `.eval` file is a zip with one JSON member a sample, or (large samples) one folder a sample
+with its sequences cut into chunks. Inspect itself is not needed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from tallymark.errors import Place, TraceError
+from tallymark.traces.inspect_sample import sample_trace
+from tallymark.traces.json_records import read_records
+from tallymark.traces.plain import decode, items, mapping
+from tallymark.traces.zip_members import ZipMembers
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from tallymark.traces.source import Source
+    from tallymark.traces.trace import Trace
+
+_ZIP_MAGIC = b"PK\x03\x04"
+_SAMPLE = re.compile(r"samples/(?P<whole>[^/]+)\.json|samples/(?P<folder>[^/]+)/sample\.json")
+_HEADERS = ("header.json", "_journal/start.json")
+
+
+def sniff(keys: Collection[str]) -> bool:
+    """True when an object with these keys is a log."""
+    return "eval" in keys and "version" in keys and "status" in keys
+
+
+def sniff_bytes(head: bytes) -> bool:
+    """True when the bytes are a zip file."""
+    return head.startswith(_ZIP_MAGIC)
+
+
+def read(source: Source) -> Iterator[Trace | TraceError]:
+    """Every sample's trace, or the reason why there is none."""
+    if sniff_bytes(source.head):
+        with source.seekable() as file:
+            yield from _from_zip(ZipMembers(source, file), source)
+    else:
+        yield from _from_json(source)
+
+
+def _from_zip(members: ZipMembers, source: Source) -> Iterator[Trace | TraceError]:
+    header: dict[str, Any] = {}
+    for name in _HEADERS:
+        if name in members.names:
+            header = mapping(decode(members.read(name), source.place(part=name)))
+            break
+    else:
+        raise TraceError("a zip file, but not an Inspect log", place=source.place())
+    for name in members.names:
+        if found := _SAMPLE.fullmatch(name):
+            place = source.place(part=name)
+            try:
+                sample = decode(members.read(name), place)
+                if found["folder"]:
+                    sample = _with_sequences(
+                        sample, members, name.removesuffix("sample.json"), place
+                    )
+            except TraceError as error:
+                yield error
+            else:
+                yield _trace(sample, mapping(header.get("eval")), place)
+
+
+def _with_sequences(sample: Any, members: ZipMembers, folder: str, place: Place) -> dict[str, Any]:
+    """A sample from its shell and the chunks beside it."""
+
+    def sequence(kind: str) -> list[Any]:
+        chunk = re.compile(re.escape(f"{folder}{kind}/") + r"(\d+)\.json")
+        starts = sorted(int(m[1]) for name in members.names if (m := chunk.fullmatch(name)))
+        parts = [decode(members.read(f"{folder}{kind}/{n}.json"), place) for n in starts]
+        return [each for part in parts for each in items(part)]
+
+    shell = dict(mapping(sample))
+    attachments = {str(i): each for i, each in enumerate(sequence("attachments"))}
+    metadata = f"{folder}metadata.json"
+    return shell | {
+        "attachments": attachments,
+        "events": sequence("events"),
+        "events_data": {"messages": sequence("messages")},
+        "metadata": decode(members.read(metadata), place) if metadata in members.names else {},
+    }
+
+
+def _from_json(source: Source) -> Iterator[Trace | TraceError]:
+    header: dict[str, Any] = {}
+    for record in read_records(source, arrays=[("samples",)], kept=[("eval",)]):
+        try:
+            value = record.decoded()
+        except TraceError as error:
+            yield error
+            continue
+        if record.path == ("eval",):
+            header = mapping(value)
+        elif record.path:
+            yield _trace(value, header, record.place)
+        else:
+            log = mapping(value)
+            if "eval" not in log:
+                yield TraceError("not an Inspect log: there is no eval in it", place=record.place)
+            for sample in items(log.get("samples")):
+                yield _trace(sample, mapping(log.get("eval")), record.place)
+
+
+def _trace(sample: Any, header: dict[str, Any], place: Place) -> Trace | TraceError:
+    if not isinstance(sample, dict) or "id" not in sample:
+        return TraceError("not a sample: it has no id", place=place)
+    try:
+        return sample_trace(sample, header)
+    except RecursionError:
+        return TraceError("the sample is nested too deeply to read", place=place)

@@ -1,0 +1,155 @@
+"""The records of a JSON file, one at a time, however large the file is.
+
+Files come in two kinds. In the first every line is a JSON document. In the second the file is
+one document (or a few, one after another) and the records are the elements of an array in it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from tallymark.errors import Place, TraceError
+from tallymark.traces.json_scan import MAX_RECORD, Scanner, too_large
+from tallymark.traces.plain import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from tallymark.traces.source import Source
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record's bytes and where they stand."""
+
+    raw: bytes
+    source: Source
+    number: int
+    """The line, or the record's place among the records, from 1."""
+    path: Path | None
+    """The array (or the kept key) that the record was cut from; None for a whole line."""
+
+    @property
+    def place(self) -> Place:
+        """For messages."""
+        if self.path is None:
+            return self.source.place(line=self.number)
+        return self.source.place(part=f"record {self.number}")
+
+    def decoded(self) -> Any:
+        """The record's value, or a `TraceError` with its place."""
+        return decode(self.raw, self.place)
+
+
+class Head:
+    """What the first bytes of a file tell about the JSON in it."""
+
+    def __init__(self, data: bytes, *, whole: bool) -> None:
+        self._data = data
+        line, newline, _ = data.partition(b"\n")
+        self._line = line.strip() if newline or whole else b""
+
+    @cached_property
+    def _first(self) -> Any:
+        """The value of the first line; None when that is no complete JSON document."""
+        try:
+            return decode(self._line)
+        except TraceError:
+            return None
+
+    @property
+    def lines(self) -> bool:
+        """True when the first line is a JSON object of its own."""
+        return isinstance(self._first, dict)
+
+    @cached_property
+    def keys(self) -> Collection[str]:
+        """The keys of the first object (in the first array, if there is one), and `key.inner`.
+
+        As far as the head goes: it may be only the beginning of the document.
+        """
+        keys: list[str] = []
+        scanner = Scanner(BytesIO(self._data), "")
+        with suppress(TraceError):
+            if scanner.next() == b"[":
+                next(scanner.members(b"]"), None)
+            _collect(scanner, keys, "", 2)
+        return keys
+
+
+def _collect(scanner: Scanner, keys: list[str], prefix: str, levels: int) -> None:
+    if not levels or scanner.next() != b"{":
+        scanner.value(keep=False)
+        return
+    for _ in scanner.members(b"}"):
+        keys.append(prefix + scanner.key())
+        _collect(scanner, keys, f"{keys[-1]}.", levels - 1)
+
+
+def read_records(
+    source: Source, arrays: Collection[Path] = (), kept: Collection[Path] = ()
+) -> Iterator[Record]:
+    """Every line; or every element of the arrays, and of an array that is the whole document.
+
+    `kept` names values beside the arrays that are wanted too. Without `arrays` a document that
+    is not an array is itself the record.
+    """
+    if Head(source.head, whole=source.whole).lines or _named_lines(source):
+        return _lines(source)
+    return _elements(source, frozenset(arrays), frozenset(kept))
+
+
+def _named_lines(source: Source) -> bool:
+    """True when only the name says "one record a line": the first line may be a broken one."""
+    name = source.name.removesuffix(".gz").removesuffix(".zst")
+    start = source.head.partition(b"\n")[0].strip()
+    return name.endswith((".jsonl", ".ndjson")) and start != b"{" and not start.startswith(b"[")
+
+
+def _lines(source: Source) -> Iterator[Record]:
+    number = 0
+    while line := source.stream.readline(MAX_RECORD + 1):
+        number += 1
+        if len(line) > MAX_RECORD:
+            raise too_large(source.place(line=number))
+        if not line.isspace():
+            yield Record(line, source, number, None)
+
+
+def _elements(source: Source, arrays: frozenset[Path], kept: frozenset[Path]) -> Iterator[Record]:
+    scanner = Scanner(source.stream, source.name)
+    number = 0
+    while scanner.next() is not None:
+        known = False
+        for path, raw in _walk(scanner, (), arrays, kept):
+            known = True
+            if raw is not None:
+                number += path not in kept
+                yield Record(raw, source, number, path)
+        if not known:
+            wanted = " or ".join(sorted(".".join(path) for path in arrays))
+            raise TraceError(f"there is no {wanted} in it", place=source.place())
+
+
+def _walk(
+    scanner: Scanner, path: Path, arrays: frozenset[Path], kept: frozenset[Path]
+) -> Iterator[tuple[Path, bytes | None]]:
+    """The wanted parts of the value that comes next; an array begins with a None."""
+    first = scanner.next()
+    if first == b"[" and (path in arrays or not path):
+        yield path, None
+        for _ in scanner.members(b"]"):
+            yield path, scanner.value()
+    elif first == b"{" and any(path == array[: len(path)] != array for array in arrays):
+        for _ in scanner.members(b"}"):
+            yield from _walk(scanner, (*path, scanner.key()), arrays, kept)
+    elif path in kept or not path:
+        yield path, scanner.value()
+    else:
+        scanner.value(keep=False)

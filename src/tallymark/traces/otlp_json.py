@@ -1,0 +1,161 @@
+"""OTLP in JSON: batches of spans, and one span."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.errors import TraceError
+from tallymark.traces.otel import OtelEvent, OtelSpan
+from tallymark.traces.plain import count, decode, items, label, mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallymark.errors import Place
+
+Spans = list[msgspec.Raw] | None
+
+
+class _ScopeSpans(msgspec.Struct):
+    spans: Spans = None
+
+
+class _ResourceSpans(msgspec.Struct):
+    """Both spellings of every key, and the name from before OTLP 0.15."""
+
+    resource: dict[str, Any] | None = None
+    scopeSpans: list[_ScopeSpans] | None = None  # noqa: N815 - as it stands in the file
+    scope_spans: list[_ScopeSpans] | None = None
+    instrumentationLibrarySpans: list[_ScopeSpans] | None = None  # noqa: N815
+
+
+class _Request(msgspec.Struct):
+    resourceSpans: list[_ResourceSpans] | None = None  # noqa: N815
+    resource_spans: list[_ResourceSpans] | None = None
+    resourceLogs: msgspec.Raw = msgspec.Raw()  # noqa: N815 - a collector may write all to one file
+    resourceMetrics: msgspec.Raw = msgspec.Raw()  # noqa: N815
+
+
+class _Key(msgspec.Struct):
+    """As much of a span as sorting it into its trace needs."""
+
+    traceId: str = ""  # noqa: N815
+    trace_id: str = ""
+    parentSpanId: str | None = None  # noqa: N815
+    parent_span_id: str | None = None
+
+
+_REQUEST = msgspec.json.Decoder(_Request)
+_BATCH = msgspec.json.Decoder(_ResourceSpans)
+_KEY = msgspec.json.Decoder(_Key)
+
+
+class JsonBatch:
+    """The spans of one resource, still encoded."""
+
+    def __init__(self, batch: _ResourceSpans) -> None:
+        self._batch = batch
+        self.resource = _attributes(mapping(batch.resource).get("attributes"))
+
+    def spans(self, place: Place) -> Iterator[tuple[str, bool, bytes]]:
+        """Each span's trace id, whether it is a root, and its bytes."""
+        batch = self._batch
+        scopes = batch.scopeSpans or batch.scope_spans or batch.instrumentationLibrarySpans or []
+        for scope in scopes:
+            for raw in scope.spans or ():
+                key = _decoded(_KEY, bytes(raw), place)
+                trace_id = key.traceId or key.trace_id
+                if not trace_id:
+                    raise TraceError("a span has no traceId", place=place)
+                yield trace_id, not (key.parentSpanId or key.parent_span_id), bytes(raw)
+
+
+def read_request(raw: bytes, place: Place) -> list[JsonBatch]:
+    """The batches of one export request."""
+    request = _decoded(_REQUEST, raw, place)
+    spans = request.resourceSpans if request.resource_spans is None else request.resource_spans
+    if spans is None and not bytes(request.resourceLogs) + bytes(request.resourceMetrics):
+        raise TraceError("not OTLP: there is no resourceSpans in it", place=place)
+    return [JsonBatch(each) for each in spans or ()]
+
+
+def read_batch(raw: bytes, place: Place) -> JsonBatch:
+    """One element of `resourceSpans`."""
+    return JsonBatch(_decoded(_BATCH, raw, place))
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes, place: Place) -> Any:
+    """The struct; text that only the lenient decoder reads is mended and tried once more."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        raise TraceError(f"not OTLP: {error}", place=place) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        mended = msgspec.json.encode(decode(raw, place))
+    try:
+        return decoder.decode(mended)
+    except msgspec.ValidationError as error:
+        raise TraceError(f"not OTLP: {error}", place=place) from None
+
+
+def read_span(raw: bytes) -> OtelSpan:
+    """A span from its JSON, ids as they stand in it."""
+    span = mapping(decode(raw))
+    status = mapping(span.get("status"))
+    return OtelSpan(
+        trace_id=_either(span, "traceId", "trace_id") or "",
+        span_id=_either(span, "spanId", "span_id") or "",
+        parent_id=_either(span, "parentSpanId", "parent_span_id"),
+        name=label(span.get("name")) or "",
+        start_ns=_nanos(span, "startTimeUnixNano", "start_time_unix_nano"),
+        end_ns=_nanos(span, "endTimeUnixNano", "end_time_unix_nano"),
+        failed=status.get("code") in (2, "STATUS_CODE_ERROR", "ERROR"),
+        message=label(status.get("message")) or "",
+        attributes=_attributes(span.get("attributes")),
+        events=[
+            OtelEvent(label(event.get("name")) or "", _attributes(event.get("attributes")))
+            for event in map(mapping, items(span.get("events")))
+        ],
+    )
+
+
+def _either(span: dict[str, Any], camel: str, snake: str) -> str | None:
+    return label(span.get(camel)) or label(span.get(snake))
+
+
+def _nanos(span: dict[str, Any], camel: str, snake: str) -> int:
+    return count(span.get(camel)) or count(span.get(snake)) or 0
+
+
+def _attributes(pairs: Any) -> dict[str, Any]:
+    return {str(pair.get("key")): _value(pair.get("value")) for pair in map(mapping, items(pairs))}
+
+
+def _value(wrapped: Any) -> Any:
+    """What an `AnyValue` holds: its one key says the type, mostly that it is a string."""
+    wrapped = mapping(wrapped)
+    if (said := wrapped.get("stringValue")) is not None:
+        return said
+    for kind, value in wrapped.items():
+        match kind.replace("_v", "V"):
+            case "intValue":
+                return _integer(value)
+            case "doubleValue":
+                return value if isinstance(value, int | float) else None  # NaN is a string
+            case "arrayValue":
+                return [_value(each) for each in items(mapping(value).get("values"))]
+            case "kvlistValue":
+                return _attributes(mapping(value).get("values"))
+            case "stringValue" | "boolValue" | "bytesValue":
+                return value
+    return None
+
+
+def _integer(value: Any) -> int | None:
+    """OTLP writes 64-bit integers as strings."""
+    try:
+        return int(value) if isinstance(value, int | str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,150 @@
+"""Bytes from a file or a stream: decompressed on the way, counted for progress, looked into.
+
+A `Source` never holds more of a file than its buffer. A file that cannot be opened, or whose
+compressed data is damaged, is a `TraceError`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+from tallymark.errors import Place, TraceError
+from tallymark.traces.compression import DAMAGE, decompressor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+Buffered: TypeAlias = "io.BufferedReader[_Filling]"
+OnProgress = Callable[[int, int | None], None]
+_BUFFER = 1024 * 1024
+_LOOK = 16
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Progress:
+    """How many bytes are done, over all the files of one reading."""
+
+    def __init__(self, callback: OnProgress | None, total: int | None) -> None:
+        self._callback = callback
+        self._total = total
+        self._before = self._here = 0
+
+    def at(self, position: int) -> None:
+        """The current file was read up to a position; going back does not count."""
+        if position > self._here:
+            self._here = position
+            if self._callback is not None:
+                self._callback(self._before + position, self._total)
+
+    def next_file(self, size: int | None) -> None:
+        """The current file is done, all of it where its size is known."""
+        self.at(size or 0)
+        self._before, self._here = self._before + self._here, 0
+
+
+class Source:
+    """One file or stream of traces."""
+
+    def __init__(self, name: str, stream: Buffered, progress: Progress, path: Path | None) -> None:
+        self.name = name
+        self.stream = stream
+        """The bytes, already decompressed."""
+        self.progress = progress
+        self._path = path
+        if stream.peek().startswith(_BYTE_ORDER_MARK):
+            stream.read(len(_BYTE_ORDER_MARK))
+        self.head = stream.peek()
+        """The first bytes of the content, at most a megabyte."""
+        self.whole = len(self.head) < _BUFFER - len(_BYTE_ORDER_MARK)
+        """True when `head` is all there is."""
+
+    def place(self, line: int | None = None, part: str = "") -> Place:
+        """Where a record stands: a line of the file, or a named part of it."""
+        return Place(source=f"{self.name}:{part}" if part else self.name, line=line)
+
+    @contextmanager
+    def seekable(self) -> Iterator[IO[bytes]]:
+        """The content for reading here and there.
+
+        What cannot be read so as it is, a stream or a compressed file, is copied to disk first.
+        """
+        if self._path is not None and self._path.is_file():
+            with self._path.open("rb") as file:
+                if file.read(_LOOK) == self.head[:_LOOK]:
+                    yield file
+                    return
+        with tempfile.TemporaryFile() as file:
+            shutil.copyfileobj(self.stream, file)
+            file.seek(0)
+            yield file
+
+
+@contextmanager
+def opened(item: Path | IO[bytes], progress: Progress) -> Iterator[Source]:
+    """A source over a path or a binary stream; a stream is left open for its owner."""
+    if not isinstance(item, Path):
+        name = getattr(item, "name", None)
+        name = name if isinstance(name, str) and name else "<stream>"
+        yield Source(name, _content(item, name, progress), progress, None)
+        progress.next_file(None)
+        return
+    try:
+        file = item.open("rb", buffering=0)
+    except OSError as error:
+        what = f"cannot be read: {error.strerror or error}"
+        raise TraceError(what, place=Place(source=str(item))) from None
+    with file:
+        yield Source(str(item), _content(file, str(item), progress), progress, item)
+        progress.next_file(os.fstat(file.fileno()).st_size)
+
+
+def _content(
+    raw: IO[bytes] | io.BufferedIOBase | io.RawIOBase, name: str, progress: Progress
+) -> Buffered:
+    """The stream, buffered and counted, and decompressed where it is compressed."""
+    counted = io.BufferedReader(_Filling(raw, name, progress), _BUFFER)
+    inner = decompressor(counted.peek(), counted)
+    return counted if inner is None else io.BufferedReader(_Filling(inner, name), _BUFFER)
+
+
+class _Filling(io.RawIOBase):
+    """Fills every request to the brim, so that one look at the buffer sees a full head."""
+
+    def __init__(
+        self,
+        stream: IO[bytes] | io.BufferedIOBase | io.RawIOBase,
+        name: str,
+        progress: Progress | None = None,
+    ) -> None:
+        self._stream = stream
+        self._name = name
+        self._progress = progress
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        filled = 0
+        while filled < len(buffer) and (chunk := self._read(len(buffer) - filled)):
+            buffer[filled : filled + len(chunk)] = chunk
+            filled += len(chunk)
+        self._position += filled
+        if self._progress is not None:
+            self._progress.at(self._position)
+        return filled
+
+    def _read(self, size: int) -> bytes:
+        try:
+            return self._stream.read(size) or b""
+        except DAMAGE as error:
+            what = f"damaged or cut short after {self._position} bytes: {error}"
+            raise TraceError(what, place=Place(source=self._name)) from None
