@@ -1,0 +1,118 @@
+"""`from_autoevals`: a scorer of autoevals (Levenshtein, ExactMatch, Factuality, ...)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tallymark.scorers.adapters.wrapping import (
+    chosen,
+    found,
+    imported,
+    made,
+    wrapped,
+)
+from tallymark.scorers.evidence import retrieved
+from tallymark.scorers.json_text import read_json
+from tallymark.scoring import Score, Scorer
+
+if TYPE_CHECKING:
+    from tallymark.scoring import EvalContext
+
+
+_EXTRAS = frozenset({"input", "context", "metadata"})
+
+
+def from_autoevals(scorer: Any = None, *, name: str | None = None, **options: Any) -> Scorer:
+    """The score that an autoevals scorer gives to the output against expected.output.
+
+    `scorer` is an instance, a class, a class's name (`"Levenshtein"`) with its options, or a
+    plain function in the same style. It is given `output`, `expected`, `input`, `context` and
+    `metadata`, as far as it takes them; an output is read as JSON where what is expected is not
+    text. A score of None, which autoevals calls skipped, is a failed score.
+    """
+    given, name = chosen(scorer, name, "from_autoevals")
+    library = imported("autoevals", "autoevals")
+    if isinstance(given, str):
+        given = found(library, given, library.Scorer)
+    is_function = inspect.isroutine(given)
+    kind: Any = Callable if is_function else library.Scorer
+    thing = made(given, options, kind, "a scorer of autoevals or a function")
+    call, run = (thing, thing) if is_function else _methods(thing, library.Scorer)
+    takes = _taken(run)
+    thing_name = thing.__name__ if is_function else thing._name()  # noqa: SLF001 (its only name)
+
+    def evaluate(ctx: EvalContext) -> Score:
+        return _score(call(_output(ctx), **_arguments(ctx, takes)), thing_name)
+
+    async def evaluate_async(ctx: EvalContext) -> Score:
+        return _score(await call(_output(ctx), **_arguments(ctx, takes)), thing_name)
+
+    return wrapped(
+        evaluate_async if inspect.iscoroutinefunction(call) else evaluate,
+        thing,
+        thing_name=thing_name,
+        package="autoevals",
+        name=name,
+        settings={} if is_function else _settings(thing),
+        blocking=not type(thing).__module__.startswith("autoevals."),
+    )
+
+
+def _methods(thing: Any, base: Any) -> tuple[Any, Any]:
+    """What to call, and what that runs: the async side of a scorer that has its own, or else
+    the sync one.
+    """
+    if type(thing)._run_eval_async is not base._run_eval_async:  # noqa: SLF001 (no public sign)
+        return thing.eval_async, thing._run_eval_async  # noqa: SLF001
+    return thing.eval, thing._run_eval_sync  # noqa: SLF001
+
+
+def _taken(run: Callable[..., Any]) -> frozenset[str]:
+    """The names of what we have that a scorer takes, by name or because it takes anything."""
+    parameters = inspect.signature(run).parameters
+    anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return frozenset(parameters) | (_EXTRAS if anything else frozenset())
+
+
+def _settings(thing: Any) -> dict[str, Any]:
+    """The attributes of a scorer, and what `partial` fixed."""
+    fixed: dict[str, Any] = getattr(thing, "_partial_args", dict)()
+    return {**{key: each for key, each in vars(thing).items() if key[0] != "_"}, **fixed}
+
+
+def _output(ctx: EvalContext) -> Any:
+    if ctx.expected.output is None or isinstance(ctx.expected.output, str):
+        return ctx.output
+    try:
+        return read_json(ctx.output)
+    except ValueError:
+        return ctx.output
+
+
+def _arguments(ctx: EvalContext, takes: frozenset[str]) -> dict[str, Any]:
+    """What there is to give, as far as it is taken."""
+    arguments: dict[str, Any] = {}
+    if "expected" in takes:
+        arguments["expected"] = ctx.expected.output
+    if "input" in takes:
+        arguments["input"] = ctx.input
+    if "context" in takes:
+        arguments["context"] = retrieved(ctx)
+    if "metadata" in takes:
+        arguments["metadata"] = ctx.metadata
+    return arguments
+
+
+def _score(result: Any, name: str) -> Score:
+    """From autoevals' Score, a mapping in its shape, or a bare number."""
+    if isinstance(result, Mapping):
+        value, metadata = result.get("score"), result.get("metadata") or {}
+    elif hasattr(result, "score"):
+        value, metadata = result.score, result.metadata or {}
+    else:
+        value, metadata = result, {}
+    if value is None:
+        return Score.failed(f"{name} gave no score", metadata=dict(metadata))
+    return Score(value, str(metadata.get("rationale") or ""), dict(metadata))

@@ -1,0 +1,161 @@
+"""`from_deepeval`: a metric of DeepEval (ExactMatchMetric, GEval, ToolCorrectnessMetric, ...).
+
+DeepEval reports its use to its makers and leaves a `.deepeval` folder where it is imported,
+unless it is told not to. Importing this module tells it, so import it before DeepEval.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+from typing import TYPE_CHECKING, Any
+
+from tallymark.scorers.adapters.wrapping import (
+    chosen,
+    found,
+    imported,
+    made,
+    wrapped,
+)
+from tallymark.scorers.evidence import (
+    as_text,
+    retrieved,
+    tool_arguments,
+    tool_name,
+    tool_result,
+)
+from tallymark.scoring import Score, Scorer
+
+if TYPE_CHECKING:
+    from deepeval.test_case import LLMTestCase, ToolCall
+
+    from tallymark.scoring import EvalContext
+
+os.environ.setdefault("DEEPEVAL_TELEMETRY_OPT_OUT", "1")
+
+_FACTS = (
+    "threshold",
+    "success",
+    "strict_mode",
+    "score_breakdown",
+    "evaluation_model",
+    "evaluation_cost",
+    "input_tokens",
+    "output_tokens",
+)
+
+
+def from_deepeval(
+    metric: Any = None,
+    *,
+    name: str | None = None,
+    threshold: float | None = None,
+    **options: Any,
+) -> Scorer:
+    """The score of a DeepEval metric of single turns, measured on a copy of it for each trace.
+
+    `metric` is an instance, a class, or a class's name (`"ExactMatchMetric"`) with its options.
+    Its own threshold is the scorer's unless `threshold` is given; whether the metric calls it a
+    success is kept in the metadata. The test case has the trace's tool calls and retrievals, and
+    `context` of the test's metadata.
+    """
+    given, name = chosen(metric, name, "from_deepeval")
+    library = imported("deepeval.metrics", "deepeval")
+    if isinstance(given, str):
+        given = found(library, given, library.BaseMetric)
+    if isinstance(given, type) and threshold is not None:
+        options["threshold"] = threshold
+    thing = made(given, options, library.BaseMetric, "a DeepEval metric of single turns")
+    thing_name = type(thing).__name__ if thing.__name__ == "Base Metric" else thing.__name__
+    waits = thing.async_mode and type(thing).a_measure is not library.BaseMetric.a_measure
+    quiet = _quiet(thing.a_measure if waits else thing.measure)
+
+    def evaluate(ctx: EvalContext) -> Score:
+        one = copy.copy(thing)  # a metric keeps the last score in itself
+        one.measure(_test_case(ctx), **quiet)
+        return _score(one, thing_name)
+
+    async def evaluate_async(ctx: EvalContext) -> Score:
+        one = copy.copy(thing)
+        await one.a_measure(_test_case(ctx), **quiet)
+        return _score(one, thing_name)
+
+    return wrapped(
+        evaluate_async if waits else evaluate,
+        thing,
+        thing_name=thing_name,
+        package="deepeval",
+        name=name,
+        settings=_settings(thing),
+        threshold=thing.threshold if threshold is None else threshold,
+    )
+
+
+def _settings(metric: Any) -> dict[str, Any]:
+    """What a metric was made with; its other attributes are results, or follow from these."""
+    taken = inspect.signature(type(metric).__init__).parameters
+    return {key: value for key, value in vars(metric).items() if key in taken}
+
+
+def _quiet(measure: Any) -> dict[str, bool]:
+    """What keeps a metric from drawing a progress bar, if it takes that."""
+    taken = inspect.signature(measure).parameters
+    return {"_show_indicator": False} if "_show_indicator" in taken else {}
+
+
+def _test_case(ctx: EvalContext) -> LLMTestCase:
+    from deepeval.test_case import LLMTestCase  # noqa: PLC0415 (heavy)
+
+    expected, context = ctx.expected, ctx.metadata.get("context")
+    found_context: list[Any] = retrieved(ctx)
+    return LLMTestCase(
+        name=ctx.trace.name or None,
+        input=ctx.input,
+        actual_output=ctx.output,
+        expected_output=None if expected.output is None else as_text(expected.output),
+        context=[context] if isinstance(context, str) else context,
+        retrieval_context=found_context or None,
+        tools_called=_tools_called(ctx),
+        expected_tools=_expected_tools(ctx),
+        metadata=ctx.metadata,
+        token_cost=ctx.trace.cost,
+        input_token_count=ctx.trace.input_tokens,
+        output_token_count=ctx.trace.output_tokens,
+        completion_time=ctx.trace.duration_ms / 1000,
+    )
+
+
+def _tools_called(ctx: EvalContext) -> list[ToolCall]:
+    from deepeval.test_case import ToolCall  # noqa: PLC0415 (heavy)
+
+    return [
+        ToolCall(
+            name=tool_name(span),
+            input_parameters=tool_arguments(span),
+            output=tool_result(span) or None,
+        )
+        for span in ctx.trace.tool_calls
+    ]
+
+
+def _expected_tools(ctx: EvalContext) -> list[ToolCall] | None:
+    from deepeval.test_case import ToolCall  # noqa: PLC0415 (heavy)
+
+    if ctx.expected.tool_calls is None:
+        return None
+    stated: list[dict[str, Any]] = [
+        {"name": call} if isinstance(call, str) else call for call in ctx.expected.tool_calls
+    ]
+    return [
+        ToolCall(name=str(call["name"]), input_parameters=call.get("arguments")) for call in stated
+    ]
+
+
+def _score(metric: Any, name: str) -> Score:
+    facts = {fact: getattr(metric, fact, None) for fact in _FACTS}
+    metadata = {fact: value for fact, value in facts.items() if value is not None}
+    if metric.score is None:
+        why = metric.error or ("it was skipped" if metric.skipped else "it does not say why")
+        return Score.failed(f"{name} gave no score: {why}", metadata=metadata)
+    return Score(metric.score, str(metric.reason or "").strip(), metadata)

@@ -1,0 +1,82 @@
+"""`from_pydantic_evals`: an evaluator of pydantic-evals (EqualsExpected, Contains, ...)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tallymark.scorers.adapters.wrapping import chosen, found, imported, made, picked, wrapped
+from tallymark.scoring import Score, Scorer
+from tallymark.scoring.score import shown
+
+if TYPE_CHECKING:
+    from tallymark.scoring import EvalContext
+
+
+def from_pydantic_evals(
+    evaluator: Any = None,
+    *,
+    name: str | None = None,
+    key: str | None = None,
+    labels: dict[str, float] | None = None,
+    **options: Any,
+) -> Scorer:
+    """What an evaluator of pydantic-evals gives: True or False, a number from 0 to 1, or a label.
+
+    `evaluator` is an instance, a class, or a class's name (`"Contains"`) with its options. `key`
+    picks one of the results of an evaluator that gives several; `labels` gives labels a number.
+    The span tree that agentic evaluators look at is made of the trace's own spans.
+    """
+    given, name = chosen(evaluator, name, "from_pydantic_evals")
+    library = imported("pydantic_evals.evaluators", "pydantic-evals")
+    from tallymark.scorers.adapters.evaluator_context import (  # noqa: PLC0415 (heavy)
+        evaluator_context,
+    )
+
+    if isinstance(given, str):
+        given = found(library, given, library.Evaluator)
+    thing = made(given, options, library.Evaluator, "an evaluator of pydantic-evals")
+    thing_name = thing.get_default_evaluation_name()
+
+    def evaluate(ctx: EvalContext) -> Score:
+        return _score(thing.evaluate(evaluator_context(ctx)), thing_name, key, labels)
+
+    async def evaluate_async(ctx: EvalContext) -> Score:
+        return _score(await thing.evaluate_async(evaluator_context(ctx)), thing_name, key, labels)
+
+    own = type(thing)
+    waits = (
+        inspect.iscoroutinefunction(own.evaluate)
+        or own.evaluate_async is not library.Evaluator.evaluate_async
+    )
+    return wrapped(
+        evaluate_async if waits else evaluate,
+        thing,
+        thing_name=thing_name,
+        package="pydantic-evals",
+        name=name,
+        settings={**thing.build_serialization_arguments(), "key": key},
+        blocking=not own.__module__.startswith("pydantic_evals."),
+    )
+
+
+def _score(result: Any, name: str, key: str | None, labels: dict[str, float] | None) -> Score:
+    from pydantic_evals.evaluators import EvaluationReason  # noqa: PLC0415 (heavy)
+
+    metadata = {}
+    if isinstance(result, Mapping):
+        metadata["results"] = {
+            each: getattr(given, "value", given) for each, given in result.items()
+        }
+        result = picked(result, key, name)
+    if isinstance(result, Score):
+        return Score.failed(str(result.error), metadata=metadata)
+    said = result.reason if isinstance(result, EvaluationReason) else None
+    value = result.value if isinstance(result, EvaluationReason) else result
+    if not isinstance(value, str):
+        return Score(value, said or "", metadata)
+    if labels is None or value not in labels:
+        error = f"{name} gave the label {shown(value)}; give it a number with `labels`"
+        return Score.failed(error, reason=said or "", metadata=metadata)
+    return Score(labels[value], said or "", metadata, label=value)

@@ -1,0 +1,134 @@
+"""What every adapter does: find the thing to wrap, make it, name it, and say where it came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tallymark.errors import ScorerError, WorkFailed, nearest
+from tallymark.scoring import Score, Scorer
+from tallymark.scoring.score import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.scoring import EvalContext
+
+_SECRET = re.compile(r"api_?key|secret|password|credential|(^|_)token$", re.IGNORECASE)
+_BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
+
+
+def imported(module: str, package: str) -> Any:
+    """A library's module; when it is not installed, a sentence that says what to install."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != module.partition(".")[0]:
+            raise WorkFailed(f"{package} cannot be imported: {error}") from None
+        raise WorkFailed(
+            f"this scorer needs {package}, which is not installed",
+            hint=f"install it with pip install {package}",
+        ) from None
+
+
+def chosen(given: Any, name: str | None, adapter: str) -> tuple[Any, str | None]:
+    """What to wrap, and the name asked for; a name alone says what to wrap."""
+    if given is None and name is None:
+        raise ScorerError(f"{adapter} needs what it should wrap, or its name")
+    return (name, None) if given is None else (given, name)
+
+
+def found(module: Any, name: str, base: type) -> Any:
+    """The class of that name in a library's module, which must be of the right kind."""
+    known = {
+        key: each
+        for key, each in vars(module).items()
+        if isinstance(each, type) and issubclass(each, base) and each is not base
+    }
+    if name not in known:
+        near = nearest(name, known)
+        hint = f"did you mean {near!r}?" if near else f"it has {', '.join(sorted(known))}"
+        raise ScorerError(f"{module.__name__} has no {name!r} of this kind", hint=hint)
+    return known[name]
+
+
+def made(given: Any, options: Mapping[str, Any], base: type, what: str) -> Any:
+    """An instance of a class with its options; an instance as it is. Either must be of a kind."""
+    if isinstance(given, type):
+        try:
+            given = given(**options)
+        except Exception as error:  # noqa: BLE001 (a library refuses options in its own way)
+            said = f"{type(error).__name__}: {error}"
+            raise ScorerError(f"{given.__name__} cannot be made: {said}") from None
+    elif options:
+        raise ScorerError(
+            f"options ({', '.join(options)}) were given for {shown(given)}, which has its own",
+            hint="give the name or the class instead",
+        )
+    if not isinstance(given, base):
+        raise ScorerError(f"{shown(given)} is not {what}")
+    return given
+
+
+def wrapped(  # noqa: PLR0913 (the facts about a scorer)
+    function: Callable[[EvalContext], Any],
+    thing: Any,
+    *,
+    thing_name: str,
+    package: str,
+    name: str | None,
+    settings: Mapping[str, Any],
+    threshold: float | None = None,
+    blocking: bool = True,
+) -> Scorer:
+    """A scorer named after what it wraps, whose origin says which, of which library's version."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 (40 ms)
+
+    kind = thing if hasattr(thing, "__qualname__") else type(thing)
+    try:
+        release = version(package)
+    except PackageNotFoundError:
+        release = "unknown"
+    return Scorer(
+        function,
+        name=name or snake_case(thing_name),
+        description=(kind.__doc__ or "").strip().partition("\n")[0],
+        threshold=threshold,
+        blocking=blocking,
+        config={"wraps": thing_name, "library": f"{package} {release}", **plain(settings)},
+        sources=[kind],
+    )
+
+
+def plain(value: Any) -> Any:
+    """What an origin can hold: plain values, the names of other objects, and nothing secret."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        kept = {str(key): each for key, each in value.items()}
+        return {key: plain(each) for key, each in kept.items() if not _SECRET.search(key)}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, set | frozenset):
+        return sorted((plain(each) for each in value), key=repr)
+    return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+def snake_case(name: str) -> str:
+    """`ExactMatchMetric` as `exact_match_metric`, `JSONDiff` as `json_diff`."""
+    return _BREAKS.sub("_", name).strip("_").lower()
+
+
+def picked(results: Mapping[str, Any], key: str | None, what: str) -> Any:
+    """The one result that is meant; when that is not clear, a failed score that says why."""
+    if key is None and len(results) == 1:
+        return next(iter(results.values()))
+    if not results:
+        return Score.failed(f"{what} gave no result")
+    if key is None:
+        return Score.failed(f"{what} gave {', '.join(results)}; choose one with `key`")
+    if key not in results:
+        return Score.failed(f"{what} gave {', '.join(results)}, but not {key!r}")
+    return results[key]

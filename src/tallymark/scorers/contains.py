@@ -1,0 +1,49 @@
+"""`contains`: does the answer have the texts that it must have?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from tallymark.scorers.demand import demand_texts
+from tallymark.scorers.expectations import missing
+from tallymark.scorers.wording import quoted
+from tallymark.scoring import Score, configurable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.scoring import EvalContext
+
+
+@configurable(blocking=False)
+def contains(
+    values: list[str] | None = None,
+    mode: Literal["all", "any"] = "all",
+    ignore_case: bool = False,
+) -> Callable[[EvalContext], Score]:
+    """Texts found in the output / texts; with mode="any", 1 when one of them is found, else 0.
+
+    The texts are `values`, or else expected.output_contains. `threshold=1` passes only outputs
+    that have them all.
+    """
+    if values is not None:
+        demand_texts("contains", "values", values)
+
+    def score(ctx: EvalContext) -> Score:
+        texts = ctx.expected.output_contains if values is None else values
+        if not texts:
+            return missing("contains", "expected.output_contains or the option `values`")
+        output = ctx.output
+        if ignore_case:
+            output = output.casefold()
+            absent = [text for text in texts if text.casefold() not in output]
+        else:
+            absent = [text for text in texts if text not in output]
+        found = len(texts) - len(absent)
+        if found == 0 and not output.strip():
+            return Score(0.0, "Empty output")
+        value = found / len(texts) if mode == "all" else float(found > 0)
+        without = f" (missing: {quoted(absent)})" if absent else ""
+        return Score(value, f"Found {found} of {len(texts)}{without}")
+
+    return score

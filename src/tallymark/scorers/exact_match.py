@@ -1,0 +1,55 @@
+"""`exact_match`: is the answer the expected one, word for word?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallymark.scorers.expectations import expected_text
+from tallymark.scorers.wording import quoted
+from tallymark.scoring import Score, configurable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.scoring import EvalContext
+
+
+@configurable(blocking=False, data_type="boolean")
+def exact_match(
+    ignore_case: bool = False, strip: bool = True, normalize_whitespace: bool = False
+) -> Callable[[EvalContext], Score]:
+    """1 when the output equals expected.output, else 0.
+
+    White space around both does not count unless `strip` is false; with
+    `normalize_whitespace`, any white space between words is as good as one space.
+    """
+
+    def tidy(text: str) -> str:
+        if normalize_whitespace:
+            text = " ".join(text.split())
+        elif strip:
+            text = text.strip()
+        return text.casefold() if ignore_case else text
+
+    def score(ctx: EvalContext) -> Score:
+        wanted = expected_text(ctx, "exact_match")
+        if isinstance(wanted, Score):
+            return wanted
+        output, wanted = tidy(ctx.output), tidy(wanted)
+        if output == wanted:
+            return Score(1.0, "Output equals the expected text")
+        if not output.strip():
+            return Score(0.0, "Empty output")
+        return Score(0.0, _difference(wanted, output))
+
+    return score
+
+
+def _difference(wanted: str, output: str) -> str:
+    """Both texts, from where they begin to differ if that is far into them."""
+    shared = zip(wanted, output, strict=False)
+    differing = (at for at, (one, other) in enumerate(shared) if one != other)
+    at = next(differing, min(len(wanted), len(output)))
+    start = at if at >= 30 else 0
+    where = f" at character {at + 1}" if start else ""
+    return f"Expected {quoted([wanted[start:]])}, got {quoted([output[start:]])}{where}"

@@ -1,0 +1,82 @@
+"""`json_schema`: has the answer the shape that a JSON Schema asks for?"""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallymark.errors import ScorerError
+from tallymark.scorers.json_text import read_json
+from tallymark.scorers.wording import cut
+from tallymark.scoring import Score, configurable
+from tallymark.scoring.score import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.scoring import EvalContext
+
+
+@configurable(blocking=False, data_type="boolean")
+def json_schema(
+    schema: dict[str, Any] | None = None, file: str | None = None, fenced: bool = False
+) -> Callable[[EvalContext], Score]:
+    """1 when the output is JSON that the schema accepts, else 0.
+
+    The schema is `schema`, or the JSON in `file`; one without `$schema` is of draft 2020-12,
+    and nothing is fetched from the network. `fenced` takes the JSON out of the first ``` block.
+    """
+    if (schema is None) == (file is None):
+        raise ScorerError("json_schema needs one of the options 'schema' and 'file'")
+    validator = _validator(_from_file(file) if schema is None else schema)
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 (comes with jsonschema)
+
+    def score(ctx: EvalContext) -> Score:
+        output = ctx.output
+        if not output.strip():
+            return Score(0.0, "Empty output")
+        try:
+            value = read_json(output, fenced=fenced)
+        except ValueError as error:
+            return Score(0.0, f"Output is not valid JSON: {error}")
+        try:
+            errors = list(islice(validator.iter_errors(value), 4))
+        except Unresolvable as error:
+            said = f"the schema refers to {error.ref!r}, which it does not have"
+            return Score.failed(f"json_schema: {said}")
+        if not errors:
+            return Score(1.0, "Output fits the schema")
+        lines = [f"{error.json_path}: {cut(error.message)}" for error in errors[:3]]
+        return Score(0.0, "; ".join([*lines, "and more"] if len(errors) > 3 else lines))
+
+    return score
+
+
+def _from_file(file: str | None) -> dict[str, Any]:
+    try:
+        schema = read_json(Path(str(file)).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ScorerError(f"json_schema: {file} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ScorerError(f"json_schema: {file} is not valid JSON: {error}") from None
+    if not isinstance(schema, dict):
+        raise ScorerError(f"json_schema: {file} holds {shown(schema)}, not a JSON Schema")
+    return schema
+
+
+def _validator(schema: dict[str, Any]) -> Any:
+    """A checked validator that does not reach for the network."""
+    import jsonschema  # type: ignore[import-untyped]  # noqa: PLC0415 (heavy)
+    from jsonschema_specifications import (  # type: ignore[import-untyped]  # noqa: PLC0415
+        REGISTRY,
+    )
+
+    kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        raise ScorerError(
+            f"json_schema: the schema is wrong at {error.json_path}: {cut(error.message)}"
+        ) from None
+    return kind(schema, registry=REGISTRY)

@@ -1,0 +1,63 @@
+"""Reading a judge's answer, which is JSON if all goes well and often only nearly so."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_LONGEST = 20_000
+"""Characters of an answer that are read, from its end, where the verdict stands."""
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_CHOICE = re.compile(r"\bchoice\b[\"'*_`]*\s*[:=]\s*([^\n,}]+)", re.IGNORECASE)
+_AROUND = " \t\r\n\"'`*_.,:;!()[]{}<>"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the judge chose, and why."""
+
+    label: str
+    reasoning: str = ""
+
+
+def read_verdict(text: str, labels: Iterable[str]) -> Verdict | None:
+    """The last choice in an answer; None when there is none, or its label is not known.
+
+    Only the last one counts: a judge may quote what it judges before it decides.
+    """
+    known = {_folded(label): label for label in labels}
+    said = _THOUGHT.sub("", text)[-_LONGEST:]
+    objects = [found for found in _objects(said) if "choice" in found]
+    matches = list(_CHOICE.finditer(said))
+    if objects:
+        label = known.get(_folded(str(objects[-1]["choice"])))
+        reasoning = str(objects[-1].get("reasoning", ""))
+    elif matches:
+        label = known.get(_folded(matches[-1][1]))
+        reasoning = said[: matches[-1].start()].strip(_AROUND)
+    else:
+        label, reasoning = known.get(_folded(said)), ""
+    return None if label is None else Verdict(label, reasoning.strip())
+
+
+def _folded(label: str) -> str:
+    return label.strip(_AROUND).casefold()
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects that stand in a text, keys in lower case."""
+    decoder = json.JSONDecoder(strict=False)  # models leave line ends in their strings
+    at = text.find("{")
+    while at >= 0:
+        try:
+            found, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at += 1
+        else:
+            yield {key.lower(): value for key, value in found.items()}
+        at = text.find("{", at)

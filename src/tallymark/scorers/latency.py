@@ -1,0 +1,32 @@
+"""`latency`: was the agent quick enough?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallymark.scorers.budget import budget
+from tallymark.scoring import Score, configurable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.scoring import EvalContext
+
+
+@configurable(blocking=False)
+def latency(target: float, limit: float) -> Callable[[EvalContext], Score]:
+    """1 up to `target` seconds, falling linearly to 0 at `limit` seconds.
+
+    The time is the trace's duration; a duration of 0 is one that nobody measured, so it is a
+    failed score.
+    """
+    value = budget("latency", target, limit)
+    bounds = f"(target {target:g} s, limit {limit:g} s)"
+
+    def score(ctx: EvalContext) -> Score:
+        seconds = ctx.trace.duration_ms / 1000
+        if not seconds:
+            return Score.failed("latency is unknown: the trace has no duration")
+        return Score(value(seconds), f"Took {seconds:.3g} s {bounds}", {"seconds": seconds})
+
+    return score

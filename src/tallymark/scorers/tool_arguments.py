@@ -1,0 +1,108 @@
+"""`tool_arguments`: were the tools called with the right arguments?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tallymark.scorers.expectations import missing
+from tallymark.scorers.json_compare import same
+from tallymark.scorers.json_text import read_json
+from tallymark.scorers.wording import listed
+from tallymark.scoring import Score, configurable
+from tallymark.scoring.score import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.scoring import EvalContext
+    from tallymark.traces import Span
+
+Arguments = dict[str, Any]
+
+
+@configurable(blocking=False)
+def tool_arguments(exact_keys: bool = False) -> Callable[[EvalContext], Score]:
+    """Mean over the expected calls of: arguments that are equal / arguments expected.
+
+    Expected calls without `arguments` are not looked at. Each is compared with the call of the
+    same tool that fits best and is not yet taken, and gives 0 when there is none. `exact_keys`
+    counts arguments that were not expected as wrong ones.
+    """
+
+    def score(ctx: EvalContext) -> Score:
+        expected = _expected_calls(ctx)
+        if isinstance(expected, Score):
+            return expected
+        names = {name for name, _ in expected}
+        calls = [
+            (name, _arguments(call))
+            for call in ctx.trace.tool_calls
+            if (name := call.tool_name or call.name) in names
+        ]
+        total = 0.0
+        issues: list[str] = []
+        for name, wanted in expected:
+            share, wrong = _best(name, wanted, calls, exact_keys)
+            total += share
+            issues += wrong
+        reason = listed(issues, between="; ") if issues else "All expected arguments were given"
+        return Score(total / len(expected), reason)
+
+    return score
+
+
+def _expected_calls(ctx: EvalContext) -> list[tuple[str, Arguments]] | Score:
+    expected = [
+        (str(call["name"]), call["arguments"])
+        for call in ctx.expected.tool_calls or ()
+        if not isinstance(call, str) and call.get("arguments") is not None
+    ]
+    for name, wanted in expected:
+        if not isinstance(wanted, dict):
+            said = f"the expected arguments of {name} are {shown(wanted)}, not a mapping"
+            return Score.failed(f"tool_arguments: {said}")
+    return expected or missing("tool_arguments", "expected.tool_calls with arguments")
+
+
+def _best(
+    name: str, wanted: Arguments, calls: list[tuple[str, Arguments | None]], exact_keys: bool
+) -> tuple[float, list[str]]:
+    """Take the call that fits best out of `calls`: its share of right arguments, and the issues."""
+    rated = [
+        (*_compared(wanted, given, exact_keys), place)
+        for place, (called, given) in enumerate(calls)
+        if called == name
+    ]
+    if not rated:
+        return 0.0, [f"{name}: not called"]
+    share, wrong, place = max(rated, key=lambda each: each[0])
+    del calls[place]
+    return share, [f"{name}: {issue}" for issue in wrong]
+
+
+def _arguments(call: Span) -> Arguments | None:
+    """The arguments of a call; None when its input is not a JSON object."""
+    text = call.tool_input or call.input
+    try:
+        given = read_json(text) if text else {}
+    except ValueError:
+        return None
+    return given if isinstance(given, dict) else None
+
+
+def _compared(
+    wanted: Arguments, given: Arguments | None, exact_keys: bool
+) -> tuple[float, list[str]]:
+    """The share of arguments that are right, and what is wrong with the others."""
+    if given is None:
+        return 0.0, ["input is not a JSON object"]
+    wrong = [
+        f"{key} {'differs' if key in given else 'is missing'}"
+        for key, value in wanted.items()
+        if key not in given or not same(value, given[key])
+    ]
+    right = len(wanted) - len(wrong)
+    if exact_keys:
+        wrong += [f"{key} is not expected" for key in given if key not in wanted]
+    total = right + len(wrong)
+    return (right / total if total else 1.0), wrong

@@ -1,0 +1,58 @@
+"""`tool_selection`: were the right tools called?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from tallymark.scorers.expectations import expected_tools, unpaired
+from tallymark.scorers.wording import listed
+from tallymark.scoring import Score, configurable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.scoring import EvalContext
+
+
+@configurable(blocking=False)
+def tool_selection(
+    metric: Literal["f1", "recall", "precision"] = "f1", count_repeats: bool = False
+) -> Callable[[EvalContext], Score]:
+    """f1 = 2 * hits / (expected + called); recall = hits / expected; precision = hits / called.
+
+    A hit is an expected tool that was called. Each tool counts once, or as often as it is
+    expected and called with `count_repeats`. Where no call is expected, recall is 1, and the
+    others are 1 if none was made, else 0; where calls are expected and none was made, all are 0.
+    """
+
+    def score(ctx: EvalContext) -> Score:
+        wanted = expected_tools(ctx, "tool_selection")
+        if isinstance(wanted, Score):
+            return wanted
+        called = ctx.trace.tool_names
+        if not count_repeats:
+            wanted = list(dict.fromkeys(wanted))
+            called = list(dict.fromkeys(called))
+        absent, unexpected = unpaired(wanted, called)
+        hits = len(wanted) - len(absent)
+        values = {
+            "f1": _share(2 * hits, len(wanted) + len(called), 1.0),
+            "recall": _share(hits, len(wanted), 1.0),
+            "precision": _share(hits, len(called), 0.0 if wanted else 1.0),
+        }
+        return Score(values[metric], _reason(absent, unexpected), {**values})
+
+    return score
+
+
+def _share(part: int, whole: int, of_nothing: float) -> float:
+    return part / whole if whole else of_nothing
+
+
+def _reason(absent: list[str], unexpected: list[str]) -> str:
+    parts = []
+    if absent:
+        parts.append(f"Not called: {listed(absent)}")
+    if unexpected:
+        parts.append(f"Not expected: {listed(unexpected)}")
+    return "; ".join(parts) or "Exactly the expected tools were called"

@@ -1,0 +1,54 @@
+"""`tool_sequence`: were the tools called in the right order?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from tallymark.scorers.expectations import expected_tools, unpaired
+from tallymark.scorers.sequences import longest_common
+from tallymark.scorers.wording import listed
+from tallymark.scoring import Score, configurable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.scoring import EvalContext
+
+Mode = Literal["similar", "exact", "in_order", "any_order"]
+
+
+@configurable(blocking=False)
+def tool_sequence(mode: Mode = "similar") -> Callable[[EvalContext], Score]:
+    """Longest common subsequence of expected and called tools / length of the longer sequence.
+
+    The other modes give 1 or 0: `exact` wants the same calls in the same order, `in_order` the
+    expected ones in order with others between, `any_order` the expected ones in any order.
+    """
+
+    def score(ctx: EvalContext) -> Score:
+        wanted = expected_tools(ctx, "tool_sequence")
+        if isinstance(wanted, Score):
+            return wanted
+        called = ctx.trace.tool_names
+        value = _value(mode, wanted, called)
+        if value == 1.0:
+            return Score(value, f"Called {_shown(called)}, as expected")
+        return Score(value, f"Called {_shown(called)}; expected {_shown(wanted)}")
+
+    return score
+
+
+def _value(mode: Mode, wanted: list[str], called: list[str]) -> float:
+    if mode == "exact":
+        return float(wanted == called)
+    if mode == "any_order":
+        return float(not unpaired(wanted, called)[0])
+    common = longest_common(wanted, called)
+    if mode == "in_order":
+        return float(common == len(wanted))
+    longer = max(len(wanted), len(called))
+    return common / longer if longer else 1.0
+
+
+def _shown(names: list[str]) -> str:
+    return listed(names, between=" > ") or "no tool"
