@@ -1,0 +1,69 @@
+"""SQLAlchemy's engine, set up for how the store works on each database.
+
+Transactions begin where we say: SQLite's writers take their lock at once (`BEGIN IMMEDIATE`), so
+that none fails halfway because another was quicker, and its DDL can be rolled back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import create_engine, event
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection as SqliteConnection
+
+    from sqlalchemy import Connection, Engine
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+    from tallymark.store.address import Address
+
+BEGIN = "tally_begin"
+"""The execution option that says how a transaction begins."""
+CONNECT_SECONDS = "10"
+
+
+def make_engine(address: Address, patience: float) -> Engine:
+    """An engine that waits up to `patience` seconds for a lock."""
+    return (
+        _postgres_engine(address, patience)
+        if address.path is None
+        else _sqlite_engine(address, patience)
+    )
+
+
+def writing(engine: Engine) -> Connection:
+    """A connection whose transactions are going to write."""
+    return engine.connect().execution_options(**{BEGIN: "write"})
+
+
+def _sqlite_engine(address: Address, patience: float) -> Engine:
+    engine = create_engine(address.url, hide_parameters=True, connect_args={"timeout": patience})
+
+    @event.listens_for(engine, "connect")
+    def _set_up(connection: SqliteConnection, _: ConnectionPoolEntry) -> None:
+        connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        how = connection.get_execution_options().get(BEGIN, "read")
+        if how != "none":
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if how == "write" else "BEGIN")
+
+    return engine
+
+
+def _postgres_engine(address: Address, patience: float) -> Engine:
+    url = address.url
+    if "connect_timeout" not in url.query:
+        url = url.update_query_dict({"connect_timeout": CONNECT_SECONDS})
+    engine = create_engine(url, hide_parameters=True, pool_pre_ping=True)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        if connection.get_execution_options().get(BEGIN) == "write":
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {max(1, int(patience * 1000))}")
+
+    return engine

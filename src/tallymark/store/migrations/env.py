@@ -1,0 +1,13 @@
+"""What Alembic runs: the migrations, on the connection and in the transaction it is given."""
+
+from alembic import context
+
+from tallymark.store.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    version_table=context.config.attributes["version_table"],
+    render_as_batch=True,
+)
+context.run_migrations()

@@ -1,0 +1,191 @@
+"""The store: what is kept of runs, variables and secrets, for one tenant.
+
+All methods may be called from any thread and block while the database works; call them from a
+thread where that matters. Errors are sentences: `InvalidInput` or `WorkFailed`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+import msgspec
+
+from tallymark.errors import InvalidInput
+from tallymark.store import names as named
+from tallymark.store import results as kept_results
+from tallymark.store import runs as kept_runs
+from tallymark.store import secrets, tables
+from tallymark.store.address import parse_address
+from tallymark.store.database import Database
+from tallymark.store.text import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sqlalchemy import Connection
+
+    from tallymark.store.runs import RunFilter
+    from tallymark.suites.record import CaseResult, CaseStatus, RunRecord
+
+PATIENCE = 15.0
+
+
+def open_store(
+    url: str | None = None, *, tenant: str = "default", patience: float = PATIENCE
+) -> Store:
+    """Opens the store at a file's path, `sqlite:///…` or `postgresql://…`.
+
+    An older schema is brought up to date. A database that is not there is only made by the first
+    write. `patience` is how many seconds to wait for a database that others have locked.
+    """
+    database = Database(parse_address(url), patience)
+    try:
+        store = Store(database, tenant)
+        database.look()
+    except BaseException:
+        database.close()
+        raise
+    return store
+
+
+class Store:
+    """What `open_store` gives. No method sees another tenant's rows."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        if not tenant or storable(tenant) != tenant:
+            raise InvalidInput(f"a tenant cannot be called {tenant!r}")
+        self.tenant = tenant
+        self._database = database
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the database."""
+        self._database.close()
+
+    @property
+    def shown(self) -> str:
+        """Where the store is, fit to be shown: without a password."""
+        return self._database.address.shown
+
+    @property
+    def exists(self) -> bool:
+        """False while nothing has been stored: reading would then be refused."""
+        return self._database.look()
+
+    # Runs
+
+    def create_run(self, record: RunRecord) -> None:
+        """Stores a new run."""
+        self._database.write(lambda c: kept_runs.create(c, self.tenant, record))
+
+    def update_run(self, run_id: str, **changes: Any) -> None:
+        """Changes the named fields of a run."""
+        self._database.write(lambda c: kept_runs.change(c, self.tenant, run_id, changes))
+
+    def save_run(self, record: RunRecord) -> None:
+        """Stores all of a known run again. One that came from `runs()` keeps its definition."""
+        changes = msgspec.structs.asdict(record)
+        run_id = changes.pop("id")
+        if not record.definition:
+            del changes["definition"]
+        self.update_run(run_id, **changes)
+
+    def delete_run(self, run_id: str) -> None:
+        """Removes a run and its results."""
+        self._database.write(lambda c: kept_runs.delete(c, self.tenant, run_id))
+
+    def run(self, wanted: str) -> RunRecord:
+        """A run by its id, by a beginning of it that only one has, or by the word `latest`."""
+        with self._database.read() as connection:
+            return kept_runs.find(connection, self.tenant, wanted)
+
+    def runs(
+        self,
+        *,
+        sort: str = "created_at",
+        descending: bool = True,
+        limit: int | None = 50,
+        **filters: Unpack[RunFilter],
+    ) -> list[RunRecord]:
+        """Runs that pass all filters, newest first unless sorted otherwise.
+
+        Their definitions, which can be large, are left out; what has no value for `sort` comes
+        last in either direction.
+        """
+        with self._database.read() as connection:
+            order = (sort, descending)
+            return kept_runs.search(connection, self.tenant, filters, order, limit)
+
+    # Case results
+
+    def add_results(self, run_id: str, results: Iterable[CaseResult]) -> None:
+        """Stores results of a run, all or none.
+
+        One whose case and epoch are already there replaces an error, and changes nothing
+        otherwise.
+        """
+        batch = list(results)
+
+        def work(connection: Connection) -> None:
+            kept_runs.require(connection, self.tenant, run_id)
+            kept_results.add(connection, self.tenant, run_id, batch)
+
+        if batch:
+            self._database.write(work)
+
+    def results(self, run_id: str, *, with_traces: bool = False) -> Iterator[CaseResult]:
+        """The results of a run one by one, by case name (in code points) and epoch."""
+        with self._database.read() as connection:
+            kept_runs.require(connection, self.tenant, run_id)
+            yield from kept_results.stream(connection, self.tenant, run_id, with_traces=with_traces)
+
+    def result_keys(self, run_id: str) -> dict[tuple[str, int], CaseStatus]:
+        """The case and epoch of every stored result of a run, and how it ended."""
+        with self._database.read() as connection:
+            kept_runs.require(connection, self.tenant, run_id)
+            return kept_results.statuses(connection, self.tenant, run_id)
+
+    # Variables
+
+    def set_var(self, name: str, value: str) -> None:
+        """Stores a variable."""
+        named.check("variable", name, value)
+        row = {"tenant": self.tenant, "name": name, "value": value}
+        self._database.write(lambda c: named.put(c, tables.variables, row))
+
+    def vars(self) -> dict[str, str]:
+        """All variables, by name."""
+        with self._database.read() as connection:
+            return named.values(connection, tables.variables, self.tenant)
+
+    def delete_var(self, name: str) -> None:
+        """Removes a variable."""
+        self._database.write(lambda c: named.delete(c, tables.variables, self.tenant, name))
+
+    # Secrets: no method lists their values
+
+    def set_secret(self, name: str, value: str) -> None:
+        """Stores a secret, encrypted."""
+        named.check("secret", name, value)
+        row = secrets.sealed_row(self._database.address, (self.tenant, name), value)
+        self._database.write(lambda c: named.put(c, tables.secrets, row))
+
+    def secret_names(self) -> list[str]:
+        """The names of all secrets."""
+        with self._database.read() as connection:
+            return named.names(connection, tables.secrets, self.tenant)
+
+    def delete_secret(self, name: str) -> None:
+        """Removes a secret."""
+        self._database.write(lambda c: named.delete(c, tables.secrets, self.tenant, name))
+
+    def secrets_for_run(self, wanted: Iterable[str]) -> dict[str, str]:
+        """The values of the named secrets: for the runner alone, never to be shown or kept."""
+        with self._database.read() as connection:
+            rows = secrets.sealed_rows(connection, self.tenant, list(wanted))
+        return secrets.opened(self._database.address, self.tenant, rows)
