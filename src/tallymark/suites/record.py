@@ -1,0 +1,96 @@
+"""What is kept of a run: plain records that the store writes, and reports and comparisons read.
+
+A run is one suite against one model; several models in one command make several runs that share
+a `group`. A case result is stored as soon as it is there, so these are structs and not a tree of
+validated models.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from tallymark.traces import Trace
+
+RunStatus = Literal["queued", "running", "completed", "partial_failure", "failed", "cancelled"]
+CaseStatus = Literal["passed", "failed", "error"]
+
+
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one check said."""
+
+    kind: str
+    """As written in the suite: `match`, `max_tokens`, `scorer`, `or`."""
+    passed: bool
+    reason: str = ""
+    name: str | None = None
+    """Of a `scorer` check: the name that formulas use."""
+    value: float | None = None
+    """Of a `scorer` check: what it measured."""
+    error: str | None = None
+    """Why the check itself could not be done; the case is then an error, not a fail."""
+    parts: list[CheckResult] = msgspec.field(default_factory=list)
+    """Of an `or`: each alternative."""
+
+
+class CaseResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One case, asked once."""
+
+    case: str
+    """The case's name, or `#3` for the third case when it has none."""
+    epoch: int = 0
+    status: CaseStatus
+    output: str = ""
+    checks: list[CheckResult] = msgspec.field(default_factory=list)
+    latency: float | None = None
+    """Seconds."""
+    cost: float | None = None
+    """US dollars; None when the price is not known."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    tokens_counted_by: Literal["provider", "local"] | None = None
+    error: str | None = None
+    tries: int = 1
+    trace: Trace | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What must not occur twice in a run."""
+        return (self.case, self.epoch)
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One suite against one model, summed up."""
+
+    id: str
+    suite: str
+    model: str
+    status: RunStatus = "queued"
+    group: str | None = None
+    """Shared by the runs of one command."""
+    definition: str = ""
+    """The suite as JSON text, templates not filled in, so that no secret is in it."""
+    definition_hash: str = ""
+    epochs: int = 1
+    created_at: float = 0.0
+    """Unix time in seconds, UTC; so are the next two."""
+    started_at: float | None = None
+    finished_at: float | None = None
+    formula: str = "success_pct"
+    score: float | None = None
+    score_error: str | None = None
+    """Why there is no score, in words."""
+    score_low: float | None = None
+    """The 95 % interval of the score."""
+    score_high: float | None = None
+    metrics: dict[str, float | None] = msgspec.field(default_factory=dict)
+    """Every name that the formula could use, with its value."""
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+    total: int = 0
+    """Cases times epochs that the run should have."""
+    error: str | None = None
+    """Why the run as a whole failed."""
+    tags: dict[str, Any] = msgspec.field(default_factory=dict)

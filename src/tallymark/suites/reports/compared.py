@@ -1,0 +1,126 @@
+"""Comparisons of runs as plain text for the terminal, 80 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from textwrap import wrap
+
+from tallymark.suites.comparison import KINDS, Change, Comparison, Kind, Measure, verdict
+from tallymark.suites.reports import figures
+from tallymark.suites.reports.foreign import clean, one_line
+from tallymark.suites.reports.summary import MOST, WIDTH, Line
+
+_STYLES: dict[Kind, str] = {
+    "broken": "red",
+    "worse": "red",
+    "error_now": "yellow",
+    "fixed": "green",
+    "better": "green",
+    "recovered": "green",
+}
+Write = Callable[[float | None], str]
+Row = tuple[str, ...]
+
+
+def comparison_text(comparison: Comparison, *, most: int = MOST) -> str:
+    """Two runs side by side."""
+    return "\n".join(line.text for line in comparison_lines(comparison, most=most))
+
+
+def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[Line]:
+    """The same with a style for each line; `most` cases of each kind are named."""
+    lines = [Line("=== Comparison ===", "bold"), *_sides(comparison), Line("")]
+    lines += [Line(text) for text in figures.table([_HEADER, *_rows(comparison)])]
+    lines += [Line(f"over the {figures.counted(comparison.shared, 'case')} that both ran", "dim")]
+    for kind, title in KINDS.items():
+        lines += _changes(comparison.of_kind(kind), title, _STYLES.get(kind, ""), most)
+    lines += [Line(""), Line(f"Unchanged: {comparison.unchanged:,}")]
+    said = verdict(comparison)
+    word = "Regression" if said.regression else "No regression"
+    lines += _wrapped(f"{word}: {said.reason}", "bold red" if said.regression else "bold")
+    for warning in comparison.warnings:
+        lines += _wrapped(f"Careful: {clean(warning)}", "yellow")
+    return lines
+
+
+_HEADER = ("", "first", "second", "difference", "95 % interval", "p")
+
+
+def _sides(comparison: Comparison) -> Iterator[Line]:
+    for title, side in (("First", comparison.first), ("Second", comparison.second)):
+        counts = f"{side.passed:,} passed, {side.failed:,} failed"
+        errors = f", {figures.counted(side.errors, 'error')}" if side.errors else ""
+        model, run = one_line(side.model, 40), one_line(side.id, 40)
+        yield from _wrapped(f"{title + ':':<8}{run} on {model} ({counts}{errors})")
+    yield from _wrapped(f"Score:  {one_line(comparison.formula, 400)}")
+    for side in (comparison.first, comparison.second):
+        if side.score is None:
+            told = clean(side.score_error or "it was not scored")
+            yield from _wrapped(f"  {side.id} has no score: {told}", "yellow")
+
+
+def _rows(comparison: Comparison) -> Iterator[Row]:
+    yield _row("Score", comparison.score, figures.score)
+    if comparison.formula != "success_pct":
+        yield _row("Success rate", comparison.success_pct, figures.percent, _points)
+    yield _row("Total cost", comparison.total_cost, figures.money)
+    yield _row("Avg latency", comparison.avg_latency, figures.seconds)
+
+
+def _row(title: str, measure: Measure, write: Write, change: Write | None = None) -> Row:
+    """A number in both runs; `change` writes the difference where it is not of the same kind."""
+    found, change = measure.difference, change or write
+    cells = ("-", "-", "-")
+    if found.value is not None:
+        ends = found.interval
+        interval = "-" if ends is None else f"{change(ends.low)} to {change(ends.high)}"
+        cells = (figures.signed(change, found.value), interval, figures.p_value(found.p_value))
+    return (title, write(measure.first), write(measure.second), *cells)
+
+
+def _points(value: float | None) -> str:
+    """A difference between percentages."""
+    return figures.UNKNOWN if value is None else f"{value:.1f}"
+
+
+def _changes(changes: Sequence[Change], title: str, style: str, most: int) -> Iterator[Line]:
+    if not changes:
+        return
+    yield from (Line(""), Line(f"{title}: {len(changes):,}", f"bold {style}".strip()))
+    for change in changes[:most]:
+        moved = f"{change.first or '-'} → {change.second or '-'}"
+        repeated = not {change.first, change.second} <= {"", "0/1", "1/1"}
+        yield Line(f"  {one_line(change.case, 60)}{f'  {moved}' if repeated else ''}", style)
+        if change.reason:
+            yield Line(f"      {one_line(change.reason, WIDTH - 6)}", "dim")
+    if len(changes) > most:
+        yield Line(f"  and {len(changes) - most:,} more", "dim")
+
+
+def comparisons_table(comparisons: Sequence[Comparison]) -> str:
+    """Several runs against the first: a row for each."""
+    first = comparisons[0].first
+    rows: list[Row] = [("run", "score", "difference", "95 % interval", "p", "broken", "fixed")]
+    rows.append((_name(first.id, first.model), figures.score(first.score), *["-"] * 5))
+    for each in comparisons:
+        _, _, _, change, interval, p_value = _row("", each.score, figures.score)
+        lost, won = (
+            str(sum(len(each.of_kind(kind)) for kind in kinds))
+            for kinds in (("broken", "worse"), ("fixed", "better"))
+        )
+        score = figures.score(each.second.score)
+        name = _name(each.second.id, each.second.model)
+        rows.append((name, score, change, interval, p_value, lost, won))
+    warned = {each.second.id: each.warnings for each in comparisons if each.warnings}
+    notes = [f"{run}: {clean(warning)}" for run, found in warned.items() for warning in found]
+    lines = figures.table(rows) + ([""] if notes else [])
+    lines += [line.text for note in notes for line in _wrapped(f"Careful: {note}")]
+    return "\n".join(lines)
+
+
+def _name(run: str, model: str) -> str:
+    return one_line(f"{run} {model}", 24)
+
+
+def _wrapped(text: str, style: str = "") -> Iterator[Line]:
+    return (Line(line, style) for line in wrap(text, WIDTH, subsequent_indent="  "))

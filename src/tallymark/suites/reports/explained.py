@@ -1,0 +1,32 @@
+"""A formula explained with a run's values, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from tallymark.formula.tree import Name
+from tallymark.suites.reports import figures
+from tallymark.suites.reports.foreign import one_line
+
+if TYPE_CHECKING:
+    from tallymark.formula.explain import Explanation, Term
+
+
+def explained(found: Explanation | None, width: int) -> Iterator[str]:
+    """The tree with values, and what each term contributes; nothing for a single name."""
+    if found is None or isinstance(found.steps.node, Name):
+        return
+    tree = found.lines()
+    if max(map(len, tree)) > width:  # too wide for a tree: the formula with numbers
+        tree = wrap(f"{found.formula} = {found.substituted}", width)
+    yield from tree
+    if len(found.terms) > 1:
+        yield from ("", "What each term contributes:")
+        yield from (f"  {row}" for row in figures.table([_term(term) for term in found.terms]))
+
+
+def _term(term: Term) -> tuple[str, str, str]:
+    share = "" if term.share is None else figures.percent(100 * term.share)
+    return one_line(term.text, 40), figures.score(term.contribution), share

@@ -1,0 +1,175 @@
+"""The summary of one run for the terminal: plain text of 80 columns, colours apart from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING, NamedTuple
+
+from tallymark.suites.record import CaseResult, CaseStatus, RunRecord
+from tallymark.suites.reports import figures
+from tallymark.suites.reports.explained import explained
+from tallymark.suites.reports.foreign import clean, one_line
+from tallymark.suites.reports.repeats import Repeats
+from tallymark.suites.reports.view import CaseView, RunView, problems
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+WIDTH = 80
+MOST = 20
+"""Cases of each status that are shown; the others are counted."""
+_MARKS: dict[CaseStatus, str] = {"failed": "✗", "error": "!", "passed": "✓"}
+_STYLES: dict[CaseStatus, str] = {"failed": "red", "error": "yellow", "passed": "green"}
+_SECTIONS: tuple[tuple[CaseStatus, str], ...] = (
+    ("failed", "Failed"),
+    ("error", "Errors"),
+    ("passed", "Passed"),
+)
+_MOST_REASONS = 5
+
+
+class Line(NamedTuple):
+    """A line of text, and how a terminal that has colours shows it."""
+
+    text: str
+    style: str = ""
+
+
+def summary(record: RunRecord, results: Iterable[CaseResult], *, most: int = MOST) -> str:
+    """The summary as plain text."""
+    return "\n".join(line.text for line in summary_lines(record, results, most=most))
+
+
+def coloured(lines: Iterable[Line]) -> Text:
+    """The same for `rich`; nothing in it is read as markup."""
+    from rich.text import Text  # noqa: PLC0415 - only where there are colours
+
+    return Text("\n").join(Text(line.text, style=line.style) for line in lines)
+
+
+def summary_lines(
+    record: RunRecord, results: Iterable[CaseResult], *, most: int = MOST
+) -> list[Line]:
+    """The score, what it is made of, and every case with its checks, `most` of each status."""
+    run = RunView(record, results)
+    lines = [Line("=== Run Summary ===", "bold"), *_score(run), *_measures(run)]
+    for status, title in _SECTIONS:
+        lines += _cases(run, status, title, most)
+    lines += _repeats(run, most)
+    lines += _explanation(run)
+    return lines
+
+
+def _score(run: RunView) -> Iterator[Line]:
+    record = run.record
+    formula = one_line(record.formula, 400)
+    if record.score is None:
+        yield from _wrapped(f"Score: undefined (formula: {formula})", "bold red")
+        yield from _wrapped(f"  because {clean(run.no_score())}", "red", indent=2)
+        return
+    yield from _wrapped(f"Score: {figures.score(record.score)} (formula: {formula})", "bold")
+    if record.score_error is not None:
+        yield from _wrapped(f"  set by the suite, because {clean(record.score_error)}", indent=2)
+    if (interval := run.interval()) is not None:
+        yield Line(f"95 % Interval: {interval}")
+
+
+def _measures(run: RunView) -> Iterator[Line]:
+    metrics, record = run.metrics, run.record
+    yield Line(f"Success Rate: {figures.percent(metrics['success_pct'])} ({run.counts()})")
+    if metrics["total_cost"] is None and (why := run.tally.unknown("total_cost")) is not None:
+        yield from _wrapped(f"Total Cost: unknown ({why})", "yellow")
+    else:
+        yield Line(f"Total Cost: {figures.money(metrics['total_cost'])}")
+    average, longest = metrics["avg_latency"], metrics["max_latency"]
+    yield Line(f"Latency: avg {figures.seconds(average)}, max {figures.seconds(longest)}")
+    identity, suite, model = (
+        one_line(each, 60) for each in (record.id, record.suite, record.model)
+    )
+    status = record.status.replace("_", " ")
+    yield from _wrapped(f"Run: {identity}, {status} ({suite} on {model})")
+    if record.error is not None:
+        yield from _wrapped(f"  {clean(record.error)}", "red", indent=2)
+
+
+def _cases(run: RunView, status: CaseStatus, title: str, most: int) -> Iterator[Line]:
+    found = run.of_status(status)
+    if not found:
+        return
+    yield Line("")
+    yield Line(f"{title} ({len(found):,})", f"bold {_STYLES[status]}")
+    for case in found[:most]:
+        yield Line(_case_row(case), _STYLES[status])
+        yield from _reasons(case)
+    if len(found) > most:
+        yield Line(f"  and {len(found) - most:,} more", "dim")
+
+
+def _case_row(case: CaseView) -> str:
+    """One line: mark, name, and to the right how many checks or epochs, latency and cost."""
+    if len(case.results) > 1:
+        extent = f"{case.passed}/{len(case.results)} passed"
+    elif case.status == "error":
+        tries = case.results[0].tries
+        extent = "1 try" if tries == 1 else f"{tries} tries"
+    else:
+        extent = figures.counted(len(case.results[0].checks), "check")
+    latency = "-" if case.latency is None else figures.seconds(case.latency)
+    cost = "-" if case.cost is None else figures.money(case.cost)
+    numbers = f"{extent:>12}  {latency:>8}  {cost:>8}"
+    room = WIDTH - len(numbers) - 6
+    return f"  {_MARKS[case.status]} {one_line(case.name, room):<{room}}  {numbers}"
+
+
+def _reasons(case: CaseView) -> Iterator[Line]:
+    """Why a case did not pass, each reason once, and after it the checks that did pass."""
+    if case.status == "passed":
+        return
+    wrong = [result for result in case.results if result.status != "passed"]
+    reasons = list(dict.fromkeys(found for result in wrong for found in problems(result)))
+    for title, why in reasons[:_MOST_REASONS]:
+        # Long reasons are cut to three lines: the other reports have all of it.
+        told = one_line(f"{title}: {why}", 3 * (WIDTH - 8))
+        yield from _wrapped(f"      {told}", indent=8)
+    if len(reasons) > _MOST_REASONS:
+        yield Line(f"      and {len(reasons) - _MOST_REASONS} more reasons", "dim")
+    passed = dict.fromkeys(check.kind for check in wrong[0].checks if check.passed)
+    if passed:
+        yield Line(f"      ✓ {one_line(', '.join(passed), WIDTH - 10)}", "dim")
+
+
+def _repeats(run: RunView, most: int) -> Iterator[Line]:
+    """Mean, pass@k and pass^k of every case, those that are neither sure nor lost first."""
+    total = run.mean_repeats
+    if not run.repeated or total is None:
+        return
+    ks = sorted({2, max(total.pass_at)} & set(total.pass_at))
+    cases = sorted(run.repeats.items(), key=lambda item: item[1].mean in (0.0, 1.0))
+    rows = [_repeats_row(one_line(name, 30), each, ks) for name, each in cases[:most]]
+    header = ("case", "mean", *(f"pass{sign}{k}" for k in ks for sign in "@^"))
+    yield from (Line(""), Line("Repeated Cases", "bold"))
+    for text in figures.table([header, *rows, _repeats_row("all cases", total, ks)]):
+        yield Line(f"  {text}")
+    if len(cases) > most:
+        yield Line(f"  and {figures.counted(len(cases) - most, 'more case')}", "dim")
+
+
+def _repeats_row(name: str, each: Repeats, ks: Sequence[int]) -> tuple[str, ...]:
+    pairs = ((each.pass_at.get(k), each.pass_all.get(k)) for k in ks)
+    cells = ["-" if value is None else f"{value:.3f}" for pair in pairs for value in pair]
+    return (name, f"{each.mean:.3f}", *cells)
+
+
+def _explanation(run: RunView) -> Iterator[Line]:
+    """The formula with the run's values."""
+    lines = list(explained(run.explanation, WIDTH - 2))
+    if lines:
+        yield from (Line(""), Line("How the Score Comes About", "bold"))
+        yield from (Line(f"  {line}".rstrip()) for line in lines)
+
+
+def _wrapped(text: str, style: str = "", *, indent: int = 2) -> Iterator[Line]:
+    """A text over as many lines as it needs."""
+    for line in wrap(text, WIDTH, subsequent_indent=" " * indent, replace_whitespace=True):
+        yield Line(line, style)

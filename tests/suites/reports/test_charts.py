@@ -1,0 +1,66 @@
+"""The charts as data, and as drawings that follow the page's colours."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tallymark.suites.reports import charts
+from tallymark.suites.reports.svg import COLOURS, svg
+
+POINTS = [
+    charts.Point("A", 0.01, 80.0, 70.0, 90.0),
+    charts.Point("B", 0.02, 60.0, 60.0, 60.0),
+    charts.Point("C", 0.03, 90.0, 85.0, 95.0),
+]
+
+
+def test_runs_that_another_beats_on_both_are_marked() -> None:
+    values = charts.score_against_cost(POINTS)["data"]["values"]
+    assert [(each["label"], each["beaten"]) for each in values] == [
+        ("A", False),
+        ("B", True),
+        ("C", False),
+    ]
+
+
+def histogram(*values: float) -> list[dict[str, float]]:
+    spec = charts.latency_distribution([("A", values)])
+    return [each for each in spec["data"]["values"] if "share" in each]
+
+
+@pytest.mark.parametrize("values", [(1.0,), (0.0, 0.0), (1.0, 2.0, 3.0), (0.01, 0.02, 0.02, 60.0)])
+def test_every_latency_is_in_one_bar(values: tuple[float, ...]) -> None:
+    bars = histogram(*values)
+    assert sum(bar["share"] for bar in bars) == pytest.approx(1.0)
+    assert all(bar["start"] < bar["end"] for bar in bars)
+
+
+def test_a_few_slow_answers_make_the_axis_logarithmic() -> None:
+    even = charts.latency_distribution([("A", [1.0, 2.0, 3.0])])
+    skewed = charts.latency_distribution([("A", [0.1, 0.2, 0.2, 60.0])])
+    for spec, kind in ((even, "linear"), (skewed, "log")):
+        assert spec["spec"]["layer"][0]["encoding"]["x"]["scale"]["type"] == kind
+
+
+def test_a_spec_is_plain_data() -> None:
+    cells = [charts.Cell("A", "one", "#case-0", COLOURS["passed"])]
+    for spec in (charts.score_against_cost(POINTS), charts.pass_matrix(["A"], ["one"], cells)):
+        assert json.loads(json.dumps(spec)) == spec
+
+
+def test_a_drawing_uses_the_pages_colours_and_links_into_the_page() -> None:
+    cells = [charts.Cell("A", "one", "#case-0", COLOURS["failed"])]
+    drawn = svg(charts.pass_squares(cells), 'the "label" <b>')
+    assert "var(--chart-failed)" in drawn
+    assert not any(colour in drawn for colour in COLOURS.values())
+    assert 'href="#case-0"' in drawn
+    assert 'aria-label="the &quot;label&quot; &lt;b&gt;"' in drawn
+    assert "http" not in drawn
+
+
+def test_names_in_a_drawing_are_escaped() -> None:
+    drawn = svg(charts.latency_distribution([("<script>x", [1.0]), ("b", [2.0])]), "latency")
+    assert "<script" not in drawn
+    assert "&lt;script" in drawn
