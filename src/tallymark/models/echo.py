@@ -1,0 +1,39 @@
+"""`echo/…`: answers with the prompt. For trying out a suite, and for measuring the rest."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from tallymark.models.answers import finished
+from tallymark.models.model import Answer
+
+if TYPE_CHECKING:
+    from tallymark.models.model import Request
+    from tallymark.models.pricing import Pricing
+    from tallymark.models.reference import Reference
+
+
+class Echo:
+    """Its answer is the prompt. Tokens are counted only where a price needs them: it is quick."""
+
+    def __init__(self, name: str, pricing: Pricing | None = None) -> None:
+        self.name = name
+        self._pricing = pricing
+
+    async def answer(self, request: Request) -> Answer:
+        """The prompt."""
+        began = perf_counter()
+        output = request.prompt
+        draft = Answer(output=output, latency=perf_counter() - began, model="echo")
+        if self._pricing is None:
+            return draft
+        return await finished(request, draft, self._pricing)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def open_echo(reference: Reference) -> Echo:
+    """What follows `echo/` is only a label."""
+    return Echo(reference.text, reference.pricing)

@@ -1,0 +1,233 @@
+"""`http(s)://…`: an OpenAI-compatible chat endpoint, or one that takes and gives plain JSON.
+
+An address that ends in `/v1` or `/chat/completions` speaks OpenAI's protocol, and `#name` or
+`?model=name` names the model. Any other gets `{"prompt": …, "messages": […]}` by POST, and answers
+with what `answers.draft_from` reads. `TALLY_HTTP_KEY`, where set, is sent as a bearer token.
+"""
+
+from __future__ import annotations
+
+import os
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+import msgspec
+
+from tallymark.errors import InvalidInput, ModelError
+from tallymark.models.answers import WrongShape, draft_from, finished, usage_of
+from tallymark.models.failures import http_failure, one_line
+from tallymark.models.model import Answer
+from tallymark.models.pricing import prices_at
+from tallymark.models.provider import Provider
+from tallymark.models.provider_making import made_at
+from tallymark.models.sessions import Sessions, proxy_for, sendable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.models.model import Request
+    from tallymark.models.pricing import Pricing
+    from tallymark.models.reference import Reference
+
+KEY_VARIABLE = "TALLY_HTTP_KEY"
+_UNNAMED = "default"
+"""What a chat endpoint is asked for when no model was named: most that serve one ignore it."""
+
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where to post, and which model to ask for."""
+
+    url: str
+    model: str | None
+    speaks_chat: bool
+    proxy: str | None = None
+
+
+class Endpoint:
+    """Posts each request through one session, on connections that stay open."""
+
+    def __init__(
+        self,
+        name: str,
+        address: Address,
+        pricing: Pricing | None = None,
+        *,
+        connections: int = 0,
+        key: str | None = None,
+    ) -> None:
+        self.name = name
+        self._address = address
+        self._pricing = pricing
+        self._key = key
+        self._tool_user: Provider | None = None
+        headers = {"Content-Type": "application/json"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        self._sessions = Sessions(connections=connections, headers=headers)
+
+    async def answer(self, request: Request) -> Answer:
+        """The endpoint's answer."""
+        if request.mcp_servers:
+            return await self._with_tools().answer(request)
+        body = _body(request, self._address)
+        # The table is slow when first asked, so that is done before anything waits for us.
+        prices = None if self._pricing is not None else prices_at(self._address.url)
+        began = perf_counter()
+        said = await self._posted(body)
+        draft = self._read(said, perf_counter() - began)
+        answer = await finished(request, draft, self._pricing)
+        return answer if prices is None or answer.cost is not None else self._priced(answer, prices)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._sessions.close()
+        if self._tool_user is not None:
+            await self._tool_user.close()
+
+    def _with_tools(self) -> Provider:
+        """The same endpoint through pydantic-ai, which brings MCP."""
+        if not self._address.speaks_chat:
+            raise ModelError(
+                f"{self.name} cannot be given MCP servers",
+                hint="only OpenAI-compatible endpoints and providers can; leave mcp_server out",
+            )
+        if self._tool_user is None:
+            base = self._address.url.removesuffix("/chat/completions")
+            connection = made_at(self.name, base, self._address.model or _UNNAMED, self._key)
+            self._tool_user = Provider(self.name, connection, self._pricing)
+        return self._tool_user
+
+    def _priced(self, answer: Answer, prices: Callable[[str, int, int], float | None]) -> Answer:
+        model = answer.model or self._address.model or ""
+        cost = prices(model, answer.input_tokens or 0, answer.output_tokens or 0)
+        return msgspec.structs.replace(answer, cost=cost)
+
+    async def _posted(self, body: dict[str, Any]) -> bytes:
+        import aiohttp  # noqa: PLC0415 (heavy)
+
+        try:
+            async with self._sessions.get().post(
+                self._address.url,
+                data=sendable(msgspec.json.encode(body)),
+                allow_redirects=False,
+                proxy=self._address.proxy,
+            ) as response:
+                said = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ModelError(
+                f"{self.name} could not be reached: {one_line(error)}", retryable=True
+            ) from None
+        if response.status // 100 != 2:
+            raise http_failure(self.name, response.status, response.headers, _message(said))
+        return said
+
+    def _read(self, said: bytes, latency: float) -> Answer:
+        try:
+            if self._address.speaks_chat:
+                return _chat_draft(said, latency)
+            return draft_from(msgspec.json.decode(said, type=dict[str, Any]), latency)
+        except (*_UNREADABLE, WrongShape) as error:
+            raise ModelError(
+                f"{self.name} gave an answer that cannot be read: {one_line(error)}",
+                retryable=True,
+            ) from None
+
+
+class _Part(msgspec.Struct):
+    text: str = ""
+
+
+class _Said(msgspec.Struct):
+    content: str | list[_Part] | None = None
+    refusal: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Said
+
+
+class _Completion(msgspec.Struct):
+    """What we read of a chat completion."""
+
+    choices: list[_Choice] = []
+    model: str | None = None
+    usage: dict[str, Any] | None = None
+
+
+def open_endpoint(reference: Reference) -> Endpoint:
+    """The address is checked; nothing is sent yet."""
+    return Endpoint(
+        reference.text,
+        _address(reference.text),
+        reference.pricing,
+        key=os.environ.get(KEY_VARIABLE),
+    )
+
+
+def _address(text: str) -> Address:
+    try:
+        parts = urlsplit(text)
+        port_is_right = parts.port is None or parts.port > 0
+    except ValueError as error:
+        raise InvalidInput(f"{text!r} is not an address: {error}") from None
+    if not parts.hostname or not port_is_right:
+        raise InvalidInput(f"{text!r} is not an address", hint="write http://host:port/path")
+    if parts.username or parts.password:
+        raise InvalidInput(
+            "the model's address holds a user name or password, which would be stored with every "
+            "result",
+            hint=f"put the key into {KEY_VARIABLE}",
+        )
+    path = parts.path.rstrip("/")
+    speaks_chat = path.endswith(("/v1", "/chat/completions"))
+    model = unquote(parts.fragment) or None
+    query = parts.query
+    if speaks_chat:
+        pairs = parse_qsl(query, keep_blank_values=True)
+        model = model or dict(pairs).get("model")
+        query = urlencode([pair for pair in pairs if pair[0] != "model"])
+        path += "" if path.endswith("/chat/completions") else "/chat/completions"
+    url = parts._replace(path=path or "/", query=query, fragment="").geturl()
+    return Address(url, model, speaks_chat, proxy_for(parts.scheme, parts.hostname))
+
+
+def _body(request: Request, address: Address) -> dict[str, Any]:
+    body = {"messages": request.messages, **request.settings}
+    if address.speaks_chat:
+        return {"model": address.model or _UNNAMED, **body}
+    named = {} if address.model is None else {"model": address.model}
+    return {"prompt": request.prompt, **named, **body}
+
+
+def _chat_draft(said: bytes, latency: float) -> Answer:
+    """The first choice's text; content in parts is joined, a refusal is an answer too."""
+    completion = msgspec.json.decode(said, type=_Completion)
+    if not completion.choices:
+        raise WrongShape(f"it has no choices: {_message(said)}")
+    message = completion.choices[0].message
+    content = message.content or message.refusal or ""
+    output = content if isinstance(content, str) else "".join(part.text for part in content)
+    sent, received, cost = usage_of(completion.usage or {})
+    return Answer(
+        output=output,
+        latency=latency,
+        input_tokens=sent,
+        output_tokens=received,
+        cost=cost,
+        model=completion.model,
+    )
+
+
+def _message(said: bytes) -> str:
+    """The sentence in an error's body, or the body itself."""
+    try:
+        body = msgspec.json.decode(said)
+    except _UNREADABLE:
+        return said[:1000].decode(errors="replace")
+    while isinstance(body, dict):
+        body = body.get("message") or body.get("error") or body.get("detail") or ""
+    return str(body)

@@ -1,0 +1,81 @@
+"""What went wrong on the way to a model, as a ModelError that says whether to ask again."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from tallymark.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_OVERLOADED = 529  # Anthropic's own
+_THROTTLED = {429, 503, _OVERLOADED}
+_PASSING = {408, 409, 425}  # timeout, conflict, too early: gone at the next try
+_HINTS = {
+    401: "check the API key",
+    403: "check that the API key may use this model",
+    404: "check the address and the model's name",
+}
+
+
+def http_failure(name: str, status: int, headers: Mapping[str, str], said: str) -> ModelError:
+    """The error for an HTTP status: 429, overload and 5xx may pass, other refusals stay."""
+    throttled = status in _THROTTLED
+    return ModelError(
+        f"{name} answered {status} {_phrase(status)}{_quoted(said)}",
+        hint=_HINTS.get(status),
+        retryable=throttled or status in _PASSING or status >= 500,
+        throttled=throttled,
+        retry_after=retry_after(headers),
+    )
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds that the other side asks to wait, whether it says a number or a date."""
+    said = {key.lower(): value for key, value in headers.items()}
+    seconds = _number(said.get("retry-after-ms"))
+    if seconds is not None:
+        return seconds / 1000
+    seconds = _number(said.get("retry-after"))
+    return _until(said.get("retry-after")) if seconds is None else seconds
+
+
+def one_line(said: object) -> str:
+    """Whatever was said, as one line of a length to read."""
+    line = " ".join(str(said).split()) or type(said).__name__
+    return line if len(line) <= 300 else f"{line[:297]}..."
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if 0 <= number < math.inf else None
+
+
+def _until(date: str | None) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date or "")
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
+
+
+def _phrase(status: int) -> str:
+    if status == _OVERLOADED:
+        return "Overloaded"
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "(not a standard status)"
+
+
+def _quoted(said: str) -> str:
+    return f": {one_line(said)}" if said.strip() else ""

@@ -1,0 +1,137 @@
+"""How many requests are on their way at once, found by trying, as TCP does.
+
+From a small start the number doubles with every round of answers (slow start), until the other side
+says to slow down; then it is halved, and from there grows by one a round. A `Retry-After` holds all
+requests until that time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+LONGEST_PAUSE = 300.0
+"""Seconds. Whoever asks for more is not waited for."""
+
+Outcome = Literal["success", "throttled", "failed"]
+
+
+class Pace:
+    """Hands out slots, at most `limit` at once, and learns from how the requests fare.
+
+    For one event loop. Times are the loop's.
+    """
+
+    def __init__(self, limit: int, *, start: int = 10, seed: int = 0) -> None:
+        if limit < 1:
+            raise ValueError(f"a pace needs a limit of at least 1, not {limit}")
+        self.limit = limit
+        self.random = random.Random(seed)  # noqa: S311 (spreads retries, guards nothing)
+        self.window = min(start, limit)
+        """How many requests may be on their way now."""
+        self._threshold = limit
+        self._credit = 0
+        self._active = 0
+        self._settling = 0
+        self._paused_until = 0.0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._slot = _Slot(self)
+
+    @property
+    def active(self) -> int:
+        """How many are."""
+        return self._active
+
+    def slot(self) -> _Slot:
+        """`async with pace.slot():` waits for a place and holds it."""
+        return self._slot
+
+    def feed(self, outcome: Outcome, retry_after: float | None = None) -> None:
+        """How a request fared; told while its slot is held.
+
+        Requests that were on their way when the number was halved say nothing new about it, so
+        it is not halved again before as many have come back.
+        """
+        if retry_after:
+            self._pause(retry_after)
+        if self._settling:
+            self._settling -= 1
+        elif outcome == "throttled":
+            self.window = self._threshold = max(1, self.window // 2)
+            self._settling = max(0, self._active - 1)
+            self._credit = 0
+        elif outcome == "success" and self.limit > self.window <= self._active:
+            self._grow()
+
+    def _grow(self) -> None:
+        """One more for every answer in slow start, later one more for every round of answers."""
+        self._credit += 1
+        if self.window < self._threshold or self._credit >= self.window:
+            self.window += 1
+            self._credit = 0
+
+    def _pause(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        if seconds <= LONGEST_PAUSE and until > self._paused_until:
+            self._paused_until = until
+            loop.call_at(until, self._resume, until)
+
+    def _resume(self, until: float) -> None:
+        if until == self._paused_until:
+            self._paused_until = 0.0
+            self._wake()
+
+    def _free(self) -> bool:
+        return self._active < self.window and not self._paused_until
+
+    def _wake(self) -> None:
+        while self._waiting and self._free():
+            future = self._waiting.popleft()
+            if not future.done():
+                self._active += 1
+                future.set_result(None)
+
+    async def _wait(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self._release()  # the place came in the same moment as the cancellation
+            raise
+
+    def _release(self) -> None:
+        self._active -= 1
+        if self._waiting:
+            self._wake()
+
+
+class _Slot:
+    """The context manager of a pace. It holds nothing itself, so one serves all requests."""
+
+    __slots__ = ("_pace",)
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+
+    async def __aenter__(self) -> None:
+        pace = self._pace
+        if pace._waiting or not pace._free():  # noqa: SLF001 (two halves of one thing)
+            await pace._wait()  # noqa: SLF001
+        else:
+            pace._active += 1  # noqa: SLF001
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._pace._release()  # noqa: SLF001

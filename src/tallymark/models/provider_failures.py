@@ -1,0 +1,68 @@
+"""pydantic-ai's exceptions as ours: does asking again help, were we told to slow down?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallymark.errors import ModelError
+from tallymark.models.failures import http_failure, one_line, retry_after
+
+
+def failure(name: str, error: Exception) -> ModelError:
+    """The ModelError for whatever a provider's library raised."""
+    from pydantic_ai import exceptions  # noqa: PLC0415 (heavy)
+
+    if isinstance(error, exceptions.ModelHTTPError):
+        return _status(name, error)
+    said = one_line(error)
+    if isinstance(error, exceptions.ModelRateLimitError | exceptions.ModelUnavailableError):
+        return ModelError(
+            f"{name} is overloaded: {said}",
+            retryable=True,
+            throttled=True,
+            retry_after=error.retry_after,
+        )
+    lasting = (
+        exceptions.ModelQuotaExceededError,
+        exceptions.ModelRequestRejectedError,
+        exceptions.ContentFilterError,
+        exceptions.UserError,
+    )
+    if isinstance(error, lasting):
+        return ModelError(f"{name} refused the request: {said}")
+    if isinstance(error, exceptions.ModelTimeoutError | exceptions.ModelRequestTimeout):
+        return ModelError(f"{name} did not answer in time: {said}", retryable=True)
+    if isinstance(error, exceptions.ModelConnectionError | OSError):
+        return ModelError(f"{name} could not be reached: {one_line(_root(error))}", retryable=True)
+    if isinstance(error, exceptions.AgentRunError):  # a body that is not what was promised
+        return ModelError(f"{name} gave an answer that cannot be read: {said}", retryable=True)
+    return ModelError(f"{name} failed: {type(error).__name__}: {said}")
+
+
+def _status(name: str, error: Any) -> ModelError:
+    from pydantic_ai import exceptions  # noqa: PLC0415 (heavy)
+
+    by_status = http_failure(name, error.status_code, {}, _said(error))
+    lasting = isinstance(error, exceptions.ModelQuotaExceededError)
+    return ModelError(
+        by_status.problems[0].message,
+        hint="the account has no credit left" if lasting else by_status.problems[0].hint,
+        retryable=by_status.retryable and not lasting,
+        throttled=by_status.throttled and not lasting,
+        retry_after=retry_after(error.headers or {}) or error.retry_after,
+    )
+
+
+def _root(error: BaseException) -> BaseException:
+    """What went wrong in the first place: the libraries in between say less."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _said(error: Any) -> str:
+    """The provider's own sentence in its error body, wherever it stands."""
+    body = error.body
+    while isinstance(body, dict):
+        body = body.get("message") or body.get("error") or ""
+    return str(body or "")

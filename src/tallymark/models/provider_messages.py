@@ -1,0 +1,43 @@
+"""Our conversation in pydantic-ai's terms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelRequestPart
+
+    from tallymark.models.model import Request
+
+
+def history(request: Request) -> list[ModelMessage]:
+    """The conversation so far; what comes before an answer of the assistant is one request."""
+    from pydantic_ai import messages  # noqa: PLC0415 (heavy)
+
+    conversation: list[ModelMessage] = []
+    parts: list[ModelRequestPart] = []
+    for message in request.messages:
+        if message.role == "assistant":
+            if parts:
+                conversation.append(messages.ModelRequest(parts=parts))
+                parts = []
+            conversation.append(messages.ModelResponse(parts=[messages.TextPart(message.content)]))
+        elif message.role == "system":
+            parts.append(messages.SystemPromptPart(message.content))
+        else:
+            parts.append(messages.UserPromptPart(message.content))
+    conversation.append(messages.ModelRequest(parts=parts))
+    return conversation
+
+
+def last_input(conversation: list[ModelMessage]) -> str:
+    """What the model is asked now: the user's words, or the results of its tools."""
+    from pydantic_ai import messages  # noqa: PLC0415 (heavy)
+
+    texts = []
+    for part in conversation[-1].parts:
+        if isinstance(part, messages.ToolReturnPart):
+            texts.append(part.model_response_str())
+        elif isinstance(part, messages.UserPromptPart) and isinstance(part.content, str):
+            texts.append(part.content)
+    return "\n".join(texts)

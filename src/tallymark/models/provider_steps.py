@@ -1,0 +1,108 @@
+"""What happened while a provider's model made its answer: a span for every call, and their sums."""
+
+from __future__ import annotations
+
+from time import perf_counter, time
+from typing import TYPE_CHECKING
+
+from tallymark.models.model import Answer
+from tallymark.models.provider_messages import last_input
+from tallymark.traces import Span
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+
+    from tallymark.models.pricing import Pricing
+
+
+class Steps:
+    """The calls of one answer."""
+
+    def __init__(self, pricing: Pricing | None) -> None:
+        self._pricing = pricing
+        self._spans: list[Span] = []
+
+    def model_call(
+        self, conversation: list[ModelMessage], response: ModelResponse, began: float
+    ) -> None:
+        """Keeps a model call that has ended; `began` is by `perf_counter`."""
+        seconds = perf_counter() - began
+        sent, received = _tokens(response)
+        finish = response.finish_reason
+        self._spans.append(
+            Span(
+                span_id=str(len(self._spans) + 1),
+                name="model call",
+                span_type="generation",
+                input=last_input(conversation),
+                output=response.text or "",
+                model=response.model_name,
+                start_ms=(time() - seconds) * 1000,
+                duration_ms=seconds * 1000,
+                input_tokens=sent,
+                output_tokens=received,
+                cost=self._cost(response),
+                metadata={} if finish in (None, "stop") else {"finish_reason": finish},
+            )
+        )
+
+    def tool_call(self, call: ToolCallPart, began: float, result: str, error: str | None) -> None:
+        """Keeps a tool call that has ended, well or not."""
+        seconds = perf_counter() - began
+        arguments = call.args_as_json_str()
+        self._spans.append(
+            Span(
+                span_id=str(len(self._spans) + 1),
+                name=call.tool_name,
+                span_type="tool",
+                input=arguments,
+                output=result,
+                tool_name=call.tool_name,
+                tool_input=arguments,
+                tool_output=result,
+                start_ms=(time() - seconds) * 1000,
+                duration_ms=seconds * 1000,
+                status="ok" if error is None else "error",
+                error=error,
+            )
+        )
+
+    def draft(self, response: ModelResponse, latency: float) -> Answer:
+        """The answer with the sums over all model calls; a sum with an unknown part is unknown."""
+        calls = [span for span in self._spans if span.span_type == "generation"]
+        sent = [call.input_tokens for call in calls if call.input_tokens is not None]
+        received = [call.output_tokens for call in calls if call.output_tokens is not None]
+        costs = [call.cost for call in calls if call.cost is not None]
+        known = len(sent) == len(received) == len(calls)
+        return Answer(
+            output=response.text or "",
+            latency=latency,
+            input_tokens=sum(sent) if known else None,
+            output_tokens=sum(received) if known else None,
+            tokens_counted_by="provider" if known else None,
+            cost=sum(costs) if len(costs) == len(calls) else None,
+            model=response.model_name,
+            spans=tuple(sorted(self._spans, key=lambda span: span.start_ms or 0)),
+        )
+
+    def _cost(self, response: ModelResponse) -> float | None:
+        sent, received = _tokens(response)
+        if self._pricing is not None:
+            known = sent is not None and received is not None
+            return self._pricing.cost(sent or 0, received or 0) if known else None
+        if response.usage.cost is not None:
+            return float(response.usage.cost)
+        if sent is None:
+            return None
+        try:
+            return float(response.cost().total_price)
+        except (LookupError, ValueError, AssertionError):
+            return None
+
+
+def _tokens(response: ModelResponse) -> tuple[int | None, int | None]:
+    """As the provider reports them; no input at all means that it does not."""
+    usage = response.usage
+    if not usage.input_tokens:
+        return None, None
+    return usage.input_tokens, usage.output_tokens

@@ -1,0 +1,96 @@
+"""The providers' libraries over aiohttp, whose pool does not slow down with every connection.
+
+They speak through httpx2, which lets its transport be replaced. At 100 connections this halves the
+time that a request takes of the processor.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import aiohttp
+import httpx2
+
+from tallymark.models.sessions import Sessions, proxy_for, sendable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from ssl import SSLContext
+
+_SECONDS = httpx2.Timeout(600, connect=10)
+
+
+def client_over_aiohttp() -> httpx2.AsyncClient:
+    """An httpx2 client that sends its requests through aiohttp."""
+    return httpx2.AsyncClient(transport=_Transport(), timeout=_SECONDS)
+
+
+class _Transport(httpx2.AsyncBaseTransport):
+    def __init__(self) -> None:
+        self._sessions = Sessions(trust=_trust(), auto_decompress=False)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        headers = [(key, value) for key, value in request.headers.items() if key != "host"]
+        try:
+            response = await self._sessions.get().request(
+                request.method,
+                str(request.url),
+                headers=headers,
+                data=sendable(await request.aread()),
+                allow_redirects=False,
+                proxy=proxy_for(request.url.scheme, request.url.host),
+                timeout=_timeout(request),
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _translated(error, request) from error
+        return httpx2.Response(
+            response.status, headers=list(response.raw_headers), stream=_Body(response, request)
+        )
+
+    async def aclose(self) -> None:
+        await self._sessions.close()
+
+
+@cache
+def _trust() -> SSLContext:
+    """The certificates that httpx2 trusts; reading them takes a while."""
+    return httpx2.create_ssl_context()
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The response's body, read when asked for."""
+
+    def __init__(self, response: aiohttp.ClientResponse, request: httpx2.Request) -> None:
+        self._response = response
+        self._request = request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._response.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _translated(error, self._request) from error
+
+    async def aclose(self) -> None:
+        """Gives the connection back, or drops it when there is more to come."""
+        self._response.release()
+
+
+def _timeout(request: httpx2.Request) -> aiohttp.ClientTimeout:
+    seconds = request.extensions.get("timeout", {})
+    return aiohttp.ClientTimeout(
+        total=None, sock_connect=seconds.get("connect"), sock_read=seconds.get("read")
+    )
+
+
+def _translated(error: Exception, request: httpx2.Request) -> httpx2.TransportError:
+    """The same failure in httpx2's terms, which the libraries understand."""
+    said = str(error) or type(error).__name__
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return httpx2.ConnectTimeout(said, request=request)
+    if isinstance(error, TimeoutError):
+        return httpx2.ReadTimeout(said, request=request)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return httpx2.ConnectError(said, request=request)
+    return httpx2.RemoteProtocolError(said, request=request)

@@ -1,0 +1,179 @@
+"""`replay/NAME`: answers from a JSONL file, recorded from a real model or written as samples.
+
+Each line holds `prompt` (or `messages`) and what `answers.draft_from` reads, and may hold `latency`
+in seconds, `epoch`, `tokens_counted_by`, or `error` instead of an output. Several lines for one
+prompt answer in turn by epoch; after the last, it repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.errors import InvalidInput, ModelError, Place, Problem, nearest
+from tallymark.models.answers import WrongShape, amount, draft_from, finished
+from tallymark.models.failures import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tallymark.models.model import Answer, Request
+    from tallymark.models.pricing import Pricing
+    from tallymark.models.reference import Reference
+
+_KEYS = {
+    *("prompt", "messages", "epoch", "output", "text", "response", "error", "model", "latency"),
+    *("usage", "input_tokens", "output_tokens", "prompt_tokens", "completion_tokens", "cost"),
+    *("tokens_counted_by", "tool_calls", "spans"),
+}
+_SHOWN_PROBLEMS = 20
+_COMPARED_PROMPTS = 1000
+
+Turns = tuple[str, ...]
+"""What the user said, turn by turn: what a recorded conversation is known by."""
+
+
+class Replay:
+    """Answers a conversation with what the file has for it. Takes no time of its own."""
+
+    def __init__(self, name: str, path: Path, pricing: Pricing | None = None) -> None:
+        self.name = name
+        self._path = path
+        self._pricing = pricing
+        self._answers = _read(path)
+
+    async def answer(self, request: Request) -> Answer:
+        """The recorded answer, with its recorded latency."""
+        turns = tuple(m.content for m in request.messages if m.role == "user")
+        recorded = self._answers.get(turns)
+        if recorded is None:
+            raise self._not_recorded(turns)
+        epochs = [epoch for epoch in recorded if epoch <= request.epoch]
+        found = recorded[max(epochs, default=min(recorded))]
+        if isinstance(found, str):
+            raise ModelError(found)
+        return await finished(request, found, self._pricing)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def _not_recorded(self, turns: Turns) -> ModelError:
+        asked = turns[-1] if turns else ""
+        near = _most_alike(asked, (recorded[-1] for recorded in self._answers if recorded))
+        if near == asked:
+            hint = "the last message is recorded, but after other messages"
+        elif near is not None:
+            hint = f"the nearest that has one is {_shown(near)}"
+        else:
+            hint = None
+        return ModelError(f"{self._path.name} has no answer to {_shown(asked)}", hint=hint)
+
+
+def open_replay(reference: Reference) -> Replay:
+    """NAME is a path, or the name of a file in the suite's folder or its `answers` folder."""
+    name, folder = reference.rest, reference.folder
+    places = [
+        Path(name),
+        folder / name,
+        folder / f"{name}.jsonl",
+        folder / "answers" / f"{name}.jsonl",
+    ]
+    for path in places:
+        if path.is_file():
+            return Replay(reference.text, path, reference.pricing)
+    files = [*folder.glob("*.jsonl"), *folder.glob("answers/*.jsonl")]
+    near = nearest(name, sorted(path.stem for path in files))
+    looked = f"looked for {places[2]} and {places[3]}"
+    raise InvalidInput(
+        f"there are no answers {name!r} to replay",
+        hint=f"did you mean {near!r}?" if near else looked,
+    )
+
+
+def _read(path: Path) -> dict[Turns, dict[int, Answer | str]]:
+    """All answers of a file, by conversation and epoch; every broken line is reported at once."""
+    answers: dict[Turns, dict[int, Answer | str]] = {}
+    problems: list[Problem] = []
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            turns, epoch, answer = _read_line(line)
+        except WrongShape as error:
+            problems.append(Problem(str(error), Place(str(path), number)))
+            continue
+        known = answers.setdefault(turns, {})
+        known[len(known) if epoch is None else epoch] = answer
+    if problems:
+        raise InvalidInput(problems[:_SHOWN_PROBLEMS])
+    if not answers:
+        raise InvalidInput(f"{path} holds no answers")
+    return answers
+
+
+def _read_line(line: bytes) -> tuple[Turns, int | None, Answer | str]:
+    try:
+        data = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise WrongShape(f"the line is not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise WrongShape("the line must be an object with prompt and output")
+    for key in data:
+        if key not in _KEYS and not key.startswith("x-"):
+            near = nearest(key, _KEYS)
+            raise WrongShape(f"unknown key {key!r}" + (f"; did you mean {near!r}?" if near else ""))
+    epoch = data.get("epoch")
+    if epoch is not None and (isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0):
+        raise WrongShape(f"epoch must be a whole number of at least 0, not {epoch!r:.40}")
+    return _turns(data), epoch, _answer(data)
+
+
+def _answer(data: Mapping[str, Any]) -> Answer | str:
+    error = data.get("error")
+    if error is not None:
+        return one_line(error)
+    draft = draft_from(data, amount(data, "latency") or 0.0)
+    counted_by = data.get("tokens_counted_by", draft.tokens_counted_by)
+    if counted_by not in ("provider", "local", None):
+        raise WrongShape(f"tokens_counted_by must be 'provider' or 'local', not {counted_by!r:.40}")
+    return msgspec.structs.replace(draft, tokens_counted_by=counted_by)
+
+
+def _turns(data: Mapping[str, Any]) -> Turns:
+    prompt, messages = data.get("prompt"), data.get("messages")
+    if isinstance(prompt, str) and messages is None:
+        return (prompt,)
+    if prompt is not None or not isinstance(messages, list):
+        raise WrongShape("the line needs prompt (text) or messages (a list), and not both")
+    turns = []
+    for index, message in enumerate(messages):
+        if not isinstance(message, dict) or not isinstance(message.get("content"), str):
+            raise WrongShape(f"messages[{index}] needs role and content")
+        if message.get("role") == "user":
+            turns.append(message["content"])
+    return tuple(turns)
+
+
+def _most_alike(text: str, others: Iterable[str]) -> str | None:
+    """The text that shares the most words, as a part of both texts' words."""
+    words = set(text.casefold().split())
+
+    def shared(other: str) -> float:
+        theirs = set(other.casefold().split())
+        return len(words & theirs) / (len(words | theirs) or 1)
+
+    candidates = [other for _, other in zip(range(_COMPARED_PROMPTS), others, strict=False)]
+    best = max(candidates, key=shared, default=None)
+    return best if best is not None and (best == text or shared(best) > 0) else None
+
+
+def _shown(prompt: str) -> str:
+    line = " ".join(prompt.split())
+    return repr(line if len(line) <= 80 else f"{line[:77]}...")

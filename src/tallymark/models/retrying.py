@@ -1,0 +1,96 @@
+"""Asking until there is an answer, or until asking again cannot help."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tallymark.errors import ModelError
+from tallymark.models.deadline import within
+from tallymark.models.pacing import LONGEST_PAUSE
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from tallymark.models.model import Answer, Model, Request
+    from tallymark.models.pacing import Pace
+
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 30.0
+
+
+async def answer_with_retries(
+    model: Model,
+    request: Request,
+    pace: Pace,
+    *,
+    tries: int = 5,
+    timeout: float | None = None,  # noqa: ASYNC109 (for each try, not for the call)
+) -> tuple[Answer, int]:
+    """The answer and how often was asked, or the last ModelError.
+
+    `timeout` is in seconds for each try, and waiting for a slot does not count. Between tries it
+    waits twice as long each time, or as long as it was told; the slot is free meanwhile.
+    """
+    for number in range(1, tries + 1):
+        try:
+            return await _asked(model, request, pace, timeout), number
+        except ModelError as error:
+            if not _worth_another(error) or number == tries:
+                raise _final(error, number) from None
+            wait = _wait(error, number, pace.random)
+        await asyncio.sleep(wait)
+    raise ValueError(f"tries must be at least 1, not {tries}")
+
+
+async def _asked(model: Model, request: Request, pace: Pace, seconds: float | None) -> Answer:
+    async with pace.slot():
+        try:
+            answer = await _in_time(model, request, seconds)
+        except ModelError as error:
+            pace.feed("throttled" if error.throttled else "failed", error.retry_after)
+            raise
+        pace.feed("success")
+        return answer
+
+
+async def _in_time(model: Model, request: Request, seconds: float | None) -> Answer:
+    if seconds is None:
+        return await model.answer(request)
+    try:
+        return await within(seconds, model.answer(request))
+    except TimeoutError:
+        raise ModelError(
+            f"{model.name} did not answer in {seconds:g} s",
+            hint="raise the timeout if it needs longer",
+            retryable=True,
+        ) from None
+
+
+def _worth_another(error: ModelError) -> bool:
+    return error.retryable and (error.retry_after or 0) <= LONGEST_PAUSE
+
+
+def _wait(error: ModelError, number: int, random: Random) -> float:
+    """Seconds; chance spreads requests that failed together."""
+    if error.retry_after:
+        return error.retry_after * (1 + random.random() / 10)
+    doubled: float = min(_FIRST_WAIT * 2 ** (number - 1), _LONGEST_WAIT)
+    return doubled * (0.5 + random.random() / 2)
+
+
+def _final(error: ModelError, number: int) -> ModelError:
+    """The error, with why it is the last."""
+    problem = error.problems[0]
+    hints = [problem.hint] if problem.hint else []
+    if error.retryable and not _worth_another(error):
+        hints.append(f"it asks to wait {error.retry_after:g} s, which is too long")
+    if number > 1:
+        hints.append(f"tried {number} times")
+    return ModelError(
+        problem.message,
+        hint="; ".join(hints) or None,
+        retryable=error.retryable,
+        throttled=error.throttled,
+        retry_after=error.retry_after,
+    )

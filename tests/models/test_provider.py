@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from tests.models.conformance import request
+from tests.models.provider_server import (
+    Action,
+    BrokenJson,
+    BrokenOff,
+    Drop,
+    Fail,
+    ProviderServer,
+    Reply,
+)
+
+from tallymark.errors import InvalidInput, ModelError
+from tallymark.models import Answer, Message, Request, open_model
+from tallymark.models.provider_making import PROVIDERS
+
+OPENAI, CHAT, ANTHROPIC = "openai/gpt-5-mini", "openai-chat:gpt-5-mini", "anthropic/claude-opus-5"
+ALL = pytest.mark.parametrize("reference", [OPENAI, CHAT, ANTHROPIC])
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderServer]:
+    with ProviderServer() as server:
+        server.pose_as_providers(monkeypatch)
+        yield server
+
+
+def ask(reference: str, asked: Request | str = "hi", **options: Any) -> Answer:
+    async def asking() -> Answer:
+        model = open_model(reference, **options)
+        try:
+            return await model.answer(request(asked) if isinstance(asked, str) else asked)
+        finally:
+            await model.close()
+
+    return asyncio.run(asking())
+
+
+@ALL
+def test_an_answer_has_its_numbers_and_a_span(server: ProviderServer, reference: str) -> None:
+    answer = ask(reference)
+    name = reference.replace(":", "/").partition("/")[2]
+    assert (answer.output, answer.model, answer.tokens_counted_by) == ("hi", name, "provider")
+    assert (answer.input_tokens, answer.output_tokens) == (11, 7)
+    assert answer.cost is not None
+    assert 0 < answer.cost < 0.01
+    (span,) = answer.spans
+    assert (span.span_type, span.input, span.output, span.model) == (
+        *("generation", "hi", "hi"),
+        name,
+    )
+    assert (span.input_tokens, span.output_tokens, span.cost) == (11, 7, answer.cost)
+    assert 0 < span.duration_ms <= answer.latency * 1000
+
+
+@ALL
+def test_the_whole_conversation_is_sent(server: ProviderServer, reference: str) -> None:
+    roles = ("system", "user", "assistant", "user")
+    contents = ("be brief", "hi", "hello", "and now?")
+    messages = tuple(Message(r, c) for r, c in zip(roles, contents, strict=True))  # type: ignore[arg-type]
+    assert ask(reference, Request(messages=messages)).output == "and now?"
+    sent = str(server.bodies[0])
+    places = [sent.find(repr(content)) for content in contents]
+    assert -1 not in places
+    assert places[1:] == sorted(places[1:])
+
+
+@ALL
+def test_settings_are_sent(server: ProviderServer, reference: str) -> None:
+    asked = Request(messages=(Message("user", "hi"),), settings={"max_tokens": 77})
+    ask(reference, asked)
+    assert 77 in server.bodies[0].values()
+
+
+def test_pricing_overrides_the_table(server: ProviderServer) -> None:
+    answer = ask(OPENAI, pricing={"input": 1000, "output": 0})
+    assert answer.cost == pytest.approx(0.011)
+    assert answer.spans[0].cost == pytest.approx(0.011)
+
+
+def test_an_unknown_price_stays_unknown(server: ProviderServer) -> None:
+    assert ask("openai/my-own-finetune").cost is None
+
+
+def test_tokens_that_are_not_reported_are_counted_here(server: ProviderServer) -> None:
+    server.on("hi", Reply("hello", usage=False))
+    answer = ask(CHAT)
+    assert (answer.input_tokens, answer.output_tokens) == (1, 1)
+    assert (answer.tokens_counted_by, answer.cost) == ("local", None)
+
+
+FAILURES: list[tuple[Action, str, tuple[bool, bool, float | None]]] = [
+    (Fail(400), "answered 400 Bad Request: scripted 400", (False, False, None)),
+    (Fail(401), "answered 401 Unauthorized.*check the API key", (False, False, None)),
+    (Fail(403), "answered 403 Forbidden", (False, False, None)),
+    (Fail(404), "answered 404 Not Found.*check the address", (False, False, None)),
+    (Fail(408), "answered 408", (True, False, None)),
+    (Fail(429, {"Retry-After": "2"}), "answered 429 Too Many", (True, True, 2.0)),
+    (Fail(429, {"Retry-After": "0.5"}), "answered 429 Too Many", (True, True, 0.5)),
+    (Fail(500), "answered 500", (True, False, None)),
+    (Fail(503, {"Retry-After": "3"}), "answered 503", (True, True, 3.0)),
+    (Fail(529, code="overloaded_error"), "answered 529 Overloaded", (True, True, None)),
+    (BrokenJson(), "gave an answer that cannot be read", (True, False, None)),
+    (Drop(), "could not be reached", (True, False, None)),
+]
+
+
+@ALL
+@pytest.mark.parametrize(
+    ("action", "message", "flags"),
+    FAILURES,
+    ids=[str(row[0]) for row in FAILURES],
+)
+def test_failures_say_whether_to_ask_again_and_are_not_retried_in_secret(
+    server: ProviderServer,
+    reference: str,
+    action: Action,
+    message: str,
+    flags: tuple[bool, bool, float | None],
+) -> None:
+    server.on("hi", action)
+    with pytest.raises(ModelError, match=message) as caught:
+        ask(reference)
+    error = caught.value
+    assert (error.retryable, error.throttled, error.retry_after) == flags
+    assert server.count["hi"] == 1
+
+
+def test_a_stream_that_ends_before_the_first_word_is_no_empty_answer(
+    server: ProviderServer,
+) -> None:
+    server.on("hi", BrokenOff())
+    with pytest.raises(ModelError, match="broke off before it said anything") as caught:
+        ask(ANTHROPIC)
+    assert caught.value.retryable
+
+
+def test_an_empty_account_is_not_asked_again(server: ProviderServer) -> None:
+    server.on("hi", Fail(429, {"Retry-After": "1"}, code="insufficient_quota"))
+    with pytest.raises(ModelError, match="the account has no credit left") as caught:
+        ask(CHAT)
+    assert not caught.value.retryable
+    assert not caught.value.throttled
+
+
+def test_a_library_that_waits_too_long_is_worth_another_try(server: ProviderServer) -> None:
+    server.on("hi", Reply(latency=30))
+    asked = Request(messages=(Message("user", "hi"),), settings={"timeout": 0.05})
+    with pytest.raises(ModelError, match="did not answer in time") as caught:
+        ask(CHAT, asked)
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("reference", "variable"),
+    [
+        (OPENAI, "OPENAI_API_KEY"),
+        (ANTHROPIC, "ANTHROPIC_API_KEY"),
+        ("openrouter/a/b", "OPENROUTER_API_KEY"),
+        ("deepseek/deepseek-chat", "DEEPSEEK_API_KEY"),
+        ("google/gemini-3-flash", "GOOGLE_API_KEY"),
+    ],
+)
+def test_a_missing_key_says_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, reference: str, variable: str
+) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(ModelError, match=f"{reference} needs an API key; set .*{variable}"):
+        open_model(reference)
+
+
+def test_a_missing_package_says_what_to_install() -> None:
+    with pytest.raises(ModelError, match=r"groq/x needs a package: .*pydantic-ai-slim\[groq\]"):
+        open_model("groq/x")
+
+
+def test_without_pydantic_ai_it_says_what_to_install() -> None:
+    program = """
+import sys
+sys.modules["pydantic_ai"] = None
+from tallymark.errors import TallymarkError
+from tallymark.models import open_model
+for reference in ("openai/gpt-5-mini", "opneai/gpt-5-mini"):
+    try:
+        open_model(reference)
+    except TallymarkError as error:
+        print(error)
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.splitlines()
+    assert said[0] == (
+        'openai/gpt-5-mini needs pydantic-ai; install it with pip install "tallymark[models]"'
+    )
+    assert "'opneai' is not a kind of model or a provider; did you mean 'openai'?" in said[1]
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_every_provider_that_we_name_is_one_that_pydantic_ai_knows(name: str) -> None:
+    from pydantic_ai.providers import infer_provider_class
+    from pydantic_ai.providers.gateway import normalize_gateway_provider
+
+    if name == "gateway":
+        assert normalize_gateway_provider("gateway/openai") == "openai"
+        return
+    with suppress(ImportError):  # known, but its package is not installed here
+        assert infer_provider_class(name)
+
+
+@pytest.mark.parametrize(
+    ("reference", "hint"),
+    [
+        ("opneai/gpt-5", "did you mean 'openai'? known are cmd, echo, http"),
+        ("ecko/x", "did you mean 'echo'? known are"),
+        ("nothing-like-it/x", "known are cmd, echo"),
+    ],
+)
+def test_an_unknown_kind_is_refused_with_the_list(reference: str, hint: str) -> None:
+    with pytest.raises(InvalidInput, match="is not a kind of model or a provider") as caught:
+        open_model(reference)
+    assert hint in str(caught.value.problems[0].hint)
+    assert "anthropic" in str(caught.value)
