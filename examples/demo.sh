@@ -2,6 +2,8 @@
 # What `make demo` shows. Every command here is one a user would type.
 set -eu
 cd "$(dirname "$0")/.."
+TALLY_DB=$(mktemp -d)/demo.db
+export TALLY_DB
 
 title() { printf '\n\033[1m%s\033[0m\n' "$1"; }
 try() { printf '$ %s\n' "$*"; eval "$* 2>&1"; }
@@ -14,3 +16,15 @@ try 'tally formula check "(critical-evl * 2 + 1) / avg_latency" --name critical-
 
 title '3. Afterwards, see how a score came about.'
 try 'tally formula explain "(critical-eval * 3 + style * 2) / total_cost" --set critical-eval=1 --set style=1 --set total_cost=0.02'
+
+title '4. A suite, run on two sets of sample answers. They are samples, written for this example.'
+try 'tally run examples/suites/support-desk.yaml -m replay/careful -m replay/hasty --report demo-report.html'
+
+title '5. The same runs by another idea of good: cheap counts more.'
+try 'tally rescore latest --formula "success_pct / (1 + 1000 * total_cost)" | head -n 4'
+try 'tally runs'
+
+title '6. Traces that already exist, from any tool, scored by built-in scorers and a formula.'
+try "tally score tests/fixtures/traces/own.jsonl tests/fixtures/traces/pydantic_ai.pb --scorer error_rate --scorer word_count --formula '(error_rate + word_count) / 2'"
+
+title 'Done. Open demo-report.html in a browser, and see README.md for what to do next.'

@@ -11,7 +11,18 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli import formula
+from tallymark.cli import (
+    compare,
+    formula,
+    init,
+    rescore,
+    run,
+    runs,
+    score,
+    show,
+    validate,
+    values,
+)
 from tallymark.errors import TallymarkError
 
 app = typer.Typer(
@@ -22,7 +33,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+for command in (
+    init.init,
+    validate.validate,
+    run.run,
+    runs.runs,
+    show.show,
+    compare.compare,
+    rescore.rescore,
+    score.score,
+    validate.schema,
+):
+    app.command()(command)
 app.add_typer(formula.app, name="formula")
+app.add_typer(values.vars_app, name="vars")
+app.add_typer(values.secrets_app, name="secrets")
 
 
 def _show_version(wanted: bool) -> None:
@@ -57,3 +82,10 @@ def main() -> None:
         # more when it flushes stdout on the way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except Exception as error:
+        if os.environ.get("TALLY_DEBUG"):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        hint = "this is a mistake in Tallymark; TALLY_DEBUG=1 shows where"
+        typer.echo(f"tally: {what}; {hint}", err=True)
+        sys.exit(3)

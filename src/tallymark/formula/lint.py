@@ -40,6 +40,17 @@ class Finding:
         hint = "" if self.hint is None else f"; {self.hint}"
         return f"{where}{self.message}{hint}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "code": self.code,
+            "level": self.level,
+            "message": self.message,
+            "column": self.place.column if self.place else None,
+            "line": self.place.line if self.place else None,
+            "hint": self.hint,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Lint:
@@ -64,17 +75,7 @@ class Lint:
             "range": {"low": low, "high": high} if self.range is not None else None,
             "directions": {name: way.value for name, way in self.directions.items()},
             "may_divide_by_zero": self.may_divide_by_zero,
-            "findings": [
-                {
-                    "code": finding.code,
-                    "level": finding.level,
-                    "message": finding.message,
-                    "column": finding.place.column if finding.place else None,
-                    "line": finding.place.line if finding.place else None,
-                    "hint": finding.hint,
-                }
-                for finding in self.findings
-            ],
+            "findings": [finding.to_dict() for finding in self.findings],
         }
 
 

@@ -29,7 +29,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     value: float | None = None
     """Of a `scorer` check: what it measured."""
     error: str | None = None
-    """Why the check itself could not be done; the case is then an error, not a fail."""
+    """Why the check itself could not be done; unless another check failed, the case is an error."""
     parts: list[CheckResult] = msgspec.field(default_factory=list)
     """Of an `or`: each alternative."""
 

@@ -1,0 +1,285 @@
+"""The one place where settings become a store and the services that use it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from tallymark.errors import InvalidInput
+from tallymark.models.opening import open_model
+from tallymark.store import ResultWriter, Store, open_store
+from tallymark.suites.evaluation import Ending, Evaluation, Limits, planned
+from tallymark.suites.file.definition import SuiteDefinition
+from tallymark.suites.file.loading import load_stored
+from tallymark.suites.file.resolving import ResolvedSuite, resolve
+from tallymark.suites.outcome import final_status, outcome
+from tallymark.suites.rechecking import recheck
+from tallymark.suites.record import CaseResult, RunRecord
+from tallymark.suites.tally import Tally
+
+Run: TypeAlias = tuple[RunRecord, Sequence[CaseResult]]
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_ENDINGS: Mapping[Ending, str] = {
+    "budget": "the budget is spent",
+    "hopeless": "the model refused every case so far",
+    "stopped": "stopped by hand",
+}
+
+
+class Watch(Protocol):
+    """Whoever wants to see a run go on."""
+
+    def started(self, record: RunRecord, tally: Tally) -> None:
+        """A run begins, or goes on with what it had."""
+
+    def moved(self, result: CaseResult, tally: Tally) -> None:
+        """A case is done."""
+
+    def ended(self, record: RunRecord) -> None:
+        """A run is over."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a user may say about a run besides its suite and models."""
+
+    limits: Limits = field(default_factory=Limits)
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Of variables and secrets; they win over the store and the environment."""
+    judge: str | None = None
+    record: Path | None = None
+    cache: Path | None = None
+
+
+class App:
+    """What commands and servers work with."""
+
+    def __init__(self, db: str | None = None, *, tenant: str = "default") -> None:
+        self._db = db
+        self._tenant = tenant
+
+    @cached_property
+    def store(self) -> Store:
+        """Opened when first used."""
+        return open_store(self._db or os.environ.get("TALLY_DB"), tenant=self._tenant)
+
+    def close(self) -> None:
+        """Lets go of the store, if it was used."""
+        if "store" in self.__dict__:
+            self.store.close()
+
+    def resolved(self, definition: SuiteDefinition, options: RunOptions) -> ResolvedSuite:
+        """The suite with values for its templates; what is missing is said before a model is asked.
+
+        Each name is looked up in what the user gave, then in the store, then in the environment.
+        """
+        if definition.secret_names and (options.record or options.cache):
+            names = ", ".join(definition.secret_names)
+            raise InvalidInput(
+                f"recorded and cached answers would hold the secrets of the suite: {names}",
+                hint="leave out --record and --cache, or use variables instead",
+            )
+        known_vars: dict[str, Any] = {}
+        known_secrets: dict[str, str] = {}
+        if definition.var_names or definition.secret_names:
+            stored = self.store.vars() if self.store.exists else {}
+            kept = set(self.store.secret_names()) if self.store.exists else set()
+            wanted = [name for name in definition.secret_names if name in kept]
+            known_vars = {**os.environ, **stored, **options.values}
+            known_secrets = {
+                **os.environ,
+                **(self.store.secrets_for_run(wanted) if wanted else {}),
+                **options.values,
+            }
+        return resolve(definition, vars=known_vars, secrets=known_secrets, judge=options.judge)
+
+    def run(
+        self, definition: SuiteDefinition, models: list[str], options: RunOptions, watch: Watch
+    ) -> list[RunRecord]:
+        """Runs a suite against each model in turn; the runs share a group."""
+        suite = self.resolved(definition, options)
+        chosen = models or list(suite.models)
+        if not chosen:
+            hint = "name one with -m, as in -m openai/gpt-5-mini, or in metadata.model"
+            raise InvalidInput("no model is named", hint=hint)
+        total = sum(1 for _ in planned(suite, options.limits))
+        if not total:
+            raise InvalidInput("no case is selected", hint="raise --limit, or add evals")
+        group = new_id("g")
+        records = []
+        for model in chosen:
+            record = RunRecord(
+                id=new_id("r"),
+                suite=definition.name,
+                model=suite.redactor.text(model),
+                status="running",
+                group=group,
+                definition=definition.to_json(),
+                definition_hash=definition.hash,
+                epochs=options.limits.epochs or definition.epochs,
+                created_at=time.time(),
+                started_at=time.time(),
+                formula=str(suite.formula),
+                total=total,
+                tags={
+                    **definition.tags,
+                    "folder": str(definition.folder.resolve()),
+                    "limit": options.limits.cases,
+                },
+            )
+            self.store.create_run(record)
+            records.append(self._evaluated(record, suite, options, watch, Tally(), set()))
+        return records
+
+    def loaded(self, run: str) -> Run:
+        """A run with all its results."""
+        record = self.store.run(run)
+        results = self.store.results(record.id, with_traces=True)
+        return record, in_suite_order(record, results)
+
+    def rescored(
+        self, run: str, *, formula: str | None = None, suite: ResolvedSuite | None = None
+    ) -> tuple[Run, Run]:
+        """A run as it is and as another formula or suite sees it. No model is asked."""
+        record, results = before = self.loaded(run)
+        if suite is not None:
+            results = asyncio.run(recheck(suite, results))
+            if not results:
+                raise InvalidInput(f"the suite has no case of the run {record.id}")
+        tally = Tally(results)
+        text = formula or (record.formula if suite is None else suite.definition.formula)
+        undefined = suite.definition.undefined if suite is not None else None
+        summary = outcome(tally.formula(text, also=record.metrics), tally, undefined=undefined)
+        after = replace(record, **summary, total=len(results))
+        if suite is not None:
+            definition = suite.definition
+            after = replace(after, definition=definition.to_json(), definition_hash=definition.hash)
+        return before, (replace(after, status=final_status(after, stopped=False)), results)
+
+    def save_as_new(self, run: Run) -> RunRecord:
+        """Keeps a rescored run beside the one that it came from."""
+        record, results = run
+        now = time.time()
+        tags = {**record.tags, "rescored_from": record.id}
+        new = replace(record, id=new_id("r"), created_at=now, group=None, tags=tags)
+        self.store.create_run(new)
+        self.store.add_results(new.id, results)
+        return new
+
+    def resume(self, run: str, options: RunOptions, watch: Watch) -> RunRecord:
+        """Asks again only what is missing or could not run."""
+        record = self.store.run(run)
+        definition = load_stored(record.definition, folder=Path(record.tags.get("folder", ".")))
+        limits = options.limits
+        limits = Limits(
+            epochs=record.epochs,
+            cases=record.tags.get("limit"),
+            threads=limits.threads,
+            tries=limits.tries,
+            timeout=limits.timeout,
+            budget=limits.budget,
+        )
+        options = RunOptions(limits, options.values, options.judge, options.record, options.cache)
+        suite = self.resolved(definition, options)
+        keys = self.store.result_keys(record.id)
+        done = {key for key, status in keys.items() if status != "error"}
+        results = (r for r in self.store.results(record.id) if r.status != "error")
+        record = replace(record, status="running", error=None)
+        self.store.save_run(record)
+        return self._evaluated(record, suite, options, watch, Tally(results), done)
+
+    def _evaluated(
+        self,
+        record: RunRecord,
+        suite: ResolvedSuite,
+        options: RunOptions,
+        watch: Watch,
+        tally: Tally,
+        done: set[tuple[str, int]],
+    ) -> RunRecord:
+        ending: Ending = "stopped"
+        watch.started(record, tally)
+        try:
+            ending = asyncio.run(self._asked(record, suite, options, watch, tally, done))
+        finally:
+            # Also after Ctrl-C or a broken disk: what is known by then is summed up.
+            record = self._summed_up(record, suite, tally, ending)
+            watch.ended(record)
+        return record
+
+    async def _asked(
+        self,
+        record: RunRecord,
+        suite: ResolvedSuite,
+        options: RunOptions,
+        watch: Watch,
+        tally: Tally,
+        done: set[tuple[str, int]],
+    ) -> Ending:
+        definition = suite.definition
+        hidden = {suite.redactor.text(each): each for each in suite.models}
+        model = open_model(
+            hidden.get(record.model, record.model),
+            folder=definition.folder,
+            pricing=definition.pricing,
+            record=options.record,
+            cache=options.cache,
+        )
+        try:
+            with ResultWriter(self.store, record.id) as writer:
+                evaluation = Evaluation(suite, model, options.limits, tally=tally, done=done)
+
+                async def keep(result: CaseResult) -> None:
+                    await writer.aput(result)
+                    watch.moved(result, tally)
+
+                return await evaluation.run(keep)
+        finally:
+            await model.close()
+
+    def _summed_up(
+        self, record: RunRecord, suite: ResolvedSuite, tally: Tally, ending: Ending
+    ) -> RunRecord:
+        summary = outcome(suite.formula, tally, undefined=suite.definition.undefined)
+        record = replace(record, **summary, finished_at=time.time(), error=_ENDINGS.get(ending))
+        record = replace(record, status=final_status(record, stopped=ending != "finished"))
+        self.store.save_run(record)
+        return record
+
+
+def in_suite_order(record: RunRecord, results: Iterable[CaseResult]) -> list[CaseResult]:
+    """Results as the suite has their evals; the rows of a dataset by number, then by name."""
+    document = msgspec.json.decode(record.definition or "{}")
+    places = {
+        entry.get("name") or f"#{number}": number
+        for number, entry in enumerate(document.get("evals", []), 1)
+    }
+
+    def place(result: CaseResult) -> tuple[int, int, str, int]:
+        name, _, row = result.case.partition("[")
+        row = row.rstrip("]")
+        return (places.get(name, 0), int(row) if row.isdecimal() else 0, row, result.epoch)
+
+    return sorted(results, key=place)
+
+
+def new_id(letter: str) -> str:
+    """A short name that nothing else has: a letter, the time in six signs, four of chance.
+
+    Later ids sort after earlier ones, to the second, for about 34 years.
+    """
+    signs, number = "", int(time.time()) % 32**6
+    for _ in range(6):
+        number, rest = divmod(number, 32)
+        signs = _ALPHABET[rest] + signs
+    return letter + signs + "".join(secrets.choice(_ALPHABET) for _ in range(4))

@@ -1,0 +1,46 @@
+"""`tally compare`: runs against the first of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tallymark.cli.database import Db, opened
+from tallymark.cli.output import print_json
+from tallymark.cli.reporting import check_reports, write_reports
+
+
+def compare(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs.")],
+    formula: Annotated[
+        str | None, typer.Option(help="Score all by this formula instead of the first run's.")
+    ] = None,
+    fail_on_regression: Annotated[
+        bool, typer.Option("--fail-on-regression", help="Exit with 1 when one is worse.")
+    ] = False,
+    report: Annotated[
+        list[Path] | None, typer.Option("--report", "-r", help="Write a report of all runs.")
+    ] = None,
+    db: Db = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Compare runs case by case: what changed, and whether the score's difference is real."""
+    from tallymark.suites.comparison import compare_all, verdict
+    from tallymark.suites.reports.compared import comparison_text
+
+    check_reports(report or [])
+    with opened(db) as app:
+        loaded = [app.loaded(run) for run in runs]
+    compared = compare_all(loaded, formula=formula)
+    write_reports(report or [], loaded)
+    if as_json:
+        print_json({"comparisons": [each.to_dict() for each in compared]})
+    else:
+        typer.echo("\n\n".join(comparison_text(each) for each in compared))
+    worse = [each for each in compared if verdict(each).regression]
+    if fail_on_regression and worse:
+        for each in worse:
+            typer.echo(f"tally: {each.second.id} is worse: {verdict(each).reason}", err=True)
+        raise typer.Exit(1)

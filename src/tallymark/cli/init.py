@@ -1,0 +1,27 @@
+"""`tally init`: a suite to start from."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tallymark.errors import InvalidInput, WorkFailed
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("suite.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+) -> None:
+    """Write a suite that runs, with comments that explain it."""
+    text = files("tallymark.suites.file").joinpath("starter.yaml").read_text(encoding="utf-8")
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} exists already", hint="name another file, or add --force")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
+    typer.echo(f"wrote {path}; run it with: tally run {path}")

@@ -1,0 +1,49 @@
+"""Writing reports: the kind is told by the file's ending."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tallymark.errors import InvalidInput, WorkFailed
+
+if TYPE_CHECKING:
+    from tallymark.app import Run
+
+ENDINGS = (".json", ".csv", ".xml", ".md", ".html")
+
+
+def check_reports(paths: Sequence[Path]) -> None:
+    """Refuses endings that stand for no report, before any work is done."""
+    for path in paths:
+        if path.suffix not in ENDINGS:
+            hint = f"end it with one of {', '.join(ENDINGS)} (.xml is JUnit)"
+            raise InvalidInput(f"--report {path} has no ending that names a report", hint=hint)
+
+
+def write_reports(paths: Sequence[Path], runs: Sequence[Run]) -> None:
+    """Writes each report whole or not at all."""
+    for path in paths:
+        text = _report(path.suffix)(runs)
+        part = path.with_name(f"{path.name}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(text, encoding="utf-8")
+            part.replace(path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _report(ending: str) -> Callable[[Sequence[Run]], str]:
+    from tallymark.suites import reports
+    from tallymark.suites.reports.html import html_report
+
+    return {
+        ".json": reports.json_report,
+        ".csv": reports.csv_report,
+        ".xml": reports.junit_report,
+        ".md": reports.markdown_report,
+        ".html": html_report,
+    }[ending]

@@ -1,0 +1,95 @@
+"""`tally runs`: the runs that are kept."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tallymark.cli.database import Db, opened
+from tallymark.cli.output import print_json
+
+if TYPE_CHECKING:
+    from tallymark.suites.record import RunRecord
+
+# Written out again here: importing them would load the database for `tally --help`.
+Sort = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
+Status = Literal["queued", "running", "completed", "partial_failure", "failed", "cancelled"]
+
+
+def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
+    suite: Annotated[str | None, typer.Option(help="Only runs of this suite.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Only of this model.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only runs that are so.")] = None,
+    group: Annotated[str | None, typer.Option(help="Only runs of one command.")] = None,
+    days: Annotated[float | None, typer.Option(min=0, help="Only of the last days.")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Only scores from here on.")] = None,
+    sort: Annotated[Sort, typer.Option(help="What to sort by.")] = "created_at",
+    ascending: Annotated[bool, typer.Option("--ascending", help="Lowest or oldest first.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    db: Db = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List runs, newest first."""
+    since = None if days is None else time.time() - days * 86_400
+    with opened(db) as app:
+        found = app.store.runs(
+            sort=sort,
+            descending=not ascending,
+            limit=limit,
+            suite=suite,
+            model=model,
+            status=status,
+            group=group,
+            since=since,
+            min_score=min_score,
+        )
+    if as_json:
+        print_json({"runs": [_document(record) for record in found]})
+    elif found:
+        typer.echo("\n".join(_table(found)))
+    else:
+        typer.echo("no runs; start one with: tally run suite.yaml")
+
+
+def _document(record: RunRecord) -> dict[str, Any]:
+    """What is known of a run without its results."""
+    from msgspec.structs import asdict
+
+    known = asdict(record)
+    del known["definition"]
+    return known | {"score_formula": known.pop("formula")}
+
+
+def _table(found: list[RunRecord]) -> list[str]:
+    from tallymark.formula.explain import show
+
+    heads = ("RUN", "STARTED (UTC)", "SUITE", "MODEL", "SCORE", "PASSED", "COST", "STATUS")
+    rows = [heads]
+    for each in found:
+        started = time.strftime("%Y-%m-%d %H:%M", time.gmtime(each.created_at))
+        score = show(each.score) if each.score is not None else "-"
+        cost = each.metrics.get("total_cost")
+        ran = each.passed + each.failed
+        rows.append(
+            (
+                each.id,
+                started,
+                _cut(each.suite),
+                _cut(each.model),
+                score,
+                f"{each.passed}/{ran}",
+                "-" if cost is None else f"${cost:.4f}",
+                each.status,
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
+    return [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _cut(text: str, most: int = 32) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 3]}..."

@@ -1,0 +1,290 @@
+"""`tally score`: stored traces by scorers, or Python suites against their agents."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallymark.cli.output import print_json, read_text
+from tallymark.cli.progress import progress
+from tallymark.errors import InvalidInput, Problem, WorkFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tallymark.cli.progress import Update
+    from tallymark.errors import TraceError
+    from tallymark.scoring import Expected
+    from tallymark.suites import Report, Suite
+    from tallymark.suites.writers import Write
+
+_SHOWN = 5
+"""Broken records that are shown; the others are counted."""
+
+
+@dataclass(frozen=True)
+class _Options:
+    paths: list[str]
+    scorer: list[str]
+    formula: str | None
+    output: Path | None
+    format: str | None
+    expected: Path | None
+    threshold: float | None
+    timeout: float | None
+    fail_under: float | None
+    limit: int | None
+    skip_broken: bool
+    agent: str | None
+    as_json: bool
+
+
+def score(  # noqa: PLR0913, PLR0917 (the options of a command)
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TRACES...",
+            help="Files or folders of traces, - for stdin; or suites in Python (*_eval.py).",
+        ),
+    ],
+    scorer: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scorer",
+            "-s",
+            metavar="REF",
+            help="name, file.py:name or module:name, with options as in "
+            "'contains(values=[\"refund\"])'. Repeat it.",
+        ),
+    ] = None,
+    formula: Annotated[
+        str | None,
+        typer.Option(help="A score for the whole, over scorers' names and run-wide metrics."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write every result to a .jsonl, .csv or .parquet."),
+    ] = None,
+    format: Annotated[  # noqa: A002 (the word users expect)
+        str | None, typer.Option(help="The format of the traces, when it is not recognised.")
+    ] = None,
+    expected: Annotated[
+        Path | None,
+        typer.Option(help='Expected values: JSON lines such as {"trace_id": "t-1", "output": ""}.'),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="The value that passes, for every scorer.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds for each call of an agent or a slow scorer.")
+    ] = None,
+    fail_under: Annotated[
+        float | None,
+        typer.Option(help="Exit with 1 when the formula, or else a scorer's mean, is lower."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only the first traces, or tests of a suite.")
+    ] = None,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Pass over records that cannot be read.")
+    ] = False,
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="REF", help="For suites: the agent, as file.py:name or module:name."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Score traces that you have, or run suites written in Python."""
+    options = _Options(
+        paths, scorer or [], formula, output, format, expected,
+        threshold, timeout, fail_under, limit, skip_broken, agent, as_json,
+    )  # fmt: skip
+    suites = [path.endswith(".py") for path in paths]
+    if any(suites) != all(suites):
+        raise InvalidInput("give either traces or suites in Python files, not both")
+    # What a user's code prints must not get into our JSON document.
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        outcome = _run_suites(options) if all(suites) else _score_stored(options)
+    _tell(outcome, as_json=as_json)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What the command has to say, and how it ends."""
+
+    document: dict[str, Any]
+    text: str
+    gates: list[str]
+    """Why a gate failed."""
+    failures: list[str]
+    """Why the work could not be done."""
+    interrupted: bool = False
+
+
+def _tell(outcome: _Outcome, *, as_json: bool) -> None:
+    if as_json:
+        print_json(outcome.document)
+    else:
+        typer.echo(outcome.text)
+    if outcome.interrupted:
+        raise typer.Exit(130)
+    if outcome.failures:
+        raise WorkFailed(Problem(failure) for failure in outcome.failures)
+    for gate in outcome.gates:
+        typer.echo(f"tally: {gate}", err=True)
+    if outcome.gates:
+        raise typer.Exit(1)
+
+
+def _score_stored(options: _Options) -> _Outcome:
+    from tallymark.scoring import load_scorer
+    from tallymark.suites import ScoredTraces
+    from tallymark.suites.gate import shortfalls, unscored
+    from tallymark.suites.metrics import parse_formula
+    from tallymark.traces import read_traces
+
+    _refuse({"--agent": options.agent}, "is for suites in Python files")
+    if not options.scorer:
+        hint = "as in: tally score traces.jsonl --scorer 'contains(values=[\"refund\"])'"
+        raise InvalidInput("name at least one scorer", hint=hint)
+    scorers = [load_scorer(reference) for reference in options.scorer]
+    names = [each.name for each in scorers]
+    formula = None if options.formula is None else parse_formula(options.formula, names)
+    expected = _expected(options.expected)
+    broken = _Broken()
+    with progress("scoring") as update, _writer(options.output, names) as write:
+        traces = read_traces(
+            [sys.stdin.buffer if path == "-" else path for path in options.paths],
+            format=options.format,
+            skip_broken=options.skip_broken,
+            on_progress=update,
+            on_broken=broken.note,
+        )
+        scored = ScoredTraces(
+            islice(traces, options.limit),
+            scorers,
+            threshold=options.threshold,
+            timeout=options.timeout,
+            expected=expected,
+            on_broken=broken.note if options.skip_broken else None,
+        )
+        for result in scored:
+            write(result)
+        summary = scored.summary(formula)
+        if not summary.traces:
+            raise InvalidInput(f"there are no traces in {', '.join(options.paths)}")
+    broken.tell()
+    if scored.unmet and options.limit is None:
+        note = f"{scored.unmet:,} of {len(expected):,} lines match no trace"
+        typer.echo(f"tally: {options.expected}: {note}", err=True)
+    at_least = options.fail_under
+    return _Outcome(
+        summary.to_dict() | {"broken": broken.count},
+        summary.render(),
+        [] if at_least is None else shortfalls(at_least, summary.formula, summary.scorers),
+        unscored(summary.scorers),
+    )
+
+
+class _Broken:
+    """Records that were passed over: the first are shown, all are counted."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def note(self, error: TraceError) -> None:
+        self.count += 1
+        if self.count <= _SHOWN:
+            typer.echo(f"tally: skipped {error.render()}", err=True)
+
+    def tell(self) -> None:
+        if self.count > _SHOWN:
+            typer.echo(f"tally: skipped {self.count - _SHOWN:,} more", err=True)
+
+
+def _run_suites(options: _Options) -> _Outcome:
+    from tallymark.suites.gate import shortfalls
+    from tallymark.suites.metrics import formula_facts
+    from tallymark.suites.render import formula_line
+
+    suites = _chosen_suites(options)
+    reports = []
+    names = list(dict.fromkeys(name for suite in suites for name in suite.scorer_names))
+    with progress("running") as update, _writer(options.output, names) as write:
+        for suite in suites:
+            reports.append(_run(suite, options, update))
+            for result in reports[-1].results:
+                write(result)
+            if reports[-1].interrupted:
+                break
+    documents, texts, gates = [], [], []
+    for report in reports:
+        formula = None if options.formula is None else report.score(options.formula)
+        documents.append({**report.to_dict(traces=False), **formula_facts(formula)})
+        texts.append(report.render() + (f"\n\n{formula_line(formula)}" if formula else ""))
+        if options.fail_under is not None:
+            gates += shortfalls(options.fail_under, formula, report.scorers)
+        elif not report.passed:
+            gates.append(f"not every test of {report.suite} passed")
+    return _Outcome(
+        {"passed": not gates, "suites": documents},
+        "\n\n".join(texts),
+        gates,
+        [],
+        interrupted=reports[-1].interrupted,
+    )
+
+
+def _chosen_suites(options: _Options) -> list[Suite]:
+    from tallymark.suites.files import load_agent, load_suites
+    from tallymark.suites.metrics import parse_formula
+
+    mine = {"--scorer": options.scorer, "--format": options.format, "--expected": options.expected}
+    _refuse({**mine, "--skip-broken": options.skip_broken}, "is for traces, not for suites")
+    suites = [suite for path in options.paths for suite in load_suites(Path(path))]
+    if options.agent is not None:
+        agent = load_agent(options.agent)
+        suites = [suite.with_agent(agent) for suite in suites]
+    if options.limit is not None:
+        suites = [suite.only(suite.tests[: options.limit]) for suite in suites]
+    if options.formula is not None:
+        for suite in suites:  # before anything runs
+            parse_formula(options.formula, suite.scorer_names)
+    return suites
+
+
+def _run(suite: Suite, options: _Options, update: Update | None) -> Report:
+    from tallymark.suites import run
+
+    done = count(1)
+    total = len(suite.tests) * suite.epochs
+    return run(
+        suite,
+        threshold=options.threshold,
+        timeout=options.timeout,
+        on_result=None if update is None else lambda _: update(next(done), total),
+    )
+
+
+def _refuse(given: dict[str, object], why: str) -> None:
+    for option, value in given.items():
+        if value:
+            raise InvalidInput(f"{option} {why}")
+
+
+def _expected(path: Path | None) -> Mapping[str, Expected]:
+    from tallymark.suites.stored import read_expected
+
+    return {} if path is None else read_expected(read_text(path).split("\n"), str(path))
+
+
+def _writer(path: Path | None, scorers: list[str]) -> AbstractContextManager[Write]:
+    from tallymark.suites.writers import result_writer
+
+    return nullcontext(lambda _: None) if path is None else result_writer(path, scorers)

@@ -1,0 +1,35 @@
+"""`tally show`: one run, with its cases and its score explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tallymark.cli.database import Db, opened
+from tallymark.cli.output import print_json
+from tallymark.cli.reporting import check_reports, write_reports
+
+
+def show(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="An id, its beginning, or latest.")],
+    cases: Annotated[int, typer.Option(min=0, help="At most so many cases of each kind.")] = 20,
+    report: Annotated[
+        list[Path] | None,
+        typer.Option("--report", "-r", help="Write a .html, .md, .xml (JUnit), .csv or .json."),
+    ] = None,
+    db: Db = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show a run: its score and how it came about, its cases and their checks."""
+    from tallymark.suites.reports import run_document, summary
+
+    check_reports(report or [])
+    with opened(db) as app:
+        loaded = app.loaded(run)
+    write_reports(report or [], [loaded])
+    if as_json:
+        print_json(run_document(*loaded))
+    else:
+        typer.echo(summary(*loaded, most=cases))

@@ -1,0 +1,57 @@
+"""`tally validate` and `tally schema`: suites before they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tallymark.cli.output import print_json
+from tallymark.errors import InvalidInput
+
+
+def validate(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Suites in YAML.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Report every mistake in suites at once, and what their formulas can give."""
+    from tallymark.suites.file.findings import validate as validated
+
+    documents, wrong = list[dict[str, Any]](), 0
+    for file in files:
+        try:
+            definition, findings = validated(file)
+        except InvalidInput as error:
+            wrong += 1
+            problems = [problem.to_dict() for problem in error.problems]
+            documents.append({"file": str(file), "valid": False, "problems": problems})
+            if not as_json:
+                typer.echo(f"{file}: {len(problems)} mistake{'s' if len(problems) > 1 else ''}")
+                typer.echo(error.render())
+            continue
+        documents.append(
+            {
+                "file": str(file),
+                "valid": True,
+                "cases": len(definition.cases),
+                "formula": definition.formula,
+                "findings": [finding.to_dict() for finding in findings],
+            }
+        )
+        if not as_json:
+            cases = f"{len(definition.cases)} case{'s' if len(definition.cases) != 1 else ''}"
+            typer.echo(f"{file}: valid, {cases}, formula: {definition.formula}")
+            for finding in findings:
+                typer.echo(f"  {finding.level}: {finding}")
+    if as_json:
+        print_json({"files": documents})
+    if wrong:
+        raise typer.Exit(2)
+
+
+def schema() -> None:
+    """Print the JSON Schema of suites, for editors."""
+    from tallymark.suites.file.format import suite_schema
+
+    print_json(suite_schema())

@@ -1,0 +1,122 @@
+"""What is seen of a run while it goes on: a bar on a terminal, plain lines elsewhere.
+
+Everything goes to stderr; stdout is for results.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from tallymark.suites.record import CaseResult, RunRecord
+    from tallymark.suites.tally import Tally
+
+_EVERY = 5.0
+_SHOWN = 20
+"""Failures that are told as they come; the summary has them all."""
+
+
+def watcher() -> PlainWatch:
+    """A bar when someone looks at the terminal, else lines."""
+    return BarWatch() if sys.stderr.isatty() else PlainWatch()
+
+
+class PlainWatch:
+    """A line now and then, and one for each failure."""
+
+    def __init__(self) -> None:
+        self.current: str | None = None
+        """The run that goes on, or went on last."""
+        self.total = 0
+        self.told = 0
+        self.last = 0.0
+
+    def started(self, record: RunRecord, tally: Tally) -> None:
+        """A run begins, or goes on."""
+        self.current = record.id
+        self.total, self.told, self.last = record.total, 0, time.monotonic()
+        already = f", {tally.finished} done before" if tally.finished else ""
+        self.say(
+            f"{record.id}: {record.suite} against {record.model}, {record.total} cases{already}"
+        )
+
+    def moved(self, result: CaseResult, tally: Tally) -> None:
+        """A case is done."""
+        if result.status != "passed":
+            self.told += 1
+            if self.told <= _SHOWN:
+                self.say(f"  {result.status}: {result.case}: {_why(result)}")
+            elif self.told == _SHOWN + 1:
+                self.say("  more follow; the summary has them all")
+        if time.monotonic() - self.last >= _EVERY:
+            self.last = time.monotonic()
+            self.say(f"  {_standing(tally, self.total)}")
+
+    def ended(self, record: RunRecord) -> None:
+        """A run is over; its summary says how."""
+
+    def say(self, line: str) -> None:
+        """One line for whoever watches."""
+        typer.echo(line, err=True)
+
+
+class BarWatch(PlainWatch):
+    """A bar with the numbers so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bar: Any = None
+        self.task: Any = None
+
+    def started(self, record: RunRecord, tally: Tally) -> None:
+        """Show the bar."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[standing]}"),
+            TimeRemainingColumn(),
+        )
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self.bar.start()
+        self.task = self.bar.add_task(record.model, total=record.total, standing="")
+        super().started(record, tally)
+
+    def moved(self, result: CaseResult, tally: Tally) -> None:
+        """Move the bar."""
+        super().moved(result, tally)
+        self.bar.update(self.task, completed=tally.finished, standing=_standing(tally, self.total))
+
+    def ended(self, record: RunRecord) -> None:
+        """Take the bar away."""
+        super().ended(record)
+        self.bar.stop()
+
+    def say(self, line: str) -> None:
+        """Above the bar."""
+        if line.startswith("  ") and "passed," in line:
+            return  # the bar says it
+        self.bar.console.print(line, markup=False, highlight=False)
+
+
+def _standing(tally: Tally, total: int) -> str:
+    """`120/200  80.0 % passed, 2 errors, $0.0177`."""
+    success = tally.all.success
+    parts = [f"{100 * success:.1f} % passed" if success is not None else "none passed"]
+    parts += [f"{tally.errors} errors"] if tally.errors else []
+    parts += [f"${tally.all.cost.total:.4f}"] if tally.all.cost.known else []
+    return f"{tally.finished}/{total}  {', '.join(parts)}"
+
+
+def _why(result: CaseResult) -> str:
+    said = result.error or next(
+        (check.reason for check in result.checks if not check.passed), "a check failed"
+    )
+    line = " ".join(said.split())
+    return line if len(line) <= 100 else f"{line[:97]}..."

@@ -1,0 +1,99 @@
+"""Python suites in pytest: every test of every suite in a `*_eval.py` file is an item.
+
+A test that fails is a failure; one that could not be judged (the agent raised, a service was
+down) is an error. Nothing of Tallymark is imported before such a file is found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+    from pathlib import Path
+
+    from tallymark.suites import Report, Suite, Test
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Take the files with suites, also those that pytest would take for its own."""
+    others = yield
+    if not file_path.name.endswith("_eval.py") or b"tallymark" not in file_path.read_bytes():
+        return others
+    kept = [each for each in others if not isinstance(each, pytest.Module)]
+    evals: EvalFile = EvalFile.from_parent(parent, path=file_path)
+    return [*kept, evals]
+
+
+class EvalFile(pytest.Module):
+    """A file with suites; ordinary tests in it are collected too."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """The suites, then whatever else pytest finds."""
+        from tallymark.suites.files import suites_of  # noqa: PLC0415 (plain runs do not need it)
+
+        for suite in suites_of(vars(self.obj)):
+            yield EvalSuite.from_parent(self, name=suite.name, suite=suite)
+        yield from super().collect()
+
+
+class EvalSuite(pytest.Collector):
+    """A suite, as a node."""
+
+    def __init__(self, *, suite: Suite, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.suite = suite
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One item a test."""
+        for test in self.suite.tests:
+            yield EvalItem.from_parent(self, name=test.name, suite=self.suite, test=test)
+
+
+class EvalItem(pytest.Item):
+    """A test: the agent is called in `setup`, and judged in `runtest`."""
+
+    def __init__(self, *, suite: Suite, test: Test, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._suite = suite
+        self._test = test
+        self._report: Report | None = None
+
+    def setup(self) -> None:
+        """Run the test; what keeps it from being judged is an error, not a failure."""
+        from tallymark.errors import TallymarkError  # noqa: PLC0415 (plain runs do not need it)
+        from tallymark.suites import run  # noqa: PLC0415 (plain runs do not need it)
+
+        try:
+            self._report = run(self._suite.only([self._test]))
+        except TallymarkError as error:
+            pytest.fail(error.render(), pytrace=False)
+        if self._report.interrupted:
+            raise KeyboardInterrupt
+        if self._report.counts["error"] and not self._report.counts["failed"]:
+            pytest.fail(_problems(self._report), pytrace=False)
+
+    def runtest(self) -> None:
+        """Judge what the agent did."""
+        if self._report is not None and not self._report.passed:
+            pytest.fail(_problems(self._report), pytrace=False)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Where the item comes from."""
+        return self.path, None, f"{self._suite.name}::{self.name}"
+
+
+def _problems(report: Report) -> str:
+    """Everything that kept the epochs of a test from passing, and what the agent answered."""
+    lines = []
+    for result in report.results:
+        epoch = f"epoch {result.epoch}: " if report.planned > 1 else ""
+        lines += [epoch + problem for problem in result.problems()]
+        if result.scores and not result.passed:
+            lines.append(f"{epoch}the agent answered {result.output!r}")
+    return "\n".join(lines)

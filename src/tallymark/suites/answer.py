@@ -1,0 +1,147 @@
+"""From what an agent returned, and the spans it emitted, to the trace that scorers see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from tallymark.errors import InvalidInput, TraceError
+from tallymark.scoring.score import shown
+from tallymark.traces import Span, Trace
+
+_WANTED = "a string, a mapping with 'output' or 'spans', or a Trace"
+_USAGE = {
+    "input_tokens": ("input_tokens", "inputTokens", "prompt_tokens"),
+    "output_tokens": ("output_tokens", "outputTokens", "completion_tokens"),
+    "cost": ("cost",),
+    "model": ("model",),
+}
+_TAKEN = {"output", "usage", "metadata", "tool_calls", "toolCalls"}.union(*_USAGE.values())
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """What the trace says about the call itself."""
+
+    trace_id: str
+    name: str
+    input: str
+    duration_ms: float
+
+
+def to_trace(returned: object, asked: Asked, emitted: Trace | None = None) -> Trace:
+    """The trace of one call; InvalidInput says why a return does not make one.
+
+    A trace that the agent returns is taken as it is. Otherwise the emitted spans are the trace,
+    and its last generation is what the agent returned.
+    """
+    if isinstance(returned, str):
+        return _trace(asked, [_answer(asked, returned)], {}, emitted)
+    try:
+        if isinstance(returned, Mapping):
+            if "spans" in returned or "trace" in returned:
+                returned = Trace.from_dict(returned)
+            elif returned.get("output") is not None:
+                said = _from_output(returned, asked)
+                return _trace(asked, said.spans, said.metadata, emitted)
+    except TraceError as error:
+        raise InvalidInput(f"the agent's answer cannot be read: {error}") from None
+    if isinstance(returned, Trace):
+        return _completed(returned, asked, emitted)
+    raise InvalidInput(f"the agent returned {shown(returned)} instead of {_WANTED}")
+
+
+def failed_trace(error: str, asked: Asked, emitted: Trace | None = None) -> Trace:
+    """What is known of a call that did not end well."""
+    end = replace(_answer(asked, ""), span_type="span", status="error", error=error)
+    return replace(_trace(asked, [end], {}, emitted), status="error")
+
+
+def _answer(asked: Asked, output: str) -> Span:
+    return Span(
+        span_id="agent",
+        name="agent",
+        span_type="generation",
+        input=asked.input,
+        output=output,
+        duration_ms=asked.duration_ms,
+    )
+
+
+def _trace(
+    asked: Asked, said: list[Span], metadata: dict[str, Any], emitted: Trace | None
+) -> Trace:
+    return Trace(
+        trace_id=asked.trace_id,
+        name=asked.name,
+        duration_ms=asked.duration_ms,
+        metadata=metadata,
+        spans=said if emitted is None else _joined(said, emitted),
+    )
+
+
+def _joined(said: list[Span], emitted: Trace) -> list[Span]:
+    """The emitted spans, and after them of the return what they do not tell already."""
+    answer = said[-1]
+    if emitted.tokens is not None or emitted.cost is not None:
+        answer = replace(answer, input_tokens=None, output_tokens=None, cost=None)
+    tools = [] if emitted.tool_calls else said[:-1]
+    is_told = answer.span_type == "generation" and answer.output == emitted.last_output
+    if is_told and answer.tokens is None and answer.cost is None:
+        return [*emitted.spans, *tools]
+    return [*emitted.spans, *tools, answer]
+
+
+def _from_output(given: Mapping[str, Any], asked: Asked) -> Trace:
+    """From `{"output": ..., "usage": {...}, "tool_calls": [...]}`; other keys are metadata."""
+    told = {**given, **_mapping(given, "usage")}
+    spent = {
+        field: next((told[key] for key in keys if told.get(key) is not None), None)
+        for field, keys in _USAGE.items()
+    }
+    answer = {**msgspec.structs.asdict(_answer(asked, "")), **spent, "output": given["output"]}
+    rest = {key: value for key, value in given.items() if key not in _TAKEN}
+    return Trace.from_dict(
+        {
+            "metadata": {**rest, **_mapping(given, "metadata")},
+            "spans": [*_tools(given.get("tool_calls") or given.get("toolCalls") or []), answer],
+        }
+    )
+
+
+def _mapping(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = {} if given.get(key) is None else given[key]
+    if not isinstance(value, Mapping):
+        raise TraceError(f"{key} must be a mapping, not {shown(value)}")
+    return value
+
+
+def _tools(calls: object) -> Iterator[dict[str, Any]]:
+    """Spans of tool calls, each a name or a mapping with a name, arguments and a result."""
+    if not isinstance(calls, list | tuple):
+        raise TraceError(f"tool_calls must be a list, not {shown(calls)}")
+    for number, call in enumerate(calls, start=1):
+        told = {"name": call} if isinstance(call, str) else call
+        if not isinstance(told, Mapping) or "name" not in told:
+            raise TraceError(f"a tool call must be a name, or have one: {shown(call)}")
+        yield {
+            "span_id": f"tool-{number}",
+            "name": told["name"],
+            "span_type": "tool",
+            "tool_name": told["name"],
+            "tool_input": told.get("arguments", told.get("input")),
+            "tool_output": told.get("result", told.get("output")),
+        }
+
+
+def _completed(trace: Trace, asked: Asked, emitted: Trace | None) -> Trace:
+    """A returned trace, with what it leaves open filled in."""
+    return replace(
+        trace,
+        trace_id=trace.trace_id or asked.trace_id,
+        name=trace.name or asked.name,
+        duration_ms=trace.duration_ms or asked.duration_ms,
+        spans=trace.spans or ([] if emitted is None else emitted.spans),
+    )

@@ -1,0 +1,111 @@
+"""The spans that an agent emits through OpenTelemetry while it is called, told apart by call.
+
+Each call has a `Catch` in a context variable, which follows the agent into its tasks. A span
+belongs to the catch of the context that it starts in, or else to that of its parent: so threads
+to which the agent carries OpenTelemetry's context are covered too.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from importlib.util import find_spec
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from tallymark.traces import Trace, traces_from_otel
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+
+
+class Catch:
+    """The spans of one call."""
+
+    __slots__ = ("closed", "ended", "ids")
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.ended: list[ReadableSpan] = []
+        self.ids: list[int] = []
+
+
+CURRENT: ContextVar[Catch | None] = ContextVar("tallymark_catch", default=None)
+
+
+class Capture:
+    """Catches the spans of every call, on one tracer provider."""
+
+    def __init__(self) -> None:
+        self._catches: dict[int, Catch] = {}
+
+    def close(self, catch: Catch) -> Trace | None:
+        """One trace of all that was caught; what starts or ends later does not belong to it."""
+        catch.closed = True
+        for span_id in catch.ids:
+            self._catches.pop(span_id, None)
+        if not catch.ended:
+            return None
+        traces = traces_from_otel(catch.ended)
+        if len(traces) == 1:
+            return traces[0]
+        return Trace(spans=[span for trace in traces for span in trace.spans])
+
+    def started(self, span: Span) -> None:
+        """Note to which catch a new span belongs."""
+        catch = CURRENT.get()
+        if catch is None and span.parent is not None:
+            catch = self._catches.get(span.parent.span_id)
+        if catch is None or catch.closed:
+            return
+        span_id = span.get_span_context().span_id
+        catch.ids.append(span_id)
+        self._catches[span_id] = catch
+
+    def ended(self, span: ReadableSpan) -> None:
+        """Put a finished span into its catch."""
+        context = span.get_span_context()
+        catch = None if context is None else self._catches.get(context.span_id)
+        if catch is not None:
+            catch.ended.append(span)
+
+
+_captures: WeakKeyDictionary[Any, Capture] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def capture() -> Capture | None:
+    """The capture on the global tracer provider, or None where nothing can be captured.
+
+    Without a provider, the SDK's is set as the global one: so what is instrumented with the API
+    alone becomes visible. A provider that is not the SDK's is left alone.
+    """
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+        return None
+    from opentelemetry import trace  # noqa: PLC0415 (an optional dependency)
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 (an optional dependency)
+
+    with _lock:
+        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            trace.set_tracer_provider(TracerProvider())
+        provider = trace.get_tracer_provider()
+        if not hasattr(provider, "add_span_processor"):
+            return None
+        if provider not in _captures:
+            _captures[provider] = Capture()
+            provider.add_span_processor(_processor(_captures[provider]))
+        return _captures[provider]
+
+
+def _processor(to: Capture) -> SpanProcessor:
+    from opentelemetry.sdk.trace import SpanProcessor  # noqa: PLC0415 (an optional dependency)
+
+    class Processor(SpanProcessor):
+        def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002
+            to.started(span)
+
+        def on_end(self, span: ReadableSpan) -> None:
+            to.ended(span)
+
+    return Processor()

@@ -1,0 +1,1 @@
+"""The checks of a suite, one file each, behind one small protocol (`check.py`) and a table."""

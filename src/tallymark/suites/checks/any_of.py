@@ -1,0 +1,61 @@
+"""`or`: does at least one of several checks pass? And `all`, for alternatives of several checks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallymark.suites.checks.check import Check, Checks, Quick, Waiting
+from tallymark.suites.checks.running import evaluate_checks, run_checks, verdict
+from tallymark.suites.record import CheckResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tallymark.suites.checks.subject import Subject
+
+
+def any_of(parts: Sequence[Check]) -> Check:
+    """Passes when a part passes; when none does and one could not be done, neither can this."""
+
+    def result(results: list[CheckResult]) -> CheckResult:
+        passed = sum(each.passed for each in results)
+        broken = next((each.error for each in results if each.error is not None), None)
+        return CheckResult(
+            kind="or",
+            passed=passed > 0,
+            reason=f"{passed} of {len(results)} alternatives passed",
+            error=None if passed else broken,
+            parts=results,
+        )
+
+    return _combined("or", parts, result)
+
+
+def all_of(parts: Sequence[Check]) -> Check:
+    """Passes when every part passes: an alternative with several checks in it."""
+
+    def result(results: list[CheckResult]) -> CheckResult:
+        status = verdict(results)
+        passed = sum(each.passed for each in results)
+        broken = next((each.error for each in results if each.error is not None), None)
+        return CheckResult(
+            kind="all",
+            passed=status == "passed",
+            reason=f"{passed} of {len(results)} checks passed",
+            error=broken if status == "error" else None,
+            parts=results,
+        )
+
+    return _combined("all", parts, result)
+
+
+def _combined(
+    kind: str, parts: Sequence[Check], result: Callable[[list[CheckResult]], CheckResult]
+) -> Check:
+    checks = Checks.of(parts)
+
+    async def waiting(subject: Subject) -> CheckResult:
+        return result(await evaluate_checks(checks, subject))
+
+    function: Quick | Waiting = lambda subject: result(run_checks(checks, subject))  # noqa: E731
+    return Check.of(kind, waiting if checks.waits else function)

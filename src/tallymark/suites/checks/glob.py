@@ -1,0 +1,72 @@
+"""Globs over a whole text: `*` stands for any text, `?` for one character.
+
+Each part between two stars is looked for once, from left to right, so the time grows with the
+text and never with the ways to divide it: `*a*a*a*b` needs no more than four searches.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tallymark.suites.checks.subject import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_STAR = re.compile(r"(?<!\\)\*+")
+_WILD = re.compile(r"(?<!\\)\?")
+_ESCAPED = re.compile(r"\\([*?])")
+
+
+def compile_glob(pattern: str) -> Callable[[str], bool]:
+    r"""A function of folded text. `\*` and `\?` are the characters themselves."""
+    parts = [_Part(part) for part in _STAR.split(fold(pattern))]
+    if len(parts) == 1:
+        return parts[0].equals
+    first, *between, last = parts
+    if len(between) == 1 and not first.length and not last.length and between[0].wild is None:
+        needle = between[0].text
+        return lambda text: needle in text
+
+    def matches(text: str) -> bool:
+        at, end = first.length, len(text) - last.length
+        if at > end or not first.stands_at(text, 0) or not last.stands_at(text, end):
+            return False
+        for part in between:
+            found = part.find(text, at, end)
+            if found < 0:
+                return False
+            at = found + part.length
+        return True
+
+    return matches
+
+
+class _Part:
+    """A stretch without stars: always of one length, so there is one way to match it."""
+
+    __slots__ = ("length", "text", "wild")
+
+    def __init__(self, text: str) -> None:
+        pieces = [_ESCAPED.sub(r"\1", piece) for piece in _WILD.split(text)]
+        self.text = "?".join(pieces)
+        self.length = len(self.text)
+        self.wild = (
+            re.compile(".".join(map(re.escape, pieces)), re.DOTALL) if len(pieces) > 1 else None
+        )
+        """Where there are question marks in it."""
+
+    def equals(self, text: str) -> bool:
+        return len(text) == self.length and self.stands_at(text, 0)
+
+    def stands_at(self, text: str, at: int) -> bool:
+        if self.wild is None:
+            return text.startswith(self.text, at)
+        return self.wild.match(text, at) is not None
+
+    def find(self, text: str, start: int, end: int) -> int:
+        if self.wild is None:
+            return text.find(self.text, start, end)
+        found = self.wild.search(text, start, end)
+        return -1 if found is None else found.start()

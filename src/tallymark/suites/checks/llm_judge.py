@@ -1,0 +1,65 @@
+"""`llm_judge`: does a model find that the answer meets criteria?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from tallymark.errors import InvalidInput
+from tallymark.scoring import Expected
+from tallymark.suites.checks.check import CheckType, Quick, Setting, Waiting, as_record
+from tallymark.suites.checks.scoring import scored
+from tallymark.suites.file.nodes import Mapping
+from tallymark.suites.file.shapes import Anything, ByKind, Key, Number, Record, Text
+
+if TYPE_CHECKING:
+    from tallymark.scoring import EvalContext
+    from tallymark.suites.checks.subject import Subject
+
+_RUBRIC = Path(__file__).parent / "criteria.toml"
+_SHAPE = ByKind(
+    scalar=Text("text with criteria"),
+    mapping=Record(
+        "a mapping with 'criteria'",
+        {
+            "criteria": Key(Text(), "What the answer must meet, in words.", required=True),
+            "model": Key(Text(), "The model that judges; metadata.judge without it."),
+            "threshold": Key(Number(low=0, high=1), "met is 1, partly met 0.5, not met 0."),
+            "options": Key(
+                Anything(Mapping, "a mapping of options"),
+                "Options of the scorer llm_judge, such as model_name or timeout.",
+            ),
+        },
+    ),
+)
+
+
+def _build(config: Any, setting: Setting) -> Quick | Waiting:
+    given = as_record(config, "criteria")
+    judge = nobody if setting.dry else given.get("model", setting.judge)
+    if judge is None:
+        raise InvalidInput(
+            "no model is named to judge", hint="write metadata.judge, or `model` in the check"
+        )
+    reached = {"model": judge} if isinstance(judge, str) else {"judge": judge}
+    options = {**given.get("options", {}), **reached, "rubric": str(_RUBRIC)}
+    scorer = setting.load("llm_judge", **options)
+    criteria = Expected(output=given["criteria"])  # what the rubric shows as the reference
+
+    def context(subject: Subject) -> EvalContext:
+        return replace(subject.context, expected=criteria)
+
+    threshold = setting.reached(given.get("threshold"), scorer)
+    return scored("llm_judge", scorer, threshold, context=context)
+
+
+def nobody(_: str) -> str:
+    """Stands for the judge while a suite is only looked at."""
+    return ""
+
+
+LLM_JUDGE = CheckType(
+    "llm_judge", _SHAPE, _build, "Criteria that a model judges the answer by, in words."
+)

@@ -1,0 +1,41 @@
+"""`max_cost`: was the answer cheap enough? A price that is not known is an error, not a pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallymark.suites.checks.check import CheckType, Notice, Quick, Setting
+from tallymark.suites.file.shapes import Number
+from tallymark.suites.record import CheckResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallymark.suites.checks.subject import Subject
+
+_UNKNOWN = CheckResult(
+    kind="max_cost",
+    passed=False,
+    error="max_cost: the cost is not known; give the model's prices in metadata.pricing",
+)
+
+
+def _build(dollars: float, _: Setting) -> Quick:
+    def check(subject: Subject) -> CheckResult:
+        cost = subject.answer.cost
+        if cost is None:
+            return _UNKNOWN
+        reason = f"${cost:.6g}; at most ${dollars:g} asked"
+        return CheckResult(kind="max_cost", passed=cost <= dollars, reason=reason)
+
+    return check
+
+
+def _notices(dollars: float) -> Iterator[Notice]:
+    if dollars == 0:
+        yield "always", "max_cost: 0, so only answers that cost nothing pass"
+
+
+MAX_COST = CheckType(
+    "max_cost", Number(low=0), _build, "At most so many US dollars for the answer.", _notices
+)

@@ -1,0 +1,29 @@
+"""`max_latency`: did the answer come in time?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallymark.suites.checks.check import CheckType, Quick, Setting
+from tallymark.suites.file.shapes import Number
+from tallymark.suites.record import CheckResult
+
+if TYPE_CHECKING:
+    from tallymark.suites.checks.subject import Subject
+
+
+def _build(seconds: float, _: Setting) -> Quick:
+    def check(subject: Subject) -> CheckResult:
+        taken = subject.answer.latency
+        reason = f"{taken:.3g} s; at most {seconds:g} s asked"
+        return CheckResult(kind="max_latency", passed=taken <= seconds, reason=reason)
+
+    return check
+
+
+MAX_LATENCY = CheckType(
+    "max_latency",
+    Number(above=0),
+    _build,
+    "At most so many seconds until the whole answer is here.",
+)

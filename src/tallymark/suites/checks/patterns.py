@@ -1,0 +1,86 @@
+"""Regular expressions with a real time limit, and telling them from globs.
+
+Python's own `re` cannot be stopped: it holds the interpreter's lock until it is done, so neither
+a thread nor a signal helps. The `regex` package stops itself when its time is up.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tallymark.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TIME_LIMIT = 1.0
+"""Seconds of processor time for one search."""
+MAX_PATTERN = 10_000
+MAX_REPEATED = 100_000
+"""`regex` writes out counted repeats, so `(a{1000}){1000}` would take a gigabyte."""
+
+_RANGE = r"(?:[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|\\[dws])"
+_SIGN = r"[^\]A-Za-z0-9]"
+_REGEX_SYNTAX = re.compile(
+    r"\A\^|(?<!\\)\$\Z"  # anchors
+    r"|\.[*+]"  # .* and .+
+    r"|\\[dDwWsSbB]"
+    rf"|\[\^?{_SIGN}*{_RANGE}(?:{_RANGE}|{_SIGN})*\]"  # [0-9], [a-zA-Z_-], but not [1, 2]
+    r"|\[[^\]]+\][+*]|\[[^\]]+\]\{\d"  # [abc]+
+    r"|\((?:[^()]*\||\?)|\)[+*]"  # (a|b), (?:a), (ab)+
+)
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
+
+
+def is_regex(pattern: str) -> bool:
+    """Is a pattern of `match` a regular expression rather than a glob?
+
+    It has syntax that no glob has, and it is a valid one: what starts with a star is not.
+    """
+    if pattern[:1] in ("*", "?") or not _REGEX_SYNTAX.search(pattern[:MAX_PATTERN]):
+        return False
+    try:
+        compile_regex(pattern)
+    except InvalidInput:
+        return False
+    return True
+
+
+def compile_regex(pattern: str, *, loose: bool = False) -> Callable[[str], bool]:
+    """A search that raises TimeoutError when it takes too long.
+
+    `loose` ignores case, and lets `.` be a line end too.
+    """
+    import regex  # type: ignore[import-untyped]  # noqa: PLC0415 (40 ms)
+
+    if len(pattern) > MAX_PATTERN or _repeated(pattern) > MAX_REPEATED:
+        raise InvalidInput("the regular expression is too large", hint="lower its counts {n}")
+    try:
+        flags = regex.IGNORECASE | regex.DOTALL if loose else 0
+        search = regex.compile(pattern, flags).search
+    except (regex.error, RecursionError, OverflowError) as error:
+        said = str(error) or "it is nested too deeply"
+        raise InvalidInput(f"this is not a regular expression: {said}") from None
+    return lambda text: search(text, timeout=TIME_LIMIT) is not None
+
+
+def _repeated(pattern: str) -> int:
+    """How many characters the pattern has with its counted repeats written out, at least."""
+    groups, last = [0], 0
+    for token in _TOKEN.finditer(pattern):
+        text = token[0]
+        if text == "(":
+            groups.append(0)
+        elif text == ")" and len(groups) > 1:
+            last = groups.pop()
+            groups[-1] += last
+        elif token[1] is not None:
+            groups[-1] += last * (int(token[1]) - 1)
+            last *= int(token[1])
+        else:
+            last = 1
+            groups[-1] += 1
+        if groups[-1] > MAX_REPEATED:
+            break
+    return max(groups)

@@ -1,0 +1,69 @@
+"""`tool_called` and `not_tool_called`: did the model use a tool, with these arguments?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tallymark.scorers.evidence import tool_arguments, tool_name
+from tallymark.scorers.json_compare import same
+from tallymark.suites.checks.check import CheckType, Quick, Setting, as_record
+from tallymark.suites.file.nodes import Mapping
+from tallymark.suites.file.shapes import Anything, ByKind, Key, Record, Text
+from tallymark.suites.record import CheckResult
+
+if TYPE_CHECKING:
+    from tallymark.suites.checks.subject import Subject
+    from tallymark.traces import Span
+
+_SHAPE = ByKind(
+    scalar=Text("a tool's name"),
+    mapping=Record(
+        "a mapping with the tool's name and arguments",
+        {
+            "name": Key(Text("a tool's name"), "The tool.", required=True),
+            "arguments": Key(
+                Anything(Mapping, "a mapping of arguments"),
+                "Arguments that the call must have; it may have others too.",
+            ),
+        },
+    ),
+)
+
+
+def _build(kind: str, config: Any, setting: Setting) -> Quick:
+    given = as_record(config, "name")
+    wanted, arguments = given["name"], given.get("arguments", {})
+    named = setting.shown(wanted) + (" with these arguments" if arguments else "")
+    asked = kind == "tool_called"
+
+    def check(subject: Subject) -> CheckResult:
+        names = []
+        for span in subject.answer.spans:
+            if span.span_type == "tool":
+                names.append(tool_name(span))
+                if names[-1] == wanted and _has(span, arguments):
+                    return CheckResult(kind=kind, passed=asked, reason=f"{named} was called")
+        called = ", ".join(dict.fromkeys(names)) or "no tool"
+        reason = f"{named} was not called; called: {setting.redact(called)[:200]}"
+        return CheckResult(kind=kind, passed=not asked, reason=reason)
+
+    return check
+
+
+def _has(span: Span, arguments: dict[str, Any]) -> bool:
+    given = tool_arguments(span) if arguments else {}
+    return all(key in given and same(value, given[key]) for key, value in arguments.items())
+
+
+def _type(kind: str, what: str) -> CheckType:
+    return CheckType(
+        kind,
+        _SHAPE,
+        build=lambda config, setting: _build(kind, config, setting),
+        help=f"A tool that {what}: its name, or name and arguments. A list: all of them.",
+        many=True,
+    )
+
+
+TOOL_CALLED = _type("tool_called", "must be called")
+NOT_TOOL_CALLED = _type("not_tool_called", "must not be called")

@@ -1,0 +1,271 @@
+"""Asking a model every case of a suite, checking the answers, handing on each result as it comes.
+
+A fixed number of workers take cases from one queue; how many requests are really on their way is
+the pace's business (`models.pacing`). Nothing is kept here but counts, so that a run of a hundred
+thousand cases needs little memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from msgspec.structs import replace
+
+from tallymark.errors import InvalidInput, ModelError
+from tallymark.models.model import Answer, Message, Model, Request
+from tallymark.models.pacing import Pace
+from tallymark.models.retrying import answer_with_retries
+from tallymark.models.tracing import trace_of
+from tallymark.suites.checks.running import evaluate_checks, run_checks, verdict
+from tallymark.suites.record import CaseResult, CheckResult
+from tallymark.suites.tally import Tally
+
+if TYPE_CHECKING:
+    from tallymark.suites.file.definition import Case
+    from tallymark.suites.file.resolving import ResolvedCase, ResolvedSuite
+
+_N = TypeVar("_N", int, float)
+Ending = Literal["finished", "budget", "hopeless", "stopped"]
+DEFAULT_THREADS = 10
+_HOPELESS = 20
+"""A model that refused this many cases, and answered none, will not answer the rest."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far an evaluation may go. None leaves the decision to the suite."""
+
+    epochs: int | None = None
+    cases: int | None = None
+    """Only the first ones."""
+    threads: int | None = None
+    tries: int | None = None
+    timeout: float | None = None
+    """Seconds for each try."""
+    budget: float | None = None
+    """US dollars."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One case to be asked once."""
+
+    case: Case
+    epoch: int
+
+
+class Evaluation:
+    """One suite against one model."""
+
+    def __init__(
+        self,
+        suite: ResolvedSuite,
+        model: Model,
+        limits: Limits,
+        *,
+        tally: Tally | None = None,
+        done: Collection[tuple[str, int]] = (),
+    ) -> None:
+        """`done` and `tally` are what an interrupted run has already."""
+        definition = suite.definition
+        self.suite, self.model, self.limits = suite, model, limits
+        self.tally = tally or Tally()
+        self.jobs = (job for job in planned(suite, limits) if (job.case.key, job.epoch) not in done)
+        threads = limits.threads or definition.threads or DEFAULT_THREADS
+        self.pace = Pace(threads)
+        self.workers = threads
+        retries = 4 if definition.retries is None else definition.retries
+        self.tries = limits.tries or retries + 1
+        self.budget = _Budget(limits.budget, self.tally)
+        self.ending: Ending = "finished"
+        self.refused = 0
+
+    async def run(self, keep: Callable[[CaseResult], Awaitable[None]]) -> Ending:
+        """Works until all is done or the budget is spent; `keep` is given every result."""
+        workers = [asyncio.create_task(self._work(keep)) for _ in range(self.workers)]
+        try:
+            await asyncio.gather(*workers)
+        except BaseException:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            raise
+        return self.ending
+
+    async def _work(self, keep: Callable[[CaseResult], Awaitable[None]]) -> None:
+        while self.ending == "finished":
+            if not await self.budget.reserve():
+                self.ending = "budget"
+                return
+            job = next(self.jobs, None)
+            if job is None:
+                self.budget.release()
+                return
+            result = await self._ask(job)
+            self.tally.add(result)
+            self.budget.release()
+            await keep(result)
+
+    async def _ask(self, job: Job) -> CaseResult:
+        try:
+            case = self.suite.case(job.case)
+            result = await self._conversation(case, job.epoch)
+        except ModelError as error:
+            self._lose_hope(error)
+            result = self._failed(job, str(error))
+        except InvalidInput as error:  # a row that makes a check invalid
+            result = self._failed(job, str(error))
+        return self.suite.redactor.redact(result)
+
+    def _lose_hope(self, error: ModelError) -> None:
+        self.refused += not error.retryable
+        if self.refused >= _HOPELESS and not self.tally.all.ran:
+            self.ending = "hopeless"
+
+    def _failed(self, job: Job, error: str) -> CaseResult:
+        return CaseResult(case=job.case.key, epoch=job.epoch, status="error", error=error)
+
+    async def _conversation(self, case: ResolvedCase, epoch: int) -> CaseResult:
+        """Asks turn by turn; a case of one turn goes round once."""
+        said, checks, total, tries = list[str](), list[CheckResult](), _Total(), 0
+        timeout = self.limits.timeout or case.config.timeout
+        asked, request = case.asked, _NOTHING_ASKED
+        while (messages := case.messages(said)) is not None:
+            request = self._request(messages, epoch)
+            answer, tried = await answer_with_retries(
+                self.model, request, self.pace, tries=self.tries, timeout=timeout
+            )
+            tries += tried
+            turn = asked[len(said)]
+            said.append(answer.output)
+            total.add(answer, request if len(asked) > 1 else None)
+            wanted = [turn.checks] if turn.checks.items else []
+            wanted += [case.checks] if len(said) == len(asked) else []
+            for each in wanted:
+                # Checks look at this answer; scorers see all that happened until then.
+                trace = trace_of(request, total.answer) if len(said) > 1 else None
+                subject = case.subject(answer, request, trace)
+                checks += (
+                    await evaluate_checks(each, subject)
+                    if each.waits
+                    else run_checks(each, subject)
+                )
+        return total.result(case.key, epoch, checks, tries, request)
+
+    def _request(self, messages: tuple[Message, ...], epoch: int) -> Request:
+        return Request(
+            messages=messages,
+            settings=self.suite.settings,
+            mcp_servers=self.suite.mcp_servers,
+            epoch=epoch,
+        )
+
+
+class _Total:
+    """The answers of one conversation as one: the last output, all numbers summed up."""
+
+    __slots__ = ("answer", "turns")
+
+    def __init__(self) -> None:
+        self.answer: Answer = _NO_ANSWER
+        self.turns = 0
+
+    def add(self, answer: Answer, request: Request | None) -> None:
+        """Takes one more answer; with its request when there are several to tell apart."""
+        self.turns += 1
+        if request is not None:
+            spans = trace_of(request, answer).spans
+            turn = {"turn": self.turns}
+            marked = (replace(span, metadata=span.metadata | turn) for span in spans)
+            answer = replace(answer, spans=tuple(marked))
+        if self.answer is _NO_ANSWER:
+            self.answer = answer
+            return
+        before = self.answer
+        self.answer = replace(
+            answer,
+            latency=before.latency + answer.latency,
+            cost=_sum(before.cost, answer.cost),
+            input_tokens=_sum(before.input_tokens, answer.input_tokens),
+            output_tokens=_sum(before.output_tokens, answer.output_tokens),
+            spans=before.spans + answer.spans,
+        )
+
+    def result(
+        self, case: str, epoch: int, checks: list[CheckResult], tries: int, request: Request
+    ) -> CaseResult:
+        answer = self.answer
+        status = verdict(checks)
+        broken = next((c.error for c in checks if c.error), None) if status == "error" else None
+        return CaseResult(
+            case=case,
+            epoch=epoch,
+            status=status,
+            output=answer.output,
+            checks=checks,
+            latency=answer.latency,
+            cost=answer.cost,
+            input_tokens=answer.input_tokens,
+            output_tokens=answer.output_tokens,
+            tokens_counted_by=answer.tokens_counted_by,
+            error=broken,
+            tries=tries,
+            trace=trace_of(request, answer) if answer.spans else None,
+        )
+
+
+_NOTHING_ASKED = Request(messages=())
+_NO_ANSWER = Answer(output="", latency=0.0)
+
+
+def _sum(first: _N | None, second: _N | None) -> _N | None:
+    return None if first is None or second is None else first + second
+
+
+class _Budget:
+    """Lets a case start only while the dearest case so far, for all under way, still fits.
+
+    Until the first cost is known, one case runs at a time.
+    """
+
+    def __init__(self, limit: float | None, tally: Tally) -> None:
+        self.limit = limit
+        self.tally = tally
+        self.under_way = 0
+        self.changed = asyncio.Event()
+
+    async def reserve(self) -> bool:
+        """True when a case may start, False when no more may."""
+        while self.limit is not None and not self._fits(self.limit):
+            if not self.under_way:
+                return False
+            self.changed.clear()
+            await self.changed.wait()
+        self.under_way += 1
+        return True
+
+    def release(self) -> None:
+        """A case is over, and counted."""
+        self.under_way -= 1
+        self.changed.set()
+
+    def _fits(self, limit: float) -> bool:
+        cost = self.tally.all.cost
+        if not cost.known:
+            return self.under_way == 0
+        return cost.total + cost.high * (self.under_way + 1) <= limit
+
+
+def planned(suite: ResolvedSuite, limits: Limits) -> Iterator[Job]:
+    """Every case of every epoch: all cases once, then all again, so that a cut run has them all."""
+    cases = list(islice(suite.definition.cases, limits.cases))
+    repeats = {
+        id(case.eval): limits.epochs or case.eval.epochs or suite.definition.epochs
+        for case in cases
+    }
+    for epoch in range(max(repeats.values(), default=0)):
+        yield from (Job(case, epoch) for case in cases if epoch < repeats[id(case.eval)])

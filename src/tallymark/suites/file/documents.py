@@ -1,0 +1,32 @@
+"""A suite as plain data again: what is stored of it, without comments and `x-` keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tallymark.suites.checks.check import CheckSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def document(value: Any) -> Any:
+    """What the shapes read, with checks as a file writes them."""
+    if isinstance(value, dict):
+        return {key: document(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [document(each) for each in value]
+    return _check([value]) if isinstance(value, CheckSpec) else value
+
+
+def _check(specs: Iterable[CheckSpec]) -> dict[str, Any]:
+    """One mapping; checks of the same kind share a list."""
+    written: dict[str, list[Any]] = {}
+    for spec in specs:
+        config = [_alternative(part) for part in spec.parts] if spec.kind == "or" else spec.config
+        written.setdefault(spec.kind, []).append(config)
+    return {kind: configs[0] if len(configs) == 1 else configs for kind, configs in written.items()}
+
+
+def _alternative(part: CheckSpec) -> dict[str, Any]:
+    return _check(part.parts if part.kind == "all" else [part])

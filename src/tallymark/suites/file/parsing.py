@@ -1,0 +1,204 @@
+"""From a YAML text to its nodes.
+
+Made from the parser's events in one pass, without the library's own tree: positions are kept,
+keys stay text, and what a hostile file could blow up (nesting, aliases) is limited on the way.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from tallymark.errors import InvalidInput, Problem
+from tallymark.suites.file.mistakes import invalid_yaml, unknown_alias, unquoted_braces
+from tallymark.suites.file.nodes import Mapping, Node, Scalar, Sequence
+from tallymark.suites.file.scalars import TAGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tallymark.suites.file.source import Source
+
+MAX_LEVELS = 100
+MAX_NODES = 2_000_000
+"""Aliases count as often as they are used."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def parse_yaml(source: Source) -> tuple[Node | None, list[Problem]]:
+    """The root (None for an empty file), and the mistakes that do not hide the rest."""
+    source.check_characters()
+    builder = _Builder(source)
+    events, failure = _events(source.text)
+    try:
+        for event in events:
+            builder.take(event)
+    except failure as error:
+        raise InvalidInput([invalid_yaml(source, error)]) from None
+    return builder.root, builder.problems
+
+
+def _events(text: str) -> tuple[Iterator[Any], type[Exception]]:
+    """The parser's events, and what it raises.
+
+    libyaml, which comes with PyYAML, is 20 times as fast as ruamel.yaml, which works everywhere.
+    Both give the same events; what plain text means is decided in `scalars.py`, not by either.
+    """
+    try:
+        fast = import_module("yaml.cyaml").CParser(text)
+    except ImportError:
+        from ruamel.yaml import YAML  # noqa: PLC0415 (30 ms)
+        from ruamel.yaml.error import YAMLError  # noqa: PLC0415 (30 ms)
+
+        return YAML(typ="safe", pure=True).parse(text), YAMLError
+    return iter(fast.get_event, None), import_module("yaml.error").YAMLError
+
+
+class _Builder:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.root: Node | None = None
+        self.problems: list[Problem] = []
+        self._open: list[tuple[Sequence | Mapping, str | None]] = []
+        self._keys: list[Scalar | None] = []
+        self._anchors: dict[str, Node] = {}
+        self._merges: list[list[tuple[Scalar, Node]]] = []
+        self._size = 0
+        self._documents = 0
+
+    def take(self, event: Any) -> None:
+        """Take one event, by the name of its class, which both parsers share."""
+        step = self._STEPS.get(event.__class__.__name__)
+        if step is not None:
+            step(self, event)
+
+    def _document(self, event: Any) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            message = "a second document begins here; a file holds one suite"
+            self._stop(event, message, "put it into a file of its own")
+
+    def _scalar(self, event: Any) -> None:
+        start, end = event.start_mark, event.end_mark
+        node = Scalar(event.value, event.style or "", event.tag, start.line + 1, start.column + 1)
+        node.end_line, node.end_column = end.line + 1, end.column + 1
+        if event.tag is not None:
+            self._check_tag(node, event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = node
+        if not node.text.isascii() and _SURROGATE.search(node.text):
+            place = self.source.place(node.line, node.column, node.length)
+            self.problems.append(Problem("half of a surrogate pair is no character", place))
+        self._add(node, event)
+
+    def _sequence(self, event: Any) -> None:
+        start = event.start_mark
+        self._begin(Sequence(start.line + 1, start.column + 1), event)
+
+    def _mapping(self, event: Any) -> None:
+        start = event.start_mark
+        self._begin(Mapping(start.line + 1, start.column + 1), event)
+
+    def _begin(self, node: Sequence | Mapping, event: Any) -> None:
+        if event.tag is not None:
+            self._check_tag(node, event)
+        if len(self._open) >= MAX_LEVELS:
+            message = f"more than {MAX_LEVELS} levels of nesting"
+            self._stop(event, message, "a suite needs fewer than ten")
+        self._open.append((node, event.anchor))
+        self._keys.append(None)
+        self._merges.append([])
+
+    def _end(self, event: Any) -> None:
+        node, anchor = self._open.pop()
+        self._keys.pop()
+        merges = self._merges.pop()
+        if isinstance(node, Mapping):
+            for key, merged in merges:
+                self._merge(node, key, merged)
+        if anchor is not None:
+            self._anchors[anchor] = node
+        self._add(node, event)
+
+    def _alias(self, event: Any) -> None:
+        node = self._anchors.get(event.anchor)
+        if node is not None:
+            self._add(node, event, node.size)
+            return
+        if any(anchor == event.anchor for _, anchor in self._open):
+            self._stop(event, f"'*{event.anchor}' refers to the node that it is in")
+        start = event.start_mark
+        self.problems.append(unknown_alias(self.source, start, event.anchor))
+        self._add(Scalar(f"*{event.anchor}", "'", None, start.line + 1, start.column + 1), event)
+
+    def _add(self, node: Node, event: Any, size: int = 1) -> None:
+        """Put a finished node where it belongs."""
+        self._size += size
+        if self._size > MAX_NODES:
+            message = f"the file has more than {MAX_NODES:,} values, aliases counted as written out"
+            self._stop(event, message, "keep many cases in a dataset: cases_from")
+        if not self._open:
+            self.root = node
+            return
+        parent = self._open[-1][0]
+        parent.size += node.size
+        if isinstance(parent, Sequence):
+            parent.items.append(node)
+        elif self._keys[-1] is None:
+            self._keys[-1] = self._key(node)
+        else:
+            self._put(parent, self._keys[-1], node)
+            self._keys[-1] = None
+
+    def _key(self, node: Node) -> Scalar:
+        if isinstance(node, Scalar):
+            return node
+        self.problems.append(unquoted_braces(self.source, node.line, node.column))
+        return Scalar("x-", "", None, node.line, node.column)  # is not looked at
+
+    def _put(self, parent: Mapping, key: Scalar, node: Node) -> None:
+        if key.text == "<<" and key.style == "":
+            self._merges[-1].append((key, node))
+        elif (first := parent.entries.get(key.text)) is not None and not key.text.startswith("x-"):
+            message = f"the key '{key.text}' is here twice: first on line {first[0].line}"
+            place = self.source.place(key.line, key.column, key.length)
+            self.problems.append(Problem(message, place, "delete or rename one of them"))
+        else:
+            parent.entries[key.text] = (key, node)
+
+    def _merge(self, into: Mapping, key: Scalar, merged: Node) -> None:
+        """`<<: *defaults`: the keys that are not there already."""
+        for node in merged.items if isinstance(merged, Sequence) else [merged]:
+            if not isinstance(node, Mapping):
+                place = self.source.place(key.line, key.column, 2)
+                self.problems.append(Problem("'<<' needs a mapping, such as *defaults", place))
+                return
+            for name, entry in node.entries.items():
+                into.entries.setdefault(name, entry)
+
+    def _check_tag(self, node: Node, event: Any) -> None:
+        tag = str(event.tag)
+        if tag != "!" and tag not in TAGS:
+            start = event.start_mark
+            shown = tag.replace("tag:yaml.org,2002:", "!!")
+            place = self.source.place(start.line + 1, start.column + 1, len(shown))
+            hint = "put text that starts with '!' in quotes"
+            self.problems.append(Problem(f"the tag {shown} is not known here", place, hint))
+            if isinstance(node, Scalar):
+                node.tag = None
+
+    def _stop(self, event: Any, message: str, hint: str | None = None) -> NoReturn:
+        start = event.start_mark
+        place = self.source.place(start.line + 1, start.column + 1)
+        raise InvalidInput([*self.problems, Problem(message, place, hint)])
+
+    _STEPS: ClassVar[dict[str, Callable[[_Builder, Any], None]]] = {
+        "DocumentStartEvent": _document,
+        "ScalarEvent": _scalar,
+        "SequenceStartEvent": _sequence,
+        "SequenceEndEvent": _end,
+        "MappingStartEvent": _mapping,
+        "MappingEndEvent": _end,
+        "AliasEvent": _alias,
+    }

@@ -1,0 +1,110 @@
+"""Reading nodes into plain data, while every mistake is kept with its place."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tallymark.errors import InvalidInput, Problem, nearest
+from tallymark.suites.file.nodes import Mapping, Node, Scalar, Sequence
+from tallymark.suites.file.scalars import scalar_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tallymark.suites.file.shapes import Shape
+    from tallymark.suites.file.source import Source
+
+MAX_PROBLEMS = 100
+MISSING: Any = object()
+"""Stands for a value that was refused."""
+
+
+class Reader:
+    """Reads nodes, and keeps every mistake with its place and the keys that lead there."""
+
+    def __init__(self, source: Source, problems: Iterable[Problem] = ()) -> None:
+        self.source = source
+        self.problems = list(problems)
+        self.mistakes = len(self.problems)
+        """How many there are, those included that are too many to tell."""
+        self.path: list[str] = []
+
+    def read(self, key: str, shape: Shape, node: Node) -> Any:
+        """Read what lies under a key."""
+        self.path.append(key)
+        value = shape.read(node, self)
+        self.path.pop()
+        return value
+
+    def wrong(self, node: Node, message: str, hint: str | None = None) -> Any:
+        """Keep a mistake; gives MISSING, for the value that is not there."""
+        length = node.length if isinstance(node, Scalar) else 1
+        where = f"{', '.join(self.path)}: " if self.path else ""
+        place = self.source.place(node.line, node.column, length)
+        self.report(Problem(where + message, place, hint))
+        return MISSING
+
+    def report(self, problem: Problem) -> None:
+        """Keep a mistake that has its place already."""
+        self.mistakes += 1
+        if not self.full:
+            self.problems.append(problem)
+
+    @property
+    def full(self) -> bool:
+        """True when more mistakes were found than anybody reads."""
+        return len(self.problems) >= 10 * MAX_PROBLEMS
+
+    def check(self) -> None:
+        """Raise everything that was found, in the order of the file."""
+        if not self.problems:
+            return
+        ordered = sorted(self.problems, key=_position)
+        more = self.mistakes - MAX_PROBLEMS
+        if more > 0:
+            ordered[MAX_PROBLEMS:] = [Problem(f"and {more} more mistakes")]
+        raise InvalidInput(ordered)
+
+
+def _position(problem: Problem) -> tuple[int, int]:
+    place = problem.place
+    return (0, 0) if place is None else (place.line or 0, place.column or 0)
+
+
+def described(node: Node) -> str:
+    """What a node is, in words."""
+    if isinstance(node, Mapping):
+        return "this is a mapping"
+    if isinstance(node, Sequence):
+        return "this is a list"
+    assert isinstance(node, Scalar)  # noqa: S101 (there are three kinds of nodes)
+    value = scalar_value(node.text, node.style, node.tag)
+    shown = node.text if len(node.text) <= 40 else f"{node.text[:37]}..."
+    if value is None:
+        return "nothing is written here"
+    if isinstance(value, bool):
+        return f"{shown} is a truth value"
+    return f"{shown} is a number" if isinstance(value, int | float) else f"'{shown}' is text"
+
+
+def plain(node: Node, reader: Reader) -> Any:
+    """Any node as plain data that JSON can hold."""
+    if isinstance(node, Mapping):
+        return {key: plain(value, reader) for key, (_, value) in node.entries.items()}
+    if isinstance(node, Sequence):
+        return [plain(item, reader) for item in node.items]
+    assert isinstance(node, Scalar)  # noqa: S101 (there are three kinds of nodes)
+    value = scalar_value(node.text, node.style, node.tag)
+    if isinstance(value, float) and not math.isfinite(value):
+        return reader.wrong(node, f"{node.text} is not a finite number")
+    return value
+
+
+def unknown_key(at: Scalar, known: Iterable[str], reader: Reader) -> None:
+    """Report a key that is in no table, with the nearest one that is."""
+    keys = list(known)
+    near = None if reader.full else nearest(at.text.replace("-", "_"), keys)
+    hint = f"did you mean '{near}'?" if near else f"the keys here are {', '.join(keys)}"
+    shown = at.text if len(at.text) <= 40 else f"{at.text[:37]}..."
+    reader.wrong(at, f"unknown key '{shown}'", hint)

@@ -1,0 +1,238 @@
+"""`resolve`: a suite with its templates filled in, ready to run.
+
+Nothing here is stored. The cases of a dataset are made when they are asked for, so that their
+prompts are not all in memory at the same time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.errors import InvalidInput
+from tallymark.models.model import McpServer, Message
+from tallymark.scoring import Config, Expected, load_scorer
+from tallymark.suites.checks.check import Checks, CheckSpec, Setting
+from tallymark.suites.checks.subject import Subject
+from tallymark.suites.checks.table import build_checks
+from tallymark.suites.file.entries import expectations
+from tallymark.suites.file.redaction import Redactor
+from tallymark.suites.file.source import Source
+from tallymark.suites.file.templates import fill, has_templates
+from tallymark.suites.file.values import Values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tallymark.models.model import Answer, Request
+    from tallymark.scoring import Scorer
+    from tallymark.suites.checks.check import Judge
+    from tallymark.suites.file.definition import Case, Eval, SuiteDefinition
+    from tallymark.suites.file.templates import Lookup
+    from tallymark.traces import Trace
+
+
+class ResolvedTurn(msgspec.Struct, frozen=True):
+    """What the user says; the answer that the suite writes itself; checks of the model's answer."""
+
+    user: str
+    assistant: str | None
+    checks: Checks
+
+
+class ResolvedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A case that can be asked."""
+
+    key: str
+    case: Case
+    system_prompt: str | None
+    turns: tuple[ResolvedTurn, ...]
+    checks: Checks
+    """Of the last answer."""
+    expected: Expected
+    metadata: dict[str, Any]
+    config: Config
+    """The time limit in seconds and the threshold, as scorers see them."""
+    epochs: int
+
+    @property
+    def asked(self) -> list[ResolvedTurn]:
+        """The turns that the model answers; most cases have one."""
+        return [turn for turn in self.turns if turn.assistant is None]
+
+    def messages(self, answers: Sequence[str] = ()) -> tuple[Message, ...] | None:
+        """What to send after these answers of the model; None when the conversation is over."""
+        said = [Message("system", self.system_prompt)] if self.system_prompt else []
+        given = iter(answers)
+        for turn in self.turns:
+            said.append(Message("user", turn.user))
+            answer = next(given, None) if turn.assistant is None else turn.assistant
+            if answer is None:
+                return tuple(said)
+            said.append(Message("assistant", answer))
+        return None
+
+    def subject(self, answer: Answer, request: Request, trace: Trace | None = None) -> Subject:
+        """What checks look at."""
+        return Subject(
+            answer,
+            request,
+            expected=self.expected,
+            metadata=self.metadata,
+            config=self.config,
+            trace=trace,
+        )
+
+
+class ResolvedSuite:
+    """A suite with its values. Made by `resolve`."""
+
+    def __init__(self, definition: SuiteDefinition, values: Values, setting: Setting) -> None:
+        self.definition = definition
+        self.redactor = Redactor(values.secrets)
+        self.models: tuple[str, ...] = fill(definition.models, values.suite)
+        self.settings: dict[str, Any] = fill(definition.settings, values.suite)
+        self.mcp_servers = tuple(_server(fill(s, values.suite)) for s in definition.mcp_servers)
+        self.formula = definition.parse_formula(fill(definition.formula, values.suite))
+        self._values = values
+        judge = fill(definition.judge, values.suite) if setting.judge is None else setting.judge
+        self._settings = {
+            entry.number: replace(
+                setting, judge=judge, redact=self.redactor.text, threshold=entry.threshold
+            )
+            for entry in definition.evals
+        }
+        self._cases: dict[str, ResolvedCase] = {}
+        self._static: dict[int, Checks] = {}
+
+    def case(self, case: Case) -> ResolvedCase:
+        """One case, its templates filled in; InvalidInput where a row makes a check invalid."""
+        found = self._cases.get(case.key)
+        if found is None:
+            found = self._made(case)
+            if case.eval.dataset is None:
+                self._cases[case.key] = found
+        return found
+
+    def _made(self, case: Case) -> ResolvedCase:
+        entry, suite = case.eval, self.definition
+        lookup = self._values.case(case)
+        system = suite.system_prompt if entry.system_prompt is None else entry.system_prompt
+        timeout = suite.timeout if entry.timeout is None else entry.timeout
+        threshold = suite.threshold if entry.threshold is None else entry.threshold
+        return ResolvedCase(
+            key=case.key,
+            case=case,
+            system_prompt=fill(system, lookup) or None,
+            turns=tuple(
+                ResolvedTurn(
+                    fill(turn.user, lookup),
+                    fill(turn.assistant, lookup),
+                    self._checks(turn.checks, entry, lookup),
+                )
+                for turn in entry.turns
+            ),
+            checks=self._checks(entry.checks, entry, lookup),
+            expected=expectations(fill(entry.expected, lookup)),
+            metadata=fill(entry.metadata, lookup),
+            config=Config(timeout=timeout, threshold=threshold),
+            epochs=suite.epochs if entry.epochs is None else entry.epochs,
+        )
+
+    def _checks(self, specs: tuple[CheckSpec, ...], entry: Eval, lookup: Lookup) -> Checks:
+        """Checks without templates are built once for all rows of a dataset."""
+        if not specs:
+            return _NO_CHECKS
+        ready = self._static.get(id(specs))
+        if ready is None:
+            filled = [_filled(spec, lookup) for spec in specs]
+            ready = build_checks(filled, self._settings[entry.number])
+            if all(new is old for new, old in zip(filled, specs, strict=True)):
+                self._static[id(specs)] = ready
+        return ready
+
+
+_NO_CHECKS = Checks()
+
+
+def resolve(
+    definition: SuiteDefinition,
+    *,
+    vars: Mapping[str, Any] | None = None,  # noqa: A002 (the word of the format)
+    secrets: Mapping[str, str] | None = None,
+    judge: Judge | None = None,
+    load: Callable[..., Scorer] = load_scorer,
+) -> ResolvedSuite:
+    """The suite with these values; InvalidInput names all that are missing, before anything runs.
+
+    The mappings may hold more than the suite uses, such as the whole environment. `judge` is for
+    `llm_judge` checks: a model's reference, or a function from prompt to answer.
+    """
+    values = Values(definition, vars or {}, secrets or {})
+    source = Source("", definition.source)
+    problems = list(values.problems(source))
+    if problems:
+        raise InvalidInput(problems)
+    setting = Setting(
+        folder=definition.folder,
+        suite_threshold=definition.threshold,
+        judge=judge,
+        load=_remembering(load),
+    )
+    suite = ResolvedSuite(definition, values, setting)
+    for entry in definition.evals:
+        _try_first_case(suite, entry, source)
+    return suite
+
+
+def _try_first_case(suite: ResolvedSuite, entry: Eval, source: Source) -> None:
+    """Build an eval's checks now, so that what is wrong with them shows before a model is asked."""
+    try:
+        suite.case(next(entry.cases()))
+    except InvalidInput as error:
+        place = source.place(entry.line)
+        raise InvalidInput(
+            suite.redactor.redact(f"eval {entry.key}: {error}"), place=place
+        ) from None
+
+
+def _filled(spec: CheckSpec, lookup: Lookup) -> CheckSpec:
+    """The check with its templates filled in; the very same one when it has none."""
+    if spec.parts:
+        parts = tuple(_filled(part, lookup) for part in spec.parts)
+        same = all(new is old for new, old in zip(parts, spec.parts, strict=True))
+        return spec if same else msgspec.structs.replace(spec, parts=parts)
+    if not has_templates(spec.config):
+        return spec
+    return msgspec.structs.replace(spec, config=fill(spec.config, lookup))
+
+
+def _server(given: dict[str, Any]) -> McpServer:
+    headers = dict(given.get("headers", {}))
+    if "authorization_token" in given:
+        headers["Authorization"] = f"Bearer {given['authorization_token']}"
+    return McpServer(
+        url=given.get("url"),
+        headers=headers,
+        command=given.get("command"),
+        arguments=tuple(given.get("args", ())),
+        environment=given.get("env", {}),
+        name=given.get("name"),
+    )
+
+
+def _remembering(load: Callable[..., Scorer], most: int = 1000) -> Callable[..., Scorer]:
+    """Loads each scorer once for each set of options: a judge keeps its connections."""
+    known: dict[str, Scorer] = {}
+
+    def remembered(reference: str, /, **options: Any) -> Scorer:
+        key = f"{reference} {sorted(options.items())!r}"
+        if key not in known:
+            if len(known) >= most:
+                known.clear()
+            known[key] = load(reference, **options)
+        return known[key]
+
+    return remembered

@@ -1,0 +1,81 @@
+"""The text of a file, and places in it for messages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tallymark.errors import InvalidInput, Place
+
+MAX_BYTES = 50_000_000
+_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # what YAML takes for the end of a line
+_CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class Source:
+    """A named text whose lines can be pointed at."""
+
+    __slots__ = ("_lines", "folder", "name", "text")
+
+    def __init__(self, text: str, name: str | None = None, folder: Path | None = None) -> None:
+        """`folder` is where the paths in the text start."""
+        self.text = text
+        self.name = name
+        self.folder = folder or Path()
+        self._lines: list[str] | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines, without their ends."""
+        if self._lines is None:
+            self._lines = _BREAK.split(self.text)
+        return self._lines
+
+    def line(self, number: int) -> str:
+        """The text of a line, counted from 1; empty beyond the end."""
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+
+    def check_characters(self) -> None:
+        """Refuse control characters and half surrogate pairs, which YAML does not allow."""
+        if odd := _CONTROL.search(self.text):
+            before = _BREAK.split(self.text[: odd.start()])
+            raise InvalidInput(
+                f"the control character U+{ord(odd[0]):04X} is not allowed here",
+                place=Place(self.name, len(before), len(before[-1]) + 1),
+                hint="delete it, or write it as an escape in double quotes",
+            )
+
+    def place(self, line: int, column: int | None = None, length: int = 1) -> Place:
+        """Line and column from 1, with the text of the line; line 0 is no line at all."""
+        if line == 0:
+            return Place(self.name)
+        return Place(self.name, line, column, max(1, length), self.line(line) or None)
+
+
+def read_source(path: Path | str) -> Source:
+    """The text of a file; InvalidInput says why it cannot be one."""
+    path, name = Path(path), str(path)
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except IsADirectoryError:
+        raise InvalidInput(f"{name} is a folder", hint="name the file in it") from None
+    except FileNotFoundError:
+        raise InvalidInput(f"there is no file {name}", hint="check the path") from None
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(f"{name} cannot be read: {said}") from None
+    return Source(decoded(raw, name), name, path.parent)
+
+
+def decoded(raw: bytes, name: str) -> str:
+    """UTF-8 text, with or without a byte order mark."""
+    if len(raw) > MAX_BYTES:
+        raise InvalidInput(f"{name} has more than {MAX_BYTES // 1_000_000} MB", hint="split it up")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        wide = raw[:2] in (b"\xff\xfe", b"\xfe\xff")
+        what = "is UTF-16 text" if wide else f"is not UTF-8 text (byte {error.start + 1})"
+        raise InvalidInput(f"{name} {what}", hint="save it as UTF-8") from None
+    return text

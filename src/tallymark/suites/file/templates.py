@@ -1,0 +1,63 @@
+"""Templates in text: `{{var('name')}}` and `{{secret('name')}}`.
+
+What is filled in is never looked at again, so data cannot ask for a secret.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeAlias
+
+Kind: TypeAlias = Literal["var", "secret"]
+Lookup: TypeAlias = Callable[[str, str], str]
+"""From kind and name to the value."""
+
+_TEMPLATE = re.compile(r"""\{\{\s*(var|secret)\s*\(\s*(?:'([^'{}]+)'|"([^"{}]+)")\s*\)\s*\}\}""")
+_NEARLY = re.compile(r"\{\{\s*(?:vars?|secrets?|env)\b[^{}]*\}\}", re.IGNORECASE)
+
+
+def templates_in(text: str) -> Iterator[tuple[Kind, str]]:
+    """Kind and name of each template."""
+    if "{{" in text:
+        for match in _TEMPLATE.finditer(text):
+            kind: Kind = "var" if match[1] == "var" else "secret"
+            yield kind, (match[2] or match[3]).strip()
+
+
+def near_misses(text: str) -> Iterator[str]:
+    """What looks like a template, and is sent as it stands."""
+    if "{{" in text:
+        for match in _NEARLY.finditer(text):
+            if not _TEMPLATE.fullmatch(match[0]):
+                yield match[0]
+
+
+def has_templates(value: Any) -> bool:
+    """Is there a template in any text of some plain data?"""
+    if isinstance(value, str):
+        return any(True for _ in templates_in(value))
+    if isinstance(value, dict):
+        return any(map(has_templates, value.values()))
+    return isinstance(value, list | tuple) and any(map(has_templates, value))
+
+
+def fill(value: Any, lookup: Lookup) -> Any:
+    """Plain data with every template replaced by its value."""
+    if isinstance(value, str):
+        if "{{" not in value:
+            return value
+        return _TEMPLATE.sub(lambda m: lookup(m[1], (m[2] or m[3]).strip()), value)
+    if isinstance(value, dict):
+        return {key: fill(each, lookup) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(fill(each, lookup) for each in value)
+    return value
+
+
+def as_text(value: Any) -> str:
+    """How a value is written into text: as it is, or as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)

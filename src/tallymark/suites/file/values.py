@@ -1,0 +1,77 @@
+"""Which value a template gets. The nearest wins: row, eval, caller, suite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tallymark.errors import Problem, nearest
+from tallymark.suites.file.redaction import SHORTEST
+from tallymark.suites.file.templates import as_text, fill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tallymark.suites.file.definition import Case, SuiteDefinition, Use
+    from tallymark.suites.file.source import Source
+    from tallymark.suites.file.templates import Lookup
+
+_HINTS = {
+    "var": "give it in the environment, an env file, or with `tally vars`",
+    "secret": "give it in the environment, an env file, or with `tally secrets`",
+}
+
+
+class Values:
+    """The caller's variables and secrets, and behind them the suite's own variables."""
+
+    def __init__(
+        self, definition: SuiteDefinition, given: Mapping[str, Any], secrets: Mapping[str, str]
+    ) -> None:
+        self._definition = definition
+        self._given = given
+        self._offered = secrets
+        self.secrets = {n: secrets[n] for n in definition.secret_names if n in secrets}
+
+    def suite(self, kind: str, name: str) -> str:
+        """For text outside the evals."""
+        if kind == "secret" or name in self._given:
+            return self._from_caller(kind, name)
+        return as_text(fill(self._definition.vars[name], self._from_caller))
+
+    def case(self, case: Case) -> Lookup:
+        """For text of a case. A row's values are data: templates in them are not looked at."""
+        columns, own = case.columns, case.eval.vars
+
+        def lookup(kind: str, name: str) -> str:
+            if kind == "var" and name in columns:
+                return as_text(columns[name])
+            if kind == "var" and name in own:
+                return as_text(fill(own[name], self.suite))
+            return self.suite(kind, name)
+
+        return lookup
+
+    def _from_caller(self, kind: str, name: str) -> str:
+        return self.secrets[name] if kind == "secret" else as_text(self._given[name])
+
+    def problems(self, source: Source) -> Iterator[Problem]:
+        """Names without a value, and secrets that could not be kept secret."""
+        told: set[tuple[str, str]] = set()
+        for use in self._definition.uses:
+            message = self._missing(use)
+            if message is not None and (use.kind, use.name) not in told:
+                told.add((use.kind, use.name))
+                offered = self._given if use.kind == "var" else self._offered
+                near = nearest(use.name, offered)
+                hint = f"did you mean '{near}'?" if near else _HINTS[use.kind]
+                yield Problem(message, source.place(use.line, use.column), hint)
+        for name, value in self.secrets.items():
+            if len(value) < SHORTEST:
+                message = f"the secret '{name}' has fewer than {SHORTEST} characters"
+                yield Problem(message, hint="it could not be kept out of answers and reports")
+
+    def _missing(self, use: Use) -> str | None:
+        if use.kind == "secret":
+            return None if use.name in self.secrets else f"the secret '{use.name}' has no value"
+        known = use.name in self._given or self._definition.has_value(use)
+        return None if known else f"the variable '{use.name}' has no value"

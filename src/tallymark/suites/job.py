@@ -1,0 +1,111 @@
+"""A run's work: its cases by number, and their results as they come."""
+
+from __future__ import annotations
+
+import inspect
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from tallymark.errors import InvalidInput
+from tallymark.scoring.score import shown
+from tallymark.suites.capture import capture
+from tallymark.suites.case import Case
+from tallymark.suites.plan import plans
+from tallymark.suites.report import Report, summarise
+from tallymark.suites.test import checked_count, checked_threshold, checked_timeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Context
+
+    from tallymark.scoring import Origin
+    from tallymark.suites.report import TestResult
+    from tallymark.suites.suite import Agent, Suite
+
+AT_ONCE = 10
+"""Calls of the agent at the same time when nobody says otherwise."""
+
+
+class Job:
+    """All cases of one run: every test of the suite, once an epoch."""
+
+    def __init__(  # noqa: PLR0913 (what a caller may set for one run)
+        self,
+        suite: Suite,
+        agent: Agent | None,
+        *,
+        threshold: float | None,
+        parallelism: int | None,
+        epochs: int | None,
+        timeout: float | None,
+        on_result: Callable[[TestResult], object] | None,
+    ) -> None:
+        where = f"run of {suite.name!r}"
+        self.agent = _checked_agent(suite, agent)
+        self._suite = suite
+        self._on_result = on_result
+        self._plans = list(
+            plans(suite, checked_threshold(where, threshold), checked_timeout(where, timeout))
+        )
+        self._epochs = checked_count(where, "epochs", epochs) or suite.epochs
+        self.total = len(self._plans) * self._epochs
+        self.parallelism = (
+            checked_count(where, "parallelism", parallelism) or suite.parallelism or AT_ONCE
+        )
+        self.shortest = min(plan.seconds for plan in self._plans)
+        """The shortest time limit of any case."""
+        self._capture = capture()
+        self._results: dict[int, TestResult] = {}
+        self._telling = Lock()
+
+    def case(self, number: int, context: Context) -> Case:
+        """The case of that number, ready to start."""
+        test, epoch = divmod(number, self._epochs)
+        return Case(number, self._plans[test], epoch + 1, context, self._capture)
+
+    def tell(self, number: int, result: TestResult) -> None:
+        """Note the result of a case; `on_result` is called with one at a time."""
+        if self._on_result is not None:
+            with self._telling:
+                self._on_result(result)
+        self._results[number] = result
+
+    @property
+    def complete(self) -> bool:
+        """True when every case has its result."""
+        return len(self._results) == self.total
+
+    def report(self, duration_ms: float) -> Report:
+        """The results that have come by now, in the order of the tests."""
+        results = [result for _, result in sorted(self._results.copy().items())]
+        return Report(
+            self._suite.name,
+            results,
+            summarise(results, self._origins()),
+            duration_ms,
+            planned=self.total,
+        )
+
+    def _origins(self) -> dict[str, Origin | None]:
+        """Where the scores of each name come from, if from one scorer."""
+        found: dict[str, Origin | None] = {}
+        for scorer in {scorer: None for plan in self._plans for scorer in plan.scorers}:
+            same = scorer.name not in found or found[scorer.name] == scorer.origin
+            found[scorer.name] = scorer.origin if same else None
+        return found
+
+
+def _checked_agent(suite: Suite, given: Agent | None) -> Agent:
+    agent = suite.agent if given is None else given
+    if agent is None:
+        hint = "write run(suite, agent=...) or Suite(..., agent=...)"
+        raise InvalidInput(f"suite {suite.name!r} has no agent to run", hint=hint)
+    if not callable(agent):
+        raise InvalidInput(f"the agent must be a function of the test's input, not {shown(agent)}")
+    try:
+        inspect.signature(agent).bind(None)
+    except ValueError:
+        pass  # a compiled function without a signature
+    except TypeError:
+        raise InvalidInput("the agent must take exactly one argument, the test's input") from None
+    return agent

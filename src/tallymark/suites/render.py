@@ -1,0 +1,137 @@
+"""Reports as text for people: plain tables, at most 80 columns where names allow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tallymark.suites.metrics import FormulaScore
+    from tallymark.suites.report import Report, TestResult
+    from tallymark.suites.stored import StoredSummary
+    from tallymark.suites.summary import ScorerSummary
+
+WIDTH = 80
+MOST = 10
+"""Tests of one kind that are shown in full; the others are counted."""
+SHOWN = 5
+"""Stored traces that are shown in full."""
+
+
+def render_report(report: Report) -> str:
+    """A run of a suite: how many passed, what each scorer came to, what went wrong."""
+    counts = report.counts
+    parts = [f"{counts['passed']} of {len(report.results)} passed"]
+    parts += [f"{counts['failed']} failed"] if counts["failed"] else []
+    parts += [f"{counts['error']} in error"] if counts["error"] else []
+    parts += [seconds(report.duration_ms)]
+    if report.interrupted:
+        parts.append(f"stopped before {report.planned - len(report.results)} more")
+    lines = [f"{report.suite}: {', '.join(parts)}", "", *_scorer_table(report.scorers)]
+    for title, status in (("failed", "failed"), ("could not be judged", "error")):
+        found = [result for result in report.results if result.status == status]
+        lines += _section(title, found)
+    return "\n".join(lines)
+
+
+def render_stored(summary: StoredSummary) -> str:
+    """Stored traces: how many passed, what each scorer came to, and the worst of them."""
+    share = f"{100 * summary.passed / summary.traces:.0f} %" if summary.traces else "none"
+    lines = [
+        f"{counted(summary.traces, 'trace')}, {summary.passed:,} passed ({share})",
+        "",
+        *_scorer_table(summary.scorers),
+    ]
+    errors = [
+        shortened(f"unscored: {attributed(name, each.first_error)}", WIDTH)
+        for name, each in summary.scorers.items()
+        if each.first_error is not None
+    ]
+    lines += ["", *errors] if errors else []
+    if summary.formula is not None:
+        lines += ["", formula_line(summary.formula)]
+    bad = summary.traces - summary.passed
+    if bad:
+        lines += ["", f"did not pass: {bad:,}" + (", the worst first" if bad > 1 else "")]
+        for result in summary.worst[:SHOWN]:
+            lines += _problems(result, _title(result))
+        if bad > SHOWN:
+            lines.append(f"  and {bad - SHOWN:,} more; -o FILE has them all")
+    return "\n".join(lines)
+
+
+def _title(result: TestResult) -> str:
+    known = [part for part in (result.trace.trace_id, result.name) if part]
+    return " ".join(known) or "a trace without id and name"
+
+
+def _problems(result: TestResult, title: str) -> list[str]:
+    lines = [f"  {shortened(title, WIDTH - 2)}"]
+    return lines + [f"    {shortened(problem, WIDTH - 4)}" for problem in result.problems()]
+
+
+def _section(title: str, results: Sequence[TestResult]) -> list[str]:
+    if not results:
+        return []
+    lines = ["", title]
+    for result in results[:MOST]:
+        epoch = f", epoch {result.epoch}" if result.epoch > 1 else ""
+        lines += _problems(result, result.name + epoch)
+    if len(results) > MOST:
+        lines.append(f"  and {len(results) - MOST:,} more")
+    return lines
+
+
+def _scorer_table(scorers: Mapping[str, ScorerSummary]) -> list[str]:
+    """A line for every scorer, and under them how often each label was given."""
+    rows = [("scorer", "mean", "95 % interval", "scored", "unscored")]
+    labels = []
+    for name, each in scorers.items():
+        interval = "-" if each.low is None else f"{each.low:.3f} to {each.high:.3f}"
+        mean = "-" if each.mean is None else f"{each.mean:.3f}"
+        rows.append((name, mean, interval, f"{each.scored:,}", f"{each.unscored:,}"))
+        if each.labels:
+            told = ", ".join(f"{label} {count:,}" for label, count in each.labels.items())
+            labels.append(shortened(f"{name}: {told}", WIDTH))
+    return [*_table(rows), *(["", *labels] if labels else [])]
+
+
+def formula_line(found: FormulaScore) -> str:
+    """The formula with its score, or why it has none."""
+    if found.score is None:
+        return f"{found.formula} is undefined\n  {found.error}"
+    return f"{found.formula} = {found.score:g}"
+
+
+def attributed(scorer: str, error: str) -> str:
+    """An error with the scorer's name, which most errors have already."""
+    return error if error.startswith(scorer) else f"{scorer}: {error}"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of equal columns, the first one to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def counted(number: int, what: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def shortened(text: str, width: int) -> str:
+    """One line of at most that many characters."""
+    line = " ".join(text.encode("utf-8", "replace").decode().split())
+    return line if len(line) <= width else f"{line[: width - 3]}..."
+
+
+def seconds(milliseconds: float) -> str:
+    """A duration as people say it."""
+    return f"{milliseconds / 1000:.1f} s" if milliseconds >= 100 else f"{milliseconds:.0f} ms"

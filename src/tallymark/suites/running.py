@@ -1,0 +1,80 @@
+"""`run`: a suite against an agent."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tallymark.suites.job import Job
+from tallymark.suites.loop import run_to_end
+from tallymark.suites.task_crew import TaskCrew
+from tallymark.suites.thread_crew import ThreadCrew
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.suites.report import Report, TestResult
+    from tallymark.suites.suite import Agent, Suite
+
+
+def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
+    suite: Suite,
+    agent: Agent | None = None,
+    *,
+    threshold: float | None = None,
+    parallelism: int | None = None,
+    epochs: int | None = None,
+    timeout: float | None = None,
+    on_result: Callable[[TestResult], object] | None = None,
+) -> Report:
+    """Call the agent with every test's input, score what it did, and report.
+
+    An agent or a scorer that raises, hangs or returns rubbish spoils its own test only. After
+    Ctrl-C the report has the results so far, and `interrupted` is true.
+    """
+    job = Job(
+        suite,
+        agent,
+        threshold=threshold,
+        parallelism=parallelism,
+        epochs=epochs,
+        timeout=timeout,
+        on_result=on_result,
+    )
+    began = time.perf_counter()
+    with suppress(KeyboardInterrupt):
+        run_to_end(lambda: _all_cases(job))
+    return job.report((time.perf_counter() - began) * 1000)
+
+
+async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
+    suite: Suite,
+    agent: Agent | None = None,
+    *,
+    threshold: float | None = None,
+    parallelism: int | None = None,
+    epochs: int | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 (the limit is each test's own)
+    on_result: Callable[[TestResult], object] | None = None,
+) -> Report:
+    """`run` for async code: the agent is called in the loop that is running."""
+    job = Job(
+        suite,
+        agent,
+        threshold=threshold,
+        parallelism=parallelism,
+        epochs=epochs,
+        timeout=timeout,
+        on_result=on_result,
+    )
+    began = time.perf_counter()
+    await _all_cases(job)
+    return job.report((time.perf_counter() - began) * 1000)
+
+
+async def _all_cases(job: Job) -> None:
+    called = getattr(job.agent, "__call__", None)  # noqa: B004 (its own kind is what matters)
+    is_async = inspect.iscoroutinefunction(job.agent) or inspect.iscoroutinefunction(called)
+    await (TaskCrew if is_async else ThreadCrew)(job).run()

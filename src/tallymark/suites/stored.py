@@ -1,0 +1,250 @@
+"""Scoring traces that already exist, one at a time, however many there are."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.errors import InvalidInput, Place, TraceError
+from tallymark.scoring import Config, EvalContext, Expected, Scorer
+from tallymark.scoring.score import json_safe
+from tallymark.suites.metrics import (
+    FormulaScore,
+    RunMetrics,
+    Values,
+    apply_formula,
+    formula_facts,
+    spent,
+)
+from tallymark.suites.render import render_stored
+from tallymark.suites.report import TestResult, judge
+from tallymark.suites.suite import DEFAULT_THRESHOLD, DEFAULT_TIMEOUT
+from tallymark.suites.summary import ScorerSummary, ScorerTally
+from tallymark.suites.test import checked_threshold, checked_timeout
+from tallymark.traces import Trace
+
+if TYPE_CHECKING:
+    from tallymark.formula import Formula
+    from tallymark.scoring import Score
+
+AT_ONCE = 32
+"""Traces that are scored at the same time when some scorer waits."""
+WORST = 10
+"""How many of the traces that did not pass the summary shows."""
+_NOTHING = Expected()
+
+
+class StoredSummary(msgspec.Struct, frozen=True):
+    """What the scores of stored traces come to."""
+
+    traces: int
+    passed: int
+    scorers: dict[str, ScorerSummary]
+    thresholds: dict[str, float]
+    metrics: Values
+    worst: list[TestResult]
+    """The worst of those that did not pass, worst first."""
+    formula: FormulaScore | None = None
+
+    def render(self) -> str:
+        """The summary for people, at most 80 columns where names allow."""
+        return render_stored(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values that any JSON writer takes."""
+        return {
+            "traces": self.traces,
+            "passed": self.passed,
+            "scorers": json_safe(self.scorers),
+            "thresholds": self.thresholds,
+            "metrics": self.metrics,
+            **formula_facts(self.formula),
+            "worst": [
+                {"trace_id": each.trace.trace_id, **each.to_dict(trace=False)}
+                for each in self.worst
+            ],
+        }
+
+
+class ScoredTraces:
+    """Iterating gives the result of each trace in turn; `summary` tells what they come to."""
+
+    def __init__(
+        self,
+        traces: Iterable[Trace],
+        scorers: Sequence[Scorer],
+        *,
+        threshold: float | None = None,
+        timeout: float | None = None,
+        expected: Mapping[str, Expected] | None = None,
+        on_broken: Callable[[TraceError], object] | None = None,
+    ) -> None:
+        """`expected` is by trace id; a trace may also say it itself, in `metadata["expected"]`.
+
+        Expectations that cannot be read are raised, or given to `on_broken` and passed over.
+        """
+        own = checked_threshold("scoring", threshold)
+        seconds = checked_timeout("scoring", timeout) or DEFAULT_TIMEOUT
+        self._traces = traces
+        self._scorers = _checked(scorers)
+        self._thresholds = {
+            each.name: _first(own, each.threshold, DEFAULT_THRESHOLD) for each in self._scorers
+        }
+        self._config = Config(
+            timeout=None if math.isinf(seconds) else seconds,
+            threshold=_first(own, DEFAULT_THRESHOLD),
+        )
+        self._expected = expected or {}
+        self._met: set[str] = set()
+        self._on_broken = on_broken
+        self._tallies = [ScorerTally(each.origin) for each in self._scorers]
+        self._metrics = RunMetrics()
+        self._worst: list[tuple[float, int, TestResult]] = []
+
+    def __iter__(self) -> Iterator[TestResult]:
+        if all(scorer.inline for scorer in self._scorers):
+            return self._in_place()
+        return self._in_loop()
+
+    def summary(self, formula: Formula | None = None) -> StoredSummary:
+        """What the results so far come to."""
+        scorers = {
+            each.name: tally.summary()
+            for each, tally in zip(self._scorers, self._tallies, strict=True)
+        }
+        means = {name: each.mean for name, each in scorers.items()}
+        return StoredSummary(
+            self._metrics.cases,
+            self._metrics.passed,
+            scorers,
+            self._thresholds,
+            self._metrics.values(),
+            [result for *_, result in sorted(self._worst, reverse=True)],
+            None if formula is None else apply_formula(formula, self._metrics, means),
+        )
+
+    @property
+    def unmet(self) -> int:
+        """How many of the expectations were for traces that have not come."""
+        return len(self._expected) - len(self._met)
+
+    def _in_place(self) -> Iterator[TestResult]:
+        scorers = self._scorers
+        for ctx in self._contexts():
+            yield self._result(ctx.trace, [scorer.score(ctx) for scorer in scorers])
+
+    def _in_loop(self) -> Iterator[TestResult]:
+        """Many traces at the same time, their results in the order of the traces."""
+        from tallymark.scoring.running import evaluate_all  # noqa: PLC0415 (asyncio is heavy)
+        from tallymark.suites.loop import LoopThread  # noqa: PLC0415 (asyncio is heavy)
+
+        waiting: deque[tuple[Trace, Any]] = deque()
+        with LoopThread() as loop:
+            for ctx in self._contexts():
+                scores = evaluate_all(self._scorers, ctx, timeout=self._config.timeout)
+                waiting.append((ctx.trace, loop.submit(scores)))
+                if len(waiting) >= AT_ONCE:
+                    trace, future = waiting.popleft()
+                    yield self._result(trace, future.result())
+            for trace, future in waiting:
+                yield self._result(trace, future.result())
+
+    def _contexts(self) -> Iterator[EvalContext]:
+        config = self._config
+        for trace in self._traces:
+            try:
+                expected = self._expectation(trace)
+            except TraceError as error:
+                if self._on_broken is None:
+                    raise
+                self._on_broken(error)
+                continue
+            yield EvalContext(trace, expected, trace.metadata, config)
+
+    def _expectation(self, trace: Trace) -> Expected:
+        known = self._expected.get(trace.trace_id)
+        if known is not None:
+            self._met.add(trace.trace_id)
+            return known
+        told = trace.metadata.get("expected")
+        if told is None:
+            return _NOTHING
+        try:
+            return expectation(told)
+        except InvalidInput as error:
+            place = Place(source=f"trace {trace.trace_id or trace.name!r}")
+            raise TraceError(error.problems[0].message, place=place) from None
+
+    def _result(self, trace: Trace, found: list[Score]) -> TestResult:
+        result = judge(trace.name, 1, self._thresholds, trace, found)
+        for tally, score in zip(self._tallies, found, strict=True):
+            tally.add(score)
+        passed = result.passed
+        self._metrics.add(passed=passed, duration_ms=trace.duration_ms, cost=spent(trace)[0])
+        if not passed:
+            self._note_bad(result)
+        return result
+
+    def _note_bad(self, result: TestResult) -> None:
+        """Keep the worst: those furthest below a threshold, and last those without a value."""
+        margin = -1.0
+        for name, score in result.scores.items():
+            if score.value is not None:
+                margin = max(margin, self._thresholds[name] - score.value)
+        entry = (margin, -self._metrics.cases, result)
+        if len(self._worst) < WORST:
+            heapq.heappush(self._worst, entry)
+        else:
+            heapq.heappushpop(self._worst, entry)
+
+
+def expectation(told: object) -> Expected:
+    """What a trace's author expects; a text alone is the expected output."""
+    if isinstance(told, str):
+        return Expected(output=told)
+    if not isinstance(told, Mapping):
+        raise InvalidInput(f"expected must be an object or a text, not {type(told).__name__}")
+    return Expected.from_dict(told, "expected")
+
+
+def read_expected(lines: Iterable[str], source: str) -> dict[str, Expected]:
+    """Expectations by trace id, from JSON lines such as `{"trace_id": "t-1", "output": "..."}`."""
+    found: dict[str, Expected] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        place = Place(source=source, line=number)
+        try:
+            told = msgspec.json.decode(line, type=dict[str, Any])
+            trace_id = told.pop("trace_id", None) or told.pop("traceId", None)
+            known = expectation(told.get("expected", told))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"not a JSON object: {error}", place=place) from None
+        except InvalidInput as error:
+            raise InvalidInput(error.problems[0].message, place=place) from None
+        if not isinstance(trace_id, str):
+            raise InvalidInput("a line needs the key 'trace_id', a text", place=place)
+        if trace_id in found:
+            raise InvalidInput(f"the trace {trace_id!r} has two lines", place=place)
+        found[trace_id] = known
+    return found
+
+
+def _checked(scorers: Sequence[Scorer]) -> tuple[Scorer, ...]:
+    names = [scorer.name for scorer in scorers]
+    if not names:
+        raise InvalidInput("there is no scorer to score with")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        hint = f'give one another name, as in {twice}(name="{twice}_2")'
+        raise InvalidInput(f"more than one scorer is named {twice!r}", hint=hint)
+    return tuple(scorers)
+
+
+def _first(*values: float | None) -> float:
+    return next(value for value in values if value is not None)

@@ -1,0 +1,163 @@
+"""Results written to a file as they come: JSON lines, CSV or Parquet, by the file's name.
+
+The file takes its name when it is complete: a run that fails leaves nothing half-written.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.errors import InvalidInput
+from tallymark.scoring.score import json_safe
+from tallymark.suites.metrics import spent
+from tallymark.suites.report import score_facts
+
+if TYPE_CHECKING:
+    from tallymark.scoring import Score
+    from tallymark.suites.report import TestResult
+
+Write = Callable[["TestResult"], None]
+WriteRow = Callable[[dict[str, Any], "dict[str, Score]"], None]
+_FACTS = {
+    "trace_id": "string",
+    "name": "string",
+    "epoch": "int64",
+    "status": "string",
+    "duration_ms": "float64",
+    "cost": "float64",
+    "tokens": "int64",
+    "error": "string",
+}
+"""The columns before the scores, with the types that Parquet gives them."""
+_PARTS = {"value": "float64", "label": "string", "reason": "string", "error": "string"}
+"""What is written of a score. The value's column has the scorer's name, the others a dot more."""
+_BATCH = 5_000
+
+
+@contextmanager
+def result_writer(path: Path, scorers: Sequence[str]) -> Iterator[Write]:
+    """A function that writes one result; the file is in its place when the block ends well."""
+    make = _FORMATS.get(path.suffix.lower())
+    if make is None:
+        raise InvalidInput(
+            f"cannot tell from its name what {path} should be",
+            hint=f"use a name that ends in {', '.join(_FORMATS)}",
+        )
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        file = part.open("wb")
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from None
+    try:
+        with file, make(file, scorers) as write:
+            yield lambda result: write(_facts(result), result.scores)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _facts(result: TestResult) -> dict[str, Any]:
+    trace = result.trace
+    cost, tokens = spent(trace)
+    return {
+        "trace_id": trace.trace_id,
+        "name": result.name,
+        "epoch": result.epoch,
+        "status": result.status,
+        "duration_ms": trace.duration_ms,
+        "cost": cost,
+        "tokens": tokens,
+        "error": result.error,
+    }
+
+
+@contextmanager
+def _json_lines(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:  # noqa: ARG001
+    encode = msgspec.json.Encoder(enc_hook=str).encode
+
+    def write(facts: dict[str, Any], scores: dict[str, Score]) -> None:
+        row = {**facts, "scores": {name: score_facts(score) for name, score in scores.items()}}
+        try:
+            line = encode(row)
+        except (TypeError, ValueError, RecursionError):  # metadata that JSON does not know
+            line = encode(json_safe(row))
+        file.write(line + b"\n")
+
+    yield write
+
+
+@contextmanager
+def _csv(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
+    writer = csv.writer(text)
+    writer.writerow(_columns(scorers))
+    yield lambda facts, scores: writer.writerow(_cells(facts, scores, scorers))
+    text.flush()
+    text.detach()
+
+
+def _columns(scorers: Sequence[str]) -> dict[str, str]:
+    """The columns of a table, with their types."""
+    parts = {
+        name if part == "value" else f"{name}.{part}": kind
+        for name in scorers
+        for part, kind in _PARTS.items()
+    }
+    return {**_FACTS, **parts}
+
+
+def _cells(
+    facts: dict[str, Any], scores: dict[str, Score], scorers: Sequence[str]
+) -> Iterator[Any]:
+    yield from facts.values()
+    for name in scorers:
+        for part in _PARTS:
+            yield getattr(scores[name], part) if name in scores else None
+
+
+@contextmanager
+def _parquet(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
+    try:
+        # Heavy, an extra, and without types.
+        import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]  # noqa: PLC0415
+    except ImportError:
+        hint = 'install it with: pip install "tallymark[parquet]"'
+        raise InvalidInput("writing Parquet needs pyarrow", hint=hint) from None
+    kinds = {"string": pa.string(), "float64": pa.float64(), "int64": pa.int64()}
+    schema = pa.schema([(name, kinds[kind]) for name, kind in _columns(scorers).items()])
+    rows: list[list[Any]] = []
+
+    with pq.ParquetWriter(file, schema) as writer:
+
+        def flush() -> None:
+            arrays = [
+                pa.array(column, field.type)
+                for column, field in zip(zip(*rows, strict=True), schema, strict=True)
+            ]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+            rows.clear()
+
+        def write(facts: dict[str, Any], scores: dict[str, Score]) -> None:
+            rows.append([json_safe(cell) for cell in _cells(facts, scores, scorers)])
+            if len(rows) >= _BATCH:
+                flush()
+
+        yield write
+        if rows:
+            flush()
+
+
+_FORMATS: dict[str, Callable[[IO[bytes], Sequence[str]], AbstractContextManager[WriteRow]]] = {
+    ".jsonl": _json_lines,
+    ".csv": _csv,
+    ".parquet": _parquet,
+}

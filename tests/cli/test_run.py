@@ -1,0 +1,220 @@
+"""`tally init, validate, run, runs, show, compare, rescore`, as an eval engineer uses them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from tests.cli.tallying import TALLY, Tally
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "suites"
+
+
+@pytest.fixture
+def tally(tmp_path: Path) -> Tally:
+    shutil.copytree(EXAMPLES, tmp_path / "suites")
+    return Tally(tmp_path)
+
+
+def test_init_writes_a_suite_that_validates_and_runs(tally: Tally) -> None:
+    assert tally("init").returncode == 0
+    assert tally("validate", "suite.yaml").stdout.startswith("suite.yaml: valid, 3 cases")
+    done = tally("run", "suite.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "=== Run Summary ===\nScore: 100" in done.stdout
+    again = tally("init")
+    assert (again.returncode, again.stderr) == (
+        2,
+        "tally: suite.yaml exists already; name another file, or add --force\n",
+    )
+
+
+def test_the_documents_suites_run_as_they_stand(tally: Tally) -> None:
+    for name in ("my-eval-suite", "cost-efficient-eval", "weighted-cost-eval"):
+        done = tally("run", f"suites/{name}.yaml", "-m", "replay/careful", "--json")
+        (run,) = json.loads(done.stdout)["runs"]
+        assert run["status"] == "completed"
+        assert run["score"] > 0
+        assert run["score_formula"]
+
+
+def test_the_summary_is_that_of_the_document(tally: Tally) -> None:
+    done = tally("run", "suites/cost-efficient-eval.yaml", "-m", "replay/careful")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "=== Run Summary ==="
+    assert lines[1].startswith("Score: ")
+    assert lines[1].endswith("(formula: success_pct / total_cost)")
+    assert any(line.startswith("Success Rate: 100.0%") for line in lines)
+    assert any(line.startswith("Total Cost: $0.0003") for line in lines)
+
+
+def test_two_models_are_compared(tally: Tally) -> None:
+    done = tally("run", "suites/support-desk.yaml")
+    assert done.stdout.count("=== Run Summary ===") == 2
+    assert "=== Comparison ===" in done.stdout
+    document = tally.json("runs", "--sort", "score")
+    assert [run["model"] for run in document["runs"]] == ["replay/careful", "replay/hasty"]
+    careful, hasty = (run["id"] for run in document["runs"])
+    assert tally("compare", careful, hasty).stdout.startswith("=== Comparison ===")
+    gate = tally("compare", careful, hasty, "--fail-on-regression")
+    assert gate.returncode == 1
+    assert "is worse: the score changed by" in gate.stderr
+
+
+def test_gates_decide_the_exit_code(tally: Tally) -> None:
+    suite = "suites/support-desk.yaml"
+    assert tally("run", suite, "-m", "replay/careful", "--fail-under", "50").returncode == 0
+    low = tally("run", suite, "-m", "replay/hasty", "--fail-under", "50")
+    assert low.returncode == 1
+    assert "replay/hasty scored 31.6467, under 50" in low.stderr
+    careful = tally.json("runs", "-m", "replay/careful")["runs"][0]["id"]
+    worse = tally("run", suite, "-m", "replay/hasty", "--baseline", careful, "--fail-on-regression")
+    assert worse.returncode == 1
+    assert f"worse than the baseline {careful}" in worse.stderr
+    same = tally(
+        "run", suite, "-m", "replay/careful", "--baseline", careful, "--fail-on-regression"
+    )
+    assert same.returncode == 0
+
+
+def test_an_undefined_score_is_under_every_limit_and_says_why(tally: Tally) -> None:
+    (tally.folder / "s.yaml").write_text(
+        "metadata: {name: s, model: echo/x}\n"
+        "evals: [{prompt: hi, checks: [{match: '*'}]}]\n"
+        "score: {formula: success_pct / total_cost}\n"
+    )
+    done = tally("run", "s.yaml", "--fail-under", "0")
+    assert done.returncode == 1
+    assert "total_cost has no value" in done.stdout
+    assert "metadata.pricing" in done.stdout
+    run = tally.json("show", "latest")
+    assert run["score"] is None
+    assert "total_cost has no value" in run["score_error"]
+
+
+def test_rescoring_asks_no_model(tally: Tally) -> None:
+    tally("run", "suites/support-desk.yaml", "-m", "replay/careful")
+    shutil.rmtree(tally.folder / "suites" / "answers")
+    document = tally.json("rescore", "latest", "--formula", "success_pct / avg_latency")
+    assert document["after"]["score"] == pytest.approx(
+        100 / document["after"]["metrics"]["avg_latency"]
+    )
+    assert document["saved_as"] is None
+    saved = tally.json("rescore", "latest", "--suite", "suites/support-desk.yaml", "--save")
+    assert tally.json("show", saved["saved_as"])["score"] == saved["before"]["score"]
+
+
+def test_every_report_is_written(tally: Tally) -> None:
+    names = [f"out/report.{ending}" for ending in ("html", "md", "xml", "csv", "json")]
+    options = [part for name in names for part in ("--report", name)]
+    assert tally("run", "suites/support-desk.yaml", *options).returncode == 0
+    assert all((tally.folder / name).stat().st_size > 500 for name in names)
+    root = ET.parse(tally.folder / "out/report.xml").getroot()
+    assert root.findall(".//failure")
+    assert not root.findall(".//error")
+
+
+def test_recorded_answers_replay_to_the_same_score(tally: Tally) -> None:
+    suite = "suites/cost-efficient-eval.yaml"
+    first = tally.json("run", suite, "-m", "replay/careful", "--record", "answers.jsonl")
+    again = tally.json("run", suite, "-m", "replay/answers.jsonl")
+    other = tally.json("run", suite, "-m", f"replay/{tally.folder}/answers.jsonl")
+    scores = {document["runs"][0]["score"] for document in (first, other)}
+    assert len(scores) == 1
+    assert again["runs"]
+
+
+def test_values_and_secrets_are_set_listed_and_deleted(tally: Tally) -> None:
+    tally("vars", "set", "city", "Lyon")
+    assert tally("vars", "list").stdout == "city=Lyon\n"
+    tally("secrets", "set", "token", "--stdin", stdin="very-secret-value\n")
+    assert tally("secrets", "list").stdout == "token\n"
+    assert "very-secret-value" not in tally("secrets", "list", "--json").stdout
+    tally("vars", "delete", "city")
+    tally("secrets", "delete", "token")
+    assert tally("vars", "list").stdout == "no variables\n"
+    assert tally("secrets", "list").stdout == "no secrets\n"
+
+
+def test_the_schema_is_a_json_schema(tally: Tally) -> None:
+    import jsonschema  # type: ignore[import-untyped]
+
+    schema = json.loads(tally("schema").stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tally: Tally) -> None:
+    (tally.folder / "slow.sh").write_text("#!/bin/sh\ncat >/dev/null\nsleep 0.2\necho yes\n")
+    (tally.folder / "slow.sh").chmod(0o755)
+    rows = "\n".join(f"  - {{prompt: 'q{n}', checks: [{{match: 'yes'}}]}}" for n in range(30))
+    (tally.folder / "s.yaml").write_text(
+        f"metadata: {{name: s, model: cmd/./slow.sh, threads: 2}}\nevals:\n{rows}\n"
+    )
+    command = [str(TALLY), "run", "s.yaml"]
+    with subprocess.Popen(
+        command, cwd=tally.folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        run_id = process.stderr.readline().partition(":")[0]
+        while not tally.json("show", run_id)["results"]:
+            pass
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert f"go on with: tally run --resume {run_id}" in said
+    assert "Traceback" not in said
+    assert tally.json("show", run_id)["status"] == "cancelled"
+    resumed = tally("run", "--resume", run_id)
+    assert resumed.returncode == 0
+    assert len(tally.json("show", run_id)["results"]) == 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["run"], 2, "give a suite, or a run to resume"),
+        (["run", "nowhere.yaml"], 2, "nowhere.yaml"),
+        (["run", "suites/support-desk.yaml", "-m", "nonsense"], 2, "nonsense"),
+        (["run", "suites/support-desk.yaml", "-m", "replay/nothing"], 2, "nothing"),
+        (["run", "suites/support-desk.yaml", "--fail-on-regression"], 2, "needs --baseline"),
+        (["run", "suites/support-desk.yaml", "--report", "x.pdf"], 2, "no ending that names"),
+        (["run", "suites/support-desk.yaml", "--var", "x"], 2, "does not give a name a value"),
+        (["run", "--resume", "rnothing"], 2, ""),
+        (["show", "latest"], 2, ""),
+        (["runs", "--sort", "colour"], 2, "colour"),
+        (["rescore", "latest"], 2, "give --formula or --suite"),
+        (["compare", "latest"], 2, ""),
+        (["validate", "nowhere.yaml"], 2, "nowhere.yaml"),
+        (["run", "suites/support-desk.yaml", "--db", "nothing://x"], 2, "nothing"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(
+    tally: Tally, arguments: list[str], code: int, message: str
+) -> None:
+    done = tally(*arguments)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr + done.stdout
+
+
+def test_every_mistake_in_a_suite_is_reported_with_its_place(tally: Tally) -> None:
+    (tally.folder / "bad.yaml").write_text(
+        "metadata:\n  nmae: x\nevals:\n  - promt: hi\n  - name: max\n    prompt: a\n"
+        "    checks: [{mach: x}]\nscore:\n  formula: success_pct / total_cst\n"
+    )
+    done = tally("validate", "bad.yaml")
+    assert done.returncode == 2
+    for said in (
+        "bad.yaml:2:3",
+        "name",
+        "prompt",
+        "bad.yaml:5",
+        "match",
+        "bad.yaml:9",
+        "total_cost",
+    ):
+        assert said in done.stdout
