@@ -52,7 +52,8 @@ async def echo(prompt: str) -> str:
 dataset = Dataset(name="bench", cases=[Case(name=str(n), inputs=f"item {n}") for n in range(count)],
                   evaluators=[Contains(value="item", case_sensitive=False)])
 before = time.perf_counter()
-asyncio.run(dataset.evaluate(echo, progress=False, max_concurrency=100))
+limit = int(sys.argv[3]) if len(sys.argv) > 3 else None
+asyncio.run(dataset.evaluate(echo, progress=False, max_concurrency=limit))
 print(json.dumps({"each": (time.perf_counter() - before) / count, "peak": 0}))
 """
 
@@ -78,8 +79,8 @@ print(json.dumps({"each": took / count, "peak": 0}))
 """
 
 
-def measured(code: str, folder: str, cases: int) -> dict[str, float]:
-    command = [sys.executable, "-W", "ignore", "-c", code, folder, str(cases)]
+def measured(code: str, folder: str, cases: int, *more: str) -> dict[str, float]:
+    command = [sys.executable, "-W", "ignore", "-c", code, folder, str(cases), *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(done.stderr)
@@ -98,8 +99,10 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         ours = min(measured(OURS, tempfile.mkdtemp(dir=folder), CASES)["each"] for _ in range(3))
         peer = min(measured(PYDANTIC_EVALS, folder, CASES)["each"] for _ in range(2))
+        limited = min(measured(PYDANTIC_EVALS, folder, CASES, "100")["each"] for _ in range(2))
         inspect = measured(INSPECT, folder, INSPECT_CASES)["each"]
         many = measured(OURS, tempfile.mkdtemp(dir=folder), MANY)
+    print(f"with 100 at once, pydantic-evals takes {limited / ours:.1f} times as long as ours")
     print(f"a case of ours: {ours * 1e6:.0f} us; at {MANY:,} cases {many['each'] * 1e6:.0f} us")
     kept = [
         report("times the speed of pydantic-evals", peer / ours, 10, least=True),

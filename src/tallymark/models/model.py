@@ -9,7 +9,7 @@ import msgspec
 from tallymark.traces import Span
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """One turn of a conversation."""
 
     role: Literal["system", "user", "assistant"]
@@ -27,7 +27,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is asked: the conversation so far, the last message being the user's."""
 
     messages: tuple[Message, ...]
@@ -40,10 +40,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def prompt(self) -> str:
         """The last user message."""
-        return next((m.content for m in reversed(self.messages) if m.role == "user"), "")
+        for message in reversed(self.messages):
+            if message.role == "user":
+                return message.content
+        return ""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What came back. None means not known: an unknown price is never a zero."""
 
     output: str

@@ -83,7 +83,7 @@ class Config(_Open, frozen=True, kw_only=True):
     threshold: float | None = None
 
 
-class EvalContext(msgspec.Struct, frozen=True):
+class EvalContext(msgspec.Struct, frozen=True, gc=False):
     """The sole argument of every trace scorer."""
 
     trace: Trace

@@ -27,7 +27,7 @@ class Origin(msgspec.Struct, frozen=True):
     config: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Score(msgspec.Struct, frozen=True):
+class Score(msgspec.Struct, frozen=True, gc=False):
     """The outcome of one scorer: a finite `value`, or None with a `label` or an `error`."""
 
     value: float | None

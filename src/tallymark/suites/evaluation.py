@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, ModelError
@@ -25,8 +26,10 @@ from tallymark.suites.record import CaseResult, CheckResult
 from tallymark.suites.tally import Tally
 
 if TYPE_CHECKING:
+    from tallymark.suites.checks.check import Checks
     from tallymark.suites.file.definition import Case
     from tallymark.suites.file.resolving import ResolvedCase, ResolvedSuite
+    from tallymark.traces import Trace
 
 _N = TypeVar("_N", int, float)
 Ending = Literal["finished", "budget", "hopeless", "stopped"]
@@ -50,8 +53,7 @@ class Limits:
     """US dollars."""
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(msgspec.Struct, frozen=True, gc=False):
     """One case to be asked once."""
 
     case: Case
@@ -74,7 +76,9 @@ class Evaluation:
         definition = suite.definition
         self.suite, self.model, self.limits = suite, model, limits
         self.tally = tally or Tally()
-        self.jobs = (job for job in planned(suite, limits) if (job.case.key, job.epoch) not in done)
+        self.jobs = planned(suite, limits)
+        if done:
+            self.jobs = (job for job in self.jobs if (job.case.key, job.epoch) not in done)
         threads = limits.threads or definition.threads or DEFAULT_THREADS
         self.pace = Pace(threads)
         self.workers = threads
@@ -130,39 +134,39 @@ class Evaluation:
         return CaseResult(case=job.case.key, epoch=job.epoch, status="error", error=error)
 
     async def _conversation(self, case: ResolvedCase, epoch: int) -> CaseResult:
-        """Asks turn by turn; a case of one turn goes round once."""
+        """Asks turn by turn; most cases have one turn."""
+        if len(case.turns) == 1:
+            request, answer, tries = await self._answer(case, case.messages() or (), epoch)
+            checks = await _checked(case, case.turns[0].checks, answer, request)
+            return _result(case.key, epoch, checks, tries, request, answer)
         said, checks, total, tries = list[str](), list[CheckResult](), _Total(), 0
-        timeout = self.limits.timeout or case.config.timeout
         asked, request = case.asked, _NOTHING_ASKED
         while (messages := case.messages(said)) is not None:
-            request = self._request(messages, epoch)
-            answer, tried = await answer_with_retries(
-                self.model, request, self.pace, tries=self.tries, timeout=timeout
-            )
+            request, answer, tried = await self._answer(case, messages, epoch)
             tries += tried
             turn = asked[len(said)]
             said.append(answer.output)
-            total.add(answer, request if len(asked) > 1 else None)
-            wanted = [turn.checks] if turn.checks.items else []
-            wanted += [case.checks] if len(said) == len(asked) else []
-            for each in wanted:
-                # Checks look at this answer; scorers see all that happened until then.
-                trace = trace_of(request, total.answer) if len(said) > 1 else None
-                subject = case.subject(answer, request, trace)
-                checks += (
-                    await evaluate_checks(each, subject)
-                    if each.waits
-                    else run_checks(each, subject)
-                )
-        return total.result(case.key, epoch, checks, tries, request)
+            total.add(answer, request)
+            # Checks look at this answer; scorers see all that happened until then.
+            trace = trace_of(request, total.answer)
+            ended = len(said) == len(asked)
+            checks += await _checked(case, turn.checks, answer, request, trace, ended=ended)
+        return _result(case.key, epoch, checks, tries, request, total.answer)
 
-    def _request(self, messages: tuple[Message, ...], epoch: int) -> Request:
-        return Request(
+    async def _answer(
+        self, case: ResolvedCase, messages: tuple[Message, ...], epoch: int
+    ) -> tuple[Request, Answer, int]:
+        request = Request(
             messages=messages,
             settings=self.suite.settings,
             mcp_servers=self.suite.mcp_servers,
             epoch=epoch,
         )
+        timeout = self.limits.timeout or case.config.timeout
+        answer, tries = await answer_with_retries(
+            self.model, request, self.pace, tries=self.tries, timeout=timeout
+        )
+        return request, answer, tries
 
 
 class _Total:
@@ -174,14 +178,13 @@ class _Total:
         self.answer: Answer = _NO_ANSWER
         self.turns = 0
 
-    def add(self, answer: Answer, request: Request | None) -> None:
-        """Takes one more answer; with its request when there are several to tell apart."""
+    def add(self, answer: Answer, request: Request) -> None:
+        """Takes one more answer, its spans marked with its turn."""
         self.turns += 1
-        if request is not None:
-            spans = trace_of(request, answer).spans
-            turn = {"turn": self.turns}
-            marked = (replace(span, metadata=span.metadata | turn) for span in spans)
-            answer = replace(answer, spans=tuple(marked))
+        turn = {"turn": self.turns}
+        spans = trace_of(request, answer).spans
+        marked = (replace(span, metadata=span.metadata | turn) for span in spans)
+        answer = replace(answer, spans=tuple(marked))
         if self.answer is _NO_ANSWER:
             self.answer = answer
             return
@@ -195,27 +198,51 @@ class _Total:
             spans=before.spans + answer.spans,
         )
 
-    def result(
-        self, case: str, epoch: int, checks: list[CheckResult], tries: int, request: Request
-    ) -> CaseResult:
-        answer = self.answer
-        status = verdict(checks)
-        broken = next((c.error for c in checks if c.error), None) if status == "error" else None
-        return CaseResult(
-            case=case,
-            epoch=epoch,
-            status=status,
-            output=answer.output,
-            checks=checks,
-            latency=answer.latency,
-            cost=answer.cost,
-            input_tokens=answer.input_tokens,
-            output_tokens=answer.output_tokens,
-            tokens_counted_by=answer.tokens_counted_by,
-            error=broken,
-            tries=tries,
-            trace=trace_of(request, answer) if answer.spans else None,
-        )
+
+async def _checked(
+    case: ResolvedCase,
+    turn: Checks,
+    answer: Answer,
+    request: Request,
+    trace: Trace | None = None,
+    *,
+    ended: bool = True,
+) -> list[CheckResult]:
+    """The checks of a turn and, at the end of the conversation, those of the case."""
+    subject = case.subject(answer, request, trace)
+    results: list[CheckResult] = []
+    for checks in (turn, case.checks) if ended else (turn,):
+        if checks.waits:
+            results += await evaluate_checks(checks, subject)
+        elif checks.items:
+            results += run_checks(checks, subject)
+    return results
+
+
+def _result(
+    case: str,
+    epoch: int,
+    checks: list[CheckResult],
+    tries: int,
+    request: Request,
+    answer: Answer,
+) -> CaseResult:
+    status = verdict(checks)
+    return CaseResult(
+        case=case,
+        epoch=epoch,
+        status=status,
+        output=answer.output,
+        checks=checks,
+        latency=answer.latency,
+        cost=answer.cost,
+        input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens,
+        tokens_counted_by=answer.tokens_counted_by,
+        error=next((c.error for c in checks if c.error), None) if status == "error" else None,
+        tries=tries,
+        trace=trace_of(request, answer) if answer.spans else None,
+    )
 
 
 _NOTHING_ASKED = Request(messages=())

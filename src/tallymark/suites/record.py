@@ -2,7 +2,7 @@
 
 A run is one suite against one model; several models in one command make several runs that share
 a `group`. A case result is stored as soon as it is there, so these are structs and not a tree of
-validated models.
+validated models; they cannot form circles, so the garbage collector need not look at them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RunStatus = Literal["queued", "running", "completed", "partial_failure", "failed
 CaseStatus = Literal["passed", "failed", "error"]
 
 
-class CheckResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What one check said."""
 
     kind: str
@@ -34,7 +34,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Of an `or`: each alternative."""
 
 
-class CaseResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CaseResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One case, asked once."""
 
     case: str

@@ -272,7 +272,7 @@ class _Pair:
 
 def _blocks(cases: int) -> list[int]:
     """How many draws to make at a time; fewer in all where there are very many cases."""
-    wanted = max(200, min(DRAWS, 40 * _CELLS // cases))
+    wanted = max(200, min(DRAWS, 4 * _CELLS // cases))
     at_once = max(1, min(wanted, _CELLS // cases))
     return [min(at_once, wanted - done) for done in range(0, wanted, at_once)]
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from tallymark.formula import RUN_METRICS, Formula, Names, Variable
 from tallymark.suites.metrics import FormulaScore
 from tallymark.suites.record import CaseResult, CheckResult
@@ -18,37 +20,34 @@ Values = dict[str, float | None]
 MEASURES = ("latency", "cost")
 
 
-class Amounts:
+class Amounts(msgspec.Struct, gc=False):
     """How many values there were, what they sum up to, and the lowest and highest of them."""
 
-    __slots__ = ("high", "known", "low", "total")
-
-    def __init__(self) -> None:
-        self.known = 0
-        self.total = 0.0
-        self.low = math.inf
-        self.high = -math.inf
+    known: int = 0
+    total: float = 0.0
+    low: float = math.inf
+    high: float = -math.inf
 
     def add(self, value: float) -> None:
         """Takes one more value into account."""
         self.known += 1
         self.total += value
-        self.low = min(self.low, value)
-        self.high = max(self.high, value)
+        # Quicker than min() and max(), which matters where it is done three times a case.
+        if value < self.low:  # noqa: PLR1730
+            self.low = value
+        if value > self.high:  # noqa: PLR1730
+            self.high = value
 
 
-class Counts:
+class Counts(msgspec.Struct, gc=False):
     """What was counted for one case over its epochs, or for one eval over its cases."""
 
-    __slots__ = ("cost", "latency", "passed", "ran", "scores")
-
-    def __init__(self) -> None:
-        self.ran = 0
-        self.passed = 0
-        self.latency = Amounts()
-        self.cost = Amounts()
-        self.scores: dict[str, Amounts] | None = None
-        """What each scorer measured, by its name; None where no scorer was asked."""
+    ran: int = 0
+    passed: int = 0
+    latency: Amounts = msgspec.field(default_factory=Amounts)
+    cost: Amounts = msgspec.field(default_factory=Amounts)
+    scores: dict[str, Amounts] | None = None
+    """What each scorer measured, by its name; None where no scorer was asked."""
 
     def add(self, result: CaseResult) -> None:
         """Takes one more result into account, which must not be an error."""

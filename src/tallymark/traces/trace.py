@@ -27,7 +27,12 @@ _N = TypeVar("_N", int, float)
 
 
 class Span(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    gc=False,
 ):
     """One step: a model call, a tool call, a retrieval, an event, or a part that holds others."""
 
@@ -63,7 +68,12 @@ class Span(
 
 
 class Trace(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    gc=False,
 ):
     """One run of an agent, its spans in the order they began."""
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tallymark.traces import Trace
 
 
-class ResolvedTurn(msgspec.Struct, frozen=True):
+class ResolvedTurn(msgspec.Struct, frozen=True, gc=False):
     """What the user says; the answer that the suite writes itself; checks of the model's answer."""
 
     user: str
@@ -42,7 +42,7 @@ class ResolvedTurn(msgspec.Struct, frozen=True):
     checks: Checks
 
 
-class ResolvedCase(msgspec.Struct, frozen=True, kw_only=True):
+class ResolvedCase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A case that can be asked."""
 
     key: str
@@ -106,6 +106,7 @@ class ResolvedSuite:
         }
         self._cases: dict[str, ResolvedCase] = {}
         self._static: dict[int, Checks] = {}
+        self._bases: dict[int, ResolvedCase] = {}
 
     def case(self, case: Case) -> ResolvedCase:
         """One case, its templates filled in; InvalidInput where a row makes a check invalid."""
@@ -117,6 +118,28 @@ class ResolvedSuite:
         return found
 
     def _made(self, case: Case) -> ResolvedCase:
+        """A row of a dataset shares with the others all that has no templates."""
+        base = self._bases.get(case.eval.number)
+        if base is None:
+            base = self._whole(case)
+            if case.eval.dataset is not None and _varies_in_prompt_only(case.eval, self.definition):
+                self._bases[case.eval.number] = base
+            return base
+        turn = case.eval.turns[0]
+        said = fill(turn.user, self._values.case(case))
+        return ResolvedCase(
+            key=case.key,
+            case=case,
+            system_prompt=base.system_prompt,
+            turns=(ResolvedTurn(said, None, base.turns[0].checks),),
+            checks=base.checks,
+            expected=base.expected,
+            metadata=base.metadata,
+            config=base.config,
+            epochs=base.epochs,
+        )
+
+    def _whole(self, case: Case) -> ResolvedCase:
         entry, suite = case.eval, self.definition
         lookup = self._values.case(case)
         system = suite.system_prompt if entry.system_prompt is None else entry.system_prompt
@@ -155,6 +178,17 @@ class ResolvedSuite:
 
 
 _NO_CHECKS = Checks()
+
+
+def _varies_in_prompt_only(entry: Eval, suite: SuiteDefinition) -> bool:
+    """Is the prompt of its one turn the only text with templates?"""
+    system = suite.system_prompt if entry.system_prompt is None else entry.system_prompt
+    fixed = [system, entry.expected, entry.metadata, *(s.config for s in entry.all_checks())]
+    return (
+        len(entry.turns) == 1
+        and entry.turns[0].assistant is None
+        and not any(map(has_templates, fixed))
+    )
 
 
 def resolve(
