@@ -111,3 +111,11 @@ def test_what_was_spent_is_what_the_trace_says(spans: list[Span]) -> None:
     assert tokens == trace.tokens
     assert (cost is None) is (trace.cost is None)
     assert math.isclose(cost or 0, trace.cost or 0)
+
+
+def test_an_error_is_neither_a_success_nor_a_failure() -> None:
+    metrics = RunMetrics()
+    for passed in (True, False, None, None):
+        metrics.add(passed=passed, duration_ms=1000, cost=0.01)
+    assert metrics.values()["success_pct"] == 50
+    assert metrics.values()["total_cost"] == 0.04

@@ -42,22 +42,28 @@ class RunMetrics:
 
     def __init__(self) -> None:
         self.cases = 0
+        self.judged = 0
         self.passed = 0
         self._latency = _Measure()
         self._cost = _Measure()
         self._measures = {"latency": self._latency, "cost": self._cost}
 
-    def add(self, *, passed: bool, duration_ms: float, cost: float | None) -> None:
-        """Take one case into account; a duration of 0 is one that nobody measured."""
+    def add(self, *, passed: bool | None, duration_ms: float, cost: float | None) -> None:
+        """Take one case into account; a duration of 0 is one that nobody measured.
+
+        `passed` is None for an error: it is neither a success nor a failure.
+        """
         self.cases += 1
-        self.passed += passed
+        if passed is not None:
+            self.judged += 1
+            self.passed += passed
         self._latency.add(duration_ms / 1000 if duration_ms > 0 else None)
         self._cost.add(cost)
 
     def values(self) -> Values:
         """Every metric by its name; None where it is not known."""
         found: Values = {
-            "success_pct": 100 * self.passed / self.cases if self.cases else None,
+            "success_pct": 100 * self.passed / self.judged if self.judged else None,
         }
         for name, measure in self._measures.items():
             known = measure.count and not measure.unknown

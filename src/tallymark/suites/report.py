@@ -170,7 +170,8 @@ class Report(msgspec.Struct, frozen=True):
         """The run-wide metrics."""
         metrics = RunMetrics()
         for result in self.results:
-            metrics.add(passed=result.passed, duration_ms=result.duration_ms, cost=result.cost)
+            passed = None if result.status == "error" else result.passed
+            metrics.add(passed=passed, duration_ms=result.duration_ms, cost=result.cost)
         return metrics
 
     def score(self, formula: str) -> FormulaScore:

@@ -184,7 +184,7 @@ class ScoredTraces:
         result = judge(trace.name, 1, self._thresholds, trace, found)
         for tally, score in zip(self._tallies, found, strict=True):
             tally.add(score)
-        passed = result.passed
+        passed = True if result.passed else None if result.status == "error" else False
         self._metrics.add(passed=passed, duration_ms=trace.duration_ms, cost=spent(trace)[0])
         if not passed:
             self._note_bad(result)
