@@ -29,7 +29,7 @@ folder, count = Path(sys.argv[1]), int(sys.argv[2])
     "evals:\\n  - name: row\\n    prompt: \\"item {{var('n')}}\\"\\n    cases_from: rows.csv\\n"
     "    checks: [{match: '*item*'}]\\n")
 class Silent:
-    def started(self, record, tally): pass
+    def started(self, record, tally, formula): pass
     def moved(self, result, tally): pass
     def ended(self, record): pass
 definition, app = load_suite(folder / "suite.yaml"), App(str(folder / f"{count}.db"))

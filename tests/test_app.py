@@ -16,6 +16,7 @@ from tests.postgres import postgres, postgres_url
 
 from tallymark.app import App, RunOptions, in_suite_order, new_id
 from tallymark.errors import InvalidInput, TallymarkError
+from tallymark.formula import Formula
 from tallymark.suites.evaluation import Limits
 from tallymark.suites.file.loading import load_suite
 from tallymark.suites.record import CaseResult, RunRecord
@@ -37,7 +38,7 @@ score: {formula: four * 10 + success_pct}
 
 
 class Silent:
-    def started(self, record: RunRecord, tally: Tally) -> None: ...
+    def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None: ...
 
     def moved(self, result: CaseResult, tally: Tally) -> None: ...
 
@@ -245,7 +246,7 @@ import os, sys, threading, time
 from tallymark.app import App, RunOptions
 from tallymark.suites.file.loading import load_suite
 class Quiet:
-    def started(self, record, tally): print(record.id, flush=True)
+    def started(self, record, tally, formula): print(record.id, flush=True)
     def moved(self, result, tally): print(result.case, flush=True)
     def ended(self, record): pass
 app = App(sys.argv[2])

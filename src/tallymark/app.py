@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput
+from tallymark.formula import Formula
 from tallymark.models.opening import open_model
 from tallymark.store import ResultWriter, Store, open_store
 from tallymark.suites.evaluation import Ending, Evaluation, Limits, planned
@@ -39,7 +40,7 @@ _ENDINGS: Mapping[Ending, str] = {
 class Watch(Protocol):
     """Whoever wants to see a run go on."""
 
-    def started(self, record: RunRecord, tally: Tally) -> None:
+    def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
         """A run begins, or goes on with what it had."""
 
     def moved(self, result: CaseResult, tally: Tally) -> None:
@@ -208,7 +209,7 @@ class App:
         done: set[tuple[str, int]],
     ) -> RunRecord:
         ending: Ending = "stopped"
-        watch.started(record, tally)
+        watch.started(record, tally, suite.formula)
         try:
             ending = asyncio.run(self._asked(record, suite, options, watch, tally, done))
         finally:

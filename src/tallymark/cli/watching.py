@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from tallymark.formula import Formula
     from tallymark.suites.record import CaseResult, RunRecord
     from tallymark.suites.tally import Tally
 
 _EVERY = 5.0
+"""Seconds between lines that say how far it is."""
 _SHOWN = 20
 """Failures that are told as they come; the summary has them all."""
 
@@ -28,16 +30,19 @@ def watcher() -> PlainWatch:
 class PlainWatch:
     """A line now and then, and one for each failure."""
 
+    every: float | None = _EVERY
+
     def __init__(self) -> None:
         self.current: str | None = None
         """The run that goes on, or went on last."""
+        self.formula: Formula | None = None
         self.total = 0
         self.told = 0
         self.last = 0.0
 
-    def started(self, record: RunRecord, tally: Tally) -> None:
+    def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
         """A run begins, or goes on."""
-        self.current = record.id
+        self.current, self.formula = record.id, formula
         self.total, self.told, self.last = record.total, 0, time.monotonic()
         already = f", {tally.finished} done before" if tally.finished else ""
         self.say(
@@ -52,9 +57,9 @@ class PlainWatch:
                 self.say(f"  {result.status}: {result.case}: {_why(result)}")
             elif self.told == _SHOWN + 1:
                 self.say("  more follow; the summary has them all")
-        if time.monotonic() - self.last >= _EVERY:
+        if self.every and time.monotonic() - self.last >= self.every:
             self.last = time.monotonic()
-            self.say(f"  {_standing(tally, self.total)}")
+            self.say(f"  {self.standing(tally)}")
 
     def ended(self, record: RunRecord) -> None:
         """A run is over; its summary says how."""
@@ -63,16 +68,29 @@ class PlainWatch:
         """One line for whoever watches."""
         typer.echo(line, err=True)
 
+    def standing(self, tally: Tally) -> str:
+        """`120/200  score 71.2, 80.0 % passed, 2 errors, $0.0177`."""
+        score = tally.score(self.formula).score if self.formula is not None else None
+        success = tally.all.success
+        parts = [f"score {score:.4g}"] if score is not None else []
+        parts += [f"{100 * success:.1f} % passed"] if success is not None else []
+        parts += [f"{tally.errors} errors"] if tally.errors else []
+        parts += [f"${tally.all.cost.total:.4f}"] if tally.all.cost.known else []
+        return f"{tally.finished}/{self.total}  {', '.join(parts)}"
+
 
 class BarWatch(PlainWatch):
     """A bar with the numbers so far."""
+
+    every = None
 
     def __init__(self) -> None:
         super().__init__()
         self.bar: Any = None
         self.task: Any = None
+        self.drawn = 0.0
 
-    def started(self, record: RunRecord, tally: Tally) -> None:
+    def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
         """Show the bar."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -86,12 +104,15 @@ class BarWatch(PlainWatch):
         self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self.bar.start()
         self.task = self.bar.add_task(record.model, total=record.total, standing="")
-        super().started(record, tally)
+        super().started(record, tally, formula)
 
     def moved(self, result: CaseResult, tally: Tally) -> None:
-        """Move the bar."""
+        """Move the bar, ten times a second at most."""
         super().moved(result, tally)
-        self.bar.update(self.task, completed=tally.finished, standing=_standing(tally, self.total))
+        if time.monotonic() - self.drawn < 0.1 and tally.finished < self.total:
+            return
+        self.drawn = time.monotonic()
+        self.bar.update(self.task, completed=tally.finished, standing=self.standing(tally))
 
     def ended(self, record: RunRecord) -> None:
         """Take the bar away."""
@@ -100,18 +121,7 @@ class BarWatch(PlainWatch):
 
     def say(self, line: str) -> None:
         """Above the bar."""
-        if line.startswith("  ") and "passed," in line:
-            return  # the bar says it
         self.bar.console.print(line, markup=False, highlight=False)
-
-
-def _standing(tally: Tally, total: int) -> str:
-    """`120/200  80.0 % passed, 2 errors, $0.0177`."""
-    success = tally.all.success
-    parts = [f"{100 * success:.1f} % passed" if success is not None else "none passed"]
-    parts += [f"{tally.errors} errors"] if tally.errors else []
-    parts += [f"${tally.all.cost.total:.4f}"] if tally.all.cost.known else []
-    return f"{tally.finished}/{total}  {', '.join(parts)}"
 
 
 def _why(result: CaseResult) -> str:
