@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "tallymark"
 
 LEVELS = {
     "errors": 0,
+    "importing": 0,
     "formula": 0,
     "ratings": 0,
     "traces": 0,
@@ -31,14 +32,15 @@ LEVELS = {
 # Where a room may use less than everything below it.
 ONLY = {
     "errors": set(),
+    "importing": {"errors"},
     "formula": {"errors"},
     "ratings": {"errors"},
     "traces": {"errors"},
-    "scoring": {"errors", "traces", "formula"},
+    "scoring": {"errors", "importing", "traces", "formula"},
     "scorers": {"errors", "scoring", "traces"},
     "dimensions": {"errors", "scoring"},
     "sandbox": {"errors", "scoring"},
-    "models": {"errors", "traces"},
+    "models": {"errors", "importing", "traces"},
     # Modules beside the rooms.
     "client": {room for room, level in LEVELS.items() if level <= 3},
     "testing": {room for room, level in LEVELS.items() if level <= 3},

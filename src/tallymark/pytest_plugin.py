@@ -35,7 +35,7 @@ class EvalFile(pytest.Module):
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """The suites, then whatever else pytest finds."""
-        from tallymark.suites.files import suites_of  # noqa: PLC0415 (plain runs do not need it)
+        from tallymark.suites.code.files import suites_of  # noqa: PLC0415 (plain runs do not need it)
 
         for suite in suites_of(vars(self.obj)):
             yield EvalSuite.from_parent(self, name=suite.name, suite=suite)

@@ -145,7 +145,7 @@ def _tell(outcome: _Outcome, *, as_json: bool) -> None:
 def _score_stored(options: _Options) -> _Outcome:
     from tallymark.scoring import load_scorer
     from tallymark.suites import ScoredTraces
-    from tallymark.suites.gate import shortfalls, unscored
+    from tallymark.suites.code.gate import shortfalls, unscored
     from tallymark.suites.metrics import parse_formula
     from tallymark.traces import read_traces
 
@@ -209,7 +209,7 @@ class _Broken:
 
 
 def _run_suites(options: _Options) -> _Outcome:
-    from tallymark.suites.gate import shortfalls
+    from tallymark.suites.code.gate import shortfalls
     from tallymark.suites.metrics import formula_facts
     from tallymark.suites.render import formula_line
 
@@ -242,7 +242,7 @@ def _run_suites(options: _Options) -> _Outcome:
 
 
 def _chosen_suites(options: _Options) -> list[Suite]:
-    from tallymark.suites.files import load_agent, load_suites
+    from tallymark.suites.code.files import load_agent, load_suites
     from tallymark.suites.metrics import parse_formula
 
     mine = {"--scorer": options.scorer, "--format": options.format, "--expected": options.expected}

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError
+from tallymark.importing import imported
 from tallymark.models.answers import WrongShape, draft_from, draft_from_trace, finished
 from tallymark.models.failures import one_line
-from tallymark.models.importing import imported
 from tallymark.models.model import Answer
 from tallymark.models.threads import Threads
 from tallymark.traces import Trace
@@ -102,7 +102,7 @@ def open_function(reference: Reference) -> Function:
             f"{reference.text!r} names no function",
             hint="write python/module:function or python/file.py:function",
         )
-    function = imported(home, name, reference.folder)
+    function = imported(home, name, folder=reference.folder)
     if not callable(function):
         raise InvalidInput(f"{name!r} in {home} is not a function")
     return Function(reference.text, function, reference.pricing)

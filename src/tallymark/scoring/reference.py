@@ -8,22 +8,13 @@ Options are literal values: text in quotes, numbers, true, false, null, lists an
 from __future__ import annotations
 
 import ast
-import importlib
-import importlib.util
-import sys
-import traceback
 import warnings
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from tallymark.errors import Place, ScorerError, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
+from tallymark.errors import Place, ScorerError
+from tallymark.importing import imported
 
 _WORDS = {"true": True, "false": False, "null": None}
 
@@ -106,61 +97,4 @@ def _error(message: str, text: str, column: int, length: int = 1) -> ScorerError
 
 def find(home: str, name: str) -> Any:
     """The object of that name in a file or a module."""
-    module = _file_module(home) if home.endswith(".py") else _module(home)
-    try:
-        return getattr(module, name)
-    except AttributeError:
-        near = nearest(name, [each for each in vars(module) if not each.startswith("_")])
-        hint = f"did you mean {near!r}?" if near else None
-        raise ScorerError(f"{home} has no scorer {name!r}", hint=hint) from None
-
-
-def _file_module(home: str) -> ModuleType:
-    """The module of a file, executed once however many of its scorers are asked for."""
-    path = Path(home).resolve()
-    if not path.is_file():
-        raise ScorerError(f"there is no file {home}")
-    name = f"{path.stem} ({path})"  # cannot be the name of a real module
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ScorerError(f"{home} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        with _importing(home, path.parent):
-            spec.loader.exec_module(module)
-    except ScorerError:
-        del sys.modules[name]
-        raise
-    return module
-
-
-def _module(home: str) -> ModuleType:
-    with _importing(home, Path.cwd()):
-        return importlib.import_module(home)
-
-
-@contextmanager
-def _importing(home: str, folder: Path) -> Iterator[None]:
-    """Import with a folder in reach; whatever the user's code raises becomes a sentence."""
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 (a user's module may raise anything)
-        raise import_error(home, error) from None
-    finally:
-        if str(folder) in sys.path:
-            sys.path.remove(str(folder))
-
-
-def import_error(what: str, error: BaseException) -> ScorerError:
-    """Why a module could not be imported, with the line where it stopped."""
-    frames = traceback.extract_tb(error.__traceback__)
-    last = frames[-1] if frames else None
-    known = last is not None and not last.filename.startswith("<")
-    place = f" (at {Path(last.filename).name}:{last.lineno})" if last is not None and known else ""
-    return ScorerError(f"{what} cannot be imported: {type(error).__name__}: {error}{place}")
+    return imported(home, name, what="scorer", error=ScorerError)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import msgspec
 
 from tallymark.errors import ScorerError, nearest
+from tallymark.importing import why_not_imported
 from tallymark.scoring.building import build
 from tallymark.scoring.decorator import ScorerBuilder
-from tallymark.scoring.reference import Reference, find, import_error
+from tallymark.scoring.reference import Reference, find
 from tallymark.scoring.score import shown
 from tallymark.scoring.scorer import Scorer
 
@@ -110,7 +111,8 @@ def _imported(known: _Known) -> object:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 (a package may raise anything on import)
-        raise import_error(f"the scorer {known.point.name!r}, {known.origin},", error) from None
+        said = f"the scorer {known.point.name!r}, {known.origin},"
+        raise ScorerError(why_not_imported(said, error)) from None
 
 
 def _package(point: EntryPoint) -> str:

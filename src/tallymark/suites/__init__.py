@@ -6,12 +6,12 @@ What runs them loads when first used: whoever only defines a suite does not pay 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tallymark.suites.suite import Agent, Suite
-from tallymark.suites.test import Test
+from tallymark.suites.code.suite import Agent, Suite
+from tallymark.suites.code.test import Test
 
 if TYPE_CHECKING:
-    from tallymark.suites.report import Report, TestResult
-    from tallymark.suites.running import arun, run
+    from tallymark.suites.code.report import Report, TestResult
+    from tallymark.suites.code.running import arun, run
     from tallymark.suites.stored import ScoredTraces, StoredSummary
 
 __all__ = [
@@ -27,12 +27,12 @@ __all__ = [
 ]
 
 _LATE = {
-    "Report": "report",
+    "Report": "code.report",
     "ScoredTraces": "stored",
     "StoredSummary": "stored",
-    "TestResult": "report",
-    "arun": "running",
-    "run": "running",
+    "TestResult": "code.report",
+    "arun": "code.running",
+    "run": "code.running",
 }
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tallymark.suites.code.report import Report, TestResult
     from tallymark.suites.metrics import FormulaScore
-    from tallymark.suites.report import Report, TestResult
     from tallymark.suites.stored import StoredSummary
     from tallymark.suites.summary import ScorerSummary
 

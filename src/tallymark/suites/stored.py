@@ -13,6 +13,9 @@ import msgspec
 from tallymark.errors import InvalidInput, Place, TraceError
 from tallymark.scoring import Config, EvalContext, Expected, Scorer
 from tallymark.scoring.score import json_safe
+from tallymark.suites.code.report import TestResult, judge
+from tallymark.suites.code.suite import DEFAULT_THRESHOLD, DEFAULT_TIMEOUT
+from tallymark.suites.code.test import checked_threshold, checked_timeout
 from tallymark.suites.metrics import (
     FormulaScore,
     RunMetrics,
@@ -22,10 +25,7 @@ from tallymark.suites.metrics import (
     spent,
 )
 from tallymark.suites.render import render_stored
-from tallymark.suites.report import TestResult, judge
-from tallymark.suites.suite import DEFAULT_THRESHOLD, DEFAULT_TIMEOUT
 from tallymark.suites.summary import ScorerSummary, ScorerTally
-from tallymark.suites.test import checked_threshold, checked_timeout
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class ScoredTraces:
     def _in_loop(self) -> Iterator[TestResult]:
         """Many traces at the same time, their results in the order of the traces."""
         from tallymark.scoring.running import evaluate_all  # noqa: PLC0415 (asyncio is heavy)
-        from tallymark.suites.loop import LoopThread  # noqa: PLC0415 (asyncio is heavy)
+        from tallymark.suites.code.loop import LoopThread  # noqa: PLC0415 (asyncio is heavy)
 
         waiting: deque[tuple[Trace, Any]] = deque()
         with LoopThread() as loop:

@@ -17,12 +17,12 @@ import msgspec
 
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import json_safe
+from tallymark.suites.code.report import score_facts
 from tallymark.suites.metrics import spent
-from tallymark.suites.report import score_facts
 
 if TYPE_CHECKING:
     from tallymark.scoring import Score
-    from tallymark.suites.report import TestResult
+    from tallymark.suites.code.report import TestResult
 
 Write = Callable[["TestResult"], None]
 WriteRow = Callable[[dict[str, Any], "dict[str, Score]"], None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallymark.suites.checks.check import Quick, Waiting
+from tallymark.suites.code.report import ROUNDING
 from tallymark.suites.record import CheckResult
-from tallymark.suites.report import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

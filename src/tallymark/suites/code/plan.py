@@ -9,14 +9,14 @@ import msgspec
 
 from tallymark.scoring import Config, Scorer
 from tallymark.scoring.running import evaluate_all
-from tallymark.suites.suite import DEFAULT_TIMEOUT
+from tallymark.suites.code.suite import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tallymark.scoring import EvalContext, Score
-    from tallymark.suites.suite import Suite
-    from tallymark.suites.test import Test
+    from tallymark.suites.code.suite import Suite
+    from tallymark.suites.code.test import Test
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):

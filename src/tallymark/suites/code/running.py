@@ -7,16 +7,16 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tallymark.suites.job import Job
-from tallymark.suites.loop import run_to_end
-from tallymark.suites.task_crew import TaskCrew
-from tallymark.suites.thread_crew import ThreadCrew
+from tallymark.suites.code.job import Job
+from tallymark.suites.code.loop import run_to_end
+from tallymark.suites.code.task_crew import TaskCrew
+from tallymark.suites.code.thread_crew import ThreadCrew
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tallymark.suites.report import Report, TestResult
-    from tallymark.suites.suite import Agent, Suite
+    from tallymark.suites.code.report import Report, TestResult
+    from tallymark.suites.code.suite import Agent, Suite
 
 
 def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)

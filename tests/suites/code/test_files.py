@@ -8,7 +8,7 @@ import pytest
 
 from tallymark.errors import InvalidInput
 from tallymark.suites import run
-from tallymark.suites.files import load_agent, load_suites
+from tallymark.suites.code.files import load_agent, load_suites
 
 SUITES = """
 from tallymark import Suite, Test, scorer

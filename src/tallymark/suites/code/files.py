@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallymark.errors import InvalidInput, ScorerError, nearest
-from tallymark.scoring.reference import find
-from tallymark.suites.suite import Suite
+from tallymark.errors import InvalidInput, nearest
+from tallymark.importing import imported_module
+from tallymark.suites.code.suite import Suite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.suites.suite import Agent
+    from tallymark.suites.code.suite import Agent
 
 
 def load_suites(path: Path) -> list[Suite]:
@@ -50,8 +50,4 @@ def load_agent(reference: str) -> Agent:
 
 def _names(home: str) -> dict[str, Any]:
     """All that a file or a module defines."""
-    try:
-        names: dict[str, Any] = find(home, "__dict__")
-    except ScorerError as error:
-        raise InvalidInput(error.problems) from None
-    return names
+    return vars(imported_module(home))

@@ -11,12 +11,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from tallymark.scoring import EvalContext
-from tallymark.suites.case import Raised
-from tallymark.suites.crew import Crew, Slot
+from tallymark.suites.code.case import Raised
+from tallymark.suites.code.crew import Crew, Slot
 
 if TYPE_CHECKING:
-    from tallymark.suites.case import Case
-    from tallymark.suites.job import Job
+    from tallymark.suites.code.case import Case
+    from tallymark.suites.code.job import Job
 
 
 class TaskCrew(Crew):

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from tallymark.suites.case import Case
-    from tallymark.suites.job import Job
-    from tallymark.suites.report import TestResult
+    from tallymark.suites.code.case import Case
+    from tallymark.suites.code.job import Job
+    from tallymark.suites.code.report import TestResult
 
 
 class Slot:

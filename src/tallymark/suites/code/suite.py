@@ -11,7 +11,7 @@ from tallymark.errors import InvalidInput, ScorerError, nearest
 from tallymark.scoring import Scorer, default_registry, load_scorer
 from tallymark.scoring.reference import Reference
 from tallymark.scoring.score import shown
-from tallymark.suites.test import (
+from tallymark.suites.code.test import (
     Test,
     checked_count,
     checked_name,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tallymark.errors import InvalidInput
-from tallymark.suites.answer import Asked, failed_trace, to_trace
+from tallymark.suites.code.answer import Asked, failed_trace, to_trace
 from tallymark.traces import Span, Trace
 
 ASKED = Asked("t#1", "t", "Hello", 12.5)

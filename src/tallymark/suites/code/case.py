@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from tallymark.errors import InvalidInput
 from tallymark.scoring import EvalContext
 from tallymark.scoring.score import shown
-from tallymark.suites.answer import Asked, failed_trace, to_trace
-from tallymark.suites.capture import CURRENT, Catch
-from tallymark.suites.report import TestResult, judge
+from tallymark.suites.code.answer import Asked, failed_trace, to_trace
+from tallymark.suites.code.capture import CURRENT, Catch
+from tallymark.suites.code.report import TestResult, judge
 from tallymark.traces.plain import compact
 
 if TYPE_CHECKING:
     from contextvars import Context
 
     from tallymark.scoring import Score
-    from tallymark.suites.capture import Capture
-    from tallymark.suites.plan import Plan
+    from tallymark.suites.code.capture import Capture
+    from tallymark.suites.code.plan import Plan
     from tallymark.traces import Trace
 
 

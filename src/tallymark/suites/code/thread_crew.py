@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tallymark.scoring import EvalContext
 from tallymark.scoring.workers import HANGING
-from tallymark.suites.case import Raised
-from tallymark.suites.crew import Crew, Slot
-from tallymark.suites.task_crew import contained
+from tallymark.suites.code.case import Raised
+from tallymark.suites.code.crew import Crew, Slot
+from tallymark.suites.code.task_crew import contained
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from tallymark.suites.case import Case
-    from tallymark.suites.job import Job
+    from tallymark.suites.code.case import Case
+    from tallymark.suites.code.job import Job
 
 T = TypeVar("T")
 _FIRST_LOOK = 0.001

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import shown
-from tallymark.suites.capture import capture
-from tallymark.suites.case import Case
-from tallymark.suites.plan import plans
-from tallymark.suites.report import Report, summarise
-from tallymark.suites.test import checked_count, checked_threshold, checked_timeout
+from tallymark.suites.code.capture import capture
+from tallymark.suites.code.case import Case
+from tallymark.suites.code.plan import plans
+from tallymark.suites.code.report import Report, summarise
+from tallymark.suites.code.test import checked_count, checked_threshold, checked_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
 
     from tallymark.scoring import Origin
-    from tallymark.suites.report import TestResult
-    from tallymark.suites.suite import Agent, Suite
+    from tallymark.suites.code.report import TestResult
+    from tallymark.suites.code.suite import Agent, Suite
 
 AT_ONCE = 10
 """Calls of the agent at the same time when nobody says otherwise."""

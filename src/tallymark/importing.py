@@ -1,0 +1,95 @@
+"""Bringing in the user's own Python code: a module, or a file, named in a reference.
+
+Whatever that code raises while it is imported becomes one sentence with the line where it stopped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tallymark.errors import InvalidInput, nearest
+
+
+def imported(
+    home: str,
+    name: str,
+    *,
+    folder: Path | None = None,
+    what: str = "function",
+    error: type[InvalidInput] = InvalidInput,
+) -> Any:
+    """The object of that name; `what` it is said to be, and which `error` is raised if it is not.
+
+    `home` is a module, or a file that ends with `.py`; both are looked for in `folder` first.
+    """
+    module = imported_module(home, folder=folder, error=error)
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        near = nearest(name, [each for each in vars(module) if not each.startswith("_")])
+        hint = f"did you mean {near!r}?" if near else None
+        raise error(f"{home} has no {what} {name!r}", hint=hint) from None
+
+
+def imported_module(
+    home: str, *, folder: Path | None = None, error: type[InvalidInput] = InvalidInput
+) -> ModuleType:
+    """A module, or the module of a file, executed once however often it is asked for."""
+    here = folder or Path()
+    if home.endswith(".py"):
+        return _file(home, here, error)
+    with _reachable(home, here.resolve(), error):
+        return importlib.import_module(home)
+
+
+def _file(home: str, folder: Path, error: type[InvalidInput]) -> ModuleType:
+    path = next((p for p in (folder / home, Path(home)) if p.is_file()), None)
+    if path is None:
+        raise error(f"there is no file {folder / home}")
+    path = path.resolve()
+    name = f"{path.stem} ({path})"  # cannot be the name of a real module
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise error(f"{home} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _reachable(home, path.parent, error):
+            spec.loader.exec_module(module)
+    except InvalidInput:
+        del sys.modules[name]
+        raise
+    return module
+
+
+@contextmanager
+def _reachable(home: str, folder: Path, error: type[InvalidInput]) -> Iterator[None]:
+    """Import with a folder on the path."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as raised:  # noqa: BLE001 (a user's module may raise anything)
+        raise error(why_not_imported(home, raised)) from None
+    finally:
+        if str(folder) in sys.path:
+            sys.path.remove(str(folder))
+
+
+def why_not_imported(what: str, raised: BaseException) -> str:
+    """In one sentence, with the line where it stopped."""
+    frames = traceback.extract_tb(raised.__traceback__)
+    known = frames and not frames[-1].filename.startswith("<")
+    place = f" (at {Path(frames[-1].filename).name}:{frames[-1].lineno})" if known else ""
+    return f"{what} cannot be imported: {type(raised).__name__}: {raised}{place}"

@@ -1,0 +1,1 @@
+"""Tests and suites written in Python, and running them against an agent."""
