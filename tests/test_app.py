@@ -102,6 +102,21 @@ def test_epochs_and_limit(app: App, tmp_path: Path) -> None:
     assert keys == [("four", 0), ("four", 1), ("four", 2)]
 
 
+def test_a_run_resumes_with_the_epochs_it_began_with(app: App, tmp_path: Path) -> None:
+    text = SUITE.replace("  - name: four\n", "  - name: four\n    epochs: 2\n")
+    (record,) = app.run(load_suite(suite(tmp_path, text)), [], RunOptions(), Silent())
+    assert record.total == 3
+    resumed = app.resume(record.id, RunOptions(), Silent())
+    assert (resumed.status, len(app.loaded(record.id)[1])) == ("completed", 3)
+
+
+def test_a_run_whose_data_changed_is_not_resumed(app: App, tmp_path: Path) -> None:
+    (record,) = app.run(load_suite(dataset(tmp_path, 3)), [], RunOptions(), Silent())
+    (tmp_path / "rows.csv").write_text("n\n7\n")
+    with pytest.raises(InvalidInput, match="have changed since the run"):
+        app.resume(record.id, RunOptions(), Silent())
+
+
 def test_rescoring_by_a_formula_equals_running_with_it(app: App, tmp_path: Path) -> None:
     (record,) = app.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
     other = load_suite(suite(tmp_path, SUITE.replace("four * 10 + success_pct", "success_pct / 2")))

@@ -6,8 +6,9 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as fields_replaced
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -136,10 +137,11 @@ class App:
                     **definition.tags,
                     "folder": str(definition.folder.resolve()),
                     "limit": options.limits.cases,
+                    "epochs": options.limits.epochs,
                 },
             )
             self.store.create_run(record)
-            records.append(self._evaluated(record, suite, options, watch, Tally(), set()))
+            records.append(self._evaluated(_Work(record, suite, options, watch, Tally(), ())))
         return records
 
     def loaded(self, run: str) -> Run:
@@ -181,81 +183,73 @@ class App:
         """Asks again only what is missing or could not run."""
         record = self.store.run(run)
         definition = load_stored(record.definition, folder=Path(record.tags.get("folder", ".")))
-        limits = options.limits
-        limits = Limits(
-            epochs=record.epochs,
-            cases=record.tags.get("limit"),
-            threads=limits.threads,
-            tries=limits.tries,
-            timeout=limits.timeout,
-            budget=limits.budget,
-        )
-        options = RunOptions(limits, options.values, options.judge, options.record, options.cache)
+        if definition.hash != record.definition_hash:
+            message = f"the datasets of the suite have changed since the run {record.id} began"
+            raise InvalidInput(message, hint="put them back, or start a new run")
+        kept = record.tags
+        limits = fields_replaced(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
+        options = fields_replaced(options, limits=limits)
         suite = self.resolved(definition, options)
         keys = self.store.result_keys(record.id)
         done = {key for key, status in keys.items() if status != "error"}
         results = (r for r in self.store.results(record.id) if r.status != "error")
         record = replace(record, status="running", error=None)
         self.store.save_run(record)
-        return self._evaluated(record, suite, options, watch, Tally(results), done)
+        return self._evaluated(_Work(record, suite, options, watch, Tally(results), done))
 
-    def _evaluated(
-        self,
-        record: RunRecord,
-        suite: ResolvedSuite,
-        options: RunOptions,
-        watch: Watch,
-        tally: Tally,
-        done: set[tuple[str, int]],
-    ) -> RunRecord:
+    def _evaluated(self, work: _Work) -> RunRecord:
         ending: Ending = "stopped"
-        watch.started(record, tally, suite.formula)
+        work.watch.started(work.record, work.tally, work.suite.formula)
         try:
-            ending = asyncio.run(self._asked(record, suite, options, watch, tally, done))
+            ending = asyncio.run(self._asked(work))
         finally:
             # Also after Ctrl-C or a broken disk: what is known by then is summed up.
-            record = self._summed_up(record, suite, tally, ending)
-            watch.ended(record)
+            record = _summed_up(work, ending)
+            self.store.save_run(record)
+            work.watch.ended(record)
         return record
 
-    async def _asked(
-        self,
-        record: RunRecord,
-        suite: ResolvedSuite,
-        options: RunOptions,
-        watch: Watch,
-        tally: Tally,
-        done: set[tuple[str, int]],
-    ) -> Ending:
-        definition = suite.definition
+    async def _asked(self, work: _Work) -> Ending:
+        suite, options = work.suite, work.options
         hidden = {suite.redactor.text(each): each for each in suite.models}
         model = open_model(
-            hidden.get(record.model, record.model),
-            folder=definition.folder,
-            pricing=definition.pricing,
+            hidden.get(work.record.model, work.record.model),
+            folder=suite.definition.folder,
+            pricing=suite.definition.pricing,
             record=options.record,
             cache=options.cache,
         )
         try:
-            with ResultWriter(self.store, record.id) as writer:
-                evaluation = Evaluation(suite, model, options.limits, tally=tally, done=done)
+            with ResultWriter(self.store, work.record.id) as writer:
+                evaluation = Evaluation(
+                    suite, model, options.limits, tally=work.tally, done=work.done
+                )
 
                 async def keep(result: CaseResult) -> None:
                     await writer.aput(result)
-                    watch.moved(result, tally)
+                    work.watch.moved(result, work.tally)
 
                 return await evaluation.run(keep)
         finally:
             await model.close()
 
-    def _summed_up(
-        self, record: RunRecord, suite: ResolvedSuite, tally: Tally, ending: Ending
-    ) -> RunRecord:
-        summary = outcome(suite.formula, tally, undefined=suite.definition.undefined)
-        record = replace(record, **summary, finished_at=time.time(), error=_ENDINGS.get(ending))
-        record = replace(record, status=final_status(record, stopped=ending != "finished"))
-        self.store.save_run(record)
-        return record
+
+@dataclass(frozen=True)
+class _Work:
+    """A run that is to be done, or gone on with from what it has."""
+
+    record: RunRecord
+    suite: ResolvedSuite
+    options: RunOptions
+    watch: Watch
+    tally: Tally
+    done: Collection[tuple[str, int]]
+
+
+def _summed_up(work: _Work, ending: Ending) -> RunRecord:
+    summary = outcome(work.suite.formula, work.tally, undefined=work.suite.definition.undefined)
+    record = replace(work.record, **summary, finished_at=time.time(), error=_ENDINGS.get(ending))
+    return replace(record, status=final_status(record, stopped=ending != "finished"))
 
 
 def in_suite_order(record: RunRecord, results: Iterable[CaseResult]) -> list[CaseResult]:

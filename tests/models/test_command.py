@@ -64,7 +64,7 @@ def test_tokens_are_counted_and_priced() -> None:
         ("cmd/sh -c 'echo one >&2; echo two >&2; exit 3'", "sh ended with exit code 3: two"),
         ("cmd/sh -c 'exit 4'", "sh ended with exit code 4"),
         ("cmd/sh -c 'kill -9 $$'", "sh was ended by signal 9"),
-        ("cmd/no-such-program", "no-such-program cannot be started: No such file or directory"),
+        ("cmd/./no-such-program", "./no-such-program cannot be started: No such file or directory"),
     ],
 )
 def test_a_program_that_fails_is_one_sentence(reference: str, message: str) -> None:

@@ -237,8 +237,8 @@ asyncio.run(main())
 
 
 FILES: Mapping[str, str] = {
-    "agent.py": "from beside import WORD\ndef answer(prompt): return WORD\nnumber = 4\n",
-    "beside.py": "WORD = 'found'\n",
+    "agent.py": "from agents_neighbour import WORD\ndef answer(prompt): return WORD\nnumber = 4\n",
+    "agents_neighbour.py": "WORD = 'found'\n",
     "broken.py": "def f(prompt):\n    return 1\nprint(nothing)\n",
 }
 

@@ -182,7 +182,7 @@ def test_a_model_that_goes_in_circles_is_stopped(server: ProviderServer, sums: M
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (McpServer(command="no-such-program"), "No such file or directory"),
+        (McpServer(command="./no-such-program"), "No such file or directory"),
         (McpServer(url="http://127.0.0.1:9/mcp"), "http://127.0.0.1:9/mcp cannot be used"),
         (
             McpServer(command=sys.executable, arguments=("-c", "import sys; sys.exit('no luck')")),
