@@ -144,6 +144,13 @@ def test_a_suite_without_a_model_is_refused_before_anything_is_kept(tmp_path: Pa
     assert not app.store.exists
 
 
+def test_a_model_with_a_wrong_name_leaves_no_run_behind(tmp_path: Path) -> None:
+    app = App(str(tmp_path / "tally.db"))
+    with pytest.raises(TallymarkError):
+        app.run(load_suite(suite(tmp_path)), ["echo/x", "nonsense"], RunOptions(), Silent())
+    assert not app.store.exists
+
+
 def test_values_come_from_the_user_then_the_store_then_the_environment(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput
 from tallymark.formula import Formula
+from tallymark.models import Model
 from tallymark.models.opening import open_model
 from tallymark.store import ResultWriter, Store, open_store
 from tallymark.suites.evaluation import Ending, Evaluation, Limits, planned
@@ -35,6 +36,7 @@ _ENDINGS: Mapping[Ending, str] = {
     "budget": "the budget is spent",
     "hopeless": "the model refused every case so far",
     "stopped": "stopped by hand",
+    "broken": "broke off",
 }
 
 
@@ -117,13 +119,15 @@ class App:
         total = sum(1 for _ in planned(suite, options.limits))
         if not total:
             raise InvalidInput("no case is selected", hint="raise --limit, or add evals")
+        # A wrong name must not leave a run behind, so all are opened first.
+        opened = [(each, _opened(each, suite, options)) for each in chosen]
         group = new_id("g")
         records = []
-        for model in chosen:
+        for name, model in opened:
             record = RunRecord(
                 id=new_id("r"),
                 suite=definition.name,
-                model=suite.redactor.text(model),
+                model=suite.redactor.text(name),
                 status="running",
                 group=group,
                 definition=definition.to_json(),
@@ -141,7 +145,9 @@ class App:
                 },
             )
             self.store.create_run(record)
-            records.append(self._evaluated(_Work(record, suite, options, watch, Tally(), ())))
+            records.append(
+                self._evaluated(_Work(record, suite, model, options.limits, watch, Tally(), ()))
+            )
         return records
 
     def loaded(self, run: str) -> Run:
@@ -193,15 +199,20 @@ class App:
         keys = self.store.result_keys(record.id)
         done = {key for key, status in keys.items() if status != "error"}
         results = (r for r in self.store.results(record.id) if r.status != "error")
+        hidden = {suite.redactor.text(each): each for each in suite.models}
+        model = _opened(hidden.get(record.model, record.model), suite, options)
         record = replace(record, status="running", error=None)
         self.store.save_run(record)
-        return self._evaluated(_Work(record, suite, options, watch, Tally(results), done))
+        return self._evaluated(_Work(record, suite, model, limits, watch, Tally(results), done))
 
     def _evaluated(self, work: _Work) -> RunRecord:
-        ending: Ending = "stopped"
+        ending: Ending = "broken"
         work.watch.started(work.record, work.tally, work.suite.formula)
         try:
             ending = asyncio.run(self._asked(work))
+        except KeyboardInterrupt:
+            ending = "stopped"
+            raise
         finally:
             # Also after Ctrl-C or a broken disk: what is known by then is summed up.
             record = _summed_up(work, ending)
@@ -210,19 +221,10 @@ class App:
         return record
 
     async def _asked(self, work: _Work) -> Ending:
-        suite, options = work.suite, work.options
-        hidden = {suite.redactor.text(each): each for each in suite.models}
-        model = open_model(
-            hidden.get(work.record.model, work.record.model),
-            folder=suite.definition.folder,
-            pricing=suite.definition.pricing,
-            record=options.record,
-            cache=options.cache,
-        )
         try:
             with ResultWriter(self.store, work.record.id) as writer:
                 evaluation = Evaluation(
-                    suite, model, options.limits, tally=work.tally, done=work.done
+                    work.suite, work.model, work.limits, tally=work.tally, done=work.done
                 )
 
                 async def keep(result: CaseResult) -> None:
@@ -231,7 +233,7 @@ class App:
 
                 return await evaluation.run(keep)
         finally:
-            await model.close()
+            await work.model.close()
 
 
 @dataclass(frozen=True)
@@ -240,16 +242,30 @@ class _Work:
 
     record: RunRecord
     suite: ResolvedSuite
-    options: RunOptions
+    model: Model
+    limits: Limits
     watch: Watch
     tally: Tally
     done: Collection[tuple[str, int]]
 
 
+def _opened(reference: str, suite: ResolvedSuite, options: RunOptions) -> Model:
+    return open_model(
+        reference,
+        folder=suite.definition.folder,
+        pricing=suite.definition.pricing,
+        record=options.record,
+        cache=options.cache,
+    )
+
+
 def _summed_up(work: _Work, ending: Ending) -> RunRecord:
     summary = outcome(work.suite.formula, work.tally, undefined=work.suite.definition.undefined)
-    record = replace(work.record, **summary, finished_at=time.time(), error=_ENDINGS.get(ending))
-    return replace(record, status=final_status(record, stopped=ending != "finished"))
+    record = replace(work.record, **summary, finished_at=time.time())
+    status = final_status(record, stopped=ending != "finished")
+    return replace(
+        record, status=status, error=_ENDINGS.get(ending) if status == "cancelled" else None
+    )
 
 
 def in_suite_order(record: RunRecord, results: Iterable[CaseResult]) -> list[CaseResult]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tallymark.traces import Trace
 
 _N = TypeVar("_N", int, float)
-Ending = Literal["finished", "budget", "hopeless", "stopped"]
+Ending = Literal["finished", "budget", "hopeless", "stopped", "broken"]
 DEFAULT_THREADS = 10
 _HOPELESS = 20
 """A model that refused this many cases, and answered none, will not answer the rest."""
