@@ -1,10 +1,10 @@
-# make setup | demo | test | check | bench | lock | clean
+# make setup | demo | test | check | bench | docs | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo test check bench lock clean
+.PHONY: setup demo test check bench docs lock clean
 
 setup: $(VENV)/.dev
 
@@ -29,6 +29,9 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	@for bench in bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
+
+docs: $(VENV)/.dev
+	$(BIN)/python scripts/cli_reference.py
 
 # Pins every version for make setup. Needs `uv`; names no index, so any mirror serves it.
 lock:

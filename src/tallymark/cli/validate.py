@@ -41,7 +41,8 @@ def validate(
         )
         if not as_json:
             cases = f"{len(definition.cases)} case{'s' if len(definition.cases) != 1 else ''}"
-            typer.echo(f"{file}: valid, {cases}, formula: {definition.formula}")
+            formula = " ".join(definition.formula.split())
+            typer.echo(f"{file}: valid, {cases}, formula: {formula}")
             for finding in findings:
                 typer.echo(f"  {finding.level}: {finding}")
     if as_json:

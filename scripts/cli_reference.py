@@ -1,0 +1,39 @@
+"""Writes docs/cli.md: what every command says of itself. Run by `make docs`, checked by a test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "cli.md"
+COMMANDS = [
+    *("init", "validate", "run", "runs", "show", "compare", "rescore", "score", "schema"),
+    *("formula check", "formula explain"),
+    *("vars set", "vars list", "vars delete", "secrets set", "secrets list", "secrets delete"),
+]
+
+
+def said(*arguments: str) -> str:
+    """What `tally ... --help` prints, at 80 columns."""
+    return subprocess.run(
+        [str(Path(sys.executable).parent / "tally"), *arguments, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"COLUMNS": "80", "TERM": "dumb"},
+    ).stdout.strip()
+
+
+def page() -> str:
+    """The whole page."""
+    parts = ["# Commands\n\nMade by `make docs` from what the commands say of themselves.\n"]
+    parts += [f"```text\n{said()}\n```\n"]
+    parts += [f"## tally {name}\n\n```text\n{said(*name.split())}\n```\n" for name in COMMANDS]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
