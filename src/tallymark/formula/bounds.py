@@ -42,7 +42,7 @@ class Hazard:
 
 # Conditions inside conditions are looked at again for each branch, three times a level. After
 # this many looks the analysis stops narrowing, which only makes its answers less sharp.
-_PATIENCE = 2000
+_PATIENCE = 1000
 
 
 class Analysis:
