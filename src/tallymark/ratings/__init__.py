@@ -1,0 +1,45 @@
+"""Ratings: Elo, and the joint fit of agents and challenges; both are functions of the attempt log.
+
+>>> elo.update(1000, "contender", "win", matches=0).after
+1016
+"""
+
+from tallymark.ratings import elo
+from tallymark.ratings.attempts import (
+    AttemptRates,
+    CurvePoint,
+    TierSuggestion,
+    attempt_rates,
+    best_of_k,
+    learning_curve,
+    pass_at_k,
+    pass_hat_k,
+    suggest_tier,
+)
+from tallymark.ratings.counts import Counts, Pair
+from tallymark.ratings.elo import EloChange, EloRating
+from tallymark.ratings.joint import Estimate, Fit, fit
+from tallymark.ratings.match import RESULTS, TIERS, Match
+
+__all__ = [
+    "RESULTS",
+    "TIERS",
+    "AttemptRates",
+    "Counts",
+    "CurvePoint",
+    "EloChange",
+    "EloRating",
+    "Estimate",
+    "Fit",
+    "Match",
+    "Pair",
+    "TierSuggestion",
+    "attempt_rates",
+    "best_of_k",
+    "elo",
+    "fit",
+    "learning_curve",
+    "pass_at_k",
+    "pass_hat_k",
+    "suggest_tier",
+]
