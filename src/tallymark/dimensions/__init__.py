@@ -1,0 +1,37 @@
+"""Weighted dimensions: a submission scored 0-1000 on each, summed, and a win, draw or loss."""
+
+from tallymark.dimensions.breakdown import Breakdown, Part, SubmissionWarning, breakdown
+from tallymark.dimensions.dimension import (
+    CORE,
+    EFFICIENCY,
+    Dimension,
+    WeightedDimension,
+    dims,
+)
+from tallymark.dimensions.efficiency import call_efficiency, token_efficiency
+from tallymark.dimensions.result import (
+    SOLO_DRAW_THRESHOLD,
+    SOLO_WIN_THRESHOLD,
+    Result,
+    result_of,
+)
+from tallymark.dimensions.speed import speed
+
+__all__ = [
+    "CORE",
+    "EFFICIENCY",
+    "SOLO_DRAW_THRESHOLD",
+    "SOLO_WIN_THRESHOLD",
+    "Breakdown",
+    "Dimension",
+    "Part",
+    "Result",
+    "SubmissionWarning",
+    "WeightedDimension",
+    "breakdown",
+    "call_efficiency",
+    "dims",
+    "result_of",
+    "speed",
+    "token_efficiency",
+]

@@ -1,0 +1,29 @@
+"""`token_efficiency` and `call_efficiency`: how much of what was allowed is left over.
+
+Only a verified attempt has counts that can be believed; any other scores 0.
+"""
+
+from __future__ import annotations
+
+from tallymark.dimensions.exact import MAX_SCORE, clamped, demand
+from tallymark.errors import InvalidInput
+
+
+def token_efficiency(used: float | None, allowed: float, *, verified: bool) -> float:
+    """1000 x max(0, 1 - tokens used / tokens allowed); 0 when not verified."""
+    return _efficiency(used, allowed, "tokens", verified=verified)
+
+
+def call_efficiency(used: float | None, allowed: float, *, verified: bool) -> float:
+    """1000 x max(0, 1 - calls made / calls allowed); 0 when not verified."""
+    return _efficiency(used, allowed, "calls", verified=verified)
+
+
+def _efficiency(used: float | None, allowed: float, what: str, *, verified: bool) -> float:
+    budget = demand(allowed, f"the number of {what} allowed", above=0)
+    if not verified:
+        return 0.0
+    spent = demand(used, f"the number of {what} used")
+    if spent < 0:
+        raise InvalidInput(f"the number of {what} used must be 0 or more, not {used}")
+    return float(clamped(MAX_SCORE * (1 - spent / budget)))
