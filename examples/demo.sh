@@ -21,11 +21,11 @@ title '4. A suite, run on two sets of sample answers. They are samples, written 
 try 'tally run examples/suites/support-desk.yaml -m replay/careful -m replay/hasty --report demo-report.html'
 
 title '5. The suites of the document, with weights and cost in the formula.'
-try 'tally run examples/suites/weighted-cost-eval.yaml -m replay/careful -m replay/hasty 2>/dev/null | grep -E "^(Score|Success|Run):"'
+try 'tally run examples/suites/weighted-cost-eval.yaml -m replay/careful -m replay/hasty >/dev/null'
+try 'tally runs --suite weighted-cost-eval'
 
-title '6. The same runs by another idea of good: cheap counts more.'
-try 'tally rescore latest --formula "success_pct / (1 + 1000 * total_cost)" | head -n 4'
-try 'tally runs'
+title '6. The same answers by another idea of good: being right counts, cost only a little.'
+try 'tally rescore latest --formula "success_pct - 1000 * total_cost" | head -n 4'
 
 title '7. Traces that already exist, from any tool, scored by built-in scorers and a formula.'
 try "tally score tests/fixtures/traces/own.jsonl tests/fixtures/traces/pydantic_ai.pb --scorer error_rate --scorer word_count --formula '(error_rate + word_count) / 2'"
