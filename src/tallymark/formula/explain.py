@@ -22,11 +22,16 @@ from tallymark.formula.tree import (
     Sum,
     children,
     rebuild,
+    short_text,
     to_text,
 )
 
 if TYPE_CHECKING:
     from tallymark.formula.formula import Formula
+
+
+_WIDEST = 120
+"""Characters of a part that the tree shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +169,8 @@ def _substitute(node: Node, values: Values) -> Node:
 def _tree_rows(part: Step, lead: str, branch: str) -> list[tuple[str, str]]:
     node = part.node
     value = "undefined" if part.value is None else show(part.value)
-    rows = [(f"{lead}{branch}{to_text(node)}", "" if isinstance(node, Number) else value)]
+    text = short_text(node, _WIDEST)
+    rows = [(f"{lead}{branch}{text}", "" if isinstance(node, Number) else value)]
     inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
     for index, each in enumerate(part.below):
         last = index == len(part.below) - 1

@@ -134,37 +134,47 @@ def to_text(node: Node, *, guard_minus: bool = False) -> str:
     return "".join(words)
 
 
-def _write(node: Node, words: list[str], guard: bool) -> None:
+def short_text(node: Node, most: int) -> str:
+    """Its text, cut to so many characters; what is cut off is not even written."""
+    words = list[str]()
+    _write(node, words, False, most)
+    text = "".join(words)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _write(node: Node, words: list[str], guard: bool, most: int | None = None) -> None:
     kind = type(node)
+    if most is not None and len(words) > most:
+        return
     if isinstance(node, Number):
         words.append(number_text(node.value))
     elif isinstance(node, Name):
         words.append(node.name)
     elif isinstance(node, Negative):
         words.append("-")
-        _write_part(node.operand, _BINDING[kind if guard else Product], words, guard)
+        _write_part(node.operand, _BINDING[kind if guard else Product], words, guard, most)
     elif isinstance(node, Call):
         words.append(f"{node.function}(")
         for index, argument in enumerate(node.arguments):
             words.append(", " if index else "")
-            _write(argument, words, guard)
+            _write(argument, words, guard, most)
         words.append(")")
     else:
         parts = children(node)
         operators = (node.operator,) if isinstance(node, Comparison) else node.operators
-        _write_part(parts[0], _BINDING[kind], words, guard)
+        _write_part(parts[0], _BINDING[kind], words, guard, most)
         for operator, part in zip(operators, parts[1:], strict=True):
             words.append(f" {operator} ")
-            _write_part(part, _BINDING[kind], words, guard)
+            _write_part(part, _BINDING[kind], words, guard, most)
 
 
-def _write_part(part: Node, binding: int, words: list[str], guard: bool) -> None:
+def _write_part(part: Node, binding: int, words: list[str], guard: bool, most: int | None) -> None:
     """In parentheses, unless it binds tighter than what it stands in."""
     if _BINDING[type(part)] > binding and not (guard and binding == _BINDING[Negative]):
-        _write(part, words, guard)
+        _write(part, words, guard, most)
     else:
         words.append("(")
-        _write(part, words, guard)
+        _write(part, words, guard, most)
         words.append(")")
 
 
