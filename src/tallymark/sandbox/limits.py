@@ -1,0 +1,43 @@
+"""`Limits`: what one piece of untrusted code may use. A value, never a global."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tallymark.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Passing any of them ends the code; the outcome says which."""
+
+    wall_s: float = 5.0
+    cpu_s: float | None = None
+    """Seconds of processor time; as the wall time unless set."""
+    memory_mb: int = 256
+    processes: int = 1
+    open_files: int = 64
+    output_mb: float = 1.0
+    disk_mb: float = 16.0
+
+    def __post_init__(self) -> None:
+        """Refuse limits that limit nothing."""
+        for name in (
+            "wall_s",
+            "cpu_s",
+            "memory_mb",
+            "processes",
+            "open_files",
+            "output_mb",
+            "disk_mb",
+        ):
+            value = getattr(self, name)
+            if value is None and name == "cpu_s":
+                continue
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 < value < math.inf
+            ):
+                raise InvalidInput(f"the limit {name} is a number above 0, not {value!r}")
