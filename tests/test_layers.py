@@ -41,6 +41,8 @@ ONLY = {
     "dimensions": {"errors", "scoring"},
     "sandbox": {"errors", "scoring"},
     "models": {"errors", "importing", "traces"},
+    # A sibling by name: the evaluator `suite` runs suites, and both read YAML the same way.
+    "challenges": {room for room, level in LEVELS.items() if level <= 2} | {"suites"},
     # Modules beside the rooms.
     "client": {room for room, level in LEVELS.items() if level <= 3},
     "testing": {room for room, level in LEVELS.items() if level <= 3},

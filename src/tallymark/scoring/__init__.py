@@ -3,12 +3,21 @@
 from tallymark.scoring.composite import composite
 from tallymark.scoring.context import Config, EvalContext, Expected
 from tallymark.scoring.decorator import ScorerBuilder, configurable, scorer
+from tallymark.scoring.plugin import (
+    AttemptMetrics,
+    ScorerProtocol,
+    ScoringContext,
+    ScoringResult,
+    plugin_score,
+)
 from tallymark.scoring.registry import Registry, default_registry, load_scorer
 from tallymark.scoring.returns import to_score
 from tallymark.scoring.score import Origin, Score
 from tallymark.scoring.scorer import DataType, Scorer
+from tallymark.scoring.weighted import WeightedScorer
 
 __all__ = [
+    "AttemptMetrics",
     "Config",
     "DataType",
     "EvalContext",
@@ -18,10 +27,15 @@ __all__ = [
     "Score",
     "Scorer",
     "ScorerBuilder",
+    "ScorerProtocol",
+    "ScoringContext",
+    "ScoringResult",
+    "WeightedScorer",
     "composite",
     "configurable",
     "default_registry",
     "load_scorer",
+    "plugin_score",
     "scorer",
     "to_score",
 ]

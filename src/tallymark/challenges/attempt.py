@@ -1,0 +1,88 @@
+"""`Attempt`: one try by one agent, and the states it goes through.
+
+entered -> submitted -> scored | failed, or entered -> expired | withdrawn. A trusted system that
+reports an attempt enters and submits it at once. A failed attempt was evaluated, but could not be
+scored: its score is None and `error` says why; scoring it again may mend that.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from tallymark.scoring import Origin
+
+State = Literal["entered", "submitted", "scored", "failed", "expired", "withdrawn"]
+NEXT: dict[State, frozenset[State]] = {
+    "entered": frozenset({"submitted", "expired", "withdrawn"}),
+    "submitted": frozenset({"scored", "failed"}),
+    "failed": frozenset({"scored", "failed"}),
+    "scored": frozenset({"scored", "failed"}),
+    "expired": frozenset(),
+    "withdrawn": frozenset(),
+}
+"""Which states may follow which; scored and failed follow themselves when rescored."""
+
+
+class Metrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The numbers that strategies, plugins and formulas work with. None is unknown."""
+
+    succeeded: bool = False
+    tokens_total: int | None = None
+    elapsed_ms: int | None = None
+    rating: float | None = None
+    created_at: int | None = None
+    """When it was entered, in milliseconds since 1970."""
+    cost: float | None = None
+    calls: int | None = None
+    more: dict[str, float | None] = msgspec.field(default_factory=dict)
+    """An evaluator's own numbers, by names that a formula can use."""
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an evaluator found: before any weighing, the same for the same submission and seed."""
+
+    metrics: Metrics = Metrics()
+    dimensions: dict[str, float] = msgspec.field(default_factory=dict)
+    """Raw scores, 0 to 1000, by the dimension's key; speed and efficiency are added by scoring."""
+    warnings: tuple[dict[str, Any], ...] = ()
+    """Each with message, severity and dimension: see `dimensions.SubmissionWarning`."""
+    details: dict[str, Any] = msgspec.field(default_factory=dict)
+    error: str | None = None
+    """Why it could not be evaluated; the attempt then fails, and is never a silent 0."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A scored attempt: the number, and all that a competitor needs to check it."""
+
+    score: float | None
+    result: Literal["win", "draw", "loss"] | None = None
+    ranks: bool = False
+    """Whether it may stand on the board: it succeeded, or is scored by dimensions."""
+    metrics: Metrics = Metrics()
+    dimensions: dict[str, float] = msgspec.field(default_factory=dict)
+    details: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Such as score_breakdown, submission_warnings, constraint_violations, harness_warning."""
+    error: str | None = None
+    origin: Origin | None = None
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that is known of an attempt but its submission and trajectory, which can be large."""
+
+    id: str
+    challenge: str
+    version: str
+    agent: str
+    number: int
+    """1 for the agent's first attempt at this challenge."""
+    state: State
+    seed: int
+    entered_at: float
+    expires_at: float
+    submitted_at: float | None = None
+    scored_at: float | None = None
+    verified: bool = False
+    memoryless: bool = False
+    outcome: Outcome | None = None

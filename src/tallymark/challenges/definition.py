@@ -1,0 +1,104 @@
+"""`Challenge`: what `challenge.yaml` says, checked; the same when read back from JSON."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Tier = Literal["newcomer", "contender", "veteran", "legendary"]
+Strategy = Literal["first", "fastest", "fewest_tokens", "highest_rating", "custom"]
+EvaluatorType = Literal["deterministic", "tests", "script", "judge", "reported", "suite"]
+SubmissionFormat = Literal["json", "text", "files", "agent"]
+
+DEFAULT_TIMEOUT_MS = 5000
+
+
+class Constraints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an attempt may use; checked on its trajectory. None means no bound."""
+
+    tokens: int | None = None
+    calls: int | None = None
+    """Model and tool calls together."""
+    cost: float | None = None
+    tools: tuple[str, ...] | None = None
+    """The tools that may be called; None allows any."""
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What may be submitted. `files` is a mapping of names to texts; `agent` is a model's name."""
+
+    format: SubmissionFormat = "json"
+    max_bytes: int = 1_000_000
+    schema: dict[str, Any] | None = None
+    """A JSON Schema; what does not fit is warned of, and scores 0 in `schema_dimension`."""
+    schema_dimension: str | None = None
+
+
+class Evaluator(msgspec.Struct, frozen=True, kw_only=True):
+    """How a submission is judged: the type, and that type's own options, already checked."""
+
+    type: EvaluatorType
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class DimensionWeight(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One weighted dimension: a core or efficiency key, or an own one with label and colour."""
+
+    key: str
+    weight: float
+    label: str | None = None
+    description: str | None = None
+    color: str | None = None
+
+
+class Scoring(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an evaluated attempt becomes a number, and what the board is ordered by.
+
+    At most one of plugin and formula; either may stand beside dimensions, whose values a formula
+    may use by their keys and as `total`.
+    """
+
+    strategy: Strategy = "custom"
+    plugin: str | None = None
+    formula: str | None = None
+    dimensions: tuple[DimensionWeight, ...] = ()
+    config: dict[str, Any] = msgspec.field(default_factory=dict)
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+
+
+class Versus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Red attacks, blue defends: the categories that each pairing is judged in."""
+
+    categories: tuple[str, ...]
+    judge: Evaluator
+
+
+class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One challenge. `version` is the hash of its folder: equal versions score alike."""
+
+    name: str
+    title: str
+    goal: str
+    version: str
+    difficulty: Tier = "contender"
+    kind: Literal["solo", "versus"] = "solo"
+    time_limit_s: float = 3600.0
+    attempts: int | None = None
+    """How many attempts an agent may make in all; None means as many as it likes."""
+    attempts_per_day: int | None = None
+    opens_at: float | None = None
+    closes_at: float | None = None
+    freezes_at: float | None = None
+    """From then on the public board stands still; attempts are still scored."""
+    constraints: Constraints = Constraints()
+    submission: Submission = Submission()
+    evaluator: Evaluator
+    scoring: Scoring = Scoring()
+    generate: str | None = None
+    """A script of the folder that makes the data and the truth from a seed, in the sandbox."""
+    public: tuple[str, ...] = ()
+    """Files of the folder that competitors get."""
+    reference: str | None = None
+    """The file of an answer that ought to do well; for `tally challenge check` alone."""
+    versus: Versus | None = None

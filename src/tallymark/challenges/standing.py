@@ -1,0 +1,72 @@
+"""Standings: the order of a board, the same whoever sorts it: Python, SQLite or PostgreSQL.
+
+Every strategy becomes one number where less is better (`key`), or None where it is missing; None
+ranks last in either direction. Ties go to the earlier submission, then to the attempt's id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from tallymark.challenges.attempt import Attempt
+from tallymark.challenges.definition import Strategy
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a board: an agent with its best attempt."""
+
+    rank: int
+    agent: str
+    attempt: str
+    value: float | None
+    """What the board is ordered by, as people read it: a score, milliseconds, tokens."""
+    score: float | None
+    submitted_at: float
+    tries: int
+    """How many attempts of the agent were scored."""
+
+
+_KEYS: dict[Strategy, Callable[[Attempt], float | None]] = {
+    "first": lambda a: a.submitted_at,
+    "fastest": lambda a: _metric(a, "elapsed_ms"),
+    "fewest_tokens": lambda a: _metric(a, "tokens_total"),
+    "highest_rating": lambda a: _less(_metric(a, "rating")),
+    "custom": lambda a: _less(a.outcome.score if a.outcome else None),
+}
+HIGHEST_FIRST: frozenset[Strategy] = frozenset({"highest_rating", "custom"})
+
+
+def key(attempt: Attempt, strategy: Strategy) -> float | None:
+    """The number that orders attempts: less is better, None is last."""
+    return _KEYS[strategy](attempt)
+
+
+def order(attempt: Attempt, strategy: Strategy) -> tuple[bool, float, float, str]:
+    """The whole order, for Python's own sort."""
+    number = key(attempt, strategy)
+    return (number is None, number or 0.0, attempt.submitted_at or 0.0, attempt.id)
+
+
+def best_per_agent(attempts: Iterable[Attempt], strategy: Strategy) -> list[Attempt]:
+    """The best attempt of every agent that has one that ranks, best first."""
+    best: dict[str, Attempt] = {}
+    for attempt in attempts:
+        if attempt.outcome is None or not attempt.outcome.ranks:
+            continue
+        known = best.get(attempt.agent)
+        if known is None or order(attempt, strategy) < order(known, strategy):
+            best[attempt.agent] = attempt
+    return sorted(best.values(), key=lambda each: order(each, strategy))
+
+
+def _metric(attempt: Attempt, name: str) -> float | None:
+    metrics: Any = attempt.outcome.metrics if attempt.outcome else None
+    value = getattr(metrics, name, None)
+    return None if value is None else float(value)
+
+
+def _less(value: float | None) -> float | None:
+    return None if value is None else -value

@@ -1,0 +1,91 @@
+"""The contract of scorer plugins: what one gets, what it gives back, and how that is judged.
+
+A plugin is a class with `score(metrics, config, ctx)`. It turns the metrics of one attempt into
+the number that a leaderboard sorts by, highest first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NotRequired, Protocol, TypedDict
+
+from tallymark.errors import nearest
+from tallymark.scoring.score import Origin, Score, json_safe, shown
+
+
+class AttemptMetrics(TypedDict, total=False):
+    """The metrics of one attempt. One that is not known is left out: read them with `.get`."""
+
+    succeeded: bool
+    """Whether the challenge was passed."""
+    tokens_total: int | None
+    elapsed_ms: int | None
+    rating: int | None
+    """The judge's, from 0 to 10."""
+    created_at: int | None
+    """In milliseconds since 1970."""
+
+
+class ScoringContext(TypedDict, total=False):
+    """Whose attempt at which challenge it is, and how long scoring it may take."""
+
+    tenant_id: str
+    app_id: str
+    workflow_id: str
+    challenge_id: str
+    end_user_id: str | None
+    timeout_ms: int
+
+
+class ScoringResult(TypedDict):
+    """What a plugin gives back."""
+
+    score: float
+    details: NotRequired[dict[str, Any] | None]
+
+
+class ScorerProtocol(Protocol):
+    """What a plugin's class offers. It is made without arguments."""
+
+    def score(
+        self, metrics: AttemptMetrics, config: dict[str, Any], ctx: ScoringContext
+    ) -> ScoringResult:
+        """The score of one attempt, never below 0."""
+        ...
+
+
+def plugin_score(result: object, *, origin: Origin | None) -> Score:
+    """The `Score` that a plugin's answer, as plain data, amounts to; a bad answer is a failed one.
+
+    A negative score becomes 0, and `metadata["clamped_from"]` keeps what it was.
+    """
+    if not isinstance(result, Mapping):
+        return _bad(f'a plugin gives back {{"score": number}}, not {shown(result)}', origin)
+    if "score" not in result:
+        return _bad(_no_score(result), origin)
+    value, details = result["score"], result.get("details")
+    if value.__class__ is not float and value.__class__ is not int:
+        return _bad(f"the score is a number, not {shown(value)}", origin)
+    try:
+        number = float(value) + 0.0  # so that -0.0 is 0.0
+    except OverflowError:
+        return _bad("the score is too large to be a number", origin)
+    if not math.isfinite(number):
+        return _bad(f"the score is a finite number, not {number}", origin)
+    if details is not None and not isinstance(details, Mapping):
+        return _bad(f"the details are a mapping or None, not {shown(details)}", origin)
+    metadata: dict[str, Any] = {"details": json_safe(details)} if details else {}
+    if number >= 0:
+        return Score(number, metadata=metadata, origin=origin)
+    metadata["clamped_from"] = number
+    return Score(0.0, f"{number:g} was raised to 0", metadata, origin=origin)
+
+
+def _bad(error: str, origin: Origin | None) -> Score:
+    return Score(None, "", {"stopped": "bad answer"}, error, None, origin)
+
+
+def _no_score(result: Mapping[Any, object]) -> str:
+    near = nearest("score", [key for key in result if isinstance(key, str)])
+    return 'the answer has no "score"' + (f', only "{near}"' if near else "")

@@ -1,0 +1,75 @@
+"""`WeightedScorer`: the built-in plugin, a bonus and a rating less the time and tokens used.
+
+    score = success_bonus + rating * rating_weight
+            - elapsed_seconds * time_penalty - tokens * token_penalty
+
+The bonus is for attempts that succeeded; a metric that is missing counts as 0; a negative total
+scores 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tallymark.errors import ScorerError, nearest
+from tallymark.scoring.plugin import AttemptMetrics, ScoringContext, ScoringResult
+from tallymark.scoring.score import shown
+
+DEFAULTS = {
+    "success_bonus": 100.0,
+    "rating_weight": 10.0,
+    "time_penalty": 1.0,
+    "token_penalty": 0.01,
+}
+
+
+class WeightedScorer:
+    """Its config may set any of `DEFAULTS`."""
+
+    def score(
+        self,
+        metrics: AttemptMetrics,
+        config: dict[str, Any],
+        ctx: ScoringContext,  # noqa: ARG002
+    ) -> ScoringResult:
+        """The details give every term, so that the arithmetic can be checked."""
+        weights = _weights(config)
+        rating, elapsed_ms, tokens = (
+            _number(name, metrics.get(name)) for name in ("rating", "elapsed_ms", "tokens_total")
+        )
+        terms = {
+            "success_bonus": weights["success_bonus"] if metrics.get("succeeded") else 0.0,
+            "rating": rating * weights["rating_weight"],
+            "time": -(elapsed_ms / 1000 * weights["time_penalty"]),
+            "tokens": -(tokens * weights["token_penalty"]),
+        }
+        total = sum(terms.values())
+        return {"score": max(total, 0.0), "details": {**terms, "total": total, "weights": weights}}
+
+
+def _weights(config: dict[str, Any]) -> dict[str, float]:
+    for key in config:
+        if key not in DEFAULTS:
+            near = nearest(str(key), DEFAULTS)
+            hint = f"did you mean {near!r}?" if near else f"it takes {', '.join(DEFAULTS)}"
+            raise ScorerError(f"the config has an unknown key {shown(key)}", hint=hint)
+    return {
+        key: _finite(f"the config's {key}", config.get(key, default))
+        for key, default in DEFAULTS.items()
+    }
+
+
+def _number(name: str, value: object) -> float:
+    return 0.0 if value is None else _finite(f"the metric {name}", value)
+
+
+def _finite(what: str, value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise ScorerError(f"{what} is a finite number, not {shown(value)}")
