@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "cli.md"
 COMMANDS = [
     *("init", "validate", "run", "runs", "show", "compare", "rescore", "score", "schema"),
-    *("formula check", "formula explain"),
+    "doctor",
+    *("formula check", "formula explain", "plugin check"),
     *("vars set", "vars list", "vars delete", "secrets set", "secrets list", "secrets delete"),
 ]
 

@@ -44,3 +44,21 @@ def test_it_evaluates_columns(tally: Path, tmp_path: Path) -> None:
         "print(Formula.parse('success_pct').evaluate_many({'success_pct': [1, 2]}).values)"
     )
     assert run(tally.parent / "python", "-c", code, cwd=tmp_path).strip() == "[1. 2.]"
+
+
+def test_it_brings_the_names_that_existing_plugins_use(tally: Path, tmp_path: Path) -> None:
+    code = (
+        "from services.challenge_scorer_protocol import ScoringResult;"
+        "from services.scorers.weighted import WeightedScorer;"
+        "print(ScoringResult.__module__, WeightedScorer.__module__)"
+    )
+    printed = run(tally.parent / "python", "-c", code, cwd=tmp_path)
+    assert printed.split() == ["tallymark.scoring.plugin", "tallymark.scoring.weighted"]
+
+
+def test_a_users_own_package_services_comes_before_ours(tally: Path, tmp_path: Path) -> None:
+    own = tmp_path / "services"
+    own.mkdir()
+    (own / "__init__.py").write_text("mine = 'mine'")
+    code = "import sys; sys.path.append('.'); import services; print(services.mine)"
+    assert run(tally.parent / "python", "-P", "-c", code, cwd=tmp_path).strip() == "mine"

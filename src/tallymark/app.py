@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as fields_replaced
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +29,9 @@ from tallymark.suites.outcome import final_status, outcome
 from tallymark.suites.rechecking import recheck
 from tallymark.suites.record import CaseResult, RunRecord
 from tallymark.suites.tally import Tally
+
+if TYPE_CHECKING:
+    from tallymark.competition import Competition
 
 Run: TypeAlias = tuple[RunRecord, Sequence[CaseResult]]
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -81,6 +84,16 @@ class App:
         """Lets go of the store, if it was used."""
         if "store" in self.__dict__:
             self.store.close()
+
+    def competition(
+        self, *, insecure_local: bool = False, judge_model: str | None = None
+    ) -> Competition:
+        """Challenges and attempts; to be closed after use."""
+        from tallymark.competition import Competition  # noqa: PLC0415 (runs of suites need none)
+        from tallymark.sandbox.policy import policy  # noqa: PLC0415
+
+        chosen = policy(insecure_local=True) if insecure_local else None
+        return Competition(self.store, policy=chosen, judge_model=judge_model)
 
     def resolved(self, definition: SuiteDefinition, options: RunOptions) -> ResolvedSuite:
         """The suite with values for its templates; what is missing is said before a model is asked.

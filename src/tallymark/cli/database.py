@@ -1,4 +1,4 @@
-"""The store that a command works with."""
+"""The store that a command works with, and what it says of untrusted code."""
 
 from __future__ import annotations
 
@@ -10,12 +10,25 @@ import typer
 
 if TYPE_CHECKING:
     from tallymark.app import App
+    from tallymark.competition import Competition
 
 Db = Annotated[
     str | None,
     typer.Option(
-        "--db", metavar="URL", help="Where runs are kept; else TALLY_DB, else .tally/tally.db."
+        "--db", metavar="URL", help="Where results are kept; else TALLY_DB, else .tally/tally.db."
     ),
+]
+
+InsecureLocal = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-local",
+        help="Run untrusted code without a sandbox. Only for code that you wrote.",
+    ),
+]
+JudgeModel = Annotated[
+    str | None,
+    typer.Option("--judge", metavar="MODEL", help="The model for challenges judged by a model."),
 ]
 
 
@@ -29,3 +42,16 @@ def opened(db: str | None) -> Iterator[App]:
         yield app
     finally:
         app.close()
+
+
+@contextmanager
+def competing(
+    db: str | None, *, insecure_local: bool = False, judge_model: str | None = None
+) -> Iterator[Competition]:
+    """Challenges and attempts over a store."""
+    with opened(db) as app:
+        competition = app.competition(insecure_local=insecure_local, judge_model=judge_model)
+        try:
+            yield competition
+        finally:
+            competition.close()

@@ -12,9 +12,15 @@ from typing import Annotated
 import typer
 
 from tallymark.cli import (
+    attempt,
+    challenge,
     compare,
+    doctor,
     formula,
     init,
+    leaderboard,
+    plugin,
+    ratings,
     rescore,
     run,
     runs,
@@ -22,6 +28,7 @@ from tallymark.cli import (
     show,
     validate,
     values,
+    versus,
 )
 from tallymark.errors import TallymarkError
 
@@ -43,9 +50,16 @@ for command in (
     rescore.rescore,
     score.score,
     validate.schema,
+    doctor.doctor,
+    leaderboard.leaderboard,
+    ratings.ratings,
 ):
     app.command()(command)
 app.add_typer(formula.app, name="formula")
+app.add_typer(plugin.app, name="plugin")
+app.add_typer(challenge.app, name="challenge")
+app.add_typer(attempt.app, name="attempt")
+app.add_typer(versus.app, name="versus")
 app.add_typer(values.vars_app, name="vars")
 app.add_typer(values.secrets_app, name="secrets")
 

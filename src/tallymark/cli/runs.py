@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tallymark.cli.database import Db, opened
-from tallymark.cli.output import print_json
+from tallymark.cli.output import moment, print_json, shortened, table
 
 if TYPE_CHECKING:
     from tallymark.suites.record import RunRecord
@@ -48,7 +48,7 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     if as_json:
         print_json({"runs": [_document(record) for record in found]})
     elif found:
-        typer.echo("\n".join(_table(found)))
+        typer.echo(_table(found))
     else:
         typer.echo("no runs; start one with: tally run suite.yaml")
 
@@ -62,34 +62,23 @@ def _document(record: RunRecord) -> dict[str, Any]:
     return known | {"score_formula": known.pop("formula")}
 
 
-def _table(found: list[RunRecord]) -> list[str]:
+def _table(found: list[RunRecord]) -> str:
     from tallymark.formula.explain import show
 
     heads = ("RUN", "STARTED (UTC)", "SUITE", "MODEL", "SCORE", "PASSED", "COST", "STATUS")
-    rows = [heads]
+    rows = []
     for each in found:
-        started = time.strftime("%Y-%m-%d %H:%M", time.gmtime(each.created_at))
-        score = show(each.score) if each.score is not None else "-"
         cost = each.metrics.get("total_cost")
-        ran = each.passed + each.failed
         rows.append(
             (
                 each.id,
-                started,
-                _cut(each.suite),
-                _cut(each.model),
-                score,
-                f"{each.passed}/{ran}",
+                moment(each.created_at),
+                shortened(each.suite),
+                shortened(each.model),
+                show(each.score) if each.score is not None else "-",
+                f"{each.passed}/{each.passed + each.failed}",
                 "-" if cost is None else f"${cost:.4f}",
                 each.status,
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
-    return [
-        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
-
-
-def _cut(text: str, most: int = 32) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 3]}..."
+    return table(heads, rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from tallymark.ratings.match import Match, whole, worth
 
@@ -29,13 +29,32 @@ class Pair:
             whole(getattr(self, name), what, least=0)
 
 
-class Counts:
-    """Wins, draws and losses per agent and challenge, kept up to date one match at a time."""
+class CountColumns(NamedTuple):
+    """All pairs side by side: who (places in `agents` and `challenges`) and with which results."""
 
-    __slots__ = ("_cells",)
+    agents: list[str]
+    challenges: list[str]
+    rows: list[int]
+    columns: list[int]
+    results: tuple[list[int], list[int], list[int]]
+    """Wins, draws and losses."""
+
+
+class Counts:
+    """Wins, draws and losses per agent and challenge, kept up to date one match at a time.
+
+    Kept as columns, which a fit of a million pairs takes over as they are.
+    """
+
+    __slots__ = ("_agents", "_challenges", "_columns", "_places", "_results", "_rows")
 
     def __init__(self) -> None:
-        self._cells: dict[tuple[str, str], list[int]] = {}
+        self._agents: dict[str, int] = {}
+        self._challenges: dict[str, int] = {}
+        self._places: dict[tuple[int, int], int] = {}
+        self._rows: list[int] = []
+        self._columns: list[int] = []
+        self._results: tuple[list[int], list[int], list[int]] = ([], [], [])
 
     @classmethod
     def of(cls, log: Iterable[Match | Pair]) -> Self:
@@ -51,21 +70,39 @@ class Counts:
     def add(self, match: Match) -> None:
         """Count one match."""
         lost = 2 - int(2 * worth(match.result))
-        self._cell(match.agent, match.challenge)[lost] += 1
+        self._results[lost][self._place(match.agent, match.challenge)] += 1
 
     def add_pair(self, pair: Pair) -> None:
         """Count all matches of a pair; a pair without any match leaves no trace."""
         if pair.wins or pair.draws or pair.losses:
-            cell = self._cell(pair.agent, pair.challenge)
-            for at, number in enumerate((pair.wins, pair.draws, pair.losses)):
-                cell[at] += number
+            place = self._place(pair.agent, pair.challenge)
+            for column, number in zip(
+                self._results, (pair.wins, pair.draws, pair.losses), strict=True
+            ):
+                column[place] += number
 
     def __iter__(self) -> Iterator[Pair]:
-        return (Pair(*key, *cell) for key, cell in self._cells.items())
+        return (Pair(*key, *cell) for key, cell in self.cells())
 
-    def cells(self) -> Iterator[tuple[tuple[str, str], list[int]]]:
+    def cells(self) -> Iterator[tuple[tuple[str, str], tuple[int, int, int]]]:
         """Agent and challenge, with wins, draws and losses; quicker than pairs."""
-        return iter(self._cells.items())
+        agents, challenges = list(self._agents), list(self._challenges)
+        for row, column, *cell in zip(self._rows, self._columns, *self._results, strict=True):
+            yield (agents[row], challenges[column]), (cell[0], cell[1], cell[2])
 
-    def _cell(self, agent: str, challenge: str) -> list[int]:
-        return self._cells.setdefault((agent, challenge), [0, 0, 0])
+    def columns(self) -> CountColumns:
+        """All of it at once: what is quickest for many."""
+        return CountColumns(
+            list(self._agents), list(self._challenges), self._rows, self._columns, self._results
+        )
+
+    def _place(self, agent: str, challenge: str) -> int:
+        row = self._agents.setdefault(agent, len(self._agents))
+        column = self._challenges.setdefault(challenge, len(self._challenges))
+        place = self._places.setdefault((row, column), len(self._rows))
+        if place == len(self._rows):
+            self._rows.append(row)
+            self._columns.append(column)
+            for results in self._results:
+                results.append(0)
+        return place

@@ -78,15 +78,13 @@ def fit(
         raise InvalidInput(f"the centre is {centre!r}", hint="give a finite number, such as 1000")
     if not (math.isfinite(prior_sd) and prior_sd > 0):
         raise InvalidInput(f"prior_sd is {prior_sd!r}", hint="give a number above 0, such as 400")
-    cells = list((log if isinstance(log, Counts) else Counts.of(log)).cells())
-    if not cells:
+    counts = (log if isinstance(log, Counts) else Counts.of(log)).columns()
+    if not counts.rows:
         return Fit({}, {}, ())
     from tallymark.ratings.newton import Table, solve  # noqa: PLC0415 - brings in numpy
 
-    agents = sorted({agent for (agent, _), _ in cells})
-    challenges = sorted({challenge for (_, challenge), _ in cells})
-    table = Table.of(cells, agents, challenges)
-    solution = solve(table, precision=(SCALE / prior_sd) ** 2)
+    agents, challenges = sorted(counts.agents), sorted(counts.challenges)
+    solution = solve(Table.of(counts), precision=(SCALE / prior_sd) ** 2)
     estimates = [
         _estimate(centre + SCALE * value, SCALE * error, SCALE * robust, int(matches))
         for value, error, robust, matches in solution.rows()

@@ -1,25 +1,22 @@
 """Newton's method on penalised log likelihood: H step = g (Boyd and Vandenberghe 2004, 9.5).
 
-With agents as rows and challenges as columns the Hessian is [[R, -W], [-W', C]], R and C diagonal.
-The longer side is eliminated (its Schur complement is S = C - W' R^-1 W), so a hundred thousand
-agents at fifty challenges cost a system of fifty unknowns.
+With agents as rows and challenges as columns the Hessian is [[R, -W], [-W', C]], R and C diagonal,
+and W has a value only where the two met. The longer side is eliminated (its Schur complement is
+S = C - W' R^-1 W), so a hundred thousand agents at fifty challenges cost fifty unknowns a step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import Self
 
 import numpy as np
 
 from tallymark.errors import WorkFailed
+from tallymark.ratings.cells import Array, Cells, Places
+from tallymark.ratings.counts import CountColumns
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Array: TypeAlias = "NDArray[np.float64]"
-Labels: TypeAlias = "NDArray[np.intp]"
 STEPS = 100
 CLOSE = 1e-9
 """A step so small, in logistic units, ends the search; the error left is about its square."""
@@ -27,36 +24,46 @@ CLOSE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Wins, draws and losses of every row (agent) at every column (challenge)."""
+    """Wins, draws and losses of rows (agents) at columns (challenges), where they met."""
 
+    cells: Cells
     wins: Array
     draws: Array
     losses: Array
 
     @classmethod
-    def of(
-        cls,
-        cells: Sequence[tuple[tuple[str, str], list[int]]],
-        agents: Sequence[str],
-        challenges: Sequence[str],
+    def of(cls, counts: CountColumns) -> Self:
+        """The counts with names in alphabetical order, so that no other order matters."""
+        rows = _ranks(counts.agents)[np.array(counts.rows, dtype=np.intp)]
+        columns = _ranks(counts.challenges)[np.array(counts.columns, dtype=np.intp)]
+        shape = len(counts.agents), len(counts.challenges)
+        results = (np.array(each, dtype=np.float64) for each in counts.results)
+        return cls._ordered(rows, columns, shape, *results)
+
+    @classmethod
+    def _ordered(
+        cls, rows: Places, columns: Places, shape: tuple[int, int], *results: Array
     ) -> Self:
-        """The counts laid out by place in the two lists of names."""
-        row = {name: at for at, name in enumerate(agents)}
-        column = {name: at for at, name in enumerate(challenges)}
-        rows = [row[agent] for (agent, _), _ in cells]
-        columns = [column[challenge] for (_, challenge), _ in cells]
-        layers = np.zeros((3, len(agents), len(challenges)))
-        layers[:, rows, columns] = np.array([counts for _, counts in cells], dtype=float).T
-        return cls(*layers)
+        order = np.argsort(rows * shape[1] + columns)
+        cells = Cells(rows[order], columns[order], shape)
+        return cls(cells, *(each[order] for each in results))
 
     def turned(self) -> Table:
         """The same matches seen by the challenges: what an agent wins, a challenge loses."""
-        return Table(self.losses.T.copy(), self.draws.T.copy(), self.wins.T.copy())
+        cells = self.cells
+        results = self.losses, self.draws, self.wins
+        return self._ordered(cells.columns, cells.rows, cells.shape[::-1], *results)
 
     @property
     def matches(self) -> Array:
         """How many matches each cell holds."""
         return self.wins + self.draws + self.losses
+
+
+def _ranks(names: list[str]) -> Places:
+    ranks = np.empty(len(names), dtype=np.intp)
+    ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    return ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,7 @@ class Solution:
     errors: Array
     robust_errors: Array
     matches: Array
-    groups: Labels
+    groups: Places
 
     def rows(self) -> Iterator[tuple[float, float, float, float]]:
         """Value, error, robust error and matches, one after another."""
@@ -89,45 +96,55 @@ class Solution:
 class _Curvature:
     """The Hessian by its blocks, and what eliminating the rows needs."""
 
+    cells: Cells
     rows: Array
     columns: Array
     shares: Array  # R^-1 W
     schur: Array
 
     @classmethod
-    def of(cls, weights: Array, precision: float) -> Self:
-        rows, columns = weights.sum(1) + precision, weights.sum(0) + precision
-        shares = weights / rows[:, None]
-        return cls(rows, columns, shares, np.diag(columns) - weights.T @ shares)
+    def of(cls, cells: Cells, weights: Array, precision: float) -> Self:
+        rows = cells.over_rows(weights) + precision
+        columns = cells.over_columns(weights) + precision
+        halves = weights / np.sqrt(rows)[cells.rows]
+        schur = np.diag(columns) - cells.gram(halves, halves)
+        return cls(cells, rows, columns, weights / rows[cells.rows], schur)
 
     def solve(self, rows: Array, columns: Array) -> Array:
-        second = np.linalg.solve(self.schur, columns + self.shares.T @ rows)
-        return np.concatenate((rows / self.rows + self.shares @ second, second))
+        cells = self.cells
+        moved = cells.over_columns(self.shares * rows[cells.rows])
+        second = np.linalg.solve(self.schur, columns + moved)
+        first = rows / self.rows + cells.over_rows(self.shares * second[cells.columns])
+        return np.concatenate((first, second))
 
 
 def solve(table: Table, *, precision: float) -> Solution:
     """The optimum and its errors, for a prior of this precision around 0."""
-    rows, columns = table.wins.shape
+    cells = table.cells
+    rows, columns = cells.shape
     if rows < columns:
         return solve(table.turned(), precision=precision).turned(columns)
-    matches = table.matches
-    groups = connected(matches)
+    groups = connected(cells)
     landscape = _Landscape(table, precision)
     best = _optimum(landscape, groups)
     curvature = landscape.curvature(best)
-    errors = _errors(curvature, groups, precision)
+    inverse = np.asarray(np.linalg.inv(curvature.schur), dtype=np.float64)
     spread = table.wins * best.lose**2 + table.losses * best.win**2
     spread += table.draws * (0.5 - best.win) ** 2
-    robust = _robust_errors(curvature, spread)
-    played = np.concatenate((matches.sum(1), matches.sum(0)))
-    return Solution(best.values, errors, robust, played, groups)
+    matches = table.matches
+    return Solution(
+        best.values,
+        _errors(curvature, inverse, groups, precision),
+        _robust_errors(curvature, inverse, spread),
+        np.concatenate((cells.over_rows(matches), cells.over_columns(matches))),
+        groups,
+    )
 
 
-def connected(matches: Array) -> Labels:
+def connected(cells: Cells) -> Places:
     """A label for every row and then every column: equal where matches join them."""
-    rows, columns = np.nonzero(matches)
-    columns = columns + len(matches)
-    labels = np.arange(sum(matches.shape))
+    rows, columns = cells.rows, cells.columns + cells.shape[0]
+    labels = np.arange(sum(cells.shape))
     while True:
         lowest = np.minimum(labels[rows], labels[columns])
         new = labels.copy()
@@ -153,14 +170,15 @@ class _Landscape:
     """The penalised log likelihood over all values."""
 
     def __init__(self, table: Table, precision: float) -> None:
+        self.cells = table.cells
         self.won = table.wins + table.draws / 2
         self.lost = table.losses + table.draws / 2
         self.matches = self.won + self.lost
         self.precision = precision
 
     def at(self, values: Array) -> _Point:
-        rows = len(self.won)
-        gaps = values[:rows, None] - values[rows:]
+        rows, columns = np.split(values, [self.cells.shape[0]])
+        gaps = rows[self.cells.rows] - columns[self.cells.columns]
         small = np.exp(-np.abs(gaps))
         # Every term has the same sign, so that nothing cancels where one side won it all.
         surprise = np.where(gaps < 0, self.won, self.lost) * np.abs(gaps)
@@ -173,17 +191,17 @@ class _Landscape:
         return _Point(values, float(height), win, lose)
 
     def curvature(self, point: _Point) -> _Curvature:
-        return _Curvature.of(self.matches * point.win * point.lose, self.precision)
+        return _Curvature.of(self.cells, self.matches * point.win * point.lose, self.precision)
 
     def step(self, point: _Point) -> Array:
-        rows = len(self.won)
         left = self.won * point.lose - self.lost * point.win
-        pull = self.precision * point.values
-        curvature = self.curvature(point)
-        return curvature.solve(left.sum(1) - pull[:rows], -left.sum(0) - pull[rows:])
+        rows, columns = np.split(self.precision * point.values, [self.cells.shape[0]])
+        return self.curvature(point).solve(
+            self.cells.over_rows(left) - rows, -self.cells.over_columns(left) - columns
+        )
 
 
-def _optimum(landscape: _Landscape, groups: Labels) -> _Point:
+def _optimum(landscape: _Landscape, groups: Places) -> _Point:
     sizes = np.bincount(groups)
     point = landscape.at(np.zeros(len(groups)))
     for _ in range(STEPS):
@@ -202,12 +220,11 @@ def _optimum(landscape: _Landscape, groups: Labels) -> _Point:
     raise WorkFailed("the joint fit did not settle", hint="give a smaller prior_sd")
 
 
-def _errors(curvature: _Curvature, groups: Labels, precision: float) -> Array:
+def _errors(curvature: _Curvature, inverse: Array, groups: Places, precision: float) -> Array:
     """Errors from the Hessian, relative to the means of groups."""
     rows, shares = curvature.rows, curvature.shares
-    inverse = np.linalg.inv(curvature.schur)
-    cross = shares @ inverse
-    plain = np.concatenate((1 / rows + (cross * shares).sum(1), np.diag(inverse)))
+    above = 1 / rows + curvature.cells.forms(shares, inverse, shares)
+    plain = np.concatenate((above, np.diag(inverse)))
     # A group's mean is an eigenvector of H, so its variance is known: it is taken out. What is
     # left is at least the bound by Cauchy and Schwarz, whatever rounding does.
     part = 1 / np.bincount(groups)[groups]
@@ -216,21 +233,22 @@ def _errors(curvature: _Curvature, groups: Labels, precision: float) -> Array:
     return np.asarray(np.sqrt(np.maximum(plain - part / precision, bound)))
 
 
-def _robust_errors(curvature: _Curvature, spread: Array) -> Array:
+def _robust_errors(curvature: _Curvature, inverse: Array, spread: Array) -> Array:
     """Errors from the sandwich H^-1 J H^-1; `spread` holds the squared surprises that make J.
 
     J says nothing of a group's mean, so these are relative to it by themselves.
     """
-    rows, shares = curvature.rows, curvature.shares
-    inverse = np.linalg.inv(curvature.schur)
-    cross = shares @ inverse
-    ahead = spread.sum(1)
-    mixed = shares.T @ spread
-    middle = (shares.T * ahead) @ shares - mixed - mixed.T + np.diag(spread.sum(0))
+    cells, rows, shares = curvature.cells, curvature.rows, curvature.shares
+    ahead = cells.over_rows(spread)
+    # What the rows' surprises leave, once the rows are eliminated, between columns.
+    left = ahead[cells.rows] * shares - spread
+    middle = cells.gram(shares, left) - cells.gram(spread, shares)
+    middle += np.diag(cells.over_columns(spread))
+    sandwich = inverse @ middle @ inverse
     above = (
         ahead / rows**2
-        + 2 * (cross * (ahead[:, None] * shares - spread)).sum(1) / rows
-        + ((cross @ middle) * cross).sum(1)
+        + 2 * cells.forms(shares, inverse, left) / rows
+        + cells.forms(shares, sandwich, shares)
     )
-    robust = np.concatenate((above, ((inverse @ middle) * inverse).sum(1)))
+    robust = np.concatenate((above, np.diag(sandwich)))
     return np.asarray(np.sqrt(np.maximum(robust, 0)))

@@ -39,13 +39,14 @@ class WeightedScorer:
             _number(name, metrics.get(name)) for name in ("rating", "elapsed_ms", "tokens_total")
         )
         terms = {
-            "success_bonus": weights["success_bonus"] if metrics.get("succeeded") else 0.0,
+            "success": weights["success_bonus"] if _succeeded(metrics) else 0.0,
             "rating": rating * weights["rating_weight"],
-            "time": -(elapsed_ms / 1000 * weights["time_penalty"]),
-            "tokens": -(tokens * weights["token_penalty"]),
+            "time": 0.0 - elapsed_ms / 1000 * weights["time_penalty"],
+            "tokens": 0.0 - tokens * weights["token_penalty"],
         }
         total = sum(terms.values())
-        return {"score": max(total, 0.0), "details": {**terms, "total": total, "weights": weights}}
+        details = {**terms, "unclamped": total, "weights": weights}
+        return {"score": max(total, 0.0), "details": details}
 
 
 def _weights(config: dict[str, Any]) -> dict[str, float]:
@@ -58,6 +59,13 @@ def _weights(config: dict[str, Any]) -> dict[str, float]:
         key: _finite(f"the config's {key}", config.get(key, default))
         for key, default in DEFAULTS.items()
     }
+
+
+def _succeeded(metrics: AttemptMetrics) -> bool:
+    value: object = metrics.get("succeeded")
+    if value not in (None, False, True):
+        raise ScorerError(f"the metric succeeded is true or false, not {shown(value)}")
+    return bool(value)
 
 
 def _number(name: str, value: object) -> float:

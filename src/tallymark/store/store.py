@@ -1,4 +1,4 @@
-"""The store: what is kept of runs, variables and secrets, for one tenant.
+"""The store: what is kept of runs, challenges, variables and secrets, for one tenant.
 
 All methods may be called from any thread and block while the database works; call them from a
 thread where that matters. Errors are sentences: `InvalidInput` or `WorkFailed`.
@@ -16,8 +16,13 @@ from tallymark.store import results as kept_results
 from tallymark.store import runs as kept_runs
 from tallymark.store import secrets, tables
 from tallymark.store.address import parse_address
+from tallymark.store.attempts import Attempts
+from tallymark.store.boards import Boards
+from tallymark.store.challenges import Challenges
 from tallymark.store.database import Database
+from tallymark.store.ratings import Ratings
 from tallymark.store.text import storable
+from tallymark.store.versus import VersusRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,6 +61,11 @@ class Store:
             raise InvalidInput(f"a tenant cannot be called {tenant!r}")
         self.tenant = tenant
         self._database = database
+        self.challenges = Challenges(database, tenant)
+        self.attempts = Attempts(database, tenant)
+        self.boards = Boards(database, tenant)
+        self.ratings = Ratings(database, tenant)
+        self.versus = VersusRows(database, tenant)
 
     def __enter__(self) -> Self:
         return self

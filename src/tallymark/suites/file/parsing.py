@@ -26,10 +26,13 @@ MAX_NODES = 2_000_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def parse_yaml(source: Source) -> tuple[Node | None, list[Problem]]:
-    """The root (None for an empty file), and the mistakes that do not hide the rest."""
+def parse_yaml(source: Source, holds: str = "suite") -> tuple[Node | None, list[Problem]]:
+    """The root (None for an empty file), and the mistakes that do not hide the rest.
+
+    `holds` is what messages call the thing that the file describes.
+    """
     source.check_characters()
-    builder = _Builder(source)
+    builder = _Builder(source, holds)
     events, failure = _events(source.text)
     try:
         for event in events:
@@ -56,8 +59,9 @@ def _events(text: str) -> tuple[Iterator[Any], type[Exception]]:
 
 
 class _Builder:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, holds: str) -> None:
         self.source = source
+        self.holds = holds
         self.root: Node | None = None
         self.problems: list[Problem] = []
         self._open: list[tuple[Sequence | Mapping, str | None]] = []
@@ -76,7 +80,7 @@ class _Builder:
     def _document(self, event: Any) -> None:
         self._documents += 1
         if self._documents > 1:
-            message = "a second document begins here; a file holds one suite"
+            message = f"a second document begins here; a file holds one {self.holds}"
             self._stop(event, message, "put it into a file of its own")
 
     def _scalar(self, event: Any) -> None:
@@ -105,7 +109,7 @@ class _Builder:
             self._check_tag(node, event)
         if len(self._open) >= MAX_LEVELS:
             message = f"more than {MAX_LEVELS} levels of nesting"
-            self._stop(event, message, "a suite needs fewer than ten")
+            self._stop(event, message, f"a {self.holds} needs fewer than ten")
         self._open.append((node, event.anchor))
         self._keys.append(None)
         self._merges.append([])
@@ -137,7 +141,8 @@ class _Builder:
         self._size += size
         if self._size > MAX_NODES:
             message = f"the file has more than {MAX_NODES:,} values, aliases counted as written out"
-            self._stop(event, message, "keep many cases in a dataset: cases_from")
+            hint = "keep many cases in a dataset: cases_from" if self.holds == "suite" else None
+            self._stop(event, message, hint)
         if not self._open:
             self.root = node
             return

@@ -1,0 +1,120 @@
+"""Agents that competitors submit by name: what may be named, and what is believed of it.
+
+A competitor's word must not run code here, read files, use the organiser's keys, or reach what
+only this machine can reach. So an agent is an address on the public network, unless the
+organiser allows more by name.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from tallymark.errors import InvalidInput
+from tallymark.scoring.score import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from tallymark.models import Answer, Model, Request
+    from tallymark.models.pricing import Pricing
+
+KINDS = ("http", "local", "replay", "echo")
+"""`http`: public addresses; `local`: also private ones and this machine; `replay`: samples of the
+challenge. Any other word is a provider, whose model would be asked with the organiser's key."""
+ALWAYS_REFUSED = ("python", "cmd")
+_KIND = re.compile(r"([a-z][\w.-]*)[/:]", re.IGNORECASE)
+_SAMPLE = re.compile(r"[\w-]{1,64}")
+
+
+def open_agent(
+    name: str, *, allow: Collection[str], folder: Path, pricing: Pricing | None = None
+) -> Model:
+    """The agent that a competitor named, or InvalidInput with what is wrong with the name."""
+    from tallymark.models import open_model  # noqa: PLC0415 (models are heavy)
+
+    found = _KIND.match(name.strip())
+    kind = found[1].lower() if found else ""
+    if kind in ("http", "https"):
+        _check_address(name.strip(), allow)
+        return _Counted(_keyless(name.strip(), pricing), pricing)
+    if kind in ALWAYS_REFUSED or kind not in allow:
+        raise InvalidInput(
+            f"{shown(name)} cannot be submitted", hint="an agent is named by its http(s) address"
+        )
+    if kind == "replay":
+        return open_model(_sample(name.strip(), folder), folder=folder, pricing=pricing)
+    return open_model(name.strip(), folder=folder, pricing=pricing)
+
+
+class _Counted:
+    """An agent whose own numbers are not believed: its tokens are counted here."""
+
+    def __init__(self, model: Model, pricing: Pricing | None) -> None:
+        self.name = model.name
+        self._model = model
+        self._pricing = pricing
+
+    async def answer(self, request: Request) -> Answer:
+        """The agent's answer with our count, and the price that the suite gives."""
+        from tallymark.models.answers import finished  # noqa: PLC0415 (models are heavy)
+
+        said = await self._model.answer(request)
+        bare = replace(
+            said, input_tokens=None, output_tokens=None, tokens_counted_by=None, cost=None
+        )
+        return await finished(request, bare, self._pricing)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._model.close()
+
+
+def _keyless(address: str, pricing: Pricing | None) -> Model:
+    """The endpoint without the organiser's key, which is not for competitors' servers."""
+    from tallymark.models.endpoint import Endpoint, _address  # noqa: PLC0415 (heavy)
+
+    return Endpoint(address, _address(address), pricing)
+
+
+def _check_address(address: str, allow: Collection[str]) -> None:
+    """An address on the public network; with `local` also any other."""
+    if "http" not in allow and "local" not in allow:
+        raise InvalidInput("an agent cannot be submitted by its address here")
+    try:
+        host = urlsplit(address).hostname or ""
+        found = {info[4][0] for info in socket.getaddrinfo(host, None)} if host else set()
+    except (ValueError, OSError, UnicodeError):
+        found = set()
+    if not found:
+        raise InvalidInput(f"{shown(address)} is not an address that can be reached")
+    if "local" not in allow and not all(_is_public(str(each)) for each in found):
+        raise InvalidInput(
+            f"{shown(address)} is not on the public network", hint="give the agent a public address"
+        )
+
+
+def _is_public(address: str) -> bool:
+    """Also not an inner address that is wrapped into an outer one."""
+    known = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(known, ipaddress.IPv6Address):
+        wrapped = (known.ipv4_mapped, known.sixtofour, *(known.teredo or ()))
+        if not all(each.is_global for each in wrapped if each is not None):
+            return False
+        return known.is_global or known.ipv4_mapped is not None
+    return known.is_global
+
+
+def _sample(name: str, folder: Path) -> str:
+    """A replay of the challenge's own `answers` folder; nothing else can be read by it."""
+    sample = name.partition("/")[2]
+    path = folder / "answers" / f"{sample}.jsonl"
+    if not _SAMPLE.fullmatch(sample) or not path.is_file():
+        raise InvalidInput(f"there is no sample agent {shown(name)}")
+    return f"replay/{path.resolve()}"

@@ -1,0 +1,105 @@
+"""What an attempt used, and where that is more than its challenge allows, in words.
+
+A number is None when it is not known: a model call whose tokens nobody counted makes the sum
+unknown, because a sum that leaves calls out would look cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tallymark.scoring.score import shown
+
+if TYPE_CHECKING:
+    from tallymark.challenges.definition import Constraints
+    from tallymark.traces import Span, Trace
+
+MOST = 2**53
+"""Counts and costs beyond this are nonsense, and no float holds them exactly."""
+_SHOWN_TOOLS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an attempt used, by its trajectory or by its own word."""
+
+    tokens: int | None = None
+    calls: int | None = None
+    """Model and tool calls together."""
+    cost: float | None = None
+    """US dollars."""
+    tools: tuple[str, ...] = ()
+    """The names of the tools called, each once, in order."""
+
+
+def usage_of(trace: Trace) -> Usage:
+    """What the steps of a trajectory add up to."""
+    calls = sum(span.span_type in ("generation", "tool") for span in trace.spans)
+    tokens = _sum(trace, lambda span: span.tokens)
+    return Usage(
+        None if tokens is None else int(tokens),
+        calls,
+        _sum(trace, lambda span: span.cost),
+        tuple(dict.fromkeys(trace.tool_names)),
+    )
+
+
+def violations(usage: Usage, constraints: Constraints) -> tuple[str, ...]:
+    """Every bound that was passed, one sentence each; what is not known passes none."""
+    found = [
+        f"it used {used:,} {what}, and {allowed:,} are allowed"
+        for what, used, allowed in (
+            ("tokens", usage.tokens, constraints.tokens),
+            ("calls", usage.calls, constraints.calls),
+        )
+        if used is not None and allowed is not None and used > allowed
+    ]
+    if usage.cost is not None and constraints.cost is not None and usage.cost > constraints.cost:
+        found.append(f"it cost ${usage.cost:.6g}, and ${constraints.cost:.6g} is allowed")
+    if constraints.tools is not None:
+        found += _not_allowed(usage.tools, constraints.tools)
+    return tuple(found)
+
+
+def _not_allowed(called: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
+    wrong = [tool for tool in called if tool not in allowed]
+    said = [f"the tool {shown(tool)} is not allowed" for tool in wrong[:_SHOWN_TOOLS]]
+    if len(wrong) > _SHOWN_TOOLS:
+        said.append(f"{len(wrong) - _SHOWN_TOOLS} more tools are not allowed")
+    return said
+
+
+def _sum(trace: Trace, of: Callable[[Span], float | None]) -> float | None:
+    """The sum over all steps; None when a model call is counted neither itself nor above it."""
+    values = {index: of(span) for index, span in enumerate(trace.spans)}
+    counted = {span.span_id for index, span in enumerate(trace.spans) if values[index] is not None}
+    parents = {span.span_id: span.parent_id for span in trace.spans}
+    uncounted = [
+        span.parent_id
+        for index, span in enumerate(trace.spans)
+        if span.span_type == "generation" and values[index] is None
+    ]
+    if not all(_counted_above(parent, counted, parents) for parent in uncounted):
+        return None
+    known = [value for value in values.values() if value is not None]
+    if not known or not all(0 <= value <= MOST for value in known):
+        return None
+    total = sum(known)
+    return total if total <= MOST else None
+
+
+def _counted_above(span_id: str | None, counted: set[str], parents: dict[str, str | None]) -> bool:
+    """Whether a step or one above it was counted; circles end the search.
+
+    The steps on the way are counted from then on, so that a deep trace is not climbed twice.
+    """
+    seen: set[str] = set()
+    while span_id is not None and span_id not in seen:
+        if span_id in counted:
+            counted |= seen
+            return True
+        seen.add(span_id)
+        span_id = parents.get(span_id)
+    return False

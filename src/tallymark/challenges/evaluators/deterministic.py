@@ -1,0 +1,163 @@
+"""`deterministic`: fields of the answer compared with the truth by scoring primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallymark.challenges.attempt import Evaluation
+from tallymark.challenges.data import challenge_data, read_truth
+from tallymark.challenges.evaluators.evaluator import metrics_of, own_dimensions, raw_score, warning
+from tallymark.dimensions import primitives
+from tallymark.dimensions.exact import MAX_SCORE, exact
+from tallymark.errors import InvalidInput, Problem
+from tallymark.scoring.score import shown
+
+if TYPE_CHECKING:
+    from tallymark.challenges.definition import Challenge
+    from tallymark.challenges.evaluators.evaluator import Setting, Submitted
+
+PRIMITIVES: dict[str, Callable[..., float]] = {
+    "exact_match": primitives.exact_match,
+    "exact_match_ratio": primitives.exact_match_ratio,
+    "numeric_tolerance": primitives.numeric_tolerance,
+    "fuzzy_string": primitives.fuzzy_string,
+    "set_overlap": primitives.set_overlap,
+    "coverage": primitives.coverage,
+    "precision": primitives.precision,
+    "recall": primitives.recall,
+}
+DEFAULT_DIMENSION = "correctness"
+LONGEST_TEXT = 20_000
+"""Characters that fuzzy_string compares, which takes their product."""
+MOST_VALUES = 10_000
+"""Values of one field; also because values can be chosen to make sets of them slow."""
+
+ZERO = Fraction(0)
+_NOTHING: Any = object()
+
+
+def check(challenge: Challenge, folder: Path) -> list[Problem]:
+    """Every field must score full marks with the truth itself, and every dimension has a field."""
+    options = challenge.evaluator.options
+    fields = options["fields"]
+    scored = {spec.get("dimension", DEFAULT_DIMENSION) for spec in fields.values()}
+    problems = [
+        Problem(f"no field scores the dimension {key!r}", hint="give a field `dimension:`")
+        for key in own_dimensions(challenge)
+        if key not in scored
+    ]
+    if challenge.generate is None and "truth" not in options:
+        hint = "name a file under `truth`, or make it with `data: {generate: generate.py}`"
+        problems.append(Problem("there is no truth to compare with", hint=hint))
+    if challenge.generate is None and "truth" in options:
+        problems += truth_problems(fields, read_truth(folder / options["truth"]))
+    return problems
+
+
+def truth_problems(fields: Mapping[str, Mapping[str, Any]], truth: object) -> Iterator[Problem]:
+    """Fields that the truth lacks, or that its values do not suit."""
+    for path, spec in fields.items():
+        wanted = at_path(truth, spec.get("truth", path))
+        if wanted is _NOTHING or wanted is None:
+            yield Problem(f"field {path!r}: the truth has no value there")
+        elif (reason := too_much(wanted, spec["primitive"])) is not None:
+            yield Problem(f"field {path!r}: the truth is {reason}")
+        else:
+            try:
+                compare(spec, wanted, wanted)
+            except InvalidInput as error:
+                yield Problem(f"field {path!r}: {error.problems[0].message}")
+
+
+def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
+    """Each dimension is the weighted mean of its fields."""
+    challenge = setting.challenge
+    options = challenge.evaluator.options
+    truth = challenge_data(challenge, setting.folder, submitted.seed, setting.policy).truth
+    warnings: list[dict[str, Any]] = []
+    scores = {
+        path: _field(path, spec, submitted.answer, truth, warnings)
+        for path, spec in options["fields"].items()
+    }
+    dimensions: dict[str, float] = {}
+    specs = options["fields"]
+    for key in dict.fromkeys(spec.get("dimension", DEFAULT_DIMENSION) for spec in specs.values()):
+        of_key = [p for p in specs if specs[p].get("dimension", DEFAULT_DIMENSION) == key]
+        dimensions[key] = _mean([(scores[p], specs[p].get("weight", 1)) for p in of_key])
+    overall = _mean([(scores[path], spec.get("weight", 1)) for path, spec in specs.items()])
+    return Evaluation(
+        metrics=metrics_of(submitted, succeeded=overall >= options.get("pass_at", MAX_SCORE)),
+        dimensions=dimensions,
+        warnings=tuple(warnings),
+        details={"fields": scores},
+    )
+
+
+def compare(spec: Mapping[str, Any], answer: object, truth: object) -> float:
+    """One value against the truth: 0 to 1000."""
+    extra = [spec["tolerance"]] if "tolerance" in spec else []
+    return PRIMITIVES[spec["primitive"]](answer, truth, *extra)
+
+
+def at_path(value: object, path: str) -> Any:
+    """What lies at `a.b.0`; `.` is the value itself."""
+    for part in [] if path == "." else path.split("."):
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdecimal() and int(part[:9]) < len(value):
+            value = value[int(part[:9])]
+        else:
+            return _NOTHING
+    return value
+
+
+def _field(
+    path: str, spec: Mapping[str, Any], answer: object, truth: object, told: list[dict[str, Any]]
+) -> float:
+    wanted = at_path(truth, spec.get("truth", path))
+    if wanted is _NOTHING or wanted is None:
+        raise InvalidInput(f"the truth has no value for the field {path!r}")
+    got = at_path(answer, path)
+    where = "the answer" if path == "." else path
+    if got is _NOTHING or got is None:
+        told.append(warning(f"{where} is missing, and scores 0"))
+        return 0.0
+    if (reason := too_much(got, spec["primitive"])) is not None:
+        told.append(warning(f"{where} is {reason}, and scores 0"))
+        return 0.0
+    if _kind(got) != _kind(wanted):
+        told.append(warning(f"{where} is {shown(got)}, and {_kind(wanted)} is wanted"))
+    return compare(spec, got, wanted)
+
+
+def too_much(value: object, primitive: str) -> str | None:
+    """Why a value is not compared: it would take too long."""
+    if primitive == "fuzzy_string" and isinstance(value, str) and len(value) > LONGEST_TEXT:
+        return f"a text of more than {LONGEST_TEXT:,} characters"
+    left = MOST_VALUES
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        left -= 1
+        if isinstance(each, dict | list):
+            waiting += each.values() if isinstance(each, dict) else each
+        if left < 0 or len(waiting) > MOST_VALUES:
+            return f"more than {MOST_VALUES:,} values"
+    return None
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    kinds: dict[type, str] = {dict: "a mapping", list: "a list", str: "text"}
+    return kinds.get(type(value), "a number")
+
+
+def _mean(weighted: Sequence[tuple[float, float]]) -> float:
+    """Exact, so that full marks in every field are full marks."""
+    pairs = [(exact(number) or ZERO, exact(weight) or ZERO) for number, weight in weighted]
+    total = sum((weight for _, weight in pairs), ZERO)
+    return raw_score(sum((number * weight for number, weight in pairs), ZERO) / total)

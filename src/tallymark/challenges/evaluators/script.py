@@ -1,0 +1,159 @@
+"""`script`: the organiser's own `evaluate(submission, truth, data)`, in the sandbox.
+
+With `run`, the submitted files run first, in a sandbox of their own; the script gets what they
+printed, and never shares a sandbox with them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallymark.challenges.attempt import Evaluation
+from tallymark.challenges.data import challenge_data
+from tallymark.challenges.evaluators.evaluator import MEASURED, metrics_of, warning
+from tallymark.challenges.program import call_script, limits_with, with_public
+from tallymark.errors import InvalidInput, Problem, nearest
+from tallymark.scoring.score import shown
+
+if TYPE_CHECKING:
+    from tallymark.challenges.definition import Challenge
+    from tallymark.challenges.evaluators.evaluator import Setting, Submitted
+
+TIME_S = 10.0
+RUN_TIME_S = 5.0
+MEMORY_MB = 512
+KEYS = ("dimensions", "metrics", "succeeded", "warnings", "details")
+METRICS = ("rating", "tokens_total", "cost", "calls")
+
+
+def check(challenge: Challenge, folder: Path) -> list[Problem]:  # noqa: ARG001 (its files are there)
+    """Submitted files can only be run where files are submitted."""
+    if "run" in challenge.evaluator.options and challenge.submission.format != "files":
+        hint = "write submission: {format: files}"
+        return [Problem("`run` needs submitted files", hint=hint)]
+    return []
+
+
+def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
+    """What the script finds; what it does wrong is the organiser's to mend."""
+    challenge = setting.challenge
+    options = challenge.evaluator.options
+    data = challenge_data(challenge, setting.folder, submitted.seed, setting.policy)
+    more: dict[str, Any] = {"public": data.public, "seed": submitted.seed}
+    if "run" in options:
+        files = with_public(submitted.answer, data.public)
+        more["run"] = _run(options["run"], files, setting)
+    found = call_script(
+        setting.folder,
+        options["script"],
+        "evaluate",
+        [submitted.answer, data.truth, more],
+        time_s=options.get("time", TIME_S),
+        memory_mb=options.get("memory", MEMORY_MB),
+        packages=options.get("packages", False),
+        policy=setting.policy,
+    )
+    problems = list(_problems(found))
+    if problems:
+        raise InvalidInput([Problem(f"evaluate() of {options['script']}: {p}") for p in problems])
+    return _evaluation(found, submitted)
+
+
+def _run(options: Mapping[str, Any], files: dict[str, str], setting: Setting) -> dict[str, Any]:
+    """How the submitted program ended, and what it printed."""
+    from tallymark.sandbox import Limits, run_program  # noqa: PLC0415 (only where code is run)
+
+    time_s, memory_mb = options.get("time", RUN_TIME_S), options.get("memory", MEMORY_MB)
+    limits = Limits(wall_s=time_s, memory_mb=memory_mb)
+    outcome = run_program(
+        options["command"],
+        files=files,
+        stdin=options.get("stdin", ""),
+        limits=limits_with(files, limits),
+        packages=options.get("packages", False),
+        policy=setting.policy,
+    )
+    return {
+        "exit_code": outcome.exit_code,
+        "signal": outcome.signal,
+        "stopped": outcome.stopped,
+        "stdout": outcome.stdout.decode("utf-8", "replace"),
+        "stderr": outcome.stderr.decode("utf-8", "replace"),
+    }
+
+
+def _problems(found: object) -> Iterator[str]:
+    """What is wrong with a script's answer."""
+    if not isinstance(found, dict):
+        yield f"it gives a mapping with {', '.join(KEYS)}, not {shown(found)}"
+        return
+    for key, value in found.items():
+        if key not in KEYS:
+            near = nearest(key, KEYS)
+            yield f"there is no key {key!r}" + (f"; did you mean {near!r}?" if near else "")
+        elif value is not None and not _TYPES[key][0](value):
+            yield f"{key} must be {_TYPES[key][1]}, not {shown(value)}"
+    for key in MEASURED & _mapping(found, "dimensions").keys():
+        yield f"the dimension {key!r} is measured by the server, not scored by a script"
+
+
+def _evaluation(found: dict[str, Any], submitted: Submitted) -> Evaluation:
+    metrics = _mapping(found, "metrics")
+    known = {name: metrics[name] for name in METRICS if metrics.get(name) is not None}
+    more = {name: value for name, value in metrics.items() if name not in METRICS}
+    return Evaluation(
+        metrics=metrics_of(submitted, succeeded=bool(found.get("succeeded")), **known, more=more),
+        dimensions={key: float(value) for key, value in _mapping(found, "dimensions").items()},
+        warnings=tuple(_warning(each) for each in found.get("warnings") or ()),
+        details=_mapping(found, "details"),
+    )
+
+
+def _mapping(found: dict[str, Any], key: str) -> dict[str, Any]:
+    value = found.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _warning(given: Any) -> dict[str, Any]:
+    return warning(given) if isinstance(given, str) else warning(**given)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_warning(value: object) -> bool:
+    if isinstance(value, str):
+        return True
+    texts = ("message", "severity", "dimension")
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("message"), str)
+        and value.get("severity", "warning") in ("warning", "error")
+        and all(key in texts and isinstance(text, str | None) for key, text in value.items())
+    )
+
+
+def _numbers(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_number, value.values()))
+
+
+_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "dimensions": (_numbers, "a mapping of finite numbers"),
+    "metrics": (
+        lambda value: (
+            isinstance(value, dict)
+            and all(each is None or _is_number(each) for each in value.values())
+        ),
+        "a mapping of finite numbers",
+    ),
+    "succeeded": (lambda value: isinstance(value, bool), "true or false"),
+    "warnings": (
+        lambda value: isinstance(value, list) and all(map(_is_warning, value)),
+        "a list of texts, or of {message, severity, dimension}",
+    ),
+    "details": (lambda value: isinstance(value, dict), "a mapping"),
+}

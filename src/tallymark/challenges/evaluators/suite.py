@@ -1,0 +1,212 @@
+"""`suite`: a suite of ours is run against the agent that was submitted by its address.
+
+Options: `suite` (a file of the folder), `pass_at` (success_pct from which it succeeds, 100),
+`allow` (what an agent may be: `http` by default), `dimension` (correctness), `vars`, `timeout` in
+seconds for each request, `time_limit` for all of them. A case that the agent does not answer
+is a case that failed. What an address says of its own tokens and cost is not believed: tokens are
+counted here, and the cost follows from the suite's pricing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.challenges.agents import ALWAYS_REFUSED, KINDS, open_agent
+from tallymark.challenges.attempt import Evaluation
+from tallymark.challenges.evaluators.evaluator import metrics_of, own_dimensions, unusable
+from tallymark.challenges.evaluators.options import inner_file, read_options, wrong_options
+from tallymark.errors import InvalidInput, Problem, ScorerError
+from tallymark.scoring import Scorer, load_scorer
+
+if TYPE_CHECKING:
+    from tallymark.challenges.definition import Challenge
+    from tallymark.challenges.evaluators.evaluator import Setting, Submitted
+    from tallymark.models import Model
+    from tallymark.suites.file.definition import SuiteDefinition
+    from tallymark.suites.file.resolving import ResolvedSuite
+    from tallymark.suites.record import CaseResult
+
+_SHOWN_CASES = 200
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `evaluator:` may say beside `type: suite`."""
+
+    suite: str
+    allow: tuple[str, ...] = ("http",)
+    pass_at: float = 100.0
+    dimension: str = "correctness"
+    vars: dict[str, Any] = msgspec.field(default_factory=dict)
+    timeout: float = 60.0
+    time_limit: float = 600.0
+    metrics: Any = None
+    """Of every evaluator: names that formulas may use."""
+
+
+def check(challenge: Challenge, folder: Path) -> list[Problem]:
+    """What is wrong with the options, the suite, and what agents may be."""
+    options, problems = wrong_options(challenge.evaluator, Options)
+    if options is None:
+        return problems
+    if challenge.submission.format != "agent":
+        hint = "write submission.format: agent"
+        problems.append(Problem("a suite is run against an agent", hint=hint))
+    problems += _wrong_values(options)
+    hint = f"weigh {options.dimension}"
+    problems += [
+        Problem(f"the suite gives no score for the dimension {key!r}", hint=hint)
+        for key in own_dimensions(challenge)
+        if key != options.dimension
+    ]
+    try:
+        _resolved(options, folder, None)
+    except InvalidInput as error:
+        problems += error.problems
+    return problems
+
+
+def _wrong_values(options: Options) -> Iterator[Problem]:
+    for kind in options.allow:
+        if kind in ALWAYS_REFUSED:
+            message = f"evaluator, allow: {kind}/ would run a competitor's code on this machine"
+            yield Problem(message, hint="let agents be reached by http")
+        elif kind not in KINDS and not kind.replace("-", "_").isidentifier():
+            yield Problem(f"evaluator, allow: {kind!r} is no kind of model")
+    if not 0 < options.pass_at <= 100:
+        yield Problem("evaluator, pass_at: it must be above 0 and at most 100")
+    for name in ("timeout", "time_limit"):
+        if not getattr(options, name) > 0:
+            yield Problem(f"evaluator, {name}: it must be above 0")
+
+
+def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
+    """Asks the agent every case; the share that passed is what counts."""
+    challenge = setting.challenge
+    options = read_options(challenge.evaluator, Options)
+    suite = _resolved(options, setting.folder, setting.judge_model)
+    try:
+        agent = open_agent(
+            submitted.answer,
+            allow=options.allow,
+            folder=setting.folder,
+            pricing=suite.definition.pricing,
+        )
+    except InvalidInput as error:
+        return unusable(submitted, challenge, str(error))
+    results = asyncio.run(_asked(suite, agent, options))
+    return _evaluation(submitted, challenge, options, suite, results)
+
+
+def _resolved(options: Options, folder: Path, judge: str | None) -> ResolvedSuite:
+    from tallymark.suites.file.loading import load_suite  # noqa: PLC0415 (suites are heavy)
+    from tallymark.suites.file.resolving import resolve  # noqa: PLC0415 (suites are heavy)
+
+    definition = load_suite(inner_file(folder, options.suite, "evaluator, suite"), load=_load)
+    if any("command" in server for server in definition.mcp_servers):
+        raise InvalidInput(
+            f"{options.suite}: an MCP server that is a command would run outside of the sandbox",
+            hint="name it by its url",
+        )
+    return resolve(definition, vars=options.vars, judge=judge, load=_load)
+
+
+def _load(reference: str, /, **options: Any) -> Scorer:
+    """Scorers by their registered names: a challenge's own code runs in the sandbox alone."""
+    if ":" in reference.partition("(")[0]:
+        raise ScorerError(
+            f"{reference!r}: a challenge's suite uses scorers by their registered names",
+            hint="use a built-in or installed scorer, or evaluate with a script",
+        )
+    return load_scorer(reference, **options)
+
+
+async def _asked(suite: ResolvedSuite, agent: Model, options: Options) -> list[CaseResult]:
+    """Every result that came in time."""
+    from tallymark.suites.evaluation import Evaluation as Run  # noqa: PLC0415 (heavy)
+    from tallymark.suites.evaluation import Limits  # noqa: PLC0415 (heavy)
+
+    results: list[CaseResult] = []
+
+    async def keep(result: CaseResult) -> None:
+        results.append(result)
+
+    run = Run(suite, agent, Limits(tries=2, timeout=options.timeout))
+    try:
+        async with asyncio.timeout(options.time_limit):
+            await run.run(keep)
+    except TimeoutError:
+        pass  # what is missing has failed
+    finally:
+        await agent.close()
+    return results
+
+
+def _evaluation(
+    submitted: Submitted,
+    challenge: Challenge,
+    options: Options,
+    suite: ResolvedSuite,
+    results: list[CaseResult],
+) -> Evaluation:
+    broken = next((each for each in results if each.status == "error" and each.checks), None)
+    if broken is not None:
+        return Evaluation(
+            metrics=metrics_of(submitted),
+            error=f"the case {broken.case} could not be checked: {broken.error}",
+        )
+    total = _planned(suite.definition)
+    passed = sum(each.status == "passed" for each in results)
+    success = 100.0 * passed / total if total else 0.0
+    weighed = options.dimension in own_dimensions(challenge)
+    return Evaluation(
+        metrics=metrics_of(
+            submitted,
+            succeeded=success >= options.pass_at,
+            tokens_total=_sum(results, total, "input_tokens", "output_tokens"),
+            cost=_sum(results, total, "cost"),
+            more=_more(suite, results, total, success),
+        ),
+        dimensions={options.dimension: success * 10} if weighed else {},
+        details={
+            "suite": suite.definition.name,
+            "passed": passed,
+            "total": total,
+            "cases": {each.case: each.status for each in _in_order(results)[:_SHOWN_CASES]},
+        },
+    )
+
+
+def _more(
+    suite: ResolvedSuite, results: list[CaseResult], total: int, success: float
+) -> dict[str, float | None]:
+    """What formulas may use: the suite's own score counts only when every case ran."""
+    from tallymark.suites.tally import Tally  # noqa: PLC0415 (suites are heavy)
+
+    latency = _sum(results, total, "latency")
+    complete = len(results) == total and not any(each.status == "error" for each in results)
+    scored = Tally(results).score(suite.formula).score if complete else None
+    return {
+        "success_pct": success,
+        "avg_latency": None if latency is None else latency / total,
+        "suite_score": suite.definition.undefined if scored is None else scored,
+    }
+
+
+def _sum(results: list[CaseResult], total: int, *names: str) -> Any:
+    """The sum over all cases; None when one of them is missing or does not tell."""
+    values = [getattr(each, name) for each in results for name in names]
+    known = total > 0 and len(results) == total and None not in values
+    return sum(values) if known else None
+
+
+def _planned(definition: SuiteDefinition) -> int:
+    return sum(case.eval.epochs or definition.epochs for case in definition.cases)
+
+
+def _in_order(results: list[CaseResult]) -> list[CaseResult]:
+    return sorted(results, key=lambda each: each.key)

@@ -1,0 +1,135 @@
+"""`tests`: submitted code run against test cases, in a new sandbox that the answers never enter."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallymark.challenges.attempt import Evaluation
+from tallymark.challenges.data import Data, challenge_data
+from tallymark.challenges.evaluators.calls import Program, call_all
+from tallymark.challenges.evaluators.cases import Case, cases_of, read_cases
+from tallymark.challenges.evaluators.evaluator import (
+    metrics_of,
+    own_dimensions,
+    raw_score,
+    unusable,
+    warning,
+)
+from tallymark.challenges.program import limits_with, with_public
+from tallymark.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from tallymark.challenges.definition import Challenge
+    from tallymark.challenges.evaluators.evaluator import Setting, Submitted
+
+ENTRY = "solution.py"
+DIMENSION = "correctness"
+TIME_S = 2.0
+MEMORY_MB = 256
+
+
+def check(challenge: Challenge, folder: Path) -> list[Problem]:
+    """Are there cases, and is code submitted?"""
+    options = challenge.evaluator.options
+    problems = []
+    if challenge.submission.format not in ("files", "text"):
+        hint = "write submission: {format: files}"
+        problems.append(Problem("tests need code, and none is submitted", hint=hint))
+    scored = options.get("dimension", DIMENSION)
+    problems += [
+        Problem(f"tests score {scored!r} alone, and {key!r} has a weight too")
+        for key in own_dimensions(challenge)
+        if key != scored
+    ]
+    if "cases" in options:
+        read_cases(folder / options["cases"])
+    elif challenge.generate is None:
+        hint = "name a file under `cases`, or make them with `data: {generate: generate.py}`"
+        problems.append(Problem("there are no test cases", hint=hint))
+    return problems
+
+
+def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
+    """1000 for all cases passed, in proportion for fewer."""
+    challenge = setting.challenge
+    options = challenge.evaluator.options
+    entry = options.get("entry", ENTRY)
+    code = submitted.answer
+    files = {entry: code} if isinstance(code, str) else code
+    if not isinstance(files, Mapping):
+        raise InvalidInput("tests need code: write submission: {format: files}")
+    if entry not in files:
+        return unusable(submitted, challenge, f"the submission has no file {entry}")
+    data = challenge_data(challenge, setting.folder, submitted.seed, setting.policy)
+    cases = _cases(challenge, setting.folder, data)
+    program = Program(
+        files=with_public(files, data.public),
+        entry=entry,
+        time_s=options.get("time", TIME_S),
+        memory_mb=options.get("memory", MEMORY_MB),
+        packages=options.get("packages", False),
+        policy=setting.policy,
+    )
+    warnings: list[dict[str, Any]] = []
+    passed = _passed(program, cases, warnings)
+    result = raw_score(Fraction(1000 * len(passed), len(cases)))
+    return Evaluation(
+        metrics=metrics_of(
+            submitted,
+            succeeded=result >= options.get("pass_at", 1000),
+            more={"tests_passed": float(len(passed)), "tests_total": float(len(cases))},
+        ),
+        dimensions={options.get("dimension", DIMENSION): result},
+        warnings=tuple(warnings),
+        details={
+            "cases": [
+                {"name": case.name, "passed": index in passed} for index, case in enumerate(cases)
+            ]
+        },
+    )
+
+
+def _cases(challenge: Challenge, folder: Path, data: Data) -> list[Case]:
+    named = challenge.evaluator.options.get("cases")
+    if named is not None:
+        return read_cases(folder / named)
+    return cases_of(data.truth, challenge.generate or "generate.py")
+
+
+def _passed(program: Program, cases: list[Case], told: list[dict[str, Any]]) -> set[int]:
+    """The indices of the cases that passed."""
+    calls = {index: case for index, case in enumerate(cases) if case.call is not None}
+    passed = {
+        index for index, case in enumerate(cases) if case.call is None and _run(program, case)
+    }
+    if not calls:
+        return passed
+    called = call_all(program, calls)
+    if called.not_loaded is not None:
+        # Its own words could carry the cases' inputs out; the kind of a known exception cannot.
+        known = hasattr(builtins, called.not_loaded)
+        why = f" ({called.not_loaded})" if known else ""
+        told.append(warning(f"{program.entry} could not be imported{why}"))
+    return passed | {index for index, value in called.values.items() if cases[index].accepts(value)}
+
+
+def _run(program: Program, case: Case) -> bool:
+    """One program run, in a sandbox of its own."""
+    from tallymark.sandbox import Limits, run_program  # noqa: PLC0415 (only where code is run)
+
+    outcome = run_program(
+        ["python", program.entry, *(str(argument) for argument in case.args)],
+        files=program.files,
+        stdin=case.stdin,
+        limits=limits_with(
+            program.files, Limits(wall_s=program.time_s, memory_mb=program.memory_mb)
+        ),
+        packages=program.packages,
+        policy=program.policy,
+    )
+    ended_well = outcome.stopped is None and outcome.exit_code == case.exit
+    return ended_well and case.prints(outcome.stdout.decode("utf-8", "replace"))

@@ -1,0 +1,136 @@
+"""What a challenge file says in one place and contradicts in another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path as Folder
+from typing import TYPE_CHECKING
+
+from tallymark.challenges.evaluators import EVALUATORS
+from tallymark.challenges.evaluators.schema import check_schema
+from tallymark.challenges.formula_values import challenge_formula
+from tallymark.challenges.weighing import weighted_dimensions
+from tallymark.errors import InvalidInput, Problem, nearest
+from tallymark.formula import Finding
+
+if TYPE_CHECKING:
+    from tallymark.challenges.definition import Challenge
+    from tallymark.challenges.file.located import Located
+
+
+def check_challenge_file(challenge: Challenge, folder: Folder, at: Located) -> list[Finding]:
+    """Report every contradiction; gives what is allowed, but perhaps not meant.
+
+    A section that has a mistake of its own is not compared with others.
+    """
+    findings: list[Finding] = []
+    if at.sound("opens", "closes", "freezes"):
+        _check_times(challenge, at)
+    if at.sound("kind", "versus"):
+        _check_versus(challenge, at)
+    if at.sound("scoring", "constraints"):
+        _check_dimensions(challenge, at)
+    if at.sound("scoring"):
+        _check_dimension_names(challenge, at)
+        _check_plugin(challenge, folder, at)
+        findings = _check_formula(challenge, at) if at.sound("evaluator") else []
+    if at.sound("submission"):
+        schema = challenge.submission.schema or {}
+        at.attempt(("submission", "schema"), lambda: check_schema(schema))
+    if at.sound("data", "evaluator", "reference"):
+        _check_files(challenge, at)
+    if at.sound("data", "evaluator", "scoring", "submission", "versus"):
+        at.attempt(("evaluator",), lambda: _check_evaluator(challenge, folder))
+    return findings
+
+
+def _check_evaluator(challenge: Challenge, folder: Folder) -> None:
+    if challenge.versus is None:
+        problems = EVALUATORS[challenge.evaluator.type].check(challenge, folder)
+        if problems:
+            raise InvalidInput(problems)
+
+
+def _check_times(challenge: Challenge, at: Located) -> None:
+    opens, closes, freezes = challenge.opens_at, challenge.closes_at, challenge.freezes_at
+    if opens is not None and closes is not None and closes <= opens:
+        at.wrong(("closes",), "it closes before it opens")
+    if freezes is not None and opens is not None and freezes < opens:
+        at.wrong(("freezes",), "the board would freeze before the challenge opens")
+    if freezes is not None and closes is not None and freezes > closes:
+        at.wrong(("freezes",), "the board would freeze after the challenge closes")
+
+
+def _check_versus(challenge: Challenge, at: Located) -> None:
+    if challenge.kind == "versus" and challenge.versus is None:
+        hint = "add versus: {categories: [...], judge: {...}}"
+        at.wrong(("kind",), "a versus challenge needs the key 'versus'", hint)
+    if challenge.kind == "solo" and challenge.versus is not None:
+        at.wrong(("versus",), "only a challenge of kind: versus has this key")
+    if challenge.versus is not None and challenge.versus.judge.type not in ("script", "judge"):
+        hint = "write type: script, or type: judge for a model"
+        at.wrong(("versus", "judge"), f"{challenge.versus.judge.type} cannot judge a pairing", hint)
+
+
+def _check_dimensions(challenge: Challenge, at: Located) -> None:
+    weights = challenge.scoring.dimensions
+    keys = [each.key for each in weights]
+    here = ("scoring", "dimensions")
+    if weights:
+        at.attempt(here, lambda: weighted_dimensions(weights), keys)
+    for key, bound in (("token_efficiency", "tokens"), ("call_efficiency", "calls")):
+        if key in keys and getattr(challenge.constraints, bound) is None:
+            hint = f"write constraints: {{{bound}: ...}}"
+            at.wrong((*here, key), f"{key} needs to know how many {bound} are allowed", hint)
+
+
+def _check_dimension_names(challenge: Challenge, at: Located) -> None:
+    """Wherever a dimension is named, it is one that counts."""
+    keys = [each.key for each in challenge.scoring.dimensions]
+    named = [
+        *at.named("dimension", ("evaluator",)),
+        *at.named("schema_dimension", ("submission",)),
+    ]
+    for path, key in named:
+        if keys and key not in keys:
+            near = nearest(key, keys)
+            hint = f"did you mean '{near}'?" if near else f"it weighs {', '.join(keys)}"
+            at.wrong(path, f"the challenge does not weigh '{key}'", hint)
+
+
+def _check_files(challenge: Challenge, at: Located) -> None:
+    """What must stay secret is not handed out."""
+    options = challenge.evaluator.options
+    secret = {
+        challenge.generate,
+        challenge.reference,
+        *(options.get(key) for key in ("truth", "cases", "script", "rubric", "suite")),
+    }
+    for name in challenge.public:
+        if name in secret:
+            at.wrong(("data", "public"), f"{name} is not for competitors", "take it off the list")
+
+
+def _check_plugin(challenge: Challenge, folder: Folder, at: Located) -> None:
+    from tallymark.challenges.plugins.finding import find_plugin  # noqa: PLC0415 (rarely needed)
+
+    reference = challenge.scoring.plugin
+    flat = "scoring_entrypoint" if at.node(("scoring_entrypoint",)) else "scoring_plugin_id"
+    path = ("scoring", "plugin") if at.node(("scoring",)) is not None else (flat,)
+    if reference is not None:
+        at.attempt(path, lambda: find_plugin(reference, folder=folder))
+
+
+def _check_formula(challenge: Challenge, at: Located) -> list[Finding]:
+    key = ("scoring", "formula")
+    if challenge.scoring.formula is None:
+        return []
+    try:
+        found = challenge_formula(challenge).lint().findings
+    except InvalidInput as error:
+        for problem in error.problems:
+            place = at.within(key, problem.place)
+            message = f"{', '.join(key)}: {problem.message}"
+            at.reader.report(Problem(message, place, problem.hint))
+        return []
+    return [replace(each, place=at.within(key, each.place)) for each in found]

@@ -1,0 +1,133 @@
+"""A challenge's folder as one value: its version, and its files packed into bytes and back.
+
+Hidden files and `__pycache__` are no part of it; links and other oddities are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from tallymark.errors import InvalidInput
+from tallymark.scoring.score import shown
+
+MAX_BYTES = 50_000_000
+MAX_FILES = 5_000
+MAX_NAME = 240
+MAX_LEVELS = 16
+
+
+def version(folder: Path) -> str:
+    """A hash of all names and contents: equal versions score alike."""
+    return hash_of(read_files(folder))
+
+
+def hash_of(files: dict[str, bytes]) -> str:
+    """The version that a folder with these files has."""
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        for part in (name.encode(), files[name]):
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def pack(folder: Path) -> bytes:
+    """All files in one value, the same for the same files."""
+    import zstandard  # noqa: PLC0415 (only where a challenge is published)
+
+    files = read_files(folder)
+    packed = msgspec.msgpack.encode({name: files[name] for name in sorted(files)})
+    return zstandard.ZstdCompressor(level=9).compress(packed)
+
+
+def unpack(packed: bytes, folder: Path) -> None:
+    """Write packed files into a folder that is new or empty; nothing lands outside of it."""
+    files = _unpacked(packed)
+    for name in files:
+        if (problem := wrong_name(name)) is not None:
+            raise InvalidInput(f"the packed challenge has a file {shown(name)}: {problem}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InvalidInput(f"{folder} is not empty", hint="unpack into a new folder")
+        for name, content in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    except OSError as error:
+        raise InvalidInput(f"{folder} cannot be written: {error.strerror}") from None
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Every file of the folder by its name from there, with `/` on every system."""
+    if not folder.is_dir():
+        raise InvalidInput(f"there is no folder {folder}", hint="check the path")
+    files: dict[str, bytes] = {}
+    left = MAX_BYTES
+    try:
+        for path in _walk(folder):
+            name = _name(path, folder)
+            with path.open("rb") as file:
+                files[name] = file.read(left + 1)
+            left -= len(files[name])
+            if left < 0 or len(files) > MAX_FILES:
+                limit = f"{MAX_BYTES // 1_000_000} MB and {MAX_FILES:,} files"
+                message = f"the challenge in {folder} is larger than {limit}"
+                raise InvalidInput(message, hint="make large data with generate.py")
+    except OSError as error:
+        raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from None
+    return files
+
+
+def wrong_name(name: str) -> str | None:
+    """Why a name cannot be a file's inside a folder; None for a good one."""
+    parts = name.split("/")
+    if not name or len(name.encode("utf-8", "replace")) > MAX_NAME or len(parts) > MAX_LEVELS:
+        return f"a name has 1 to {MAX_NAME} bytes and at most {MAX_LEVELS} parts"
+    if any(part in ("", ".", "..") for part in parts):
+        return "a name is a path below the folder, without '.' and '..'"
+    if "\\" in name or not name.isprintable() or PurePosixPath(name).is_absolute():
+        return "a name has only printable characters, and '/' between folders"
+    return "hidden files are left out" if any(part[0] == "." for part in parts) else None
+
+
+def _unpacked(packed: bytes) -> dict[str, bytes]:
+    import zstandard  # noqa: PLC0415 (only where a published challenge is used)
+
+    most = MAX_BYTES + MAX_FILES * (MAX_NAME + 16)
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
+            raw = reader.read(most + 1)
+        if len(raw) <= most:
+            return msgspec.msgpack.decode(raw, type=dict[str, bytes])
+    except (zstandard.ZstdError, msgspec.DecodeError, UnicodeError):
+        pass
+    raise InvalidInput("these bytes are no packed challenge, or it is too large")
+
+
+def _walk(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    for entry in sorted(os.scandir(folder), key=lambda each: each.name):
+        if entry.name.startswith(".") or entry.name == "__pycache__":
+            continue
+        if entry.is_symlink():
+            message = f"{entry.path} is a link, and a challenge holds its files itself"
+            raise InvalidInput(message, hint="copy the file there")
+        if entry.is_dir():
+            found += _walk(Path(entry.path))
+        elif entry.is_file():
+            found.append(Path(entry.path))
+        else:
+            raise InvalidInput(f"{entry.path} is neither a file nor a folder")
+    return found
+
+
+def _name(path: Path, folder: Path) -> str:
+    name = path.relative_to(folder).as_posix()
+    if (problem := wrong_name(name)) is not None:
+        raise InvalidInput(f"the file {shown(name)}: {problem}", hint="rename it")
+    return name

@@ -1,0 +1,60 @@
+"""`check_plugin`: is this a plugin that a leaderboard can rest on?
+
+Each sample is scored alone, alone again, and in a batch in another order; what comes out must
+not depend on that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tallymark.challenges.plugins.findings import problems, warnings
+from tallymark.challenges.plugins.plugin import TIMEOUT_S, Plugin
+from tallymark.challenges.plugins.report import PluginReport, Trial
+from tallymark.challenges.plugins.samples import ORDINARY, SAMPLES
+
+CONTEXT = {
+    **dict.fromkeys(("tenant_id", "app_id", "workflow_id", "challenge_id"), "check"),
+    "end_user_id": None,
+}
+_TIMEOUTS = 3
+"""So many end the check: the rest would only take long."""
+
+
+def check_plugin(
+    plugin: Plugin, config: Mapping[str, Any], *, timeout_s: float = TIMEOUT_S
+) -> PluginReport:
+    """Try a plugin on every sample; the report says what is wrong with it, if anything."""
+    plugin.score(ORDINARY, config, CONTEXT, timeout_s)  # a guest's start is not the plugin's time
+    trials = list(_alone(plugin, config, timeout_s))
+    if len(trials) == len(SAMPLES):
+        backwards = [trial.metrics for trial in reversed(trials)]
+        batched = plugin.score_many(backwards, config, CONTEXT, timeout_s)
+        for trial, score in zip(reversed(trials), batched, strict=True):
+            trial.batched = score
+    return PluginReport(
+        name=plugin.name,
+        code_hash=plugin.code_hash,
+        config=dict(config),
+        timeout_s=timeout_s,
+        trials=trials,
+        problems=list(problems(trials, plugin.kind)),
+        warnings=list(warnings(trials, plugin.kind, timeout_s)),
+    )
+
+
+def _alone(plugin: Plugin, config: Mapping[str, Any], timeout_s: float) -> Iterator[Trial]:
+    """Every sample, twice; it ends early when the plugin keeps running out of time."""
+    timeouts = 0
+    for name, metrics in SAMPLES.items():
+        start = time.perf_counter()
+        score = plugin.score(metrics, config, CONTEXT, timeout_s)
+        trial = Trial(name, dict(metrics), score, time.perf_counter() - start)
+        timeouts += trial.timed_out
+        if not trial.timed_out:
+            trial.again = plugin.score(metrics, config, CONTEXT, timeout_s)
+        yield trial
+        if timeouts == _TIMEOUTS:
+            return

@@ -1,0 +1,60 @@
+"""`Plugin`: a scorer plugin as the host sees it, wherever its code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+from tallymark.scoring import Score
+
+Kind: TypeAlias = Literal["sandboxed", "formula", "built-in"]
+TIMEOUT_S = 5.0
+
+
+class Plugin(Protocol):
+    """Scores attempts. Whatever goes wrong is a failed `Score`; every Score has its origin."""
+
+    @property
+    def kind(self) -> Kind:
+        """Where it runs: in the sandbox, as a formula, or as our own code in this process."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """As it was referred to."""
+        ...
+
+    @property
+    def code_hash(self) -> str:
+        """The same wherever the same code is."""
+        ...
+
+    def score(
+        self,
+        metrics: Mapping[str, Any],
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],
+        timeout_s: float = TIMEOUT_S,
+    ) -> Score:
+        """The score of one attempt."""
+        ...
+
+    def score_many(
+        self,
+        attempts: Sequence[Mapping[str, Any]],
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],
+        timeout_s: float = TIMEOUT_S,
+    ) -> list[Score]:
+        """The scores of many attempts, each as `score` would give it."""
+        ...
+
+
+def known(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics that have a value: `metrics.get("rating", 0)` must not be None."""
+    return {name: value for name, value in metrics.items() if value is not None}
+
+
+def with_timeout(ctx: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+    """The context as a plugin gets it, with the timeout that holds."""
+    return {**ctx, "timeout_ms": round(timeout_s * 1000)}

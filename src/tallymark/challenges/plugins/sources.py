@@ -1,0 +1,165 @@
+"""The files of a plugin, found by reading: a module and all that it imports from its folder.
+
+Nothing is imported. The files are copied to a folder of their own, and that copy is all of the
+plugin that a guest sees: the code that was hashed is the code that runs, and what else lies in
+the organiser's folder stays out of its reach.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+from tallymark.errors import Place, ScorerError, WorkFailed
+
+MOST_FILES = 500
+MOST_BYTES = 4_000_000
+_LIMIT = f"{MOST_FILES} files or {MOST_BYTES // 1_000_000} MB"
+TAKEN = sys.stdlib_module_names | {"tallymark", "msgspec"}
+"""Modules that are always Python's or ours, whatever a plugin's folder has."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """A module with its files, by their names under the folder that imports start from."""
+
+    module: str
+    tree: ast.Module
+    files: dict[str, bytes]
+
+    @cached_property
+    def code_hash(self) -> str:
+        """SHA-256 over names and contents, in the order of the names."""
+        digest = hashlib.sha256()
+        for name, content in sorted(self.files.items()):
+            digest.update(f"{name}\0{len(content)}\0".encode())
+            digest.update(content)
+        return digest.hexdigest()
+
+    def copied(self) -> Path:
+        """A folder with these files and nothing else, the same for the same files."""
+        return _copied(tuple(sorted(self.files.items())))
+
+
+def read_sources(module: str, roots: Sequence[Path], *, only: str | None = None) -> Sources | None:
+    """A module's sources, None when no root has it; with `only`, from that package alone."""
+    reader = _Reader([root.resolve() for root in roots], only)
+    waiting = [module]
+    while waiting:
+        waiting += reader.take(waiting.pop())
+    tree = reader.trees.get(module)
+    return None if tree is None else Sources(module, tree, reader.files)
+
+
+class _Reader:
+    """Reads modules, each once."""
+
+    def __init__(self, roots: Sequence[Path], only: str | None) -> None:
+        self.files: dict[str, bytes] = {}
+        self.trees: dict[str, ast.Module] = {}
+        self._roots = roots
+        self._only = only
+        self._asked: set[str] = set()
+        self._bytes = 0
+
+    def take(self, module: str) -> Iterator[str]:
+        """Read a module and the packages it is in; what they import is what comes next."""
+        parts = module.split(".")
+        if parts[0] in TAKEN or self._only not in {None, parts[0]}:
+            return
+        for name in (".".join(parts[: at + 1]) for at in range(len(parts))):
+            path = None if name in self._asked else self._find(name)
+            self._asked.add(name)
+            if path is not None:
+                tree = self.trees[name] = parsed(self._content(name, path), path.name)
+                is_package = path.name == "__init__.py"
+                yield from _imports(tree, name if is_package else name.rpartition(".")[0])
+
+    def _find(self, module: str) -> Path | None:
+        stem = module.replace(".", "/")
+        files = (root / f"{stem}{end}" for root in self._roots for end in ("/__init__.py", ".py"))
+        return next(filter(is_file, files), None)
+
+    def _content(self, module: str, path: Path) -> bytes:
+        target = path.resolve()
+        if not any(target.is_relative_to(root) for root in self._roots):
+            raise ScorerError(f"{path} leads out of its folder", hint="put the file itself there")
+        try:
+            self._bytes += path.stat().st_size
+            if self._bytes > MOST_BYTES or len(self.files) == MOST_FILES:
+                raise ScorerError(f"the plugin and what it imports are more than {_LIMIT}")
+            content = path.read_bytes()
+        except OSError as error:
+            raise ScorerError(f"cannot read {path}: {error.strerror}") from None
+        stem = module.replace(".", "/")
+        self.files[f"{stem}/__init__.py" if path.stem == "__init__" else f"{stem}.py"] = content
+        return content
+
+
+def is_file(path: Path) -> bool:
+    """Also False for a name that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def parsed(content: bytes, name: str) -> ast.Module:
+    """The tree of a Python file, or where it cannot be read."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd escapes and the like, which are not ours
+            return ast.parse(content)
+    except SyntaxError as error:
+        place = Place(name, error.lineno, error.offset)
+        raise ScorerError(f"this is not Python: {error.msg}", place=place) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        said = str(error) or "it is nested too deeply"
+        raise ScorerError(f"this is not Python: {said}", place=Place(name)) from None
+
+
+def _imports(tree: ast.Module, package: str) -> Iterator[str]:
+    """The modules that a module of a package may import, as far as its text says."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _base(node, package)
+            yield from (".".join([*base, alias.name]) for alias in node.names)
+
+
+def _base(node: ast.ImportFrom, package: str) -> list[str]:
+    """The module after `from`, written in full."""
+    parts = package.split(".") if node.level and package else []
+    above = parts[: max(0, len(parts) - node.level + 1)]
+    return above + (node.module.split(".") if node.module else [])
+
+
+@cache
+def _copied(files: tuple[tuple[str, bytes], ...]) -> Path:
+    """Kept until this process ends: a warm guest reads its plugin from here at every call."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="tally-plugin-"))
+        atexit.register(_remove, folder, os.getpid())
+        for name, content in files:
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    except OSError as error:
+        raise WorkFailed(f"the plugin's files cannot be copied: {error}") from None
+    return folder
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a fork of it
+        shutil.rmtree(folder, ignore_errors=True)

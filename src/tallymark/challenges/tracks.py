@@ -1,0 +1,179 @@
+"""Tracks: several challenges as one contest, their best scores combined by a rule of the user's.
+
+An agent that stands on any board of the track stands in it. What a challenge counts for without a
+score is said by `missing`: `zero` counts it as 0, `skip` leaves it out, and `last` leaves the
+agent without a value, behind all that have one. Ties go to who was complete earlier, then by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, get_args
+
+import msgspec
+
+from tallymark.challenges.file.shapes import Choice
+from tallymark.challenges.standing import Standing
+from tallymark.errors import FormulaError, InvalidInput, Problem
+from tallymark.formula import Formula
+from tallymark.suites.file import nodes
+from tallymark.suites.file.formula_text import moved
+from tallymark.suites.file.parsing import parse_yaml
+from tallymark.suites.file.reader import Reader
+from tallymark.suites.file.shapes import Key, ListOf, Record, Text
+from tallymark.suites.file.source import read_source
+
+Missing = Literal["skip", "zero", "last"]
+_COMBINE: dict[str, Callable[[Sequence[float]], float]] = {
+    "sum": math.fsum,
+    "mean": lambda scores: math.fsum(scores) / len(scores),
+    "min": min,
+}
+
+
+class Track(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Several challenges and how their scores are combined."""
+
+    name: str
+    title: str
+    challenges: tuple[str, ...]
+    combine: str = "sum"
+    """sum, mean, min, or a formula over the challenges' names."""
+    missing: Missing | None = None
+    """None: zero for sum and mean, last for min and a formula."""
+
+    @property
+    def rule(self) -> Missing:
+        """What a challenge without a score counts for."""
+        return self.missing or ("zero" if self.combine in ("sum", "mean") else "last")
+
+    @cached_property
+    def formula(self) -> Formula | None:
+        """The formula, where that is what combines."""
+        if self.combine in _COMBINE:
+            return None
+        return Formula.parse(self.combine, names=self.challenges)
+
+
+class TrackStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a track's board."""
+
+    rank: int
+    agent: str
+    value: float | None
+    """The combined score; None ranks last."""
+    scores: dict[str, float | None]
+    """The best score at every challenge of the track, None where there is none."""
+    completed_at: float
+    """When the last of the scores was submitted."""
+    error: str | None = None
+    """Why there is no value."""
+
+
+def track_standings(track: Track, boards: Mapping[str, Iterable[Standing]]) -> list[TrackStanding]:
+    """The board of a track, from the boards of its challenges; others are not looked at."""
+    scores: dict[str, dict[str, float | None]] = {}
+    times: dict[str, float] = {}
+    for challenge in track.challenges:
+        for each in boards.get(challenge, ()):
+            own = scores.setdefault(each.agent, dict.fromkeys(track.challenges))
+            own[challenge] = each.score
+            times[each.agent] = max(each.submitted_at, times.get(each.agent, each.submitted_at))
+    lines = [_line(track, agent, own, completed_at=times[agent]) for agent, own in scores.items()]
+    lines.sort(key=_order)
+    return [msgspec.structs.replace(line, rank=at) for at, line in enumerate(lines, start=1)]
+
+
+def load_track(path: Path | str) -> Track:
+    """The track in a YAML file; InvalidInput carries every mistake with its place."""
+    source = read_source(path)
+    root, problems = parse_yaml(source)
+    if root is None:
+        raise InvalidInput(problems or [Problem("the file is empty", source.place(0))])
+    reader = Reader(source, problems)
+    values = _TRACK.read(root, reader)
+    reader.check()
+    track = Track(
+        name=values["name"],
+        title=values.get("title", values["name"]),
+        challenges=tuple(values["challenges"]),
+        combine=values.get("combine", "sum"),
+        missing=values.get("missing"),
+    )
+    _check_formula(track, root, reader)
+    reader.check()
+    return track
+
+
+def _line(
+    track: Track, agent: str, scores: dict[str, float | None], *, completed_at: float
+) -> TrackStanding:
+    value, error = _combined(track, scores)
+    return TrackStanding(
+        rank=0, agent=agent, value=value, scores=scores, completed_at=completed_at, error=error
+    )
+
+
+def _combined(track: Track, scores: Mapping[str, float | None]) -> tuple[float | None, str | None]:
+    """The value of an agent, or why it has none."""
+    if track.rule == "zero":
+        scores = {name: score or 0.0 for name, score in scores.items()}
+    if track.formula is not None:
+        return track.formula.evaluate(scores), track.formula.reason(scores)
+    known = [score for score in scores.values() if score is not None]
+    if len(known) < len(scores) and (track.rule == "last" or not known):
+        lacking = [name for name, score in scores.items() if score is None]
+        return None, f"there is no score at {', '.join(lacking)}"
+    try:
+        value = _COMBINE[track.combine](known)
+    except OverflowError:
+        return None, "the scores are too large to be combined"
+    return value, None
+
+
+def _order(line: TrackStanding) -> tuple[bool, float, float, str]:
+    return (line.value is None, -(line.value or 0.0), line.completed_at, line.agent)
+
+
+def _once(node: nodes.Mapping, reader: Reader) -> None:
+    """Every challenge counts once, and a formula has nothing to skip."""
+    listed, missing = node.get("challenges"), node.get("missing")
+    seen: set[str] = set()
+    for item in listed.items if isinstance(listed, nodes.Sequence) else []:
+        if isinstance(item, nodes.Scalar):
+            if item.text in seen:
+                reader.wrong(item, f"challenges: '{item.text}' is here twice", "delete one of them")
+            seen.add(item.text)
+    combine = node.get("combine")
+    formula = isinstance(combine, nodes.Scalar) and combine.text not in _COMBINE
+    if formula and isinstance(missing, nodes.Scalar) and missing.text == "skip":
+        hint = "write zero or last, or combine by sum, mean or min"
+        reader.wrong(missing, "missing: a formula cannot skip a challenge", hint)
+
+
+def _check_formula(track: Track, root: nodes.Node, reader: Reader) -> None:
+    written = root.get("combine") if isinstance(root, nodes.Mapping) else None
+    try:
+        _ = track.formula
+    except FormulaError as error:
+        assert isinstance(written, nodes.Scalar)  # noqa: S101 (what is not written is `sum`)
+        for problem in error.problems:
+            hint = problem.hint or f"write {', '.join(_COMBINE)} or a formula"
+            place = moved(problem.place, written, reader.source)
+            reader.report(Problem(f"combine: {problem.message}", place, hint))
+
+
+_TRACK = Record(
+    "a mapping with 'name' and 'challenges'",
+    {
+        "name": Key(Text(), "What commands call it.", required=True),
+        "title": Key(Text(), "What pages call it; its name."),
+        "challenges": Key(ListOf(Text("a challenge's name"), 1), "Their names.", required=True),
+        "combine": Key(Text("sum, mean, min or a formula"), "How scores are combined; sum."),
+        "missing": Key(Choice(get_args(Missing)), "What no score counts for."),
+    },
+    _once,
+)

@@ -1,0 +1,123 @@
+"""`Arena`: the flow of a versus challenge, from a submission to verdicts and standings.
+
+The store keeps the rules that must hold when submissions race: each pairing is made once, with the
+submission that completes it, and each verdict is given once. Judging happens between transactions:
+a process that is killed there leaves verdicts pending, and `settle` judges them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from tallymark.challenges.definition import Challenge
+from tallymark.challenges.evaluators.intake import receive
+from tallymark.challenges.versus.judge import Judge, Meeting
+from tallymark.challenges.versus.pairing import Side, Submission, versus_part
+from tallymark.challenges.versus.standings import Tally, VersusStanding, versus_standings
+from tallymark.challenges.versus.verdict import Ruling, Verdict
+from tallymark.errors import InvalidInput
+
+AT_ONCE = 200
+"""Verdicts that are judged before any of them is stored: what a crash can cost at most."""
+
+
+class VersusStore(Protocol):
+    """What an arena needs to be kept; `store.versus` is one."""
+
+    def submit(
+        self, challenge: str, player: str, side: Side, content: Any, *, at: float
+    ) -> Submission:
+        """Stores a submission with a pending verdict for each pairing and category it makes.
+
+        The content of the player's newest on that side again changes nothing.
+        """
+        ...
+
+    def content(self, submission: int) -> Any:
+        """What was submitted."""
+        ...
+
+    def verdicts(self, challenge: str, *, submission: int | None = None) -> list[Verdict]:
+        """All verdicts, or those of one submission, in the order in which they were made."""
+        ...
+
+    def unjudged(self, challenge: str, *, failed: bool, limit: int) -> list[Verdict]:
+        """Verdicts that are pending, the failed ones too if asked for, oldest first."""
+        ...
+
+    def rule(
+        self, rulings: Sequence[tuple[Verdict, Ruling]], *, judge: str, at: float
+    ) -> list[bool]:
+        """Stores rulings, each unless its verdict is judged already: then it is False."""
+        ...
+
+    def tallies(self, challenge: str, *, before: float | None = None) -> list[Tally]:
+        """Verdicts between players' newest submissions, counted; `before` as they stood then."""
+        ...
+
+
+class Arena:
+    """One versus challenge being played."""
+
+    def __init__(
+        self,
+        store: VersusStore,
+        challenge: Challenge,
+        judge: Judge,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        versus_part(challenge)
+        self.challenge = challenge
+        self._store = store
+        self._judge = judge
+        self._clock = clock
+
+    def submit(self, player: str, side: Side, content: Any) -> tuple[Submission, list[Verdict]]:
+        """Takes an attack or a defence, and judges every pairing that it makes."""
+        received = receive(content, self.challenge.submission)
+        if received.refused is not None:
+            raise InvalidInput(received.refused)
+        submission = self._store.submit(
+            self.challenge.name, player, side, received.answer, at=self._clock()
+        )
+        made = self._store.verdicts(self.challenge.name, submission=submission.id)
+        self._settle([each for each in made if each.state == "pending"])
+        return submission, self._store.verdicts(self.challenge.name, submission=submission.id)
+
+    def settle(self, *, again: bool = False) -> int:
+        """Judges what was left pending, and with `again` what failed; says how many were judged."""
+        judged = 0
+        tried: set[tuple[int, int, str]] = set()
+        while True:
+            found = self._store.unjudged(
+                self.challenge.name, failed=again, limit=AT_ONCE + len(tried)
+            )
+            new = [each for each in found if (each.red, each.blue, each.category) not in tried]
+            if not new:
+                return judged
+            tried |= {(each.red, each.blue, each.category) for each in new}
+            judged += self._settle(new)
+
+    def standings(self, side: Side | None = None, *, public: bool = True) -> list[VersusStanding]:
+        """The board of a side or of all players; the public's stops at the freeze."""
+        freeze = self.challenge.freezes_at
+        frozen = public and freeze is not None and self._clock() >= freeze
+        before = freeze if frozen else None
+        return versus_standings(self._store.tallies(self.challenge.name, before=before), side)
+
+    def _settle(self, verdicts: Sequence[Verdict]) -> int:
+        judged = 0
+        for start in range(0, len(verdicts), AT_ONCE):
+            some = verdicts[start : start + AT_ONCE]
+            met = sorted({each for verdict in some for each in (verdict.red, verdict.blue)})
+            contents = {each: self._store.content(each) for each in met}
+            meetings = [Meeting(contents[v.red], contents[v.blue], v.category) for v in some]
+            ruled = list(zip(some, self._judge.rule(meetings), strict=True))
+            stored = self._store.rule(ruled, judge=self._judge.name, at=self._clock())
+            judged += sum(
+                new and ruling.error is None for new, (_, ruling) in zip(stored, ruled, strict=True)
+            )
+        return judged

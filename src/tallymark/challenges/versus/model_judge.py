@@ -1,0 +1,144 @@
+"""A judge that is a model: shown one attack and one defence, fenced off, and asked one question.
+
+Its options are those of the evaluator `judge`, as far as they concern the asking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tallymark.challenges.evaluators.judge import shown_submission
+from tallymark.challenges.evaluators.options import inner_file, read_options
+from tallymark.challenges.versus.judge import Meeting
+from tallymark.challenges.versus.pairing import versus_part
+from tallymark.challenges.versus.verdict import Ruling, read_ruling
+from tallymark.errors import InvalidInput, ModelError
+from tallymark.scorers.json_text import read_json
+
+if TYPE_CHECKING:
+    from tallymark.challenges.definition import Challenge
+    from tallymark.models import Message, Model, Pace
+
+_WORDS = Path(__file__).with_suffix(".toml")
+_AT_ONCE = 8
+_TRIES = 2
+"""How often a judge is asked when its answer cannot be read."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `judge:` may say beside `type: judge`."""
+
+    rubric: str
+    model: str | None = None
+    temperature: float | None = 0.0
+    max_chars: int = 20_000
+    timeout: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelJudge:
+    """Asks a model for every meeting, a few at a time."""
+
+    name: str
+    model: str
+    folder: Path
+    goal: str
+    rubric: str
+    options: Options
+
+    @classmethod
+    def of(cls, challenge: Challenge, folder: Path, judge_model: str | None) -> ModelJudge:
+        """The judge that a challenge names, or the model that is given in its place."""
+        options = read_options(versus_part(challenge).judge, Options)
+        model = judge_model or options.model
+        if model is None:
+            raise InvalidInput(
+                "no model is named to judge", hint="write versus.judge.model, or give a judge model"
+            )
+        path = inner_file(folder, options.rubric, "versus, judge, rubric")
+        try:
+            rubric = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"versus, judge, rubric: it cannot be read: {error}") from None
+        told = "\0".join((*_words().values(), challenge.goal, rubric))
+        words = hashlib.sha256(told.encode()).hexdigest()[:12]
+        return cls(f"model {model} {words}", model, folder, challenge.goal, rubric, options)
+
+    def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
+        """One ruling for every meeting."""
+        return asyncio.run(self._rule(meetings))
+
+    async def _rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
+        from tallymark.models import Pace, open_model  # noqa: PLC0415 (models are heavy)
+
+        model, pace = open_model(self.model, folder=self.folder), Pace(_AT_ONCE)
+        try:
+            return await asyncio.gather(*(self._asked(each, model, pace) for each in meetings))
+        finally:
+            await model.close()
+
+    async def _asked(self, meeting: Meeting, model: Model, pace: Pace) -> Ruling:
+        from tallymark.models import Request, answer_with_retries  # noqa: PLC0415 (heavy)
+
+        options, failed, ruling = self.options, None, Ruling.failed("")
+        settings = {} if options.temperature is None else {"temperature": options.temperature}
+        for _ in range(_TRIES):
+            request = Request(messages=self.messages(meeting, failed), settings=settings)
+            try:
+                answer, _ = await answer_with_retries(model, request, pace, timeout=options.timeout)
+            except ModelError as error:
+                return Ruling.failed(f"the judge did not answer: {error}")
+            ruling = _read(answer.output)
+            if ruling.error is None:
+                return ruling
+            failed = answer.output, ruling.error
+        return Ruling.failed(f"the judge's answer could not be used, twice: {ruling.error}")
+
+    def messages(
+        self, meeting: Meeting, failed: tuple[str, str] | None = None
+    ) -> tuple[Message, ...]:
+        """What the judge is told: the same meeting always in the same words."""
+        from tallymark.models import Message  # noqa: PLC0415 (models are heavy)
+
+        attack, _ = shown_submission(meeting.attack, self.options.max_chars)
+        defence, _ = shown_submission(meeting.defence, self.options.max_chars)
+        # The mark is a hash of what it fences, so that no text can hold its own.
+        mark = hashlib.sha256(f"{attack}\0{defence}".encode()).hexdigest()[:16]
+        told = Template(_words()["instructions"]).substitute(
+            goal=self.goal.strip(), rubric=self.rubric.strip(), category=meeting.category, mark=mark
+        )
+        shown = "\n\n".join(
+            f"<<< {title} {mark}\n{text}\n>>> {title} {mark}"
+            for title, text in (("ATTACK", attack), ("DEFENCE", defence))
+        )
+        said = [Message("system", told.strip()), Message("user", shown)]
+        if failed is not None:
+            answer, why = failed
+            retry = Template(_words()["retry"]).substitute(why=why).strip()
+            said += [Message("assistant", answer[:2000] or "(nothing)"), Message("user", retry)]
+        return tuple(said)
+
+
+def _read(text: str) -> Ruling:
+    try:
+        answer = read_json(text.strip()[:20_000])
+    except ValueError as error:
+        return Ruling.failed(f"it is not one JSON object: {error}")
+    if not isinstance(answer, dict):
+        return Ruling.failed("it is not one JSON object")
+    return read_ruling(answer)
+
+
+@cache
+def _words() -> dict[str, str]:
+    return tomllib.loads(_WORDS.read_text(encoding="utf-8"))

@@ -1,0 +1,63 @@
+"""Which pairings a new submission makes: it meets the newest one of every opponent.
+
+Nobody meets themselves: points against one's own other side would be for the taking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from tallymark.challenges.definition import Challenge, Versus
+from tallymark.errors import InvalidInput
+
+Side = Literal["red", "blue"]
+OTHER: dict[Side, Side] = {"red": "blue", "blue": "red"}
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """An attack or a defence, without its content."""
+
+    id: int
+    """Later ones of a challenge have greater ids."""
+    player: str
+    side: Side
+    number: int
+    """1 for the player's first on this side."""
+    at: float
+    version: str
+    """Of the challenge, when it was submitted."""
+
+
+class Pairing(NamedTuple):
+    """An attack and a defence that meet, by the ids of the submissions."""
+
+    red: int
+    blue: int
+
+
+def active(submissions: Iterable[Submission], side: Side) -> list[Submission]:
+    """The newest submission of every player on a side, oldest first."""
+    ordered = sorted((each for each in submissions if each.side == side), key=lambda each: each.id)
+    newest = {each.player: each for each in ordered}
+    return [each for each in ordered if newest[each.player] is each]
+
+
+def pairings(new: Submission, others: Iterable[Submission]) -> list[Pairing]:
+    """All that a new submission makes, in the order in which its opponents came."""
+    opponents = [each for each in active(others, OTHER[new.side]) if each.player != new.player]
+    if new.side == "red":
+        return [Pairing(new.id, each.id) for each in opponents]
+    return [Pairing(each.id, new.id) for each in opponents]
+
+
+def versus_part(challenge: Challenge) -> Versus:
+    """What a challenge says of red and blue; refuses one of another kind."""
+    if challenge.kind != "versus" or challenge.versus is None:
+        raise InvalidInput(
+            f"{challenge.name} is not a challenge of red against blue",
+            hint="such a challenge has kind: versus",
+        )
+    return challenge.versus

@@ -1,0 +1,120 @@
+"""A judge that is a script of the challenge, run in the sandbox: many meetings in one run.
+
+A meeting that ends the run (a loop, a crash) would take the others with it, so what a run does not
+answer is asked again one at a time, and only the meeting that is to blame fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.challenges.evaluators.options import inner_file, read_options
+from tallymark.challenges.folder import read_files
+from tallymark.challenges.program import why_failed
+from tallymark.challenges.versus.judge import Meeting
+from tallymark.challenges.versus.pairing import versus_part
+from tallymark.challenges.versus.verdict import Ruling, read_ruling
+from tallymark.scorers.json_text import read_json
+
+if TYPE_CHECKING:
+    from tallymark.challenges.definition import Challenge
+    from tallymark.sandbox import Policy
+
+AT_ONCE = 200
+_ANSWERS = ".answers.json"
+
+# Runs inside the sandbox. Chance is seeded, so that a judge that rolls dice repeats itself.
+_CALL = f"""
+import json, os, random, runpy, sys
+sys.path.insert(0, os.getcwd())
+judge = runpy.run_path(sys.argv[1]).get("judge")
+if not callable(judge):
+    sys.exit(f"{{sys.argv[1]}} has no function judge(attack, defence, category)")
+answers = []
+for attack, defence, category in json.load(sys.stdin):
+    random.seed(0)
+    try:
+        answer = judge(attack=attack, defence=defence, category=category)
+        json.dumps(answer, allow_nan=False)
+        answers.append([answer, None])
+    except Exception as error:
+        answers.append([None, f"judge() raised {{type(error).__name__}}: {{error}}"])
+with open({_ANSWERS!r}, "w", encoding="utf-8") as file:
+    json.dump(answers, file)
+"""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `judge:` may say beside `type: script`."""
+
+    script: str
+    time: float = 10.0
+    memory: int = 256
+    packages: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptJudge:
+    """`judge(attack, defence, category)` of a file; gives a bool or {"breached", "reason"}."""
+
+    name: str
+    folder: Path
+    options: Options
+    policy: Policy | None
+
+    @classmethod
+    def of(cls, challenge: Challenge, folder: Path, policy: Policy | None) -> ScriptJudge:
+        """The judge that a challenge names."""
+        options = read_options(versus_part(challenge).judge, Options)
+        inner_file(folder, options.script, "versus, judge, script")
+        return cls(f"script {options.script} {challenge.version[:12]}", folder, options, policy)
+
+    def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
+        """One ruling for every meeting."""
+        rulings: list[Ruling] = []
+        for start in range(0, len(meetings), AT_ONCE):
+            some = meetings[start : start + AT_ONCE]
+            together = self._run(some)
+            if isinstance(together, str):
+                alone = [self._run([each]) for each in some] if len(some) > 1 else [together]
+                rulings += [Ruling.failed(r) if isinstance(r, str) else r[0] for r in alone]
+            else:
+                rulings += together
+        return rulings
+
+    def _run(self, meetings: Sequence[Meeting]) -> list[Ruling] | str:
+        """The rulings of one run, or why there are none."""
+        from tallymark.sandbox import Limits, run_program  # noqa: PLC0415 (only where code is run)
+
+        options = self.options
+        outcome = run_program(
+            ["python", "-c", _CALL, options.script],
+            files=read_files(self.folder),
+            stdin=json.dumps(meetings),
+            limits=Limits(wall_s=options.time, memory_mb=options.memory, output_mb=4.0),
+            keep=[_ANSWERS],
+            packages=options.packages,
+            policy=self.policy,
+        )
+        if not outcome.ok:
+            return f"{options.script} failed: {why_failed(outcome)}"
+        return self._answers(outcome.kept.get(_ANSWERS, b""), len(meetings))
+
+    def _answers(self, kept: bytes, wanted: int) -> list[Ruling] | str:
+        try:
+            answers: Any = read_json(kept.decode())
+            pairs = [(answer, error) for answer, error in answers]
+        except (ValueError, TypeError):
+            pairs = []
+        if len(pairs) != wanted:
+            return f"{self.options.script} gave {len(pairs)} answers to {wanted} meetings"
+        return [
+            read_ruling(answer) if error is None else Ruling.failed(str(error))
+            for answer, error in pairs
+        ]

@@ -1,0 +1,118 @@
+"""`tally doctor`: what this machine offers, and whether untrusted code can be run here."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallymark.cli.database import Db
+from tallymark.cli.output import print_json
+from tallymark.errors import InvalidInput, WorkFailed
+
+if TYPE_CHECKING:
+    from tallymark.sandbox.probe import Layer, Machine
+
+_ADVICE = {
+    "bubblewrap": "bubblewrap, Landlock and seccomp",
+    "landlock": "Landlock and seccomp; with bubblewrap, programs could have several processes",
+}
+
+
+def doctor(
+    backend: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Ask about this sandbox: bubblewrap or landlock."),
+    ] = None,
+    db: Db = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Say which layers of the sandbox work here, and what to install.
+
+    Exits with 0 when untrusted code can be run safely on this machine, with 3 when it cannot.
+    """
+    from tallymark.sandbox.policy import policy
+    from tallymark.sandbox.probe import probe
+
+    machine = probe()
+    chosen, problem = "", None
+    try:
+        chosen = policy(backend=backend).backend
+    except WorkFailed as error:
+        problem = error.problems[0]
+    if as_json:
+        print_json(
+            _document(machine, db)
+            | {"backend": chosen or None, "problem": None if problem is None else problem.to_dict()}
+        )
+    else:
+        typer.echo("\n".join(_report(machine, db)))
+        if problem is None:
+            typer.secho(f"untrusted code is run behind {_ADVICE[chosen]}", bold=True)
+        else:
+            typer.secho(problem.message, bold=True)
+    if problem is not None:
+        raise typer.Exit(3)
+
+
+def _document(machine: Machine, db: str | None) -> dict[str, Any]:
+    layers = [
+        {
+            "name": layer.name,
+            "present": layer.present,
+            "guards": layer.guards,
+            "why_not": layer.why_not,
+            "install": None if layer.present else layer.install,
+        }
+        for layer in machine.layers
+    ]
+    return {
+        "tallymark": _version(),
+        "python": machine.python,
+        "kernel": machine.kernel,
+        "landlock_abi": machine.landlock_abi,
+        "database": _database(db),
+        "layers": layers,
+    }
+
+
+def _report(machine: Machine, db: str | None) -> list[str]:
+    lines = [
+        f"tallymark {_version()}, Python {machine.python}, kernel {machine.kernel}",
+        f"database: {_database(db)}",
+        "",
+    ]
+    width = max(len(layer.name) for layer in machine.layers)
+    lines.append(f"{'LAYER'.ljust(width)}  HERE     GUARDS AGAINST")
+    for layer in machine.layers:
+        lines += _lines(layer, width)
+    return [*lines, ""]
+
+
+def _lines(layer: Layer, width: int) -> list[str]:
+    mark = typer.style("have   ", fg="green") if layer.present else typer.style("missing", fg="red")
+    lines = [f"{layer.name.ljust(width)}  {mark}  {layer.guards}"]
+    if not layer.present:
+        indent = " " * (width + 11)
+        lines += [f"{indent}why: {layer.why_not}", f"{indent}to do: {layer.install}"]
+    return lines
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("tallymark")
+
+
+def _database(db: str | None) -> str:
+    """Its name, without a password; nothing is opened or made."""
+    from tallymark.store.address import parse_address
+
+    try:
+        address = parse_address(db or os.environ.get("TALLY_DB"))
+    except InvalidInput as error:
+        return f"unusable: {error}"
+    if address.path is not None and not address.path.exists():
+        return f"{address.shown} (made when first needed)"
+    return address.shown

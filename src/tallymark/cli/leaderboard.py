@@ -1,0 +1,193 @@
+"""`tally leaderboard`: who stands where, at a challenge, in red against blue, or over a track."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallymark.cli.database import Db, competing
+from tallymark.cli.output import moment, print_json, shortened, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tallymark.challenges.definition import Challenge
+    from tallymark.challenges.standing import Standing
+    from tallymark.challenges.tracks import TrackStanding
+    from tallymark.challenges.versus.standings import VersusStanding
+    from tallymark.competition import Competition
+
+_HEADS = {
+    "first": "FIRST (UTC)",
+    "fastest": "MILLISECONDS",
+    "fewest_tokens": "TOKENS",
+    "highest_rating": "RATING",
+    "custom": "SCORE",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Which part of a board is asked for."""
+
+    agent: str | None
+    limit: int
+    offset: int
+    public: bool
+
+    def of(self, lines: Sequence[Any]) -> list[Any]:
+        return list(lines[self.offset : self.offset + self.limit])
+
+
+def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
+    name: Annotated[
+        str, typer.Argument(metavar="CHALLENGE", help="A published challenge, or a track.yaml.")
+    ],
+    agent: Annotated[
+        str | None, typer.Option(help="Show the places around this agent instead of the top.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many places.")] = 20,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out so many places.")] = 0,
+    live: Annotated[
+        bool, typer.Option("--live", help="Past a freeze: for organisers, not for the public.")
+    ] = False,
+    db: Db = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show a leaderboard: the best attempt of every agent, in order."""
+    page = _Page(agent, limit, offset, public=not live)
+    with competing(db) as competition:
+        if name.endswith((".yaml", ".yml")):
+            document, text = _track(competition, Path(name), page)
+        else:
+            challenge = competition.store.challenges.get(name)
+            show = _versus if challenge.kind == "versus" else _board
+            document, text = show(competition, challenge, page)
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(text)
+
+
+def _board(
+    competition: Competition, challenge: Challenge, page: _Page
+) -> tuple[dict[str, Any], str]:
+    import msgspec
+
+    name, boards = challenge.name, competition.store.boards
+    if page.agent is None:
+        found = boards.top(name, limit=page.limit, offset=page.offset, public=page.public)
+    else:
+        found = boards.around(name, page.agent, each=max(1, page.limit // 2), public=page.public)
+    size = boards.size(name, public=page.public)
+    document = {"challenge": name, "agents": size, "standings": msgspec.to_builtins(found)}
+    if found:
+        head = _HEADS[challenge.scoring.strategy]
+        return document, f"{_title(challenge.title, size)}\n\n{_board_table(found, head)}"
+    if page.agent is not None:
+        return document, f"{page.agent} is not on the board of {name}"
+    return document, f"nobody is on the board of {name}" + (" yet" if not size else " so far down")
+
+
+def _title(title: str, size: int) -> str:
+    return f"{title} ({size} agent{'' if size == 1 else 's'})"
+
+
+def _board_table(found: list[Standing], head: str) -> str:
+    heads = ("RANK", "AGENT", head, "TRIES", "SUBMITTED (UTC)", "ATTEMPT")
+    rows = [
+        (
+            str(each.rank),
+            shortened(each.agent),
+            _value(each.value, head),
+            str(each.tries),
+            moment(each.submitted_at),
+            each.attempt,
+        )
+        for each in found
+    ]
+    return table(heads, rows, right=("RANK", head, "TRIES"))
+
+
+def _value(value: float | None, head: str = "") -> str:
+    if value is None:
+        return "-"
+    return moment(value) if head == _HEADS["first"] else f"{value:.10g}"
+
+
+def _versus(
+    competition: Competition, challenge: Challenge, page: _Page
+) -> tuple[dict[str, Any], str]:
+    import msgspec
+
+    arena = competition.arena(challenge.name)
+    red, blue = (page.of(arena.standings(side, public=page.public)) for side in ("red", "blue"))
+    document = {
+        "challenge": challenge.name,
+        "red": msgspec.to_builtins(red),
+        "blue": msgspec.to_builtins(blue),
+    }
+    if not red and not blue:
+        return document, f"nobody has submitted to {challenge.name} yet"
+    parts = [challenge.title]
+    for side, found in (("red", red), ("blue", blue)):
+        if found:
+            parts.append(_versus_table(side, found))
+    return document, "\n\n".join(parts)
+
+
+def _versus_table(side: str, found: list[VersusStanding]) -> str:
+    categories = list(dict.fromkeys(name for each in found for name in each.categories))
+    numbers = ("POINTS", "RATIO", *(name.upper() for name in categories), "STRENGTH")
+    heads = ("RANK", side.upper(), *numbers, "95 %")
+    rows = []
+    for each in found:
+        points = [each.categories.get(name) for name in categories]
+        strength = each.strength
+        rows.append(
+            (
+                str(each.rank),
+                shortened(each.player),
+                f"{each.points}/{each.points + each.against}",
+                "-" if each.ratio is None else f"{100 * each.ratio:.0f} %",
+                *("-" if p is None else f"{p.own}/{p.own + p.other}" for p in points),
+                "-" if strength is None else f"{strength.value:.0f}",
+                "-" if strength is None else f"{strength.low:.0f} to {strength.high:.0f}",
+            )
+        )
+    return table(heads, rows, right=("RANK", *numbers))
+
+
+def _track(competition: Competition, path: Path, page: _Page) -> tuple[dict[str, Any], str]:
+    import msgspec
+
+    track, found = competition.track(path, public=page.public)
+    shown = page.of(found)
+    document = {
+        "track": track.name,
+        "combine": track.combine,
+        "agents": len(found),
+        "standings": msgspec.to_builtins(shown),
+    }
+    if not shown:
+        return document, f"nobody is on the board of {track.name} yet"
+    title = f"{_title(track.title, len(found))}, {track.combine}"
+    return document, f"{title}\n\n{_track_table(track.challenges, shown)}"
+
+
+def _track_table(challenges: Sequence[str], found: list[TrackStanding]) -> str:
+    names = [shortened(name, 24).upper() for name in challenges]
+    heads = ("RANK", "AGENT", "VALUE", *names)
+    rows = [
+        (
+            str(each.rank),
+            shortened(each.agent),
+            _value(each.value),
+            *(_value(each.scores[name]) for name in challenges),
+        )
+        for each in found
+    ]
+    return table(heads, rows, right=("RANK", "VALUE", *names))

@@ -1,0 +1,109 @@
+"""`tally plugin check`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallymark.cli.output import print_json, read_text
+from tallymark.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tallymark.challenges.plugins import Found, PluginReport
+
+app = typer.Typer(help="Check a scorer plugin of a challenge.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps `check` a command of its own, although it is the only one."""
+
+
+@app.command()
+def check(
+    reference: Annotated[
+        str,
+        typer.Argument(
+            metavar="REF",
+            help="path/file.py:Class, module:Class, builtin.weighted_scorer, the name of an "
+            "installed plugin, or 'formula: rating * 10'.",
+        ),
+    ],
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="KEY=VALUE", help="A value, as JSON. Repeat it."),
+    ] = None,
+    config_file: Annotated[Path | None, typer.Option(help="The config, as a JSON file.")] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.01, max=600, help="Seconds that scoring one attempt may take.")
+    ] = 5.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    insecure_local: Annotated[
+        bool,
+        typer.Option("--insecure-local", help="Run the plugin without a sandbox. Trust it first."),
+    ] = False,
+) -> None:
+    """Try a plugin on ordinary and awkward attempts, and say whether a board can rest on it."""
+    values = _config(config or [], config_file)
+    report = _checked(_found(reference), values, timeout, insecure_local=insecure_local)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        typer.echo(report.render())
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _checked(
+    found: Found, config: dict[str, Any], timeout: float, *, insecure_local: bool
+) -> PluginReport:
+    from tallymark.challenges.plugins import check_plugin, ready
+    from tallymark.sandbox import PluginCode, Sandbox
+    from tallymark.sandbox.policy import policy
+
+    if not isinstance(found, PluginCode):
+        return check_plugin(ready(found, None), config, timeout_s=timeout)
+    # A plugin that crashes on every attempt is to be reported, not paused.
+    with Sandbox(policy(insecure_local=insecure_local), pause_after=1_000_000) as sandbox:
+        return check_plugin(ready(found, sandbox), config, timeout_s=timeout)
+
+
+def _found(reference: str) -> Found:
+    """The plugin, looked for here, or in its file's folder where that lies elsewhere."""
+    from tallymark.challenges.plugins import find_plugin
+
+    home, _, name = reference.rpartition(":")
+    path, here = Path(home), Path.cwd()
+    if path.suffix == ".py" and path.is_file():
+        target = path.resolve()
+        if not target.is_relative_to(here):
+            return find_plugin(f"{target}:{name}", folder=target.parent)
+    return find_plugin(reference, folder=here)
+
+
+def _config(pairs: list[str], file: Path | None) -> dict[str, Any]:
+    config = {} if file is None else _json_object(read_text(file), str(file))
+    return config | dict(_pair(each) for each in pairs)
+
+
+def _json_object(text: str, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{where} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{where} is not a JSON object", hint='as in: {"multiplier": 2.0}')
+    return value
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InvalidInput(f"--config {text!r} does not give a key a value", hint="write key=value")
+    try:
+        return key.strip(), json.loads(value)
+    except (ValueError, RecursionError):
+        return key.strip(), value.strip()

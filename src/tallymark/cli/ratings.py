@@ -1,0 +1,106 @@
+"""`tally ratings`: how strong agents are, and how hard challenges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallymark.cli.database import Db, opened
+from tallymark.cli.output import print_json, shortened, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tallymark.ratings import AttemptRates, EloRating, Fit
+
+
+def ratings(
+    k: Annotated[int, typer.Option("-k", min=1, help="For pass@k and pass^k.")] = 3,
+    db: Db = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show the ratings of agents and the difficulties of challenges, from the log of attempts.
+
+    Elo moves with every attempt. Strength and difficulty are fitted to all attempts together, with
+    95 % intervals.
+    """
+    from dataclasses import asdict
+
+    from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
+
+    with opened(db) as app:
+        elo = dict(app.store.ratings.elo())
+        pairs = app.store.ratings.pairs()
+        tiers = {each.name: each.difficulty for each in app.store.challenges.all()}
+    fitted = fit(pairs)
+    rates = attempt_rates(Counts.of(pairs), k)
+    if as_json:
+        print_json(
+            {
+                "agents": {
+                    agent: {
+                        "elo": asdict(rating),
+                        "strength": asdict(fitted.strengths[agent]),
+                        "attempts": asdict(rates[agent]),
+                    }
+                    for agent, rating in elo.items()
+                },
+                "challenges": {
+                    name: asdict(value) | {"tier": tiers.get(name), **asdict(suggest_tier(value))}
+                    for name, value in fitted.difficulties.items()
+                },
+                "comparable": fitted.connected,
+            }
+        )
+    elif elo:
+        typer.echo(_agents(elo, fitted, rates, k))
+        typer.echo("\n" + _challenges(fitted, tiers))
+        if not fitted.connected:
+            typer.echo("\nSome agents share no challenge: their strengths cannot be compared.")
+    else:
+        typer.echo("no rated attempts yet; enter a challenge with: tally attempt enter")
+
+
+def _agents(elo: dict[str, EloRating], fitted: Fit, rates: dict[str, AttemptRates], k: int) -> str:
+    shares = ("pass@1", f"pass@{k}", f"pass^{k}")
+    heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", *shares)
+    rows = []
+    for agent, rating in elo.items():
+        strength, rate = fitted.strengths[agent], rates[agent]
+        rows.append(
+            (
+                shortened(agent),
+                str(rating.rating),
+                f"{rating.wins}/{rating.draws}/{rating.losses}",
+                f"{strength.value:.0f}",
+                f"{strength.low:.0f} to {strength.high:.0f}",
+                _percent(rate.pass_at_1),
+                _percent(rate.pass_at_k),
+                _percent(rate.pass_hat_k),
+            )
+        )
+    return table(heads, rows, right=("ELO", "STRENGTH", *shares))
+
+
+def _challenges(fitted: Fit, tiers: Mapping[str, str]) -> str:
+    from tallymark.ratings import suggest_tier
+
+    heads = ("CHALLENGE", "DIFFICULTY", "95 %", "TIER", "PLAYS LIKE")
+    rows = []
+    for name, value in fitted.difficulties.items():
+        suggested = suggest_tier(value)
+        rows.append(
+            (
+                shortened(name),
+                f"{value.value:.0f}",
+                f"{value.low:.0f} to {value.high:.0f}",
+                tiers.get(name, "-"),
+                suggested.tier + ("" if suggested.sure else " (not sure)"),
+            )
+        )
+    return table(heads, rows, right=("DIFFICULTY",))
+
+
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{100 * rate:.0f} %"

@@ -1,0 +1,64 @@
+"""`tally versus`: red against blue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tallymark.cli.attempt import Agent, AsJson, Challenge, answer_in
+from tallymark.cli.database import Db, InsecureLocal, JudgeModel, competing
+from tallymark.cli.output import print_json
+
+app = typer.Typer(no_args_is_help=True, help="Red against blue: submit attacks and defences.")
+
+
+@app.command()
+def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
+    challenge: Challenge,
+    answer: Annotated[Path, typer.Argument(metavar="FILE", help="An attack or a defence.")],
+    agent: Agent,
+    side: Annotated[Literal["red", "blue"], typer.Option(help="red attacks, blue defends.")],
+    judge_model: JudgeModel = None,
+    insecure_local: InsecureLocal = False,
+    db: Db = None,
+    as_json: AsJson = False,
+) -> None:
+    """Submit an attack or a defence; it meets every active one of the other side."""
+    import msgspec
+
+    with competing(db, insecure_local=insecure_local, judge_model=judge_model) as competition:
+        arena = competition.arena(challenge)
+        content = answer_in(answer, arena.challenge.submission.format)
+        submission, verdicts = arena.submit(agent, side, content)
+    if as_json:
+        found = {"submission": submission, "verdicts": verdicts}
+        print_json(msgspec.to_builtins(found))
+        return
+    judged = [each.breached for each in verdicts if each.breached is not None]
+    won = sum(breached == (side == "red") for breached in judged)
+    typer.echo(f"Submission {submission.number} of {agent} for {side} at {challenge}")
+    typer.echo(f"{won} of {len(judged)} points" if judged else "nobody to meet yet")
+    if len(judged) < len(verdicts):
+        typer.echo(f"{len(verdicts) - len(judged)} not judged; see tally versus settle {challenge}")
+
+
+@app.command()
+def settle(
+    challenge: Challenge,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also what a judge tried and failed to judge.")
+    ] = False,
+    judge_model: JudgeModel = None,
+    insecure_local: InsecureLocal = False,
+    db: Db = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge what was left without a verdict."""
+    with competing(db, insecure_local=insecure_local, judge_model=judge_model) as competition:
+        judged = competition.arena(challenge).settle(again=again)
+    if as_json:
+        print_json({"judged": judged})
+    else:
+        typer.echo(f"{judged} judged")

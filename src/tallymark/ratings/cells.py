@@ -1,0 +1,132 @@
+"""Sums over a sparse matrix with far more rows than columns: A' B, and a K b row by row.
+
+A row with few cells costs the pairs of its cells, a fuller one its place in a dense block, so that
+a hundred thousand agents with ten challenges each cost little, and so do a thousand with all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[np.float64]"
+Places: TypeAlias = "NDArray[np.intp]"
+
+FULL = 0.1
+"""From this share of cells on, a row is cheaper as part of a dense block (measured)."""
+AT_ONCE = 300_000
+"""Numbers in memory at a time."""
+
+
+class Cells:
+    """Where the matrix has values; the values themselves are given to each sum, cell by cell.
+
+    `rows` must be in order.
+    """
+
+    def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
+        self.rows, self.columns, self.shape = rows, columns, shape
+        self._parts: list[_Part] = [*self._thin(), *self._full()]
+
+    def over_rows(self, values: Array) -> Array:
+        """The sum of every row."""
+        return np.asarray(np.bincount(self.rows, values, self.shape[0]), dtype=np.float64)
+
+    def over_columns(self, values: Array) -> Array:
+        """The sum of every column."""
+        return np.asarray(np.bincount(self.columns, values, self.shape[1]), dtype=np.float64)
+
+    def gram(self, left: Array, right: Array) -> Array:
+        """Left' right: columns by columns."""
+        total = np.zeros((self.shape[1], self.shape[1]))
+        for part in self._parts:
+            part.add_gram(left, right, total)
+        return total
+
+    def forms(self, left: Array, kernel: Array, right: Array) -> Array:
+        """For every row of left and right, left K right'."""
+        found = np.zeros(self.shape[0])
+        for part in self._parts:
+            found[part.ids] = part.forms(left, kernel, right)
+        return found
+
+    def _thin(self) -> Iterator[_Part]:
+        """Rows with few cells; those with equally many go together."""
+        sizes, starts = self._sizes()
+        thin = sizes < FULL * self.shape[1]
+        for size in np.unique(sizes[thin]).tolist():
+            ids = np.nonzero(thin & (sizes == size))[0]
+            for some in _split(ids, size * size):
+                yield _Thin(some, starts[some][:, None] + np.arange(size), self)
+
+    def _full(self) -> Iterator[_Part]:
+        sizes, starts = self._sizes()
+        ids = np.nonzero(sizes >= FULL * self.shape[1])[0]
+        for some in _split(ids, self.shape[1]):
+            counts = sizes[some]
+            firsts = np.repeat(starts[some] - np.cumsum(counts) + counts, counts)
+            yield _Full(some, firsts + np.arange(len(firsts)), self)
+
+    def _sizes(self) -> tuple[Places, Places]:
+        sizes = np.bincount(self.rows, minlength=self.shape[0])
+        return sizes, np.cumsum(sizes) - sizes
+
+
+class _Part(Protocol):
+    """Some of the rows."""
+
+    ids: Places
+
+    def add_gram(self, left: Array, right: Array, total: Array) -> None: ...
+
+    def forms(self, left: Array, kernel: Array, right: Array) -> Array: ...
+
+
+class _Thin:
+    """Rows with equally many cells: `places` has their cells, row by row."""
+
+    def __init__(self, ids: Places, places: Places, cells: Cells) -> None:
+        self.ids, self.places = ids, places
+        self.columns = cells.columns[places]
+
+    def add_gram(self, left: Array, right: Array, total: Array) -> None:
+        pairs = self.columns[:, :, None] * len(total) + self.columns[:, None, :]
+        products = left[self.places][:, :, None] * right[self.places][:, None, :]
+        np.add.at(total.reshape(-1), pairs.ravel(), products.ravel())
+
+    def forms(self, left: Array, kernel: Array, right: Array) -> Array:
+        between = kernel[self.columns[:, :, None], self.columns[:, None, :]]
+        across = (between * right[self.places][:, None, :]).sum(2)
+        return np.asarray((left[self.places] * across).sum(1))
+
+
+class _Full:
+    """Rows laid out with all columns when they are needed."""
+
+    def __init__(self, ids: Places, places: Places, cells: Cells) -> None:
+        self.ids, self.places = ids, places
+        self.at = np.searchsorted(ids, cells.rows[places]), cells.columns[places]
+        self.shape = (len(ids), cells.shape[1])
+
+    def add_gram(self, left: Array, right: Array, total: Array) -> None:
+        first = self._dense(left)
+        total += first.T @ (first if right is left else self._dense(right))
+
+    def forms(self, left: Array, kernel: Array, right: Array) -> Array:
+        return np.asarray(((self._dense(left) @ kernel) * self._dense(right)).sum(1))
+
+    def _dense(self, values: Array) -> Array:
+        block = np.zeros(self.shape)
+        block[self.at] = values[self.places]
+        return block
+
+
+def _split(ids: Places, each: int) -> list[Places]:
+    """So many rows at a time that the numbers made of them fit."""
+    many = max(1, AT_ONCE // each)
+    return [ids[start : start + many] for start in range(0, len(ids), many)]

@@ -1,0 +1,182 @@
+"""What every backend of the sandbox must withstand: `conformance.toml`, and how to check it.
+
+Each case is a plugin, hostile or ordinary. After each, the same plugin and another one must still
+score rightly when called with metrics that ask for calm, and what the host owns must be as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import textwrap
+import tomllib
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from tallymark.sandbox.code import PluginCode
+
+if TYPE_CHECKING:
+    from tallymark.sandbox.sandbox import Sandbox
+    from tallymark.scoring.score import Score
+
+_TIMEOUT_S = 3.0
+_SHORT_S = 0.25
+"""For cases that can only end at the deadline."""
+_PRELUDE = """
+import ctypes, os, sys
+
+def must(found):
+    if not found: raise ValueError("nothing there")
+    return found
+
+def tried(action, *arguments):
+    try:
+        return f"reached {action(*arguments)!r}"[:100]
+    except Exception as error:
+        return type(error).__name__
+
+def c(name, *arguments):
+    result = getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments)
+    if result == -1: raise OSError(ctypes.get_errno(), name)
+    return result
+
+def nonce():
+    frame = sys._getframe()
+    while "opening" not in frame.f_locals: frame = frame.f_back
+    return frame.f_locals["opening"]["nonce"]
+
+class Plugin:
+    def score(self, metrics, config, ctx):
+        if metrics.get("calm"): return {"score": 7.0}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One plugin, and what must come of calling it."""
+
+    name: str
+    body: str = ""
+    module: str = ""
+    score: float | None = None
+    stopped: tuple[str, ...] = ()
+    says: str = ""
+    refused: bool = False
+    calls: int = 1
+    always: bool = False
+
+    @property
+    def source(self) -> str:
+        """The plugin's file."""
+        return self.module or _PRELUDE + textwrap.indent(self.body.strip("\n"), " " * 8) + "\n"
+
+    @property
+    def timeout_s(self) -> float:
+        """Short where nothing else is expected to happen."""
+        return _SHORT_S if "timeout" in self.stopped else _TIMEOUT_S
+
+    def wrong(self, score: Score) -> str | None:
+        """Why this is not the outcome that must be."""
+        if self.stopped:
+            stopped = score.metadata.get("stopped")
+            right = (
+                score.value is None and stopped in self.stopped and self.says in str(score.error)
+            )
+            wanted = f"{' or '.join(self.stopped)} {self.says!r}"
+        elif self.refused:
+            tries: dict[str, str] = score.metadata.get("details") or {}
+            right = bool(tries) and not any(said.startswith("reached") for said in tries.values())
+            wanted = "every try refused"
+        else:
+            right, wanted = score.value == self.score, f"the score {self.score}"
+        return None if right else f"{self.name}: {wanted} expected, not {score.to_dict()}"
+
+
+def cases() -> list[Case]:
+    """All of them, in the order of the file."""
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return [
+        Case(**fields | {"stopped": tuple(fields.get("stopped", ()))})
+        for fields in tomllib.loads(text)["case"]
+    ]
+
+
+class Conformance:
+    """The plugins laid out in a folder, and things of the host for them to go after."""
+
+    def __init__(self, folder: Path) -> None:
+        self._plugins, self._host = folder / "plugins", folder / "host"
+        self._host.mkdir(parents=True)
+        self._plugins.mkdir()
+        (self._plugins / "data.txt").write_text("data", encoding="utf-8")
+        (self._plugins / "calm.py").write_text(Case(name="calm").source + "pass", encoding="utf-8")
+        self._modules: dict[str, str] = {}
+        for at, case in enumerate(cases()):
+            self._modules[case.name] = f"case_{at}"
+            (self._plugins / f"case_{at}.py").write_text(case.source, encoding="utf-8")
+        self._secret = secrets.token_hex()
+        self._secret_file.write_text(self._secret, encoding="utf-8")
+        self._open = ExitStack()
+        self._targets = {
+            "secret": str(self._secret_file),
+            "outside": str(self._host),
+            "host_pid": os.getpid(),
+            "port": self._listening(socket.AF_INET, ("127.0.0.1", 0)).getsockname()[1],
+            "socket": str(self._host / "s"),
+            "abstract": f"tally-{self._secret}",
+        }
+        self._listening(socket.AF_UNIX, self._targets["socket"])
+        self._listening(socket.AF_UNIX, f"\0{self._targets['abstract']}")
+        self._before = self._state()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def failures(self, sandbox: Sandbox, case: Case) -> list[str]:
+        """What goes wrong in this sandbox, in sentences; nothing when all is well."""
+        plugin = self._code(self._modules[case.name])
+        found = []
+        metrics: dict[str, Any] = {}
+        for _ in range(case.calls):
+            score = sandbox.score(plugin, metrics, self._targets, {}, timeout_s=case.timeout_s)
+            found.append(case.wrong(score))
+            metrics = score.metadata.get("details") or {}
+        neighbours = [self._code("calm")] if case.always else [plugin, self._code("calm")]
+        for code in neighbours:
+            after = sandbox.score(code, {"calm": True}, {}, {}, timeout_s=_TIMEOUT_S)
+            if after.value != 7.0:
+                found.append(f"{case.name}: afterwards {code.name} gives {after.to_dict()}")
+        if self._state() != self._before:
+            found.append(f"{case.name}: it has changed the host's files")
+        return [each for each in found if each]
+
+    @property
+    def _secret_file(self) -> Path:
+        return self._host / "secret"
+
+    def _code(self, module: str) -> PluginCode:
+        return PluginCode(f"{module}.py:Plugin", self._plugins, module, "Plugin", "conformance")
+
+    def _listening(self, family: socket.AddressFamily, address: Any) -> socket.socket:
+        listener = self._open.enter_context(socket.socket(family))
+        listener.bind(address)
+        listener.listen()
+        return listener
+
+    def _state(self) -> tuple[object, ...]:
+        state = self._secret_file.stat()
+        names = sorted(path.name for path in (*self._host.iterdir(), *self._plugins.iterdir()))
+        text = self._secret_file.read_text(encoding="utf-8")
+        return state.st_mode, state.st_mtime_ns, state.st_uid, text, names
+
+
+def check(sandbox: Sandbox, folder: Path) -> dict[str, list[str]]:
+    """Every case by its name, with what went wrong; the folder must be empty."""
+    with Conformance(folder) as suite:
+        return {case.name: suite.failures(sandbox, case) for case in cases()}

@@ -1,0 +1,72 @@
+"""The few calls into the kernel that Python has no name for, each an OSError when refused."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from typing import Any
+
+_NO_NEW_PRIVS, _DUMPABLE = 38, 4
+_CAPABILITY_VERSION = 0x20080522
+_NEW_MOUNTS = 0x00020000
+_MOUNT_FLAGS = 2 | 4 | 8 | 1024  # nosuid, nodev, noexec, noatime
+_DETACH = 2
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def call(name: str, *arguments: Any) -> int:
+    """Call a function of the C library."""
+    result: int = getattr(_libc(), name)(*arguments)
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+    return result
+
+
+def system_call(number: int, *arguments: Any) -> int:
+    """Make a system call by its number, for those the C library has no function for."""
+    return call("syscall", ctypes.c_long(number), *arguments)
+
+
+def control(option: int, value: int = 0, pointer: Any = 0) -> int:
+    """`prctl`, with every argument as wide as the kernel reads it."""
+    unused = ctypes.c_ulong(0)
+    return call("prctl", option, ctypes.c_ulong(value), pointer or unused, unused, unused)
+
+
+def forbid_new_privileges() -> None:
+    """Never gain a privilege again: set-uid files run as ordinary ones."""
+    control(_NO_NEW_PRIVS, 1)
+
+
+def hide_memory() -> None:
+    """No other process of this user may look into this one, and it leaves no core file."""
+    control(_DUMPABLE, 0)
+
+
+def drop_capabilities() -> None:
+    """Give up every capability, for good once `forbid_new_privileges` was called."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    call("capset", header, (ctypes.c_uint32 * 6)())
+
+
+def own_mounts() -> None:
+    """Have a set of mounts of this process's own, to change without anyone else seeing it."""
+    call("unshare", _NEW_MOUNTS)
+
+
+def mount_memory(path: str, *, size_mb: float, files: int) -> None:
+    """Mount an empty file system that lives in memory, bounded in bytes and in files."""
+    options = f"size={int(size_mb * 2**20)},nr_inodes={files + 1},mode=0700"
+    flags = ctypes.c_ulong(_MOUNT_FLAGS)
+    call("mount", b"tmpfs", path.encode(), b"tmpfs", flags, options.encode())
+
+
+def unmount(path: str) -> None:
+    """Take a mount away at once; what still uses it keeps it until it ends."""
+    call("umount2", path.encode(), _DETACH)

@@ -1,0 +1,110 @@
+"""Landlock: the kernel keeps this process, and its children, from files, network and signals.
+
+https://docs.kernel.org/userspace-api/landlock.html
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tallymark.sandbox.kernel import forbid_new_privileges, system_call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_CREATE, _ADD, _RESTRICT = 444, 445, 446
+_VERSION = 1
+_PATH_BENEATH = 1
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
+_REFER, _TRUNCATE = 1 << 13, 1 << 14
+_ALL_FILES = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
+"""Every right over files that an ABI knows, by the first ABI that knows them."""
+_ALL_NET = 0b11  # bind and connect over TCP, from ABI 4
+_ALL_SCOPES = 0b11  # abstract sockets and signals, from ABI 6
+
+_READ = _READ_FILE | _READ_DIR
+# No links, devices, pipes or sockets: a scratch folder holds plain files and folders.
+_WRITE = (
+    _READ | _WRITE_FILE | _TRUNCATE | _REMOVE_FILE | _REMOVE_DIR | _MAKE_DIR | _MAKE_REG | _REFER
+)
+_FILE_ONLY = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (
+        ("handled_access_fs", ctypes.c_uint64),
+        ("handled_access_net", ctypes.c_uint64),
+        ("scoped", ctypes.c_uint64),
+    )
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
+
+
+def abi() -> int:
+    """The version of Landlock here; 0 when the kernel has none or does not use it."""
+    try:
+        nothing = ctypes.c_void_p(None)
+        return system_call(_CREATE, nothing, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
+    except OSError:
+        return 0
+
+
+def restrict(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path] = ()) -> None:
+    """Keep this process and its children to these paths, for good; also off network and others.
+
+    What lies beneath a path of `write` may be read too, beneath one of `execute` read and started.
+    A path that does not exist is left out.
+    """
+    rules = ruleset(read, write, execute)
+    try:
+        enforce(rules)
+    finally:
+        os.close(rules)
+
+
+def ruleset(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path] = ()) -> int:
+    """A descriptor of the rules, made ahead for `enforce`."""
+    version = abi()
+    handled = _ALL_FILES[max(known for known in _ALL_FILES if known <= version)]
+    attributes = _Ruleset(
+        handled, _ALL_NET if version >= 4 else 0, _ALL_SCOPES if version >= 6 else 0
+    )
+    size = ctypes.c_size_t(8 if version < 4 else 16 if version < 6 else 24)
+    rules = system_call(_CREATE, ctypes.byref(attributes), size, ctypes.c_uint32(0))
+    for paths, access in ((read, _READ), (write, _WRITE), (execute, _READ | _EXECUTE)):
+        for path in paths:
+            with suppress(FileNotFoundError):
+                _allow(rules, path, access & handled)
+    return rules
+
+
+def enforce(rules: int) -> None:
+    """Keep this process to the rules, for good."""
+    forbid_new_privileges()
+    system_call(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0))
+
+
+def _allow(rules: int, path: Path, access: int) -> None:
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not path.is_dir():
+            access &= _FILE_ONLY
+        beneath = _Beneath(access, place)
+        system_call(
+            _ADD,
+            ctypes.c_int(rules),
+            ctypes.c_int(_PATH_BENEATH),
+            ctypes.byref(beneath),
+            ctypes.c_uint32(0),
+        )
+    finally:
+        os.close(place)

@@ -1,0 +1,100 @@
+"""Many attempts of one plugin in one child, with the scores that each would have alone.
+
+Attempts of a batch share a process, so a plugin that remembers things could score differently
+here. Some are scored again alone; at the first difference, all of them are.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+from tallymark.sandbox.plugins.endings import Ended
+from tallymark.sandbox.plugins.guest import PROGRESS_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tallymark.sandbox.plugins.calls import Calls
+    from tallymark.scoring.score import Score
+
+_PER_MESSAGE = 512
+_CHECKED = 6
+"""Attempts drawn at random to be scored again, besides the first, the last and what crashed."""
+_FEW = 8
+
+
+def score_batch(calls: Calls, attempts: Sequence[Any]) -> list[Score]:
+    """The score of each attempt, in order."""
+    if len(attempts) <= _FEW:
+        return [calls.one(metrics) for metrics in attempts]
+    scores = _Together(calls, attempts).scores()
+    if all(_same(scores[at], calls.one(attempts[at])) for at in _sample(scores)):
+        return scores
+    alone = [calls.one(metrics) for metrics in attempts]
+    for score in alone:
+        score.metadata["stateful"] = True
+    return alone
+
+
+def _sample(scores: list[Score]) -> list[int]:
+    """Which attempts to score again: not what ran into the deadline, which would cost it twice."""
+    drawn = random.SystemRandom().sample(range(len(scores)), _CHECKED)
+    died = [at for at, score in enumerate(scores) if score.metadata.get("stopped") in _MAY_BE_STATE]
+    wanted = {0, len(scores) - 1, *drawn, *died[:_CHECKED]}
+    return [at for at in sorted(wanted) if scores[at].metadata.get("stopped") not in _LEFT_OUT]
+
+
+_MAY_BE_STATE = frozenset({"crashed", "memory", "refused"})
+_LEFT_OUT = frozenset({"timeout", "paused"})
+
+
+def _same(one: Score, other: Score) -> bool:
+    """Equal in what counts; times and addresses may stand in a text or in details."""
+    ends = one.metadata.get("stopped"), other.metadata.get("stopped")
+    return one.value == other.value and (ends[0] == ends[1] or "paused" in ends)
+
+
+class _Together:
+    """Attempts in one child after another: one that is stopped costs the attempt it was at."""
+
+    def __init__(self, calls: Calls, attempts: Sequence[Any]) -> None:
+        self._calls, self._attempts = calls, attempts
+        self._scores: dict[int, Score] = {}
+
+    def scores(self) -> list[Score]:
+        left = list(range(len(self._attempts)))
+        progress = os.memfd_create("progress")
+        try:
+            os.ftruncate(progress, PROGRESS_BYTES)
+            while left:
+                left = self._one_child(left, progress)
+        finally:
+            os.close(progress)
+        return [self._scores[at] for at in range(len(self._attempts))]
+
+    def _one_child(self, left: list[int], progress: int) -> list[int]:
+        """Score as many as one child does; the attempts that are left for the next."""
+        if (paused := self._calls.paused()) is not None:
+            self._scores |= dict.fromkeys(left, paused)
+            return []
+        os.pwrite(progress, bytes(PROGRESS_BYTES), 0)
+        done = 0
+        try:
+            for answers in self._calls.answers(self._messages(left), len(left), progress):
+                for answer in answers:
+                    self._scores[left[done]] = self._calls.judged(answer)
+                    done += 1
+                self._calls.answered(len(answers))
+        except Ended as ended:
+            at = int.from_bytes(os.pread(progress, PROGRESS_BYTES, 0), "little") - 1
+            if not done <= at < len(left):
+                at = done  # it died while it was loaded, or lies about where it was
+            self._scores[left[at]] = self._calls.failed(ended.ending)
+            return left[done:at] + left[at + 1 :]
+        return []
+
+    def _messages(self, left: list[int]) -> Iterator[list[Any]]:
+        for start in range(0, len(left), _PER_MESSAGE):
+            yield [self._attempts[at] for at in left[start : start + _PER_MESSAGE]]

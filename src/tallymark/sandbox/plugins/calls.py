@@ -1,0 +1,86 @@
+"""Calls of one plugin with one config: each attempt becomes a `Score`, whatever happens."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from tallymark.errors import WorkFailed
+from tallymark.sandbox.plugins import frames
+from tallymark.sandbox.plugins.endings import Ended, Ending
+from tallymark.sandbox.plugins.exchange import exchange
+from tallymark.sandbox.plugins.host import GuestGone
+from tallymark.scoring.plugin import plugin_score
+from tallymark.scoring.score import Score
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tallymark.sandbox.plugins.exchange import Job
+    from tallymark.sandbox.plugins.health import Health
+    from tallymark.sandbox.plugins.pool import Pool
+    from tallymark.scoring.score import Origin
+
+_TEXT = 1000
+
+
+class Calls:
+    """What one caller asked for, and what it takes to do it."""
+
+    def __init__(self, job: Job, origin: Origin, *, pool: Pool, health: Health) -> None:
+        self._job, self._origin = job, origin
+        self._pool, self._health = pool, health
+
+    def one(self, metrics: object) -> Score:
+        """The score of one attempt, from a child of its own."""
+        if (paused := self.paused()) is not None:
+            return paused
+        try:
+            ((answer,),) = self.answers([[metrics]], 1)
+        except Ended as ended:
+            return self.failed(ended.ending)
+        self.answered(1)
+        return self.judged(answer)
+
+    def answers(
+        self, attempts: Iterable[list[Any]], expected: int, progress: int | None = None
+    ) -> Iterator[list[Any]]:
+        """What a child of any free guest answers; `Ended` when it stops too soon."""
+        new = False
+        while not new:
+            # A guest that has gone says so before it takes an attempt: another can have them.
+            with suppress(GuestGone), self._pool.guest(self._job.code) as guest:
+                new = guest.calls == 0
+                yield from exchange(guest, self._job, attempts, expected, progress)
+                return
+        raise WorkFailed("the sandbox ended as soon as it was started", hint="see `tally doctor`")
+
+    def judged(self, answer: object) -> Score:
+        """The score that an answer amounts to. It is data, but whose, nobody knows."""
+        match answer:
+            case [frames.GIVEN, result]:
+                return plugin_score(result, origin=self._origin)
+            case [frames.FAILED, ("raised" | "memory" | "bad answer") as stopped, str() as text]:
+                return self._score(Ending(stopped, text[:_TEXT]))
+            case _:
+                return self._score(Ending("bad answer", "the plugin's answer is not one"))
+
+    def failed(self, ending: Ending) -> Score:
+        """The score of an attempt whose child gave no answer."""
+        self._health.note(self._job.code, ending.stopped, ending.text)
+        return self._score(ending)
+
+    def answered(self, calls: int) -> None:
+        """So many attempts had an answer."""
+        self._health.note(self._job.code, None, calls=calls)
+
+    def paused(self) -> Score | None:
+        """The score of every attempt while the plugin is paused."""
+        reason = self._health.paused(self._job.code)
+        if not reason:
+            return None
+        return self._score(Ending("paused", f"the plugin is paused: {reason}"))
+
+    def _score(self, ending: Ending) -> Score:
+        metadata = {"stopped": ending.stopped}
+        return Score(None, "", metadata, ending.text, None, self._origin)

@@ -1,0 +1,196 @@
+"""One child's work, seen from the host: attempts go in, answers come out, the clock runs."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import select
+import signal
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from tallymark.sandbox import scratch
+from tallymark.sandbox.plugins import frames
+from tallymark.sandbox.plugins.codec import decode, encode
+from tallymark.sandbox.plugins.endings import Ended, Ending
+from tallymark.sandbox.plugins.host import GuestGone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tallymark.sandbox.code import PluginCode
+    from tallymark.sandbox.limits import Limits
+    from tallymark.sandbox.plugins.host import Guest
+
+_READ = 2**18
+_LOOK_S = 0.05
+"""How often a scratch folder is looked at that lies on disk, where nothing else bounds it."""
+_GRACE_S = 0.01
+"""In a batch, answers may be held back this long before the next attempt's clock starts."""
+_CLOSING_S = 0.05
+_MB = 2**20
+
+
+class Job:
+    """What is the same for every attempt that one caller has scored: plugin, config, context."""
+
+    def __init__(
+        self, code: PluginCode, limits: Limits, *, config: object, ctx: object, timeout_s: float
+    ) -> None:
+        self.code = code
+        self.timeout_s = timeout_s
+        self.most = int(limits.output_mb * _MB)
+        self.disk = int(limits.disk_mb * _MB)
+        self._told = {
+            "module": code.module,
+            "attribute": code.attribute,
+            "config": encode(config),
+            "ctx": encode(ctx),
+            "most": self.most,
+        }
+
+    def opening(self, nonce: bytes) -> bytes:
+        """The first message to a child."""
+        return frames.message(encode(self._told | {"nonce": nonce}))
+
+
+def exchange(
+    guest: Guest,
+    job: Job,
+    attempts: Iterable[list[Any]],
+    expected: int,
+    progress: int | None = None,
+) -> Iterator[list[Any]]:
+    """The answers to the attempts, as they come; `Ended` when the child stops before the last.
+
+    `attempts` come in lists, each of which is sent as one message. `progress` is a descriptor of
+    the memory in which the child of a batch writes which attempt it is at.
+    """
+    nonce = secrets.token_bytes(frames.NONCE_BYTES)
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            shared = [] if progress is None else [progress]
+            child = guest.fork(theirs.fileno(), *shared)
+        try:
+            talk = _Talk(guest, job, ours, frames.Frames(nonce, job.most))
+            talk.outgoing = _messages(job, nonce, attempts)
+            yield from talk.answers(expected, 0 if progress is None else _GRACE_S)
+        finally:
+            # It has answered, or must not any more: nothing of it lives on.
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(child, signal.SIGKILL)
+            os.close(child)
+
+
+def _messages(job: Job, nonce: bytes, attempts: Iterable[list[Any]]) -> Iterator[bytes]:
+    first = job.opening(nonce)
+    for some in attempts:
+        yield first + frames.message(encode(some))
+        first = b""
+
+
+class _Talk:
+    """Sends and receives at once, so that neither side ever waits for the other for good."""
+
+    outgoing: Iterator[bytes] = iter(())
+
+    def __init__(self, guest: Guest, job: Job, link: socket.socket, came: frames.Frames) -> None:
+        self._guest, self._job, self._link, self._frames = guest, job, link, came
+        self._rest = memoryview(b"")
+        link.setblocking(False)
+        self._poll = select.poll()
+        self._poll.register(link, select.POLLIN | select.POLLOUT)
+        self._poll.register(guest.control, select.POLLIN)
+
+    def answers(self, expected: int, grace_s: float) -> Iterator[list[Any]]:
+        allowed = self._job.timeout_s + grace_s
+        deadline = time.monotonic() + allowed
+        while expected > 0:
+            whole = self._whole(self._received(deadline))
+            if not whole and time.monotonic() > deadline:
+                raise Ended(self._too_late())
+            for data in whole:
+                found = _decoded(data, expected)
+                expected -= len(found)
+                yield found
+                deadline = time.monotonic() + allowed
+
+    def _whole(self, data: bytes) -> list[bytes]:
+        if not data:
+            raise Ended(self._ending())
+        try:
+            return self._frames.feed(data)
+        except frames.BadFrame as error:
+            raise Ended(Ending("bad answer", str(error))) from None
+
+    def _too_late(self) -> Ending:
+        return Ending("timeout", f"the plugin took longer than {self._job.timeout_s:g} s")
+
+    def _ending(self) -> Ending:
+        """Why nothing more comes. A child that only closed its end may still be running."""
+        closed = select.poll()
+        closed.register(self._guest.control, select.POLLIN)
+        if not closed.poll(_CLOSING_S * 1000):
+            return Ending("bad answer", "the plugin closed the channel of its answer")
+        try:
+            return Ending.of(self._guest.settle(), began_answer=self._frames.begun)
+        except GuestGone:
+            return Ending("crashed", "the sandbox around the plugin ended")
+
+    def _received(self, deadline: float) -> bytes:
+        """The next bytes from the child, and none once it has ended."""
+        while True:
+            left = deadline - time.monotonic()
+            ready = dict(self._poll.poll(math.ceil(self._patience(left) * 1000)))
+            state = ready.get(self._link.fileno(), 0)
+            if state & ~select.POLLOUT or self._guest.control.fileno() in ready:
+                return self._read()
+            if state & select.POLLOUT:
+                self._send()
+            elif left <= 0:
+                raise Ended(self._too_late())
+            elif self._guest.folder and scratch.overfull(self._guest.folder, self._job.disk):
+                raise Ended(
+                    Ending("refused", "the plugin wrote more to its scratch folder than it may")
+                )
+
+    def _patience(self, left: float) -> float:
+        return max(0.0, left if self._guest.folder is None else min(left, _LOOK_S))
+
+    def _read(self) -> bytes:
+        try:
+            return self._link.recv(_READ)
+        except (BlockingIOError, ConnectionResetError):
+            return b""
+
+    def _send(self) -> None:
+        if not self._rest:
+            following = next(self.outgoing, None)
+            if following is None:
+                return self._said_all()
+            self._rest = memoryview(following)
+        try:
+            self._rest = self._rest[self._link.send(self._rest, socket.MSG_NOSIGNAL) :]
+        except BlockingIOError:
+            return None
+        except OSError:
+            return self._said_all()  # the child has gone; what it said is still to be read
+
+    def _said_all(self) -> None:
+        self._poll.modify(self._link, select.POLLIN)
+        with suppress(OSError):
+            self._link.shutdown(socket.SHUT_WR)
+
+
+def _decoded(data: bytes, expected: int) -> list[Any]:
+    try:
+        found = decode(data)
+    except (ValueError, TypeError, RecursionError):
+        raise Ended(Ending("bad answer", "the plugin's answer is not readable data")) from None
+    if not isinstance(found, list) or not 0 < len(found) <= expected:
+        raise Ended(Ending("bad answer", "the plugin gave other answers than it was asked for"))
+    return found

@@ -1,0 +1,155 @@
+"""The host's side of one guest: it is started, asked to fork a child, and ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from tallymark.errors import WorkFailed
+from tallymark.sandbox import bubblewrap, scratch, seccomp
+from tallymark.sandbox.plugins import view
+from tallymark.sandbox.plugins.codec import decode, encode
+
+if TYPE_CHECKING:
+    from tallymark.sandbox.code import PluginCode
+    from tallymark.sandbox.limits import Limits
+
+_START_S = 60.0
+_SETTLE_S = 10.0
+_ENVIRONMENT = {"PYTHONHASHSEED": "0"}
+"""So that sets have one order, and a plugin that goes through one gives one score."""
+_PROGRAM = (
+    "import sys; sys.path += sys.argv[2:]; from tallymark.sandbox.plugins.guest import main; main()"
+)
+
+
+class GuestGone(Exception):
+    """The guest has ended, or does not do what a guest does; it must be replaced."""
+
+
+class Guest:
+    """One warm guest. It serves one call at a time; its owner sees to that."""
+
+    def __init__(self, code: PluginCode, backend: str, limits: Limits) -> None:
+        self.calls = 0
+        self.used_at = time.monotonic()
+        self.folder = None if backend == "bubblewrap" else Path(tempfile.mkdtemp(prefix="tally-"))
+        self._pidfd: int | None = None
+        self._owes_status = self._spent = False
+        self._status = 0
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with tempfile.TemporaryFile() as said:
+                self._process = self._started(code, backend, theirs, said)
+                self._greet(_setup(code, backend, limits, self.folder), said)
+        except BaseException:
+            self.close()
+            raise
+
+    def _started(
+        self, code: PluginCode, backend: str, theirs: socket.socket, said: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        python = [str(bubblewrap.interpreter()), "-s", "-S", "-P", "-B", "-c", _PROGRAM]
+        before: list[str] = []
+        if backend == "bubblewrap":
+            # Not tied to the thread that starts it: it ends when our end of the socket closes.
+            before = bubblewrap.command(
+                binds=view.binds(code),
+                scratch_mb=None,
+                may_mount=True,
+                die_with_parent=False,
+                environment=_ENVIRONMENT,
+            )
+        with theirs:
+            return subprocess.Popen(  # noqa: S603 (our own program, in the sandbox)
+                [*before, *python, str(theirs.fileno()), *view.import_path()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env=_ENVIRONMENT,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                cwd="/",
+            )
+
+    def _greet(self, setup: dict[str, Any], said: IO[bytes]) -> None:
+        self.control.settimeout(_START_S)
+        try:
+            self.control.send(encode(setup))
+            _, (self._pidfd,), _, _ = socket.recv_fds(self.control, 16, 1)
+        except (OSError, ValueError) as error:
+            said.seek(0)
+            words = said.read(2000).decode(errors="replace").strip().splitlines()
+            why = words[-1] if words else str(error) or "it ended at once"
+            hint = "`tally doctor` says what this machine lacks"
+            raise WorkFailed(f"the sandbox could not be started: {why}", hint=hint) from None
+
+    def fork(self, *descriptors: int) -> int:
+        """Have a child forked that gets these descriptors; its pidfd, which the caller closes."""
+        self.settle()
+        if self._spent:
+            raise GuestGone("its scratch folder cannot be made empty again")
+        self.calls += 1
+        try:
+            socket.send_fds(self.control, [b"call"], list(descriptors))
+            _, found, _, _ = socket.recv_fds(self.control, 16, 1)
+        except OSError as error:
+            raise GuestGone(str(error)) from None
+        if not found:
+            raise GuestGone("it hung up")
+        self._owes_status = True
+        return found[0]
+
+    def settle(self) -> int:
+        """How the last child ended, once it has."""
+        if not self._owes_status:
+            return self._status
+        try:
+            self.control.settimeout(_SETTLE_S)
+            told = self.control.recv(16)
+            self._status, renewed = decode(told)
+        except (OSError, ValueError):
+            raise GuestGone("it hung up") from None
+        self._owes_status = False
+        self._spent = not renewed
+        return self._status
+
+    def close(self) -> None:
+        """End it, with all that runs in it."""
+        self.control.close()
+        if self._pidfd is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            os.close(self._pidfd)
+            self._pidfd = None
+        process = getattr(self, "_process", None)
+        if process is not None:
+            process.kill()
+            process.wait()
+        if self.folder is not None and self.folder.exists():
+            scratch.clear(self.folder)
+
+
+def _setup(code: PluginCode, backend: str, limits: Limits, folder: Path | None) -> dict[str, Any]:
+    """What a guest is told at the start."""
+    walls = backend != "insecure-local"
+    whole_view = [Path("/")]
+    return {
+        "root": str(code.root.resolve()),
+        "library": view.library(),
+        "modules": view.modules(code),
+        "unload": view.unload(code),
+        "scratch": str(folder or bubblewrap.SCRATCH),
+        "mounts": folder is None,
+        "readable": [str(p) for p in (whole_view if folder is None else view.binds(code))],
+        "filter": seccomp.program(fork=False, exec=False) if walls else None,
+        "limits": asdict(limits),
+    }

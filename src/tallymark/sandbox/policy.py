@@ -1,0 +1,83 @@
+"""`Policy`: behind which walls untrusted code runs here. Without walls, it does not run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from tallymark.errors import InvalidInput, WorkFailed, nearest
+from tallymark.sandbox.probe import Machine, SafeBackend, probe
+
+Backend = Literal[SafeBackend, "insecure-local"]
+VARIABLE = "TALLY_SANDBOX"
+UNSAFE = (
+    "made without a sandbox (--insecure-local): the code could read and change everything that "
+    "the user running it can, the scores included"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Which backend to use, and what every result made with it has to say."""
+
+    backend: Backend
+    warnings: tuple[str, ...] = ()
+
+
+def policy(*, insecure_local: bool = False, backend: str | None = None) -> Policy:
+    """What this machine allows: the backend asked for, or the strongest that works here.
+
+    Fails closed: with no safe backend it raises WorkFailed, saying what is missing and what to
+    install. Only `insecure_local`, by its name, does without.
+    """
+    if insecure_local:
+        if backend is not None:
+            raise InvalidInput(
+                f"--insecure-local and the sandbox {backend!r} contradict each other"
+            )
+        return Policy("insecure-local", (UNSAFE,))
+    machine = probe()
+    asked = _asked(backend)
+    if asked is not None:
+        _demand(asked, machine)
+        return Policy(asked)
+    for candidate in get_args(SafeBackend):
+        if not machine.missing(candidate):
+            return Policy(candidate)
+    raise _refusal("no sandbox works here", machine, "bubblewrap")
+
+
+def _asked(backend: str | None) -> SafeBackend | None:
+    """By the caller, else by the environment."""
+    name = backend or os.environ.get(VARIABLE)
+    if not name:
+        return None
+    for known in get_args(SafeBackend):
+        if name == known:
+            return known  # type: ignore[no-any-return] # an argument of the Literal
+    where = "" if backend else f" in {VARIABLE}"
+    if name == "insecure-local":
+        raise InvalidInput(
+            f"running without a sandbox cannot be asked for{where}",
+            hint="say --insecure-local on the command line, each time",
+        )
+    guess = nearest(name, get_args(SafeBackend))
+    known = " or ".join(get_args(SafeBackend))
+    hint = f"did you mean {guess!r}?" if guess else f"it is {known}"
+    raise InvalidInput(f"unknown sandbox {name!r}{where}", hint=hint)
+
+
+def _demand(backend: SafeBackend, machine: Machine) -> None:
+    if machine.missing(backend):
+        raise _refusal(f"the sandbox {backend!r} does not work here", machine, backend)
+
+
+def _refusal(what: str, machine: Machine, backend: SafeBackend) -> WorkFailed:
+    missing = machine.missing(backend)
+    why = "; ".join(f"{layer.name}: {layer.why_not}" for layer in missing)
+    remedies = " and ".join(dict.fromkeys(layer.install for layer in missing if layer.install))
+    return WorkFailed(
+        f"untrusted code is not run: {what} ({why})",
+        hint=f"{remedies or 'use another machine'}; `tally doctor` shows more",
+    )

@@ -1,0 +1,110 @@
+"""A run in bubblewrap: namespaces of its own, and the launcher as the first process in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+from contextlib import suppress
+
+from tallymark.sandbox import bubblewrap
+from tallymark.sandbox.programs import view
+from tallymark.sandbox.programs.conversation import Pipes
+from tallymark.sandbox.programs.launching import Ended, Launched, converse, launch, report
+from tallymark.sandbox.programs.task import Task
+
+_DYING_S = 10.0
+
+
+def run_walled(task: Task) -> Ended:
+    """One program; when this returns or raises, nothing of it is left."""
+    order = task.order(
+        home=view.PYTHON_HOME,
+        folder=bubblewrap.SCRATCH,
+        uid=view.sandbox_uid(),
+        walls=True,
+        alone=True,
+    )
+    with Pipes() as pipes:
+        launched, info = _launched(task, pipes)
+        inside = _Inside(launched, info, pipes)
+        try:
+            inside.find()
+            orders = order + b"".join(task.files.values())
+            talk = converse(pipes, launched, task, orders, kill=inside.kill)
+        finally:
+            inside.end()
+        last, data = report(talk)
+        kept = {}
+        for name, size in last.get("kept", ()):
+            kept[name], data = data[:size], data[size:]
+        return Ended(
+            code=last.get("code", -signal.SIGKILL),
+            stopped=talk.stopped or last.get("stopped"),
+            stdout=talk.said_on(talk.stdout),
+            stderr=talk.said_on(talk.stderr),
+            kept=kept,
+            refused=last.get("refused", {}),
+            wall_s=last.get("wall_s", talk.wall()),
+        )
+
+
+def _launched(task: Task, pipes: Pipes) -> tuple[Launched, int]:
+    """Bubblewrap on its way, and where it will say who runs inside."""
+    settings, to_settings = pipes.pipe()
+    os.write(to_settings, view.python_settings(packages=task.packages).encode())
+    pipes.close(to_settings)
+    from_info, info = pipes.pipe()
+    options = [
+        "--perms",
+        "0644",
+        "--ro-bind-data",
+        str(settings),
+        str(view.PYTHON_HOME / "pyvenv.cfg"),
+    ]
+    options += ["--info-fd", str(info)]
+    words = view.wrapped(scratch_bytes=task.disk_bytes, packages=task.packages, settings=options)
+    launched = launch(pipes, "supervise", code=view.CODE, before=words, also=(settings, info))
+    return launched, from_info
+
+
+class _Inside:
+    """The first process of the namespace: the kernel ends all others with it."""
+
+    def __init__(self, launched: Launched, info: int, pipes: Pipes) -> None:
+        self._bwrap = launched.process
+        self._info = info
+        self._pipes = pipes
+        self._pidfd: int | None = None
+
+    def find(self) -> None:
+        """Waits until bubblewrap has told its pid, or has failed."""
+        said = b""
+        while select.select([self._info], [], [], _DYING_S)[0]:
+            piece = os.read(self._info, 4096)
+            said += piece
+            if found := re.search(rb'"child-pid": (\d+)\D', said):
+                with suppress(ProcessLookupError):
+                    self._pidfd = self._pipes.adopt(os.pidfd_open(int(found[1])))
+            if found or not piece:
+                return
+
+    def kill(self) -> None:
+        """Ends it, and all that run with it."""
+        if self._pidfd is None:
+            self._bwrap.kill()
+        else:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Whatever happened: returns when nobody is left."""
+        if self._pidfd is None and self._bwrap.poll() is None:
+            # Interrupted early: bubblewrap's child must be found before its parent is killed.
+            self.find()
+        self.kill()
+        if self._pidfd is not None:
+            select.select([self._pidfd], [], [], _DYING_S)
+        self._bwrap.kill()
+        self._bwrap.wait()

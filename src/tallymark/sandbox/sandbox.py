@@ -1,0 +1,106 @@
+"""`Sandbox`: scores attempts by plugins that nobody needs to trust."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from tallymark.sandbox.limits import Limits
+from tallymark.sandbox.plugins.batch import score_batch
+from tallymark.sandbox.plugins.calls import Calls
+from tallymark.sandbox.plugins.exchange import Job
+from tallymark.sandbox.plugins.health import Health, PluginState
+from tallymark.sandbox.plugins.pool import Pool
+from tallymark.sandbox.policy import Policy
+from tallymark.sandbox.policy import policy as policy_here
+from tallymark.scoring.score import Origin, Score
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tallymark.sandbox.code import PluginCode
+
+_LIMITS = Limits()
+
+
+class Sandbox:
+    """Owns the warm guests of any number of plugins. Thread-safe; `close` ends them all.
+
+    A plugin that costs `pause_after` processes in a row is paused: its calls fail at once until
+    `resume`. A guest is replaced after `recycle_after` calls, and ended after `idle_s` without one.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        limits: Limits = _LIMITS,
+        recycle_after: int = 5000,
+        idle_s: float = 60.0,
+        pause_after: int = 5,
+    ) -> None:
+        self.policy = policy_here() if policy is None else policy
+        self.limits = limits
+        self._health = Health(pause_after)
+        self._pool = Pool(self.policy.backend, limits, recycle_after=recycle_after, idle_s=idle_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every guest, once the calls under way have ended."""
+        self._pool.close()
+
+    def score(
+        self,
+        code: PluginCode,
+        metrics: Mapping[str, Any],
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],
+        *,
+        timeout_s: float = 5.0,
+    ) -> Score:
+        """One attempt's score; whatever goes wrong is a failed score that says what."""
+        calls = self._calls(code, config, ctx, timeout_s)
+        return self._warned([calls.one(metrics)])[0]
+
+    def score_many(
+        self,
+        code: PluginCode,
+        attempts: Sequence[Mapping[str, Any]],
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],
+        *,
+        timeout_s: float = 5.0,
+    ) -> list[Score]:
+        """The scores that `score` would give each of the attempts, many times faster."""
+        calls = self._calls(code, config, ctx, timeout_s)
+        return self._warned(score_batch(calls, attempts))
+
+    def state(self, code: PluginCode) -> PluginState:
+        """How the plugin fares: idle, warm, or paused and why."""
+        return self._health.state(code, warm=self._pool.warm(code))
+
+    def resume(self, code: PluginCode) -> None:
+        """Let a paused plugin be called again."""
+        self._health.resume(code)
+
+    def _calls(
+        self,
+        code: PluginCode,
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],
+        timeout_s: float,
+    ) -> Calls:
+        job = Job(code, self.limits, config=config, ctx=ctx, timeout_s=timeout_s)
+        origin = Origin(code.name, code.code_hash, dict(config))
+        return Calls(job, origin, pool=self._pool, health=self._health)
+
+    def _warned(self, scores: list[Score]) -> list[Score]:
+        """Every score says so when nothing kept its plugin in."""
+        if self.policy.warnings:
+            for score in scores:
+                score.metadata["warning"] = "; ".join(self.policy.warnings)
+        return scores

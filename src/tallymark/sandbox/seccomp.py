@@ -1,0 +1,152 @@
+"""Seccomp: the system calls that sandboxed code may make. What is not in a table is refused.
+
+Most of what is refused looks to the code like a missing permission. What no scorer or submission
+ever needs, and what only an attack asks for, ends the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import tempfile
+from contextlib import suppress
+from typing import Any
+
+from tallymark.sandbox.kernel import control, forbid_new_privileges
+
+_MEMORY = "brk madvise mmap mprotect mremap msync munmap mincore"
+_FILES = """
+access chdir close close_range copy_file_range creat dup dup2 dup3 faccessat faccessat2 fadvise64
+fallocate fchdir fdatasync flock fstat fstatfs fsync ftruncate getcwd getdents getdents64 lseek link
+linkat lstat mkdir mkdirat newfstatat open openat openat2 pipe pipe2 pread64 preadv preadv2 pwrite64
+pwritev pwritev2 read readahead readlink readlinkat readv rename renameat renameat2 rmdir sendfile
+stat statfs statx symlink symlinkat truncate umask unlink unlinkat write writev
+"""
+_WAITING = """
+alarm clock_nanosleep epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait
+eventfd eventfd2 getitimer nanosleep pause poll ppoll pselect6 select setitimer timerfd_create
+timerfd_gettime timerfd_settime futex
+"""
+_SELF = """
+arch_prctl capget clock_getres clock_gettime exit exit_group get_robust_list getcpu getegid geteuid
+getgid getgroups getpgid getpgrp getpid getppid getpriority getrandom getresgid getresuid getrlimit
+getrusage getsid gettid gettimeofday getuid membarrier restart_syscall rseq rt_sigaction
+rt_sigpending rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait sched_get_priority_max
+sched_get_priority_min sched_getaffinity sched_getparam sched_getscheduler sched_yield
+set_robust_list set_tid_address setrlimit sigaltstack sysinfo time times uname
+"""
+# A pair of sockets joined to each other, as asyncio makes, reaches nobody.
+_PAIR = "recvfrom recvmsg getsockname getpeername getsockopt shutdown"
+_PROCESSES = """
+fork kill rt_sigqueueinfo setpgid setsid tgkill tkill vfork wait4 waitid sched_setaffinity
+"""
+_ATTRIBUTES = """
+chmod fchmod fchmodat fchmodat2 futimesat getxattr lgetxattr fgetxattr listxattr llistxattr
+flistxattr utime utimensat utimes
+"""
+_ATTACKS = """
+acct add_key adjtimex bpf clock_adjtime clock_settime chroot delete_module fanotify_init
+finit_module fsconfig fsmount fsopen fspick init_module io_uring_enter io_uring_register
+io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load keyctl lookup_dcookie memfd_secret mount
+mount_setattr move_mount name_to_handle_at nfsservctl open_by_handle_at open_tree perf_event_open
+pidfd_getfd pivot_root process_madvise process_mrelease process_vm_readv process_vm_writev ptrace
+quotactl quotactl_fd reboot request_key setdomainname sethostname setns settimeofday swapoff swapon
+syslog umount umount2 unshare userfaultfd vhangup
+"""
+_SAFE_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+"""Is it a terminal, how wide, bytes waiting, blocking or not, closed at exec or not."""
+_SAFE_FCNTLS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1024 + 6, 1024 + 7, 1024 + 8)
+"""Duplicate, flags, locks, and a pipe's size: not who gets a signal, nor leases on files."""
+_SAFE_CONTROLS = (1, 2, 3, 15, 16, 39)
+"""What happens when the parent dies, dumpable, the thread's name, are new privileges forbidden."""
+_NEW_NAMESPACES = 0x7E020000
+_UNIX, _STREAM, _SOCKET_TYPES = 1, 1, 0xF
+_SET_SECCOMP, _FILTER = 22, 2
+_INSTRUCTION_BYTES = 8
+
+
+def available() -> bool:
+    """True when libseccomp is here and the kernel takes filters."""
+    try:
+        program(fork=False, exec=False)
+    except (ImportError, OSError, RuntimeError):
+        return False
+    try:
+        control(_SET_SECCOMP, _FILTER)  # no filter given: a kernel that takes them says so
+    except OSError as error:
+        return error.errno == errno.EFAULT
+    return False
+
+
+def install(*, fork: bool, exec: bool, attributes: bool = False) -> None:  # noqa: A002
+    """Bind this process and its children, for good.
+
+    `fork` allows processes and threads of its own and signals to them, `exec` other programs,
+    `attributes` changing modes and times of files: only where every file in view is its own.
+    """
+    load(program(fork=fork, exec=exec, attributes=attributes))
+
+
+def load(code: bytes) -> None:
+    """Bind this process to a filter that `program` made, maybe in another process."""
+    forbid_new_privileges()
+    held = ctypes.create_string_buffer(code, len(code))
+    fields = _Program(len(code) // _INSTRUCTION_BYTES, ctypes.addressof(held))
+    control(_SET_SECCOMP, _FILTER, ctypes.byref(fields))
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+
+@functools.cache
+def program(*, fork: bool, exec: bool, attributes: bool = False) -> bytes:  # noqa: A002
+    """The filter as the kernel takes it."""
+    pyseccomp = _library()
+
+    rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
+    with suppress(OSError):  # an old libseccomp makes a slower filter
+        rules.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, 2)
+    names = [_MEMORY, _FILES, _WAITING, _SELF, _PAIR]
+    names += [_PROCESSES] * fork + [_ATTRIBUTES] * attributes + ["execve"] * exec
+    _each(rules, pyseccomp.ALLOW, " ".join(names))
+    _each(rules, pyseccomp.KILL_PROCESS, _ATTACKS)
+    # The C library then asks with `clone`, whose flags a filter can see.
+    _each(rules, pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+    _with_arguments(rules, fork=fork)
+    with tempfile.TemporaryFile() as file:
+        rules.export_bpf(file)
+        file.seek(0)
+        return file.read()
+
+
+def _library() -> Any:
+    import pyseccomp  # type: ignore[import-untyped]  # noqa: PLC0415 (it searches the disk, late)
+
+    return pyseccomp
+
+
+def _each(rules: Any, action: int, names: str) -> None:
+    for name in names.split():
+        with suppress(OSError):  # a name that this libseccomp does not know stays refused
+            rules.add_rule(action, name)
+
+
+def _with_arguments(rules: Any, *, fork: bool) -> None:
+    """Calls that are harmless with some arguments only."""
+    library = _library()
+    allow, argument = library.ALLOW, library.Arg
+    for name, place, values in (
+        ("ioctl", 1, _SAFE_IOCTLS),
+        ("fcntl", 1, _SAFE_FCNTLS),
+        ("prctl", 0, _SAFE_CONTROLS),
+        ("prlimit64", 0, (0,)),  # its own limits, nobody else's
+        ("sendto", 4, (0,)),  # to the other end of the pair, not to an address
+    ):
+        for value in values:
+            rules.add_rule(allow, name, argument(place, library.EQ, value))
+    stream = argument(1, library.MASKED_EQ, _SOCKET_TYPES, _STREAM)
+    rules.add_rule(allow, "socketpair", argument(0, library.EQ, _UNIX), stream)
+    if fork:
+        rules.add_rule(allow, "clone", argument(0, library.MASKED_EQ, _NEW_NAMESPACES, 0))

@@ -1,0 +1,134 @@
+"""Attempts in the database: reading them, and moving them from state to state.
+
+The id that people see is the row's key, filled up with zeros: ids sort like the keys.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import and_, select, update
+
+from tallymark.challenges.attempt import NEXT, Attempt, Metrics, Outcome
+from tallymark.scoring import Origin
+from tallymark.store import audit
+from tallymark.store.audit import AuditEntry
+from tallymark.store.contest_tables import (
+    attempt_details,
+    attempt_scores,
+    attempts,
+    challenge_versions,
+    challenges,
+    scorings,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row, Select
+
+    from tallymark.challenges.attempt import State
+
+_ID = re.compile(r"a([0-9]{12,18})")
+_METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
+_origin = msgspec.json.Decoder(Origin).decode
+
+
+def attempt_id(key: int) -> str:
+    """The id of a row."""
+    return f"a{key:012}"
+
+
+def key_of(identifier: str) -> int | None:
+    """The row that an id can only mean; None for what is no id."""
+    match = _ID.fullmatch(identifier)
+    return int(match[1]) if match else None
+
+
+def selected(tenant: str) -> Select[Any]:
+    """All that an `Attempt` is made from."""
+    scores = attempt_scores.c
+    score = and_(
+        scores.challenge_id == attempts.c.challenge_id,
+        scores.agent == attempts.c.agent,
+        scores.attempt == attempts.c.key,
+    )
+    return (
+        select(
+            attempts,
+            challenges.c.name.label("challenge"),
+            challenge_versions.c.version,
+            scores.score,
+            scores.ranks,
+            scores.result,
+            scores.error,
+            scores.more,
+            scores.dimensions,
+            *(scores[name] for name in _METRICS),
+            scorings.c.origin,
+            attempt_details.c.details,
+        )
+        .join(challenges, challenges.c.id == attempts.c.challenge_id)
+        .join(challenge_versions, challenge_versions.c.id == attempts.c.version_id)
+        .outerjoin(attempt_scores, score)
+        .outerjoin(scorings, scorings.c.id == scores.scoring)
+        .outerjoin(attempt_details, attempt_details.c.attempt == attempts.c.key)
+        .where(attempts.c.tenant == tenant)
+    )
+
+
+def read(connection: Connection, tenant: str, key: int) -> Attempt:
+    """An attempt whose key is known to be right."""
+    return to_attempt(connection.execute(selected(tenant).where(attempts.c.key == key)).one())
+
+
+def to_attempt(row: Row[Any]) -> Attempt:
+    """The attempt of a row of `selected`."""
+    return Attempt(
+        id=attempt_id(row.key),
+        challenge=row.challenge,
+        version=row.version,
+        agent=row.agent,
+        number=row.number,
+        state=row.state,
+        seed=row.seed,
+        entered_at=row.entered_at,
+        expires_at=row.expires_at,
+        submitted_at=row.submitted_at,
+        scored_at=row.scored_at,
+        verified=row.verified,
+        memoryless=row.memoryless,
+        outcome=None if row.ranks is None else _outcome(row),
+    )
+
+
+def move(
+    connection: Connection, row: Row[Any], to: State, entry: AuditEntry, **values: object
+) -> bool:
+    """Moves an attempt to another state, and writes it down; False if another was quicker."""
+    if to not in NEXT[row.state]:
+        raise ValueError(f"an attempt that is {row.state} cannot become {to}")
+    change = update(attempts).where(attempts.c.key == row.key, attempts.c.state == row.state)
+    if connection.execute(change.values(state=to, **values)).rowcount != 1:
+        return False
+    entry = msgspec.structs.replace(entry, before=row.state, after=to)
+    audit.write(connection, row.tenant, row.challenge_id, row.key, entry)
+    return True
+
+
+def _outcome(row: Row[Any]) -> Outcome:
+    metrics = {name: getattr(row, name) for name in _METRICS}
+    return Outcome(
+        score=row.score,
+        result=row.result,
+        ranks=row.ranks,
+        metrics=Metrics(**metrics, more=_mapping(row.more)),
+        dimensions=_mapping(row.dimensions),
+        details=_mapping(row.details),
+        error=row.error,
+        origin=None if row.origin is None else _origin(row.origin),
+    )
+
+
+def _mapping(text: str | None) -> dict[str, Any]:
+    return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])

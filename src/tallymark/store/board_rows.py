@@ -1,0 +1,161 @@
+"""Keeping boards: one row per agent with its best attempt, moved when a better one is scored.
+
+The caller holds the challenge's lock. Nothing here touches a frozen board but `freeze_if_due`,
+which makes it, and `unfreeze`, which removes it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, func, insert, select, text, update
+
+from tallymark.challenges.standing import HIGHEST_FIRST
+from tallymark.store import audit, blocks
+from tallymark.store.audit import SYSTEM, AuditEntry
+from tallymark.store.blocks import Board
+from tallymark.store.contest_tables import attempt_scores, board_blocks, boards, challenges
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+    from tallymark.challenges.definition import Strategy
+    from tallymark.store.challenges import Kept
+
+_VALUES: dict[Strategy, str] = {
+    "first": "submitted_at",
+    "fastest": "elapsed_ms",
+    "fewest_tokens": "tokens_total",
+    "highest_rating": "rating",
+    "custom": "score",
+}
+"""The column that each strategy orders by; `challenges.standing` says the same of attempts."""
+
+
+def put(connection: Connection, kept: Kept, scored: dict[str, Any]) -> None:
+    """Lets an attempt that ranks take its agent's place if it is the better one.
+
+    `scored` is its row of `attempt_scores`, already stored.
+    """
+    board = Board(kept.tenant, kept.id)
+    agent = scored["agent"]
+    mine = board.rows(boards) & (boards.c.agent == agent)
+    new = _row(kept, scored)
+    spot = (new["place"], new["submitted_at"], new["attempt"])
+    row = connection.execute(select(*blocks.columns(boards)).where(mine)).one_or_none()
+    if row is None:
+        new |= {"tenant": kept.tenant, "challenge_id": kept.id, "frozen": False}
+        new |= {"agent": agent, "tries": _tries(connection, kept, agent)}
+        connection.execute(insert(boards).values(new))
+        blocks.add(connection, board, spot)
+    elif spot < tuple(row):
+        connection.execute(update(boards).where(mine).values(new))
+        blocks.remove(connection, board, (row[0], row[1], row[2]))
+        blocks.add(connection, board, spot)
+
+
+def count_try(connection: Connection, kept: Kept, agent: str) -> None:
+    """Counts one more scored attempt of an agent, if it is on the board."""
+    mine = Board(kept.tenant, kept.id).rows(boards) & (boards.c.agent == agent)
+    connection.execute(update(boards).where(mine).values(tries=boards.c.tries + 1))
+
+
+def rebuild(connection: Connection, kept: Kept) -> None:
+    """Makes the live board anew from all scores, in SQL alone."""
+    board = Board(kept.tenant, kept.id)
+    strategy = kept.challenge.scoring.strategy
+    connection.execute(delete(boards).where(board.rows(boards)))
+    sign = "-" if strategy in HIGHEST_FIRST else ""
+    statement = _REBUILD[connection.dialect.name].format(value=_VALUES[strategy], sign=sign)
+    values = {"id": kept.id, "tenant": kept.tenant, "last": math.inf}
+    connection.execute(text(statement), values)
+    blocks.rebuild(connection, board)
+
+
+def freeze_if_due(connection: Connection, kept: Kept, at: float) -> None:
+    """Copies the board for the public before the first change at or after the freeze."""
+    freezes_at = kept.challenge.freezes_at
+    if freezes_at is None or at < freezes_at or kept.frozen_at is not None:
+        return
+    for table in (boards, board_blocks):
+        _copy(connection, table, Board(kept.tenant, kept.id))
+    _set_frozen(connection, kept, at, "frozen")
+
+
+def unfreeze(connection: Connection, kept: Kept, at: float) -> None:
+    """Lets the public see the live board again."""
+    if kept.frozen_at is None:
+        return
+    for table in (boards, board_blocks):
+        rows = Board(kept.tenant, kept.id, frozen=True).rows(table)
+        connection.execute(delete(table).where(rows))
+    _set_frozen(connection, kept, at, "unfrozen")
+
+
+def _set_frozen(connection: Connection, kept: Kept, at: float, event: str) -> None:
+    change = {"frozen_at": at if event == "frozen" else None}
+    connection.execute(update(challenges).where(challenges.c.id == kept.id).values(change))
+    entry = AuditEntry(at=at, actor=SYSTEM, event=event)
+    audit.write(connection, kept.tenant, kept.id, None, entry)
+
+
+def _copy(connection: Connection, table: Table, live: Board) -> None:
+    names = [each.name for each in table.c]
+    copied = [~each if each.name == "frozen" else each for each in table.c]
+    query = select(*copied).where(live.rows(table))
+    connection.execute(insert(table).from_select(names, query))
+
+
+def _row(kept: Kept, scored: dict[str, Any]) -> dict[str, Any]:
+    strategy = kept.challenge.scoring.strategy
+    value = scored[_VALUES[strategy]]
+    key = -value if value is not None and strategy in HIGHEST_FIRST else value
+    names = ("submitted_at", "attempt", "score")
+    return {
+        "place": math.inf if key is None else float(key),
+        "value": value,
+        **{name: scored[name] for name in names},
+    }
+
+
+def _tries(connection: Connection, kept: Kept, agent: str) -> int:
+    scores = attempt_scores.c
+    mine = (scores.challenge_id == kept.id) & (scores.agent == agent) & scores.error.is_(None)
+    return int(connection.scalar(select(func.count()).where(mine)) or 0)
+
+
+# SQLite has no merge joins and sorts slowly, so each agent's best is looked up where its attempts
+# lie together; PostgreSQL has no such order, and sorts once.
+_REBUILD = {
+    "sqlite": """
+        INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,
+                            value, score, tries)
+        SELECT s.challenge_id, FALSE, s.agent, s.tenant, coalesce({sign}s.{value}, :last),
+               s.submitted_at, s.attempt, s.{value}, s.score, g.tries
+        FROM (
+            SELECT agent, count(*) FILTER (WHERE error IS NULL) AS tries, (
+                SELECT attempt FROM attempt_scores i
+                WHERE i.challenge_id = :id AND i.agent = o.agent AND i.ranks
+                ORDER BY coalesce({sign}i.{value}, :last), i.submitted_at, i.attempt LIMIT 1
+            ) AS best
+            FROM attempt_scores o WHERE challenge_id = :id GROUP BY agent
+        ) AS g
+        JOIN attempt_scores s ON s.challenge_id = :id AND s.agent = g.agent AND s.attempt = g.best
+    """,
+    "postgresql": """
+        INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,
+                            value, score, tries)
+        SELECT challenge_id, FALSE, b.agent, tenant, coalesce({sign}{value}, :last),
+               submitted_at, attempt, {value}, score, tries
+        FROM (
+            SELECT DISTINCT ON (agent) * FROM attempt_scores
+            WHERE challenge_id = :id AND ranks
+            ORDER BY agent, coalesce({sign}{value}, :last), submitted_at, attempt
+        ) AS b
+        JOIN (
+            SELECT agent, count(*) FILTER (WHERE error IS NULL) AS tries
+            FROM attempt_scores WHERE challenge_id = :id GROUP BY agent
+        ) AS t ON t.agent = b.agent
+    """,
+}

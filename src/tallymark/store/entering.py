@@ -1,0 +1,143 @@
+"""The rules of entering: when a challenge is open, and how many attempts an agent may make."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import insert, select
+
+from tallymark.errors import InvalidInput
+from tallymark.store import audit, match_log
+from tallymark.store.attempt_rows import attempt_id, move
+from tallymark.store.audit import SYSTEM, AuditEntry
+from tallymark.store.challenges import version_id
+from tallymark.store.contest_tables import attempts as table
+from tallymark.store.text import storable
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
+    from tallymark.challenges.definition import Challenge
+    from tallymark.store.challenges import Kept
+
+_DAY = 86_400
+_LONGEST_NAME = 200
+
+
+def check_agent(agent: str) -> None:
+    """Refuses a name that could not be kept as it is."""
+    if not (0 < len(agent) <= _LONGEST_NAME and storable(agent) == agent):
+        raise InvalidInput(
+            f"an agent cannot be called {agent[:_LONGEST_NAME]!r}",
+            hint=f"give a name of 1 to {_LONGEST_NAME} characters",
+        )
+
+
+def open_attempt(connection: Connection, kept: Kept, agent: str) -> Row[Any] | None:
+    """The attempt that an agent has entered and not yet ended."""
+    mine = (table.c.challenge_id == kept.id) & (table.c.agent == agent)
+    return connection.execute(select(table).where(mine, table.c.state == "entered")).one_or_none()
+
+
+def refusal(connection: Connection, kept: Kept, agent: str, at: float) -> InvalidInput | None:
+    """Why an agent may not make another attempt now; None when it may."""
+    return _closed(kept.challenge, at) or _used_up(connection, kept, agent, at)
+
+
+def insert_attempt(
+    connection: Connection, kept: Kept, agent: str, at: float, **values: Any
+) -> Row[Any]:
+    """Stores the agent's next attempt, entered now, and writes it down."""
+    challenge = kept.challenge
+    expires_at = at + challenge.time_limit_s
+    if challenge.closes_at is not None:
+        expires_at = min(expires_at, challenge.closes_at)
+    row = {
+        "tenant": kept.tenant,
+        "challenge_id": kept.id,
+        "version_id": version_id(connection, kept, challenge.version),
+        "agent": agent,
+        "number": _made(connection, kept, agent) + 1,
+        "state": "entered",
+        "entered_at": at,
+        "expires_at": expires_at,
+        "verified": False,
+    }
+    attempt = connection.execute(insert(table).values(row | values).returning(*table.c)).one()
+    entry = AuditEntry(at=at, actor=agent, event="entered", after="entered")
+    audit.write(connection, kept.tenant, kept.id, attempt.key, entry)
+    return attempt
+
+
+def is_late(attempt: Row[Any], at: float) -> bool:
+    """Whether an open attempt's time is over."""
+    return bool(attempt.state == "entered" and at > attempt.expires_at)
+
+
+def expire(connection: Connection, attempt: Row[Any], at: float) -> bool:
+    """Ends an open attempt whose time is over, which is a loss; False if it had ended already."""
+    entry = AuditEntry(at=at, actor=SYSTEM, event="expired")
+    if not move(connection, attempt, "expired", entry):
+        return False
+    match_log.record(connection, attempt, "loss", verified=False, at=at)
+    return True
+
+
+def expired(attempt: Row[Any]) -> InvalidInput:
+    """The refusal of what comes too late."""
+    return InvalidInput(
+        f"attempt {attempt_id(attempt.key)} expired at {moment(attempt.expires_at)}",
+        hint="enter the challenge again",
+    )
+
+
+def moment(at: float) -> str:
+    """A time as people read it, in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _closed(challenge: Challenge, at: float) -> InvalidInput | None:
+    name, opens_at, closes_at = challenge.name, challenge.opens_at, challenge.closes_at
+    if opens_at is not None and at < opens_at:
+        return InvalidInput(
+            f"challenge {name!r} is not open yet", hint=f"it opens at {moment(opens_at)}"
+        )
+    if closes_at is not None and at >= closes_at:
+        return InvalidInput(
+            f"challenge {name!r} is closed", hint=f"it closed at {moment(closes_at)}"
+        )
+    return None
+
+
+def _used_up(connection: Connection, kept: Kept, agent: str, at: float) -> InvalidInput | None:
+    most, per_day = kept.challenge.attempts, kept.challenge.attempts_per_day
+    made = _made(connection, kept, agent)
+    name = kept.challenge.name
+    if most is not None and made >= most:
+        return InvalidInput(
+            f"{agent!r} has made all of its {most} attempts at {name!r}",
+            hint="the challenge allows no more",
+        )
+    if per_day is not None and made >= per_day:
+        # Numbers grow with time: if the attempt so many ago was made today, today's are used up.
+        number = made - per_day + 1
+        day = at // _DAY
+        if per_day == 0 or _entered_at(connection, kept, agent, number) // _DAY >= day:
+            return InvalidInput(
+                f"{agent!r} has made its {per_day} attempts of today at {name!r}",
+                hint=f"try again from {moment((day + 1) * _DAY)}",
+            )
+    return None
+
+
+def _made(connection: Connection, kept: Kept, agent: str) -> int:
+    mine = (table.c.challenge_id == kept.id) & (table.c.agent == agent)
+    query = select(table.c.number).where(mine).order_by(table.c.number.desc()).limit(1)
+    return connection.scalar(query) or 0
+
+
+def _entered_at(connection: Connection, kept: Kept, agent: str, number: int) -> float:
+    mine = (table.c.challenge_id == kept.id) & (table.c.agent == agent)
+    query = select(table.c.entered_at).where(mine, table.c.number == number)
+    return float(connection.execute(query).scalar_one())

@@ -1,0 +1,243 @@
+"""The log of rated matches, and the ratings and counts that follow from it.
+
+Both are kept up to date match by match, and can be made anew from the log: they come to the same.
+An entry is never changed: a result that rescoring changed is added again, and counts in the place
+of the first entry; a result of NULL makes that match void.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import and_, case, delete, func, insert, literal, null, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tallymark.challenges.definition import Tier
+from tallymark.ratings import Counts, EloRating, Match, elo
+from tallymark.ratings.match import worth
+from tallymark.store.contest_tables import (
+    attempt_scores,
+    attempts,
+    challenge_versions,
+    challenges,
+    matches,
+    rating_pairs,
+    ratings,
+)
+from tallymark.store.rows import insert_many, insert_once, locked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import ColumnElement, Connection, Row, Select
+
+    from tallymark.store.challenges import Kept
+
+_COUNTS = {1.0: "wins", 0.5: "draws", 0.0: "losses"}
+_ADDED = (
+    "tenant",
+    "agent",
+    "challenge_id",
+    "attempt",
+    "corrects",
+    "at",
+    "tier",
+    "result",
+    "verified",
+    "memoryless",
+)
+
+
+class _Played(msgspec.Struct):
+    """What the log needs of the version of a challenge that an attempt was made at."""
+
+    difficulty: Tier = "contender"
+    kind: str = "solo"
+
+
+def record(
+    connection: Connection, attempt: Row[Any], result: str, *, verified: bool, at: float
+) -> None:
+    """Adds the match of an attempt that just ended, and rates its agent. `attempt` is its row."""
+    version = challenge_versions.c.id == attempt.version_id
+    query = select(challenge_versions.c.definition).where(version)
+    played = msgspec.json.decode(connection.execute(query).scalar_one(), type=_Played)
+    if played.kind != "solo":
+        return
+    mine = {"tenant": attempt.tenant, "agent": attempt.agent}
+    insert_once(connection, ratings, mine | asdict(EloRating()))
+    is_mine = and_(*(ratings.c[name] == mine[name] for name in mine))
+    # From here on the agent's matches are rated one at a time, in the order of the log.
+    rating = connection.execute(locked(select(ratings).where(is_mine))).one()
+    first = _count(connection, attempt, result)
+    change = elo.update(
+        rating.rating,
+        played.difficulty,
+        result,
+        matches=rating.matches,
+        verified=verified,
+        memoryless=attempt.memoryless,
+        first_attempt=first,
+    )
+    counts = (ratings.c.matches, ratings.c[_COUNTS[worth(result)]])
+    more = {each.name: each + 1 for each in counts}
+    connection.execute(update(ratings).where(is_mine).values(rating=change.after, **more))
+    match = {"challenge_id": attempt.challenge_id, "attempt": attempt.key, "result": result}
+    match |= {"at": at, "tier": played.difficulty, "memoryless": attempt.memoryless}
+    connection.execute(insert(matches).values(mine | match | {"verified": verified}))
+
+
+def log(connection: Connection, tenant: str, *where: ColumnElement[bool]) -> Iterator[Match]:
+    """The matches of a tenant as they now count, in the order in which they were first added."""
+    query, result = _effective(tenant, *where)
+    columns = (matches.c.agent, challenges.c.name, matches.c.tier, result)
+    query = query.add_columns(*columns, matches.c.verified, matches.c.memoryless)
+    query = query.where(result.is_not(None)).order_by(matches.c.seq)
+    with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
+        for _, *row in rows:
+            yield Match(*row)
+
+
+def catch_up(connection: Connection, kept: Kept, at: float) -> int:
+    """Adds what a challenge's scores say and the log does not; how many entries that took.
+
+    Whoever is concerned is rated anew. The caller holds the challenge's lock.
+    """
+    last = connection.scalar(select(func.coalesce(func.max(matches.c.seq), 0)))
+    solo = kept.challenge.kind == "solo"
+    for query in (_changed(kept, at), _unlogged(kept, at)) if solo else ():
+        connection.execute(insert(matches).from_select(_ADDED, query))
+    new = matches.alias()
+    is_new = (new.c.challenge_id == kept.id) & (new.c.seq > last)
+    added = int(connection.scalar(select(func.count(new.c.seq)).where(is_new)) or 0)
+    if added:
+        rate_anew(connection, kept.tenant, select(new.c.agent).where(is_new))
+    return added
+
+
+def everyone(tenant: str) -> Select[Any]:
+    """All agents of a tenant that are in the log."""
+    entries = matches.alias()
+    return select(entries.c.agent).where(entries.c.tenant == tenant)
+
+
+def rate_anew(connection: Connection, tenant: str, agents: Select[Any]) -> None:
+    """Makes ratings and counts of these agents from the log alone."""
+    concerned = list(connection.scalars(agents.distinct()))
+    if not concerned:
+        return
+    mine = (ratings.c.tenant == tenant) & ratings.c.agent.in_(agents)
+    # Nobody else rates them meanwhile.
+    connection.execute(locked(select(ratings.c.agent).where(mine).order_by(ratings.c.agent))).all()
+    counts = Counts()
+
+    def counted() -> Iterator[Match]:
+        for match in log(connection, tenant, matches.c.agent.in_(agents)):
+            counts.add(match)
+            yield match
+
+    table = elo.replay(counted())
+    rows = [
+        {"tenant": tenant, "agent": agent, **asdict(table.get(agent, EloRating()))}
+        for agent in concerned
+    ]
+    _put_ratings(connection, rows)
+    pairs = (rating_pairs.c.tenant == tenant) & rating_pairs.c.agent.in_(agents)
+    connection.execute(delete(rating_pairs).where(pairs))
+    query = select(challenges.c.name, challenges.c.id).where(challenges.c.tenant == tenant)
+    ids = dict(connection.execute(query).all())
+    names = ("tenant", "agent", "challenge_id", "wins", "draws", "losses")
+    values = ((tenant, agent, ids[name], *cell) for (agent, name), cell in counts.cells())
+    insert_many(connection, rating_pairs, names, values)
+
+
+def _count(connection: Connection, attempt: Row[Any], result: str) -> bool:
+    """Counts a result at a challenge; True for the agent's first."""
+    table = rating_pairs
+    pair = {"tenant": attempt.tenant, "agent": attempt.agent, "challenge_id": attempt.challenge_id}
+    first = insert_once(connection, table, pair | dict.fromkeys(_COUNTS.values(), 0))
+    column = table.c[_COUNTS[worth(result)]]
+    mine = and_(*(table.c[name] == value for name, value in pair.items()))
+    connection.execute(update(table).where(mine).values({column: column + 1}))
+    return first
+
+
+def _effective(tenant: str, *where: ColumnElement[bool]) -> tuple[Select[Any], Any]:
+    """First entries, each joined with its last correction, and the result that counts."""
+    mine = (matches.c.tenant == tenant, *where)
+    latest = (
+        select(matches.c.corrects, func.max(matches.c.seq).label("seq"))
+        .where(matches.c.corrects.is_not(None), *mine)
+        .group_by(matches.c.corrects)
+        .subquery()
+    )
+    correction = matches.alias()
+    query = (
+        select(matches.c.seq)
+        .join(challenges, challenges.c.id == matches.c.challenge_id)
+        .outerjoin(latest, latest.c.corrects == matches.c.seq)
+        .outerjoin(correction, correction.c.seq == latest.c.seq)
+        .where(matches.c.corrects.is_(None), *mine)
+    )
+    return query, case((latest.c.seq.is_(None), matches.c.result), else_=correction.c.result)
+
+
+_NOW = case((attempt_scores.c.error.is_(None), attempt_scores.c.result))
+"""The result that an attempt's score says; NULL when it failed."""
+
+
+def _changed(kept: Kept, at: float) -> Select[Any]:
+    query, then = _effective(kept.tenant, matches.c.challenge_id == kept.id)
+    score = and_(
+        attempt_scores.c.challenge_id == kept.id,
+        attempt_scores.c.agent == matches.c.agent,
+        attempt_scores.c.attempt == matches.c.attempt,
+    )
+    return (
+        query.join(attempt_scores, score)
+        .with_only_columns(
+            matches.c.tenant,
+            matches.c.agent,
+            matches.c.challenge_id,
+            matches.c.attempt,
+            matches.c.seq,
+            literal(at),
+            matches.c.tier,
+            _NOW,
+            matches.c.verified,
+            matches.c.memoryless,
+        )
+        .where(_NOW.is_distinct_from(then))
+        .order_by(matches.c.seq)
+    )
+
+
+def _unlogged(kept: Kept, at: float) -> Select[Any]:
+    logged = select(matches.c.seq).where(matches.c.attempt == attempts.c.key).exists()
+    return (
+        select(
+            attempts.c.tenant,
+            attempts.c.agent,
+            attempts.c.challenge_id,
+            attempts.c.key,
+            null(),
+            literal(at),
+            literal(kept.challenge.difficulty),
+            _NOW,
+            attempts.c.verified,
+            attempts.c.memoryless,
+        )
+        .join(attempt_scores, attempt_scores.c.attempt == attempts.c.key)
+        .where(attempt_scores.c.challenge_id == kept.id, _NOW.is_not(None), ~logged)
+        .order_by(attempts.c.key)
+    )
+
+
+def _put_ratings(connection: Connection, rows: list[dict[str, Any]]) -> None:
+    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = make(ratings)
+    changes = {name: statement.excluded[name] for name in asdict(EloRating())}
+    keys = ["tenant", "agent"]
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes), rows)

@@ -1,0 +1,57 @@
+"""What was submitted, in the database: bulky, so apart from the attempts themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import insert, select
+
+from tallymark.challenges.attempt import Evaluation
+from tallymark.challenges.payload import Payload, json_bytes
+from tallymark.store.contest_tables import attempt_details as table
+from tallymark.store.text import storable
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
+
+def to_row(payload: Payload) -> dict[str, Any]:
+    """The columns of a payload; what JSON cannot carry is refused."""
+    reported, trajectory = payload.reported, payload.trajectory
+    return {
+        "digest": payload.digest(),
+        "submission": json_bytes(payload.submission).decode(),
+        "metadata": json_bytes(payload.metadata).decode(),
+        "reported": None if reported is None else json_bytes(reported).decode(),
+        "trajectory": None if trajectory is None else storable(trajectory),
+    }
+
+
+def put(connection: Connection, attempt: Row[Any], row: dict[str, Any]) -> None:
+    """Stores the payload of an attempt. `attempt` is its row."""
+    values = row | {"attempt": attempt.key, "tenant": attempt.tenant}
+    connection.execute(insert(table).values(values))
+
+
+def digest(connection: Connection, key: int) -> str | None:
+    """The digest of what was submitted with an attempt."""
+    found: str | None = connection.scalar(select(table.c.digest).where(table.c.attempt == key))
+    return found
+
+
+def payload(connection: Connection, key: int) -> Payload | None:
+    """What was submitted with an attempt; None when nothing was."""
+    row = connection.execute(select(table).where(table.c.attempt == key)).one_or_none()
+    if row is None or row.digest is None:
+        return None
+    names = ("submission", "metadata", "reported")
+    parts = {name: msgspec.Raw((getattr(row, name) or "null").encode()) for name in names}
+    text = msgspec.json.encode(parts | {"trajectory": row.trajectory})
+    return msgspec.json.decode(text, type=Payload)
+
+
+def evaluation(connection: Connection, key: int) -> Evaluation | None:
+    """What the evaluator found; None when the attempt was not evaluated here."""
+    text = connection.scalar(select(table.c.evaluation).where(table.c.attempt == key))
+    return None if text is None else msgspec.json.decode(text, type=Evaluation)

@@ -1,0 +1,67 @@
+"""Rows that may already be there, rows that others must wait for, and rows by the million."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Select, func, literal_column, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sqlalchemy import Connection, Table
+
+_CHUNK = 10_000
+
+
+def insert_once(connection: Connection, table: Table, row: dict[str, Any]) -> bool:
+    """Stores a row unless its key is taken; False when it was. Waits for whoever is storing it."""
+    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = make(table).values(row).on_conflict_do_nothing()
+    return connection.execute(statement.returning(literal_column("1"))).first() is not None
+
+
+def locked(query: Select[Any]) -> Select[Any]:
+    """The query's rows, until the end of the transaction ours alone to change.
+
+    On SQLite every writer is alone already. Rows that merely refer to these do not wait.
+    """
+    return query.with_for_update(key_share=True)
+
+
+def lock_agent(connection: Connection, challenge_id: int, agent: str) -> None:
+    """One at a time for an agent's entries to a challenge, which may have no row to lock yet."""
+    if connection.dialect.name == "postgresql":
+        lock = func.hashtextextended(f"{challenge_id} {agent}", 0)
+        connection.execute(select(func.pg_advisory_xact_lock(lock)))
+
+
+def steady(connection: Connection) -> Connection:
+    """A connection whose reads all see the same moment; SQLite's always do."""
+    if connection.dialect.name == "postgresql":
+        return connection.execution_options(isolation_level="REPEATABLE READ")
+    return connection
+
+
+def insert_many(
+    connection: Connection, table: Table, names: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> None:
+    """Stores many rows, tuples in the order of the names, by the quickest way there is."""
+    columns = ", ".join(names)
+    if connection.dialect.name == "postgresql":
+        cursor: Any = connection.connection.cursor()
+        with cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
+        return
+    places = ", ".join("?" * len(names))
+    statement = f"INSERT INTO {table.name} ({columns}) VALUES ({places})"  # noqa: S608  our names
+    batch: list[Any] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == _CHUNK:
+            connection.exec_driver_sql(statement, batch)
+            batch = []
+    if batch:
+        connection.exec_driver_sql(statement, batch)

@@ -1,0 +1,114 @@
+"""Scores in the database: the rows that boards and rescoring read, and every score ever given."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import insert, select
+
+from tallymark.scoring import Origin
+from tallymark.store.contest_tables import score_history, scorings
+from tallymark.store.text import json_text
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
+    from tallymark.challenges.attempt import Outcome
+    from tallymark.store.challenges import Kept
+
+_BEYOND = 2**63
+_origin = msgspec.json.Decoder(Origin).decode
+
+
+class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A score that an attempt was given: when, and by which rule."""
+
+    at: float
+    score: float | None
+    result: str | None = None
+    error: str | None = None
+    origin: Origin | None = None
+
+
+def score_row(outcome: Outcome, **facts: Any) -> dict[str, Any]:
+    """The row of an attempt's score; a number that no column can hold is not known."""
+    metrics = outcome.metrics
+    return facts | {
+        "score": _real(outcome.score),
+        "ranks": outcome.ranks,
+        "succeeded": metrics.succeeded,
+        "tokens_total": _whole(metrics.tokens_total),
+        "elapsed_ms": _whole(metrics.elapsed_ms),
+        "rating": _real(metrics.rating),
+        "created_at": _whole(metrics.created_at),
+        "cost": _real(metrics.cost),
+        "calls": _whole(metrics.calls),
+        "result": outcome.result,
+        "error": outcome.error,
+        "more": json_text(metrics.more) if metrics.more else None,
+        "dimensions": json_text(outcome.dimensions) if outcome.dimensions else None,
+    }
+
+
+def scoring_id(connection: Connection, kept: Kept, outcome: Outcome, at: float) -> int:
+    """The row that says by which rule attempts are being scored; the last one if it still holds."""
+    origin = origin_text(outcome)
+    mine = scorings.c.challenge_id == kept.id
+    query = select(scorings.c.id, scorings.c.why, scorings.c.origin).where(mine)
+    last = connection.execute(query.order_by(scorings.c.id.desc()).limit(1)).one_or_none()
+    if last is not None and (last.why, last.origin) == ("finish", origin):
+        return int(last.id)
+    return new_scoring(connection, kept, "finish", origin, at)
+
+
+def new_scoring(connection: Connection, kept: Kept, why: str, origin: str | None, at: float) -> int:
+    """A row for attempts that are scored by another rule, or all at once."""
+    row = {"tenant": kept.tenant, "challenge_id": kept.id, "at": at, "why": why, "origin": origin}
+    key: int = connection.execute(
+        insert(scorings).values(row).returning(scorings.c.id)
+    ).scalar_one()
+    return key
+
+
+def origin_text(outcome: Outcome) -> str | None:
+    """An outcome's origin, as it is kept."""
+    return None if outcome.origin is None else json_text(outcome.origin)
+
+
+def remember(connection: Connection, row: dict[str, Any], at: float) -> None:
+    """Adds the score of a row to the history."""
+    names = ("scoring", "agent", "attempt", "tenant", "score", "result", "error")
+    values = {name: row[name] for name in names}
+    connection.execute(insert(score_history).values(values | {"at": at}))
+
+
+def history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
+    """Every score that an attempt was given, oldest first. `attempt` is its row."""
+    table = score_history.c
+    query = (
+        select(table.at, table.score, table.result, table.error, scorings.c.origin)
+        .join(scorings, scorings.c.id == table.scoring)
+        .where(scorings.c.challenge_id == attempt.challenge_id)
+        .where(table.agent == attempt.agent, table.attempt == attempt.key)
+        .order_by(table.scoring)
+    )
+    return [
+        ScoreEntry(
+            at=row.at,
+            score=row.score,
+            result=row.result,
+            error=row.error,
+            origin=None if row.origin is None else _origin(row.origin),
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def _real(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _whole(number: int | None) -> int | None:
+    return number if number is not None and -_BEYOND <= number < _BEYOND else None

@@ -1,0 +1,285 @@
+"""Red against blue in the database: submissions, and verdicts that are given exactly once.
+
+A submission, its pairings and their pending verdicts are stored in one transaction that holds the
+challenge's row, so of two that race the second sees the first, and makes the pairing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
+from sqlalchemy import case, func, insert, or_, select, update
+
+from tallymark.challenges.payload import Payload
+from tallymark.challenges.versus.pairing import (
+    OTHER,
+    Side,
+    Submission,
+    pairings,
+    versus_part,
+)
+from tallymark.challenges.versus.standings import Tally
+from tallymark.challenges.versus.verdict import Ruling, Verdict
+from tallymark.errors import InvalidInput
+from tallymark.store import challenges
+from tallymark.store.text import json_text, storable
+from tallymark.store.versus_tables import submissions, verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import ColumnElement, Connection, Subquery
+
+    from tallymark.challenges.definition import Challenge
+    from tallymark.store.challenges import Kept
+    from tallymark.store.database import Database
+
+_DAY = 86_400
+_SUBMISSION = [submissions.c[name] for name in Submission.__struct_fields__]
+_VERDICT = [verdicts.c[name] for name in Verdict.__struct_fields__]
+
+
+class VersusRows:
+    """What `store.versus` is; a `VersusStore`."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+    def submit(
+        self, challenge: str, player: str, side: Side, content: Any, *, at: float
+    ) -> Submission:
+        """Stores a submission with a pending verdict for each pairing and category it makes.
+
+        The content of the player's newest on that side again changes nothing.
+        """
+        if side not in get_args(Side):
+            raise InvalidInput(f"there is no side {side!r}", hint="choose red or blue")
+        if not player or storable(player) != player:
+            raise InvalidInput(f"a player cannot be called {player!r}")
+        digest = Payload(submission=content).digest()
+
+        def work(connection: Connection) -> Submission:
+            kept = challenges.find(connection, self._tenant, challenge, lock=True)
+            newest = _newest_of(connection, kept, side, player)
+            if newest is not None and newest.digest == digest:
+                return _submission(newest)
+            number = 1 if newest is None else newest.number + 1
+            _check(connection, kept, (side, player, number), at)
+            row = {
+                "version": kept.challenge.version,
+                "player": player,
+                "side": side,
+                "number": number,
+                "at": at,
+            }
+            new = _insert(connection, kept, row, digest=digest, content=json_text(content))
+            _pair(connection, kept, new)
+            return new
+
+        return self._database.write(work)
+
+    def content(self, submission: int) -> Any:
+        """What was submitted."""
+        query = select(submissions.c.content).where(
+            submissions.c.tenant == self._tenant, submissions.c.id == submission
+        )
+        with self._database.read() as connection:
+            text: str | None = connection.scalar(query)
+        if text is None:
+            raise InvalidInput(f"there is no submission {submission}")
+        return msgspec.json.decode(text)
+
+    def submissions(self, challenge: str) -> list[Submission]:
+        """Every attack and defence, in the order in which they came."""
+        with self._database.read() as connection:
+            kept = challenges.find(connection, self._tenant, challenge)
+            query = select(*_SUBMISSION).where(submissions.c.challenge_id == kept.id)
+            found = connection.execute(query.order_by(submissions.c.id))
+            return [_submission(row) for row in found]
+
+    def verdicts(self, challenge: str, *, submission: int | None = None) -> list[Verdict]:
+        """All verdicts, or those of one submission, in the order in which they were made."""
+        wanted: list[ColumnElement[bool]] = []
+        if submission is not None:
+            wanted.append(or_(verdicts.c.red == submission, verdicts.c.blue == submission))
+        return self._verdicts(challenge, wanted, None)
+
+    def unjudged(self, challenge: str, *, failed: bool, limit: int) -> list[Verdict]:
+        """Verdicts that are pending, the failed ones too if asked for, oldest first."""
+        open_states = ["pending", "failed"] if failed else ["pending"]
+        # The first condition is that of the index, which the second cannot use by itself.
+        wanted = [verdicts.c.state != "judged", verdicts.c.state.in_(open_states)]
+        return self._verdicts(challenge, wanted, limit)
+
+    def rule(
+        self, rulings: Sequence[tuple[Verdict, Ruling]], *, judge: str, at: float
+    ) -> list[bool]:
+        """Stores rulings, each unless its verdict is judged already: then it is False."""
+
+        def work(connection: Connection) -> list[bool]:
+            return [
+                _rule(connection, self._tenant, verdict, _change(ruling, judge, at))
+                for verdict, ruling in rulings
+            ]
+
+        return self._database.write(work)
+
+    def tallies(self, challenge: str, *, before: float | None = None) -> list[Tally]:
+        """Verdicts between players' newest submissions, counted; `before` as they stood then."""
+        with self._database.read() as connection:
+            kept = challenges.find(connection, self._tenant, challenge)
+            red, blue = (_newest(kept, side, before).subquery(side) for side in get_args(Side))
+            return _tallies(connection, red, blue, before)
+
+    def _verdicts(
+        self, challenge: str, wanted: list[ColumnElement[bool]], limit: int | None
+    ) -> list[Verdict]:
+        with self._database.read() as connection:
+            kept = challenges.find(connection, self._tenant, challenge)
+            query = select(*_VERDICT).where(verdicts.c.challenge_id == kept.id, *wanted)
+            later = case((verdicts.c.red > verdicts.c.blue, verdicts.c.red), else_=verdicts.c.blue)
+            order = (later, verdicts.c.red, verdicts.c.blue, verdicts.c.category)
+            found = connection.execute(query.order_by(*order).limit(limit))
+            return [Verdict(**row) for row in found.mappings()]
+
+
+def _submission(row: Any) -> Submission:
+    return Submission(**{name: getattr(row, name) for name in Submission.__struct_fields__})
+
+
+def _newest_of(connection: Connection, kept: Kept, side: Side, player: str) -> Any:
+    query = select(*_SUBMISSION, submissions.c.digest).where(
+        submissions.c.challenge_id == kept.id,
+        submissions.c.side == side,
+        submissions.c.player == player,
+    )
+    return connection.execute(query.order_by(submissions.c.number.desc()).limit(1)).one_or_none()
+
+
+def _check(
+    connection: Connection, kept: Kept, submission: tuple[Side, str, int], at: float
+) -> None:
+    """The challenge's rules: its kind, its times, and how many submissions a player has."""
+    challenge = kept.challenge
+    versus_part(challenge)
+    _check_times(challenge, at)
+    side, player, number = submission
+    if challenge.attempts is not None and number > challenge.attempts:
+        raise InvalidInput(
+            f"{player} has made all {challenge.attempts} submissions as {side} at {challenge.name}"
+        )
+    if challenge.attempts_per_day is not None:
+        today = select(func.count()).where(
+            submissions.c.challenge_id == kept.id,
+            submissions.c.side == side,
+            submissions.c.player == player,
+            submissions.c.at >= at - at % _DAY,
+        )
+        if (connection.scalar(today) or 0) >= challenge.attempts_per_day:
+            raise InvalidInput(
+                f"{player} has made all {challenge.attempts_per_day} submissions of today as {side}"
+                f" at {challenge.name}",
+                hint="the next day begins at midnight UTC",
+            )
+
+
+def _check_times(challenge: Challenge, at: float) -> None:
+    if challenge.opens_at is not None and at < challenge.opens_at:
+        raise InvalidInput(f"{challenge.name} is not open yet")
+    if challenge.closes_at is not None and at >= challenge.closes_at:
+        raise InvalidInput(f"{challenge.name} is closed")
+
+
+def _insert(connection: Connection, kept: Kept, row: dict[str, Any], **stored: str) -> Submission:
+    values = {"tenant": kept.tenant, "challenge_id": kept.id, **row, **stored}
+    made = connection.execute(insert(submissions).values(values).returning(submissions.c.id))
+    return Submission(id=made.scalar_one(), **row)
+
+
+def _pair(connection: Connection, kept: Kept, new: Submission) -> None:
+    """A pending verdict for each category of each pairing."""
+    newest = _newest(kept, OTHER[new.side], None).subquery()
+    query = select(*_SUBMISSION).join(newest, newest.c.id == submissions.c.id)
+    others = [_submission(row) for row in connection.execute(query)]
+    rows = [
+        {
+            "tenant": kept.tenant,
+            "challenge_id": kept.id,
+            "red": pairing.red,
+            "blue": pairing.blue,
+            "category": category,
+            "state": "pending",
+            "reason": "",
+            "judge": "",
+            "tries": 0,
+        }
+        for pairing in pairings(new, others)
+        for category in dict.fromkeys(versus_part(kept.challenge).categories)
+    ]
+    if rows:
+        connection.execute(insert(verdicts), rows)
+
+
+def _change(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
+    """What a ruling changes; an error of earlier stays to be seen when this one has none."""
+    failed = {} if ruling.error is None else {"error": ruling.error}
+    return {
+        "state": "failed" if failed else "judged",
+        "breached": ruling.breached,
+        "reason": ruling.reason,
+        "judge": judge,
+        "tries": verdicts.c.tries + 1,
+        "judged_at": at,
+        **failed,
+    }
+
+
+def _rule(connection: Connection, tenant: str, verdict: Verdict, change: dict[str, Any]) -> bool:
+    statement = update(verdicts).where(
+        verdicts.c.tenant == tenant,
+        verdicts.c.red == verdict.red,
+        verdicts.c.blue == verdict.blue,
+        verdicts.c.category == verdict.category,
+        verdicts.c.state != "judged",
+    )
+    return connection.execute(statement.values(change)).rowcount == 1
+
+
+def _newest(kept: Kept, side: Side, before: float | None) -> Any:
+    """The id of every player's newest submission on a side, as it stood at a time."""
+    query = select(submissions.c.player, func.max(submissions.c.id).label("id")).where(
+        submissions.c.challenge_id == kept.id, submissions.c.side == side
+    )
+    if before is not None:
+        query = query.where(submissions.c.at < before)
+    return query.group_by(submissions.c.player)
+
+
+def _tallies(
+    connection: Connection, red: Subquery, blue: Subquery, before: float | None
+) -> list[Tally]:
+    known = verdicts.c.state == "judged"
+    if before is not None:
+        known &= verdicts.c.judged_at < before
+
+    def count(condition: ColumnElement[bool]) -> ColumnElement[int]:
+        return func.sum(case((condition, 1), else_=0))
+
+    query = (
+        select(
+            red.c.player.label("red"),
+            blue.c.player.label("blue"),
+            verdicts.c.category,
+            count(known & verdicts.c.breached).label("breached"),
+            count(known & ~verdicts.c.breached).label("held"),
+            count(~known).label("unjudged"),
+        )
+        .select_from(verdicts)
+        .join(red, red.c.id == verdicts.c.red)
+        .join(blue, blue.c.id == verdicts.c.blue)
+        .group_by(red.c.player, blue.c.player, verdicts.c.category)
+        .order_by(red.c.player, blue.c.player, verdicts.c.category)
+    )
+    return [Tally(**row) for row in connection.execute(query).mappings()]

@@ -1,0 +1,66 @@
+"""Who meets whom."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.challenges.versus.making import a_challenge, a_submission
+
+from tallymark.challenges.versus.pairing import (
+    Pairing,
+    Side,
+    Submission,
+    active,
+    pairings,
+    versus_part,
+)
+from tallymark.errors import InvalidInput
+
+sides: st.SearchStrategy[Side] = st.sampled_from(["red", "blue"])
+logs = st.lists(st.tuples(st.sampled_from(["alice", "bob", "charlie"]), sides), max_size=20).map(
+    lambda log: [a_submission(at, *each) for at, each in enumerate(log, start=1)]
+)
+
+
+def test_an_attack_meets_the_newest_defence_of_every_opponent_in_order() -> None:
+    others = [
+        a_submission(1, "bob", "blue"),
+        a_submission(2, "charlie", "blue"),
+        a_submission(3, "bob", "blue"),
+        a_submission(4, "dora", "red"),
+    ]
+    assert pairings(a_submission(9, "alice", "red"), others) == [Pairing(9, 2), Pairing(9, 3)]
+
+
+def test_a_defence_meets_attacks() -> None:
+    others = [a_submission(1, "bob", "red"), a_submission(2, "charlie", "red")]
+    assert pairings(a_submission(9, "alice", "blue"), others) == [Pairing(1, 9), Pairing(2, 9)]
+
+
+def test_nobody_meets_themselves() -> None:
+    assert pairings(a_submission(9, "alice", "red"), [a_submission(1, "alice", "blue")]) == []
+
+
+@given(logs, sides, st.randoms(use_true_random=False))
+def test_the_order_in_which_submissions_are_given_does_not_matter(
+    log: list[Submission], side: Side, draw: random.Random
+) -> None:
+    new = a_submission(99, "alice", side)
+    assert pairings(new, draw.sample(log, len(log))) == pairings(new, log)
+
+
+@given(logs)
+def test_every_two_active_opponents_have_met_exactly_once(log: list[Submission]) -> None:
+    met = [pair for at, new in enumerate(log) for pair in pairings(new, log[:at])]
+    assert len(met) == len(set(met))
+    for red in active(log, "red"):
+        for blue in active(log, "blue"):
+            assert (Pairing(red.id, blue.id) in met) == (red.player != blue.player)
+
+
+def test_a_solo_challenge_has_no_sides() -> None:
+    with pytest.raises(InvalidInput, match="chess is not a challenge of red against blue"):
+        versus_part(a_challenge("chess", kind="solo", versus=None))

@@ -1,0 +1,194 @@
+"""Challenges on the command line: checked, published, entered, submitted, ranked, rated."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+from tests.challenges.making import folder_with
+from tests.cli.tallying import Tally
+
+SUMS = """
+    name: sums
+    title: Adding up
+    goal: "Answer with {sum: 42}."
+    evaluator:
+      type: deterministic
+      truth: truth.json
+      fields: {sum: {primitive: exact_match, dimension: correctness}}
+    scoring: {dimensions: {correctness: 0.9, speed: 0.1}}
+    reference: reference.json
+"""
+FILES = {"truth.json": '{"sum": 42}', "reference.json": '{"sum": 42}'}
+REPORTED = """
+    name: reports
+    goal: Be quick.
+    evaluator: reported
+    scoring: {plugin: builtin.weighted_scorer}
+"""
+GUARD = """
+    name: guard
+    goal: Get past the guard.
+    kind: versus
+    submission: {format: text}
+    versus: {categories: [leak, trick], judge: {type: script, script: judge.py}}
+"""
+JUDGE = """
+    def judge(attack, defence, category):
+        return category in attack and category not in defence
+"""
+
+
+@pytest.fixture
+def tally(tmp_path: Path) -> Tally:
+    folder_with(tmp_path / "sums", SUMS, FILES)
+    folder_with(tmp_path / "reports", REPORTED)
+    folder_with(tmp_path / "guard", GUARD, {"judge.py": JUDGE})
+    (tmp_path / "right.json").write_text('{"sum": 42}')
+    (tmp_path / "wrong.json").write_text('{"sum": 41}')
+    return Tally(tmp_path)
+
+
+def entered(tally: Tally, agent: str) -> str:
+    attempt: str = tally.json("attempt", "enter", "sums", "--agent", agent)["id"]
+    return attempt
+
+
+def test_a_challenge_is_played_from_check_to_ratings(tally: Tally) -> None:
+    assert "ready to publish" in tally("challenge", "check", "sums").stdout
+    assert "Published sums" in tally("challenge", "publish", "sums").stdout
+    assert "Adding up" in tally("challenge", "list").stdout
+    assert "correctness 0.9, speed 0.1" in tally("challenge", "show", "sums").stdout
+    for agent, answer in (("alice", "right.json"), ("bob", "wrong.json")):
+        attempt = entered(tally, agent)
+        done = tally("attempt", "submit", attempt, answer, "--agent", agent)
+        assert done.returncode == 0
+        assert "correctness" in done.stdout
+    board = tally.json("leaderboard", "sums")
+    assert [each["agent"] for each in board["standings"]] == ["alice", "bob"]
+    assert "   1  alice" in tally("leaderboard", "sums").stdout
+    assert "   2  bob" in tally("leaderboard", "sums", "--agent", "bob").stdout
+    ratings = tally.json("ratings")
+    assert ratings["agents"]["alice"]["elo"]["rating"] == 1016
+    assert ratings["challenges"]["sums"]["tier"] == "contender"
+    shown = tally("attempt", "show", board["standings"][0]["attempt"]).stdout
+    assert "entered by alice" in shown
+    assert "scored by system" in shown
+    assert tally("attempt", "list", "sums").stdout.count("scored") == 2
+
+
+def test_the_json_of_a_submission_is_that_of_the_document(tally: Tally) -> None:
+    tally("challenge", "publish", "sums")
+    attempt = entered(tally, "alice")
+    said = tally.json("attempt", "submit", attempt, "right.json", "--agent", "alice")
+    assert said["score"] >= 999
+    assert said["score_breakdown"]["correctness"] == {
+        "score": 1000,
+        "weight": 0.9,
+        "weighted": 900,
+    }
+    assert (said["rank"], said["elo"], said["result"]) == (1, 1016, "win")
+
+
+def test_the_data_of_an_attempt_is_written_to_a_folder(tally: Tally) -> None:
+    made = (
+        'def generate(seed):\n    return {"public": {"n.json": [1, seed]}, "truth": {"sum": 1}}\n'
+    )
+    text = textwrap.dedent(SUMS).replace("  truth: truth.json\n", "")
+    text += "data: {generate: generate.py}\n"
+    folder_with(
+        tally.folder / "made", text.replace("name: sums", "name: made"), {"generate.py": made}
+    )
+    (tally.folder / "made" / "reference.json").write_text('{"sum": 1}')
+    tally("challenge", "publish", "made")
+    said = tally("attempt", "enter", "made", "--agent", "alice", "--data", "files")
+    assert "Files in files: n.json" in said.stdout
+    assert json.loads((tally.folder / "files" / "n.json").read_text())[0] == 1
+
+
+def test_a_folder_and_a_pipe_can_be_submitted(tally: Tally) -> None:
+    tally("challenge", "publish", "sums")
+    attempt = entered(tally, "alice")
+    folder = tally("attempt", "submit", attempt, ".", "--agent", "alice")
+    assert (folder.returncode, "is a folder" in folder.stderr) == (2, True)
+    piped = tally("attempt", "submit", attempt, "-", "--agent", "alice", stdin='{"sum": 42}')
+    assert "(win)" in piped.stdout
+
+
+def test_a_reported_attempt_shows_the_arithmetic(tally: Tally) -> None:
+    tally("challenge", "publish", "reports")
+    metrics = ("succeeded=true", "rating=8", "elapsed_ms=20000", "tokens_total=500")
+    given = [word for each in metrics for word in ("--metric", each)]
+    said = tally("attempt", "report", "reports", "--agent", "alice", *given).stdout
+    assert ": 155 (win)" in said
+    assert "tokens           -5" in said
+
+
+def test_red_against_blue(tally: Tally) -> None:
+    tally("challenge", "publish", "guard")
+    (tally.folder / "red.txt").write_text("leak trick")
+    (tally.folder / "blue.txt").write_text("no leak")
+    tally("versus", "submit", "guard", "red.txt", "--agent", "rita", "--side", "red")
+    said = tally("versus", "submit", "guard", "blue.txt", "--agent", "bert", "--side", "blue")
+    assert "1 of 2 points" in said.stdout
+    board = tally.json("leaderboard", "guard")
+    assert [each["points"] for side in ("red", "blue") for each in board[side]] == [1, 1]
+    assert "rita" in tally("leaderboard", "guard").stdout
+    assert tally.json("versus", "settle", "guard") == {"judged": 0}
+
+
+def test_a_track_is_a_board_over_several_challenges(tally: Tally) -> None:
+    tally("challenge", "publish", "sums")
+    tally("challenge", "publish", "reports")
+    tally("attempt", "report", "reports", "--agent", "alice", "--metric", "succeeded=true")
+    tally("attempt", "submit", entered(tally, "bob"), "wrong.json", "--agent", "bob")
+    (tally.folder / "track.yaml").write_text("name: all\nchallenges: [sums, reports]\n")
+    board = tally.json("leaderboard", "track.yaml")
+    assert [each["agent"] for each in board["standings"]] == ["alice", "bob"]
+    assert board["standings"][0]["scores"] == {"sums": None, "reports": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        pytest.param(("leaderboard", "sum"), 2, "did you mean 'sums'?", id="board"),
+        pytest.param(("attempt", "enter", "sum", "--agent", "a"), 2, "'sums'", id="enter"),
+        pytest.param(("attempt", "submit", "a9", "right.json", "--agent", "a"), 2, "a9", id="id"),
+        pytest.param(("attempt", "show", "nonsense"), 2, "nonsense", id="show"),
+        pytest.param(("challenge", "publish", "nowhere"), 2, "nowhere", id="publish"),
+        pytest.param(("challenge", "check", "nowhere"), 2, "nowhere", id="check"),
+        pytest.param(
+            ("attempt", "report", "sums", "--agent", "a", "--metric", "x"),
+            2,
+            "NAME=VALUE",
+            id="metric",
+        ),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    tally: Tally, words: tuple[str, ...], code: int, said: str
+) -> None:
+    tally("challenge", "publish", "sums")
+    done = tally(*words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") <= 2
+
+
+def test_a_challenge_that_fails_its_check_exits_with_one(tally: Tally) -> None:
+    (tally.folder / "sums" / "reference.json").write_text('{"sum": 1}')
+    done = tally("challenge", "check", "sums")
+    assert done.returncode == 1
+    assert "PROBLEM  reference" in done.stdout
+    assert tally.json("challenge", "check", "sums")["ok"] is False
+
+
+def test_nothing_there_says_how_to_begin(tally: Tally) -> None:
+    assert "tally challenge publish" in tally("challenge", "list").stdout
+    tally("challenge", "publish", "sums")
+    assert "tally attempt enter" in tally("ratings").stdout
+    assert "nobody is on the board" in tally("leaderboard", "sums").stdout
+    assert "tally attempt enter" in tally("attempt", "list", "sums").stdout
+    assert "nothing was left to do" in tally("attempt", "settle").stdout

@@ -1,0 +1,75 @@
+"""`tally doctor`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.cli.tallying import TALLY
+
+from tallymark.sandbox.probe import probe
+
+
+def doctor(folder: Path, *arguments: str, **changed: str) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if k not in {"TALLY_DB", "TALLY_SANDBOX"}}
+    done = subprocess.run(
+        [TALLY, "doctor", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=kept | changed,
+    )
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_it_says_what_is_here_and_exits_by_it(tmp_path: Path) -> None:
+    done = doctor(tmp_path)
+    safe = not (probe().missing("bubblewrap") and probe().missing("landlock"))
+    assert done.returncode == (0 if safe else 3)
+    assert "\x1b" not in done.stdout
+    for layer in probe().layers:
+        state = "have   " if layer.present else "missing"
+        assert f"{layer.name.ljust(16)}  {state}  {layer.guards}" in done.stdout
+    assert "database: .tally/tally.db (made when first needed)" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_layer_comes_with_what_to_install(tmp_path: Path) -> None:
+    done = doctor(tmp_path, "--backend", "bubblewrap", PATH=str(tmp_path))
+    assert done.returncode == 3
+    assert "why: there is no bwrap on the PATH" in done.stdout
+    assert "to do: install the Debian package bubblewrap" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("untrusted code is not run: the sandbox")
+
+
+def test_json_is_one_document(tmp_path: Path) -> None:
+    done = doctor(tmp_path, "--json", "--backend", "bubblewrap", PATH=str(tmp_path))
+    report = json.loads(done.stdout)
+    assert done.returncode == 3
+    assert report["backend"] is None
+    assert report["problem"]["hint"].startswith("install the Debian package bubblewrap")
+    (layer, *_) = (each for each in report["layers"] if each["name"] == "bubblewrap")
+    assert (layer["present"], layer["install"]) == (False, "install the Debian package bubblewrap")
+
+
+@pytest.mark.skipif(bool(probe().missing("landlock")), reason="needs Landlock")
+def test_without_bubblewrap_landlock_is_the_policy(tmp_path: Path) -> None:
+    done = doctor(tmp_path, "--json", PATH=str(tmp_path))
+    assert (done.returncode, json.loads(done.stdout)["backend"]) == (0, "landlock")
+
+
+def test_the_sandbox_cannot_be_switched_off_by_the_environment(tmp_path: Path) -> None:
+    done = doctor(tmp_path, TALLY_SANDBOX="insecure-local")
+    assert done.returncode == 2
+    assert "TALLY_SANDBOX" in done.stderr
+
+
+def test_no_password_is_shown(tmp_path: Path) -> None:
+    done = doctor(tmp_path, "--db", "postgresql://alice:secret@localhost/tally")
+    assert "database: postgresql://localhost/tally" in done.stdout
+    assert "secret" not in done.stdout + done.stderr

@@ -1,0 +1,85 @@
+"""The fit of large, sparse pools against one full matrix of all unknowns."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from tallymark.ratings import Counts, Pair
+from tallymark.ratings.cells import Array
+from tallymark.ratings.newton import Solution, Table, solve
+
+PRECISION = 0.2
+
+
+def pool(agents: int, challenges: int, each: int) -> Counts:
+    """Every agent tries `each` challenges, some of them often, some winning all of them."""
+    draw = random.Random(agents * challenges + each)
+    counts = Counts()
+    for agent in range(agents):
+        for challenge in draw.sample(range(challenges), each):
+            wins, losses = draw.choice([(9, 0), (1, 1), (3, 5), (40, 60), (0, 2)])
+            draws = draw.choice([0, 0, 7])
+            counts.add_pair(Pair(f"a{agent:04}", f"c{challenge:04}", wins, draws, losses))
+    return counts
+
+
+def whole_matrix(counts: Counts) -> tuple[Array, Array, Array]:
+    """Values, errors and robust errors by the definitions, with nothing eliminated."""
+    cells = sorted(counts.cells())
+    agents = sorted({agent for (agent, _), _ in cells})
+    challenges = sorted({challenge for (_, challenge), _ in cells})
+    size = len(agents) + len(challenges)
+    design = np.zeros((len(cells), size))
+    for at, ((agent, challenge), _) in enumerate(cells):
+        design[at, agents.index(agent)] = 1
+        design[at, len(agents) + challenges.index(challenge)] = -1
+    wins, draws, losses = np.array([cell for _, cell in cells], dtype=float).T
+    matches, values = wins + draws + losses, np.zeros(size)
+    while True:
+        p = 1 / (1 + np.exp(-design @ values))
+        hessian = (design.T * (matches * p * (1 - p))) @ design + PRECISION * np.eye(size)
+        slope = design.T @ (wins + draws / 2 - matches * p) - PRECISION * values
+        step = np.linalg.solve(hessian, slope)
+        values = values + step
+        if np.abs(step).max() < 1e-12:
+            break
+    spread = wins * (1 - p) ** 2 + draws * (0.5 - p) ** 2 + losses * p**2
+    inverse = np.linalg.inv(hessian)
+    robust = inverse @ (design.T * spread) @ design @ inverse
+    plain = np.diag(inverse) - 1 / (PRECISION * size)
+    return values, np.sqrt(plain), np.sqrt(np.diag(robust))
+
+
+def assert_same(found: Solution, wanted: tuple[Array, Array, Array]) -> None:
+    for ours, theirs in zip((found.values, found.errors, found.robust_errors), wanted, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("agents", "challenges", "each"),
+    [(300, 40, 3), (300, 40, 40), (300, 40, 7), (40, 150, 20), (60, 60, 5)],
+    ids=["few tries each", "all tried all", "some", "more challenges than agents", "as many"],
+)
+def test_nothing_changes_by_eliminating_the_longer_side(
+    agents: int, challenges: int, each: int
+) -> None:
+    counts = pool(agents, challenges, each)
+    solution = solve(Table.of(counts.columns()), precision=PRECISION)
+    assert solution.groups.max() == 0
+    assert_same(solution, whole_matrix(counts))
+
+
+def test_a_pool_needs_memory_for_who_met_and_not_for_all_who_could_have() -> None:
+    counts = pool(4000, 1000, 2)
+    columns = counts.columns()
+    tracemalloc.start()
+    try:
+        Table.of(columns)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8_000_000, "one number for each of 4000 x 1000 would be 32 MB"
