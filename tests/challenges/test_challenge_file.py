@@ -206,6 +206,10 @@ REFUSED = {
         "evaluator: {type: deterministic, fields: {a: {primitive: numeric_tolerance}}}",
         "2:46: evaluator, fields, a: numeric_tolerance needs a 'tolerance'",
     ),
+    "no-fields": (
+        "evaluator: {type: deterministic, truth: truth.json, fields: {}}",
+        "2:1: evaluator: there are no fields to compare",
+    ),
     "no-truth": (
         "evaluator: {type: deterministic, fields: {a: exact_match}}",
         "2:1: evaluator: there is no truth to compare with; name a file under `truth`",

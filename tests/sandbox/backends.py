@@ -21,9 +21,10 @@ def limits(backend: str, **given: Any) -> Limits:
 
 
 def run_python(
-    backend: SafeBackend, source: str, *arguments: str, keep: tuple[str, ...] = (), **given: Any
+    backend: SafeBackend, source: str, *arguments: str, **given: Any
 ) -> ProgramOutcome:
-    """A program of one file."""
+    """A program of one file; `given` are limits, and what to keep."""
+    keep = given.pop("keep", ())
     return run_program(
         ["python", "main.py", *arguments],
         files={"main.py": source},

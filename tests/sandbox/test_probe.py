@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +32,7 @@ def machine(*missing: str) -> Machine:
 
 
 @pytest.fixture
-def pretend(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def pretend(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Nothing asked for by the environment; `probe` may be replaced."""
     monkeypatch.delenv("TALLY_SANDBOX", raising=False)
     return monkeypatch

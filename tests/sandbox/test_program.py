@@ -258,7 +258,7 @@ def test_more_files_than_the_disk_holds_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="cannot read .*gone, the program's 'data'"):
+    with pytest.raises(InvalidInput, match=r"cannot read .*gone, the program's 'data'"):
         run_program(["true"], files={"data": tmp_path / "gone"})
 
 

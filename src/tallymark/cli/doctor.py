@@ -12,9 +12,10 @@ from tallymark.cli.output import print_json
 from tallymark.errors import InvalidInput, WorkFailed
 
 if TYPE_CHECKING:
+    from tallymark.sandbox.policy import Policy
     from tallymark.sandbox.probe import Layer, Machine
 
-_ADVICE = {
+_BEHIND = {
     "bubblewrap": "bubblewrap, Landlock and seccomp",
     "landlock": "Landlock and seccomp; with bubblewrap, programs could have several processes",
 }
@@ -25,6 +26,9 @@ def doctor(
         str | None,
         typer.Option(metavar="NAME", help="Ask about this sandbox: bubblewrap or landlock."),
     ] = None,
+    conformance: Annotated[
+        bool, typer.Option("--conformance", help="Also attack the sandbox, and see it hold.")
+    ] = False,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -36,24 +40,50 @@ def doctor(
     from tallymark.sandbox.probe import probe
 
     machine = probe()
-    chosen, problem = "", None
+    chosen, problem = None, None
     try:
-        chosen = policy(backend=backend).backend
+        chosen = policy(backend=backend)
     except WorkFailed as error:
         problem = error.problems[0]
-    if as_json:
-        print_json(
-            _document(machine, db)
-            | {"backend": chosen or None, "problem": None if problem is None else problem.to_dict()}
-        )
-    else:
+    if not as_json:
         typer.echo("\n".join(_report(machine, db)))
-        if problem is None:
-            typer.secho(f"untrusted code is run behind {_ADVICE[chosen]}", bold=True)
-        else:
-            typer.secho(problem.message, bold=True)
-    if problem is not None:
+        why = "" if problem is None else problem.message
+        typer.secho(f"untrusted code is run behind {_BEHIND[chosen.backend]}" if chosen else why)
+    attacks = _attacked(chosen, aloud=not as_json) if conformance and chosen else {}
+    if as_json:
+        found = {
+            "backend": chosen and chosen.backend,
+            "problem": problem and problem.to_dict(),
+            "conformance": attacks if conformance else None,
+        }
+        print_json(_document(machine, db) | found)
+    if chosen is None or any(attacks.values()):
         raise typer.Exit(3)
+
+
+def _attacked(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:
+    """Every case of the conformance suite by its name, with what went wrong."""
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from tallymark.sandbox.conformance import Conformance, cases
+    from tallymark.sandbox.sandbox import Sandbox
+
+    outcomes = {}
+    with (
+        TemporaryDirectory() as folder,
+        Conformance(Path(folder)) as suite,
+        Sandbox(policy) as sandbox,
+    ):
+        for case in cases():
+            outcomes[case.name] = failures = suite.failures(sandbox, case)
+            if aloud:
+                mark = typer.style("FAILED", fg="red") if failures else typer.style("held", fg="green")
+                typer.echo("\n  ".join([f"{mark}  {case.name}", *failures]))
+    if aloud:
+        broken = sum(map(bool, outcomes.values()))
+        typer.secho(f"{len(outcomes) - broken} of {len(outcomes)} attacks held off")
+    return outcomes
 
 
 def _document(machine: Machine, db: str | None) -> dict[str, Any]:
@@ -78,20 +108,21 @@ def _document(machine: Machine, db: str | None) -> dict[str, Any]:
 
 
 def _report(machine: Machine, db: str | None) -> list[str]:
+    width = max(len(layer.name) for layer in machine.layers)
     lines = [
         f"tallymark {_version()}, Python {machine.python}, kernel {machine.kernel}",
         f"database: {_database(db)}",
         "",
+        f"{'LAYER'.ljust(width)}  HERE     GUARDS AGAINST",
     ]
-    width = max(len(layer.name) for layer in machine.layers)
-    lines.append(f"{'LAYER'.ljust(width)}  HERE     GUARDS AGAINST")
     for layer in machine.layers:
         lines += _lines(layer, width)
     return [*lines, ""]
 
 
 def _lines(layer: Layer, width: int) -> list[str]:
-    mark = typer.style("have   ", fg="green") if layer.present else typer.style("missing", fg="red")
+    have, missing = typer.style("have   ", fg="green"), typer.style("missing", fg="red")
+    mark = have if layer.present else missing
     lines = [f"{layer.name.ljust(width)}  {mark}  {layer.guards}"]
     if not layer.present:
         indent = " " * (width + 11)

@@ -54,6 +54,10 @@ _NEEDS: dict[SafeBackend, tuple[str, ...]] = {
     "bubblewrap": ("bubblewrap", "landlock", "seccomp", "pidfd"),
     "landlock": ("landlock", "landlock signals", "seccomp", "pidfd"),
 }
+_ALLOW_NAMESPACES = (
+    "set the sysctl user.max_user_namespaces above 0 and, on Ubuntu, "
+    "kernel.apparmor_restrict_unprivileged_userns to 0"
+)
 _TEXTS = {
     "bubblewrap": (
         "the host's files, processes and network: the code has its own",
@@ -61,8 +65,7 @@ _TEXTS = {
     ),
     "user namespaces": (
         "nothing by themselves: bubblewrap is built on them",
-        "allow them: sysctl user.max_user_namespaces above 0, and on Ubuntu "
-        "kernel.apparmor_restrict_unprivileged_userns=0",
+        _ALLOW_NAMESPACES,
     ),
     "landlock": (
         "reading and writing outside what a run was given",
@@ -106,7 +109,7 @@ def examine() -> Machine:
 def _remedy(name: str, usual: str) -> str:
     """A bubblewrap that is installed and fails lacks something else."""
     if name == "bubblewrap" and bubblewrap.executable() is not None:
-        return _TEXTS["user namespaces"][1]
+        return _ALLOW_NAMESPACES
     return usual
 
 

@@ -71,7 +71,7 @@ def _read(folder: Path, name: str, most: int) -> bytes | str:
         return bytes(data)
 
 
-def overfull(folder: Path, most_bytes: int) -> bool:
+def overfull(folder: Path, most_bytes: int, most_entries: int = MOST_ENTRIES) -> bool:
     """Whether more lies in the folder than may; cheap, because it stops counting there.
 
     The program may move things meanwhile: then this count is off, the next one is not.
@@ -87,7 +87,7 @@ def overfull(folder: Path, most_bytes: int) -> bool:
                     size += state.st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
-                    if size > most_bytes or entries > MOST_ENTRIES:
+                    if size > most_bytes or entries > most_entries:
                         return True
         except FileNotFoundError:
             continue

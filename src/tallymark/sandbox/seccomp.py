@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import functools
-import tempfile
+import os
 from contextlib import suppress
 from typing import Any
 
@@ -104,7 +104,6 @@ class _Program(ctypes.Structure):
 def program(*, fork: bool, exec: bool, attributes: bool = False) -> bytes:  # noqa: A002
     """The filter as the kernel takes it."""
     pyseccomp = _library()
-
     rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
     with suppress(OSError):  # an old libseccomp makes a slower filter
         rules.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, 2)
@@ -115,7 +114,7 @@ def program(*, fork: bool, exec: bool, attributes: bool = False) -> bytes:  # no
     # The C library then asks with `clone`, whose flags a filter can see.
     _each(rules, pyseccomp.ERRNO(errno.ENOSYS), "clone3")
     _with_arguments(rules, fork=fork)
-    with tempfile.TemporaryFile() as file:
+    with os.fdopen(os.memfd_create("filter"), "w+b") as file:
         rules.export_bpf(file)
         file.seek(0)
         return file.read()

@@ -42,14 +42,13 @@ def _found(trial: Trial, seed: int) -> Any:
 
 
 def _solved(trial: Trial, seed: int) -> Any:
-    from tallymark.sandbox import Limits  # noqa: PLC0415 (only where code is run)
-
     return call_script(
         trial.folder,
         trial.challenge.reference or "",
         SOLVE,
         [trial.data(seed).public],
-        limits=Limits(wall_s=_TIME_S, memory_mb=_MEMORY_MB),
+        time_s=_TIME_S,
+        memory_mb=_MEMORY_MB,
         policy=trial.policy,
     )
 

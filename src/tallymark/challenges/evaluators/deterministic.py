@@ -49,6 +49,8 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
         for key in own_dimensions(challenge)
         if key not in scored
     ]
+    if not fields:
+        problems.append(Problem("there are no fields to compare"))
     if challenge.generate is None and "truth" not in options:
         hint = "name a file under `truth`, or make it with `data: {generate: generate.py}`"
         problems.append(Problem("there is no truth to compare with", hint=hint))
@@ -78,19 +80,16 @@ def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
     options = challenge.evaluator.options
     truth = challenge_data(challenge, setting.folder, submitted.seed, setting.policy).truth
     warnings: list[dict[str, Any]] = []
-    scores = {
-        path: _field(path, spec, submitted.answer, truth, warnings)
-        for path, spec in options["fields"].items()
-    }
-    dimensions: dict[str, float] = {}
-    specs = options["fields"]
-    for key in dict.fromkeys(spec.get("dimension", DEFAULT_DIMENSION) for spec in specs.values()):
-        of_key = [p for p in specs if specs[p].get("dimension", DEFAULT_DIMENSION) == key]
-        dimensions[key] = _mean([(scores[p], specs[p].get("weight", 1)) for p in of_key])
-    overall = _mean([(scores[path], spec.get("weight", 1)) for path, spec in specs.items()])
+    scores: dict[str, float] = {}
+    weighted: dict[str, list[tuple[float, float]]] = {}
+    for path, spec in options["fields"].items():
+        scores[path] = _field(path, spec, submitted.answer, truth, warnings)
+        of_dimension = weighted.setdefault(spec.get("dimension", DEFAULT_DIMENSION), [])
+        of_dimension.append((scores[path], spec.get("weight", 1)))
+    overall = _mean([pair for pairs in weighted.values() for pair in pairs])
     return Evaluation(
         metrics=metrics_of(submitted, succeeded=overall >= options.get("pass_at", MAX_SCORE)),
-        dimensions=dimensions,
+        dimensions={key: _mean(pairs) for key, pairs in weighted.items()},
         warnings=tuple(warnings),
         details={"fields": scores},
     )

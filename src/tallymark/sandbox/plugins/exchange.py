@@ -16,6 +16,7 @@ from tallymark.sandbox import scratch
 from tallymark.sandbox.plugins import frames
 from tallymark.sandbox.plugins.codec import decode, encode
 from tallymark.sandbox.plugins.endings import Ended, Ending
+from tallymark.sandbox.plugins.guest import SCRATCH_FILES
 from tallymark.sandbox.plugins.host import GuestGone
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _LOOK_S = 0.05
 """How often a scratch folder is looked at that lies on disk, where nothing else bounds it."""
 _GRACE_S = 0.01
 """In a batch, answers may be held back this long before the next attempt's clock starts."""
-_CLOSING_S = 0.05
+_CLOSING_S = 1.0
 _MB = 2**20
 
 
@@ -153,10 +154,13 @@ class _Talk:
                 self._send()
             elif left <= 0:
                 raise Ended(self._too_late())
-            elif self._guest.folder and scratch.overfull(self._guest.folder, self._job.disk):
-                raise Ended(
-                    Ending("refused", "the plugin wrote more to its scratch folder than it may")
-                )
+            elif self._overfull():
+                said = "the plugin wrote more to its scratch folder than it may"
+                raise Ended(Ending("refused", said))
+
+    def _overfull(self) -> bool:
+        folder = self._guest.folder
+        return folder is not None and scratch.overfull(folder, self._job.disk, SCRATCH_FILES)
 
     def _patience(self, left: float) -> float:
         return max(0.0, left if self._guest.folder is None else min(left, _LOOK_S))

@@ -14,7 +14,6 @@ import select
 import signal
 import socket
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from tallymark.sandbox.plugins import child
 from tallymark.sandbox.plugins.codec import decode, encode
 
 PROGRESS_BYTES = 8
-_SCRATCH_FILES = 1024
+SCRATCH_FILES = 1024
 
 
 def main() -> None:
@@ -56,7 +55,8 @@ def _load(setup: dict[str, Any]) -> None:
             importlib.import_module(name)
     for name in setup["unload"]:
         sys.modules.pop(name, None)
-    tempfile.tempdir = setup["scratch"]
+    if "tempfile" in sys.modules:
+        sys.modules["tempfile"].tempdir = setup["scratch"]
     sys.path[:] = [setup["root"], *setup["library"]]
     sys.argv[:] = [""]
     gc.collect()
@@ -131,7 +131,7 @@ class _Scratch:
 
     def _begin(self) -> None:
         if self._mounts:
-            kernel.mount_memory(self._path, size_mb=self._limits.disk_mb, files=_SCRATCH_FILES)
+            kernel.mount_memory(self._path, size_mb=self._limits.disk_mb, files=SCRATCH_FILES)
         if self._filter is not None:
             if self._rules is not None:
                 os.close(self._rules)

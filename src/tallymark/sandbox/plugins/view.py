@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _OURS = ("__init__.py", "errors.py", "importing.py", "formula", "sandbox", "scoring", "traces")
 """What a guest needs of this package, and what scorers may import from it."""
-_LOADED = (
+_OFFERED = (
     "tallymark.formula",
     "tallymark.scoring",
     "tallymark.scoring.plugin",
@@ -25,12 +25,6 @@ _LOADED = (
     "services.challenge_scorer_protocol",
     "services.scorers.weighted",
 )
-_LIKED = """
-__future__ abc array base64 bisect calendar cmath collections contextlib copy csv dataclasses
-datetime decimal difflib enum fractions functools hashlib heapq inspect io itertools json logging
-math numbers operator pathlib random re statistics string struct textwrap time traceback types
-typing unicodedata uuid warnings zoneinfo encodings.idna encodings.latin_1
-"""
 _NOT_AHEAD = "antigravity idlelib lib2to3 test this tkinter turtle turtledemo"
 """Of the standard library, but importing them opens windows, prints or brings in the world."""
 _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([a-zA-Z_][a-zA-Z0-9_.]*)", re.MULTILINE)
@@ -71,14 +65,16 @@ def library() -> list[str]:
 
 
 def modules(code: PluginCode) -> list[str]:
-    """What the guest imports ahead: what scorers like, and what this plugin's files name.
+    """What the guest imports ahead: what this plugin's files name, as far as it is trusted.
 
     The files are searched, not parsed: strangers wrote them, and a miss only costs time.
     """
-    named: dict[str, None] = dict.fromkeys([*_LOADED, *_LIKED.split()])
+    named: dict[str, None] = {}
     for path in islice(sorted(code.root.rglob("*.py")), _FILES):
         with path.open("rb") as file:
             text = file.read(_FILE_BYTES)
+        if b"tallymark" in text or b"services" in text:
+            named |= dict.fromkeys(_OFFERED)
         for found in _IMPORT.finditer(text):
             top = found[1].decode().partition(".")[0]
             if top in sys.stdlib_module_names and top not in _NOT_AHEAD.split():
