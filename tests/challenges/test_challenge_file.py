@@ -10,7 +10,13 @@ import msgspec
 import pytest
 from tests.challenges.making import challenge_in, folder_with
 
-from tallymark.challenges.definition import Challenge, Constraints, DimensionWeight, Evaluator
+from tallymark.challenges.definition import (
+    Challenge,
+    Constraints,
+    DimensionWeight,
+    Evaluator,
+    VersusJudge,
+)
 from tallymark.challenges.file import challenge_schema, load_challenge, validate_challenge
 from tallymark.challenges.folder import version
 from tallymark.errors import InvalidInput
@@ -151,11 +157,7 @@ def test_a_versus_challenge_is_judged_by_its_judge(tmp_path: Path) -> None:
     challenge = challenge_in(tmp_path, text, {"judge.py": ""})
     assert challenge.versus is not None
     assert challenge.versus.categories == ("leak", "insult")
-    assert (
-        challenge.versus.judge
-        == challenge.evaluator
-        == Evaluator(type="script", options={"script": "judge.py"})
-    )
+    assert challenge.versus.judge == VersusJudge(type="script", options={"script": "judge.py"})
 
 
 def test_the_formulas_lint_is_told_at_its_place_in_the_file(tmp_path: Path) -> None:
@@ -279,13 +281,17 @@ REFUSED = {
         "2:11: scoring, plugin: ",
     ),
     "versus": ("kind: versus", "2:1: kind: a versus challenge needs the key 'versus'; add"),
+    "category-twice": (
+        "kind: versus\nversus: {categories: [a, a], judge: {type: script, script: log.txt}}",
+        "3:10: versus, categories: the category 'a' is here twice",
+    ),
     "not-versus": (
         "versus: {categories: [a], judge: {type: script, script: log.txt}}",
         "2:1: versus: only a challenge of kind: versus has this key",
     ),
     "no-judge": (
         "kind: versus\nversus: {categories: [a], judge: reported}",
-        "3:27: versus, judge: reported cannot judge a pairing; write type: script",
+        "3:34: versus, judge, type: 'reported' is not known here; choose from script, judge, scorer",
     ),
     "cases": (
         "submission: {format: files}\nevaluator: {type: tests, cases: cases.yaml}",

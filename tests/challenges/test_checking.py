@@ -445,3 +445,28 @@ def test_findings_tell_problems_from_warnings() -> None:
     report = ChallengeReport("folder", None, None, findings)
     assert [each.what for each in report.warnings] == ["b"]
     assert (report.ok, [each.what for each in report.problems]) == (False, ["c"])
+
+
+GUARD = """
+    name: guard
+    kind: versus
+    submission: {format: text}
+    versus: {categories: [leak], judge: {type: script, script: judge.py}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        pytest.param("return 'key' in attack", None, id="sound"),
+        pytest.param("return attack[0] == 'k'", "judge", id="fails-on-nothing"),
+        pytest.param("SEEN.append(1); return len(SEEN) == 1", "determinism", id="remembers"),
+    ],
+)
+def test_the_judge_of_red_against_blue_is_tried(
+    tmp_path: Path, body: str, problem: str | None
+) -> None:
+    code = f"SEEN = []\ndef judge(attack, defence, category):\n    {body}\n"
+    report = check_challenge(folder_with(tmp_path, GUARD, {"judge.py": code}))
+    found = [each.what for each in report.findings if each.level == "problem"]
+    assert found == ([] if problem is None else [problem])

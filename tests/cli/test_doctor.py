@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.tallying import TALLY
+from typer.testing import CliRunner
 
+from tallymark.cli.main import app
+from tallymark.sandbox.conformance import Case
 from tallymark.sandbox.probe import probe
 
 
@@ -73,3 +76,16 @@ def test_no_password_is_shown(tmp_path: Path) -> None:
     done = doctor(tmp_path, "--db", "postgresql://alice:secret@localhost/tally")
     assert "database: postgresql://localhost/tally" in done.stdout
     assert "secret" not in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(bool(probe().missing("landlock")), reason="needs Landlock")
+@pytest.mark.parametrize(("score", "exit_code"), [(7.0, 0), (8.0, 3)], ids=["held", "failed"])
+def test_conformance_prints_each_attack_and_exits_by_them(
+    score: float, exit_code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case(name="an attack", body="return {'score': 7.0}", score=score)
+    monkeypatch.setattr("tallymark.sandbox.conformance.cases", lambda: [case])
+    done = CliRunner().invoke(app, ["doctor", "--backend", "landlock", "--conformance"])
+    assert done.exit_code == exit_code
+    assert f"{'FAILED' if exit_code else 'held'}  an attack" in done.stdout
+    assert done.stdout.endswith(f"{0 if exit_code else 1} of 1 attacks held off\n")

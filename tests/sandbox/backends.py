@@ -20,9 +20,7 @@ def limits(backend: str, **given: Any) -> Limits:
     return Limits(**usual | given | ({} if backend == "bubblewrap" else {"processes": 1}))
 
 
-def run_python(
-    backend: SafeBackend, source: str, *arguments: str, **given: Any
-) -> ProgramOutcome:
+def run_python(backend: SafeBackend, source: str, *arguments: str, **given: Any) -> ProgramOutcome:
     """A program of one file; `given` are limits, and what to keep."""
     keep = given.pop("keep", ())
     return run_program(

@@ -75,11 +75,13 @@ STOPPED = {
         {"wall_s": 0.3},
     ),
     "ignoring every signal": (
-        "import signal, time\n"
-        "for each in set(signal.Signals) - {9, 19}:\n"
-        "  try: signal.signal(each, signal.SIG_IGN)\n"
-        "  except (OSError, ValueError): pass\n"
-        "time.sleep(3600)",
+        """
+import signal, time
+for each in set(signal.Signals) - {9, 19}:
+    try: signal.signal(each, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+time.sleep(3600)
+""",
         "timeout",
         {"wall_s": 0.3},
     ),
@@ -107,20 +109,25 @@ def test_folders_without_end_are_stopped_and_removed(backend: SafeBackend) -> No
 
 STOPPED_TREES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "memory spread over processes": (
-        "import os, time\n"
-        "for _ in range(6):\n"
-        "  if os.fork() == 0:\n"
-        "    held = os.urandom(40 * 2**20)\n"
-        "    time.sleep(3600)\n"
-        "time.sleep(3600)",
+        """
+import os, time
+for _ in range(6):
+    if os.fork() == 0:
+        held = os.urandom(40 * 2**20)
+        time.sleep(3600)
+time.sleep(3600)
+""",
         "memory",
         {},
     ),
     "shared memory": (
-        "import mmap\nheld = []\n"
-        "while True:\n"
-        "  held.append(mmap.mmap(-1, 2**20))\n"
-        "  held[-1].write(b'x' * 2**20)",
+        """
+import mmap
+held = []
+while True:
+    held.append(mmap.mmap(-1, 2**20))
+    held[-1].write(b'x' * 2**20)
+""",
         "memory",
         {},
     ),
@@ -130,13 +137,15 @@ STOPPED_TREES: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"cpu_s": 1.0},
     ),
     "spinning in children that end": (
-        "import os, time\n"
-        "while True:\n"
-        "  if os.fork() == 0:\n"
-        "    end = time.process_time() + 0.1\n"
-        "    while time.process_time() < end: pass\n"
-        "    os._exit(0)\n"
-        "  os.wait()",
+        """
+import os, time
+while True:
+    if os.fork() == 0:
+        end = time.process_time() + 0.1
+        while time.process_time() < end: pass
+        os._exit(0)
+    os.wait()
+""",
         "cpu",
         {"cpu_s": 0.5},
     ),
@@ -146,12 +155,14 @@ STOPPED_TREES: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"wall_s": 0.5},
     ),
     "a fork bomb that only sleeps": (
-        "import os, time\n"
-        "while True:\n"
-        "  try:\n"
-        "    if os.fork() == 0: time.sleep(3600)\n"
-        "  except OSError: break\n"
-        "time.sleep(3600)",
+        """
+import os, time
+while True:
+    try:
+        if os.fork() == 0: time.sleep(3600)
+    except OSError: break
+time.sleep(3600)
+""",
         "timeout",
         {"wall_s": 0.5},
     ),

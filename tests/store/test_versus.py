@@ -224,7 +224,8 @@ def test_a_category_listed_twice_is_judged_once(store: Store) -> None:
     base = a_challenge(version="v2")
     assert base.versus is not None
     publish(
-        store, a_challenge(version="v2", versus=Versus(categories=("a", "a"), judge=base.evaluator))
+        store,
+        a_challenge(version="v2", versus=Versus(categories=("a", "a"), judge=base.versus.judge)),
     )
     store.versus.submit("guard", "bob", "blue", 1, at=1.0)
     store.versus.submit("guard", "alice", "red", 2, at=2.0)

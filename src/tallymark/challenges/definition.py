@@ -9,6 +9,7 @@ import msgspec
 Tier = Literal["newcomer", "contender", "veteran", "legendary"]
 Strategy = Literal["first", "fastest", "fewest_tokens", "highest_rating", "custom"]
 EvaluatorType = Literal["deterministic", "tests", "script", "judge", "reported", "suite"]
+JudgeType = Literal["script", "judge", "scorer"]
 SubmissionFormat = Literal["json", "text", "files", "agent"]
 
 DEFAULT_TIMEOUT_MS = 5000
@@ -67,11 +68,18 @@ class Scoring(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout_ms: int = DEFAULT_TIMEOUT_MS
 
 
+class VersusJudge(msgspec.Struct, frozen=True, kw_only=True):
+    """Who says whether a defence was breached: a script, a model, or a scorer by its name."""
+
+    type: JudgeType
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
 class Versus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Red attacks, blue defends: the categories that each pairing is judged in."""
 
     categories: tuple[str, ...]
-    judge: Evaluator
+    judge: VersusJudge
 
 
 class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

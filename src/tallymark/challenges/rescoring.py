@@ -12,10 +12,11 @@ import msgspec
 from tallymark.challenges.attempt import Attempt, Evaluation, Outcome
 from tallymark.challenges.definition import Challenge, Scoring
 from tallymark.challenges.formula_values import challenge_formula, formula_values
-from tallymark.challenges.scoring import score_many
+from tallymark.challenges.scoring import origin_of, score_many
 from tallymark.challenges.weighing import weighted_dimensions
 from tallymark.dimensions import breakdown
 from tallymark.errors import InvalidInput
+from tallymark.scoring import Origin
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins.plugin import Plugin
@@ -35,9 +36,40 @@ class Plan:
     old: Challenge
     new: Challenge
     need: Need
+    origin: Origin
     rescorer: Rescorer
     packed: bytes | None = None
     """The files of the new version; None where they are the old one's."""
+
+    @classmethod
+    def of(
+        cls,
+        old: Challenge,
+        new: Challenge,
+        *,
+        packed: bytes | None = None,
+        plugin: Plugin | None = None,
+        evaluate: Evaluate | None = None,
+        tenant: str = "default",
+    ) -> Plan:
+        """`evaluate` judges a stored submission again; it is called only where that is needed."""
+        need = needed(old, new, same_files=packed is None)
+        if need == "evaluate" and evaluate is None:
+            raise InvalidInput(
+                f"the new version of challenge {new.name!r} judges submissions in another way",
+                hint="evaluate them again",
+            )
+        again = evaluate if need == "evaluate" else None
+        made_by = origin_of(new, 0, plugin)
+        shared = {name: value for name, value in made_by.config.items() if name != "seed"}
+        return cls(
+            old,
+            new,
+            need,
+            msgspec.structs.replace(made_by, config=shared),
+            rescorer(new, plugin, again, tenant=tenant),
+            packed,
+        )
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

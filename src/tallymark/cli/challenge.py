@@ -116,7 +116,7 @@ def show(
         f"time limit  {challenge.time_limit_s:g} s",
         f"attempts    {challenge.attempts or 'any number'}",
         f"submit      {taken.format}, at most {taken.max_bytes:,} bytes",
-        f"judged by   {challenge.evaluator.type}",
+        f"judged by   {(challenge.versus.judge if challenge.versus else challenge.evaluator).type}",
         f"scored by   {_scored_by(challenge)}",
     ]
     if challenge.opens_at:

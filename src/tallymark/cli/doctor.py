@@ -78,7 +78,9 @@ def _attacked(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:
         for case in cases():
             outcomes[case.name] = failures = suite.failures(sandbox, case)
             if aloud:
-                mark = typer.style("FAILED", fg="red") if failures else typer.style("held", fg="green")
+                mark = (
+                    typer.style("FAILED", fg="red") if failures else typer.style("held", fg="green")
+                )
                 typer.echo("\n  ".join([f"{mark}  {case.name}", *failures]))
     if aloud:
         broken = sum(map(bool, outcomes.values()))

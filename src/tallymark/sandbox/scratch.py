@@ -12,7 +12,7 @@ import stat
 from contextlib import ExitStack
 from pathlib import Path
 
-MOST_ENTRIES = 20_000
+MOST_ENTRIES = 10_000
 """Files and folders in one scratch: each costs the kernel memory that no size limit counts."""
 
 

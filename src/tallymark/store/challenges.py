@@ -66,6 +66,31 @@ def version_id(connection: Connection, kept: Kept, version: str) -> int:
     return found
 
 
+def publish_version(
+    connection: Connection, tenant: str, challenge: Challenge, packed: bytes, at: float
+) -> None:
+    """Makes a version the one that counts, in a transaction with what follows from it."""
+    definition = json_text(challenge)
+    facts = {"version": challenge.version, "published_at": at, "definition": definition}
+    row = {"tenant": tenant, "name": challenge.name, "revision": 1, **facts}
+    new = insert_once(connection, table, row)
+    kept = find(connection, tenant, challenge.name, lock=True)
+    if not new:
+        if kept.challenge.version == challenge.version:
+            return
+        change = facts | {"revision": kept.revision + 1}
+        connection.execute(update(table).where(table.c.id == kept.id).values(change))
+        _move_board(connection, kept, challenge, at)
+    if connection.scalar(select(versions.c.id).where(_version(kept, challenge.version))) is None:
+        row = {"tenant": tenant, "challenge_id": kept.id, "packed": packed, **facts}
+        connection.execute(insert(versions).values(row))
+    before = None if new else kept.challenge.version
+    entry = AuditEntry(
+        at=at, actor=SYSTEM, event="published", before=before, after=challenge.version
+    )
+    audit.write(connection, tenant, kept.id, None, entry)
+
+
 class Challenges:
     """What `store.challenges` is."""
 
@@ -81,7 +106,7 @@ class Challenges:
         """
         if not challenge.name or storable(challenge.name) != challenge.name:
             raise InvalidInput(f"a challenge cannot be called {challenge.name!r}")
-        self._database.write(lambda c: _publish(c, self._tenant, challenge, packed, at))
+        self._database.write(lambda c: publish_version(c, self._tenant, challenge, packed, at))
 
     def get(self, name: str) -> Challenge:
         """The version that counts."""
@@ -131,30 +156,6 @@ def _kept(connection: Connection, lock: bool, *where: ColumnElement[bool]) -> Ke
 
 def _version(kept: Kept, version: str) -> ColumnElement[bool]:
     return (versions.c.challenge_id == kept.id) & (versions.c.version == version)
-
-
-def _publish(
-    connection: Connection, tenant: str, challenge: Challenge, packed: bytes, at: float
-) -> None:
-    definition = json_text(challenge)
-    facts = {"version": challenge.version, "published_at": at, "definition": definition}
-    row = {"tenant": tenant, "name": challenge.name, "revision": 1, **facts}
-    new = insert_once(connection, table, row)
-    kept = find(connection, tenant, challenge.name, lock=True)
-    if not new:
-        if kept.challenge.version == challenge.version:
-            return
-        change = facts | {"revision": kept.revision + 1}
-        connection.execute(update(table).where(table.c.id == kept.id).values(change))
-        _move_board(connection, kept, challenge, at)
-    if connection.scalar(select(versions.c.id).where(_version(kept, challenge.version))) is None:
-        row = {"tenant": tenant, "challenge_id": kept.id, "packed": packed, **facts}
-        connection.execute(insert(versions).values(row))
-    before = None if new else kept.challenge.version
-    entry = AuditEntry(
-        at=at, actor=SYSTEM, event="published", before=before, after=challenge.version
-    )
-    audit.write(connection, tenant, kept.id, None, entry)
 
 
 def _move_board(connection: Connection, old: Kept, challenge: Challenge, at: float) -> None:

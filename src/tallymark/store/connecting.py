@@ -45,7 +45,7 @@ def _sqlite_engine(address: Address, patience: float) -> Engine:
         connection.isolation_level = None
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA cache_size = -256000")
+        connection.execute("PRAGMA cache_size = -64000")
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:

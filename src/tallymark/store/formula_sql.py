@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from tallymark.formula.functions import FUNCTIONS
 from tallymark.formula.tree import (
     Call,
@@ -36,6 +38,7 @@ _MOST_STACK = 70
 _MOST_TEXT = 50_000
 """`round` is written with its operand three times over: nested ones must not grow without end."""
 _MOST_ARGUMENTS = 100
+_Numbers = dict[str, float | None]
 _COMPARISONS = {"==": "=", "!=": "<>"}
 
 
@@ -66,6 +69,12 @@ def add_functions(connection: SqliteConnection) -> None:
     for name in _IN_PYTHON:
         function = _undefined_is_none(FUNCTIONS[name].apply)
         connection.create_function(f"tally_{name}", -1, function, deterministic=True)
+    connection.create_function("tally_number", 2, _number_in, deterministic=True)
+
+
+def _number_in(text: str | None, name: str) -> float | None:
+    """The number of a JSON object; SQLite reads decimals less exactly."""
+    return None if text is None else msgspec.json.decode(text, type=_Numbers).get(name)
 
 
 def _undefined_is_none(apply: Callable[..., float]) -> Callable[..., float | None]:
@@ -145,12 +154,13 @@ class _Writer(ABC):
             case Call(function="if", arguments=(condition, yes, no)):
                 return self.branch(self.write(condition), self.write(yes), self.write(no))
             case Call(function="round", arguments=(value, *digits)):
-                return self.rounded(self.write(value), _constant(*digits))
+                return self.rounded(self.write(value), _digits(digits))
             case Call(function=function, arguments=arguments):
                 return self.call(function, [self.write(part) for part in arguments])
 
 
-def _constant(digits: Node = Number(0.0)) -> float:  # noqa: B008 - frozen
+def _digits(given: list[Node]) -> float:
+    digits = given[0] if given else Number(0.0)
     if not isinstance(digits, Number):  # the parser lets nothing else through
         raise _CannotSay
     return digits.value

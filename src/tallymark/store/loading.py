@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, insert, literal, select, text
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.attempt import Attempt, Outcome
 
-_CHUNK = 20_000
+_CHUNK = 50_000
 
 
 class Loading:
@@ -76,6 +77,7 @@ class Loading:
             if outcome.details:
                 detail = {"attempt": key, "tenant": self.kept.tenant}
                 details.append(detail | {"details": json_text(outcome.details)})
+        scores.sort(key=itemgetter("agent"))  # as SQLite keeps them
         for table, each in ((attempts, rows), (attempt_scores, scores), (attempt_details, details)):
             if each:
                 values = (tuple(row.values()) for row in each)

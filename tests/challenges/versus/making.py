@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tallymark.challenges.definition import Challenge, Evaluator, Submission, Versus
+from tallymark.challenges.definition import Challenge, Evaluator, Submission, Versus, VersusJudge
 from tallymark.challenges.versus import pairing
 from tallymark.challenges.versus.judge import Meeting
 from tallymark.challenges.versus.pairing import Side
@@ -13,7 +13,7 @@ from tallymark.challenges.versus.verdict import Ruling
 
 
 def a_challenge(name: str = "guard", **changes: Any) -> Challenge:
-    judge = Evaluator(type="script", options={"script": "judge.py"})
+    judge = VersusJudge(type="script", options={"script": "judge.py"})
     given: dict[str, Any] = {
         "name": name,
         "title": name,
@@ -21,7 +21,7 @@ def a_challenge(name: str = "guard", **changes: Any) -> Challenge:
         "version": "v1",
         "kind": "versus",
         "submission": Submission(format="json"),
-        "evaluator": judge,
+        "evaluator": Evaluator(type="reported"),
         "versus": Versus(categories=("leak", "override"), judge=judge),
     }
     return Challenge(**given | changes)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.challenges.versus.making import a_challenge
 
-from tallymark.challenges.definition import Challenge, Evaluator, Versus
+from tallymark.challenges.definition import Challenge, Versus, VersusJudge
 from tallymark.challenges.versus import script_judge as script_judge_module
 from tallymark.challenges.versus.judge import Judge, Meeting, ScorerJudge, judge_of
 from tallymark.challenges.versus.verdict import Ruling
@@ -18,7 +18,7 @@ from tallymark.scoring import EvalContext, Score, scorer
 
 
 def judged_by(type_: Any, **options: Any) -> Challenge:
-    judge = Evaluator(type=type_, options=options)
+    judge = VersusJudge(type=type_, options=options)
     return a_challenge(versus=Versus(categories=("leak",), judge=judge))
 
 
@@ -176,6 +176,12 @@ def test_a_scorer_judges_by_its_threshold() -> None:
     ]
 
 
+def test_a_scorer_is_named_in_the_challenge(tmp_path: Path) -> None:
+    judge = judge_of(judged_by("scorer", scorer="contains(values=['key'])", threshold=1), tmp_path)
+    rulings = judge.rule([Meeting("a", "the key", "leak"), Meeting("a", "nothing", "leak")])
+    assert [each.breached for each in rulings] == [True, False]
+
+
 def test_a_scorer_that_fails_is_a_failure() -> None:
     @scorer(name="broken")
     def broken(ctx: EvalContext) -> float:
@@ -189,14 +195,15 @@ def test_a_scorer_that_fails_is_a_failure() -> None:
 @pytest.mark.parametrize(
     ("challenge", "message"),
     [
-        (judged_by("reported"), "the type 'reported' cannot judge red against blue"),
+        (judged_by("scorer", scorer="own.py:mine"), "is code, and a scorer is not"),
+        (judged_by("scorer", scorer="containz"), "containz"),
         (judged_by("script", script="../judge.py"), "cannot be a file of the challenge"),
         (judged_by("script", script="missing.py"), "there is no file missing.py"),
         (judged_by("script", script="judge.py", truth="t"), "unknown field"),
         (judged_by("judge", rubric="rubric.md"), "no model is named to judge"),
         (judged_by("judge", rubric="missing.md", model="echo/"), "there is no file missing.md"),
     ],
-    ids=["type", "outside", "missing", "option", "model", "rubric"],
+    ids=["code", "unknown", "outside", "missing", "option", "model", "rubric"],
 )
 def test_a_judge_that_cannot_be_is_refused(
     tmp_path: Path, challenge: Challenge, message: str

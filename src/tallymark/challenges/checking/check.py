@@ -13,6 +13,7 @@ from tallymark.challenges.checking.repeating import check_repeating
 from tallymark.challenges.checking.report import ChallengeReport, Finding
 from tallymark.challenges.checking.secrecy import check_public, check_sandbox
 from tallymark.challenges.checking.trial import SEEDS, Trial
+from tallymark.challenges.checking.versus import check_versus
 from tallymark.challenges.file import validate_challenge
 from tallymark.challenges.plugins import find_plugin, ready
 from tallymark.errors import InvalidInput
@@ -42,10 +43,12 @@ def check_challenge(
     except InvalidInput as error:
         findings = tuple(Finding("problem", "file", str(each)) for each in error.problems)
         return ChallengeReport(str(folder), None, None, findings)
-    found = [Finding("ok", "file", f"{challenge.evaluator.type}, {_scored(challenge)}")]
+    found = [Finding("ok", "file", _kind(challenge))]
     found += _formula(challenge, notes)
     found += check_limits(challenge)
-    if challenge.kind == "solo":
+    if challenge.kind == "versus":
+        found += check_versus(challenge, folder, policy, judge_model)
+    else:
         found += _tried(challenge, folder, policy, judge_model, samples)
     return ChallengeReport(str(folder), challenge.name, challenge.version, tuple(found))
 
@@ -109,10 +112,13 @@ def _formula(challenge: Challenge, notes: Iterable[FormulaFinding]) -> Iterator[
         yield Finding("ok", "formula", challenge.scoring.formula)
 
 
-def _scored(challenge: Challenge) -> str:
-    scoring = challenge.scoring
+def _kind(challenge: Challenge) -> str:
+    scoring, how = challenge.scoring, challenge.evaluator.type
+    if challenge.versus is not None:
+        categories = ", ".join(challenge.versus.categories)
+        return f"red against blue in {categories}, by a {challenge.versus.judge.type}"
     if scoring.plugin or scoring.formula:
-        return f"scored by {scoring.plugin or 'a formula'}"
+        return f"{how}, scored by {scoring.plugin or 'a formula'}"
     if scoring.dimensions:
-        return f"scored by {', '.join(each.key for each in scoring.dimensions)}"
-    return f"ordered by {scoring.strategy}"
+        return f"{how}, scored by {', '.join(each.key for each in scoring.dimensions)}"
+    return f"{how}, ordered by {scoring.strategy}"

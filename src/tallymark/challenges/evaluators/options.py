@@ -12,7 +12,7 @@ from tallymark.errors import InvalidInput, Problem, nearest
 from tallymark.scoring.score import shown
 
 if TYPE_CHECKING:
-    from tallymark.challenges.definition import Evaluator
+    from tallymark.challenges.definition import Evaluator, VersusJudge
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -35,7 +35,7 @@ def wrong_options(evaluator: Evaluator, kind: type[T]) -> tuple[T | None, list[P
         return None, list(error.problems)
 
 
-def read_options(evaluator: Evaluator, kind: type[T]) -> T:
+def read_options(evaluator: Evaluator | VersusJudge, kind: type[T]) -> T:
     """The options as their type; those that begin with `x-` are the author's own."""
     given = {key: value for key, value in evaluator.options.items() if not key.startswith("x-")}
     try:

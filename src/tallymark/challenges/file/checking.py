@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tallymark.challenges.evaluators import EVALUATORS
 from tallymark.challenges.evaluators.schema import check_schema
 from tallymark.challenges.formula_values import challenge_formula
+from tallymark.challenges.versus.judge import judge_of
 from tallymark.challenges.weighing import weighted_dimensions
 from tallymark.errors import InvalidInput, Problem, nearest
 from tallymark.formula import Finding
@@ -45,10 +46,14 @@ def check_challenge_file(challenge: Challenge, folder: Folder, at: Located) -> l
 
 
 def _check_evaluator(challenge: Challenge, folder: Folder) -> None:
-    if challenge.versus is None:
-        problems = EVALUATORS[challenge.evaluator.type].check(challenge, folder)
-        if problems:
-            raise InvalidInput(problems)
+    if challenge.kind == "versus":
+        if challenge.versus is not None:
+            # Any model will do: which one judges may be said later, and asking it costs money.
+            judge_of(challenge, folder, judge_model="echo/")
+        return
+    problems = EVALUATORS[challenge.evaluator.type].check(challenge, folder)
+    if problems:
+        raise InvalidInput(problems)
 
 
 def _check_times(challenge: Challenge, at: Located) -> None:
@@ -67,9 +72,9 @@ def _check_versus(challenge: Challenge, at: Located) -> None:
         at.wrong(("kind",), "a versus challenge needs the key 'versus'", hint)
     if challenge.kind == "solo" and challenge.versus is not None:
         at.wrong(("versus",), "only a challenge of kind: versus has this key")
-    if challenge.versus is not None and challenge.versus.judge.type not in ("script", "judge"):
-        hint = "write type: script, or type: judge for a model"
-        at.wrong(("versus", "judge"), f"{challenge.versus.judge.type} cannot judge a pairing", hint)
+    categories = challenge.versus.categories if challenge.versus is not None else ()
+    for twice in sorted({each for each in categories if categories.count(each) > 1}):
+        at.wrong(("versus", "categories"), f"the category '{twice}' is here twice")
 
 
 def _check_dimensions(challenge: Challenge, at: Located) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping as Mapping_
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from tallymark.challenges.definition import EvaluatorType
+from tallymark.challenges.definition import EvaluatorType, JudgeType
 from tallymark.challenges.evaluators.deterministic import PRIMITIVES
 from tallymark.challenges.file.shapes import Choice, Duration, FileName
 from tallymark.suites.file.nodes import Mapping, Node, Scalar
@@ -119,20 +120,27 @@ OPTIONS: dict[str, dict[str, Key]] = {
         "time_limit": Key(Duration(), "How long all of them may take."),
     },
 }
-RECORDS = {
-    name: Record(
-        f"a mapping with the options of {name}",
-        {"type": Key(TYPES, "How a submission is judged.", required=True)}
-        | keys
-        | {"metrics": METRICS},
-    )
-    for name, keys in OPTIONS.items()
+_SCRIPT = {"script": Key(FileName(), "The file with `judge(attack, defence, category)`.", True)}
+JUDGES: dict[str, dict[str, Key]] = {
+    "script": {**_SCRIPT, **LIMITS},
+    "judge": {
+        name: OPTIONS["judge"][name]
+        for name in ("rubric", "model", "temperature", "max_chars", "timeout")
+    },
+    "scorer": {
+        "scorer": Key(Text(), "A built-in or installed scorer; it sees attack and defence.", True),
+        "threshold": Key(Number(low=0, high=1), "The value from which on it is a breach; 0.5."),
+    },
 }
 
 
 @dataclass(frozen=True)
 class EvaluatorShape(Shape):
     """A mapping with `type` and the options of that type; the type alone where it needs none."""
+
+    types: Choice = TYPES
+    options: Mapping_[str, dict[str, Key]] = field(default_factory=lambda: OPTIONS)
+    more: dict[str, Key] = field(default_factory=lambda: {"metrics": METRICS})
 
     def words(self) -> str:
         return "a mapping with 'type'"
@@ -146,13 +154,23 @@ class EvaluatorShape(Shape):
             return self.refuse(node, reader)
         named = node.get("type")
         if named is None:
-            return reader.wrong(node, "the key 'type' is missing", f"write {TYPES.words()}")
-        name = reader.read("type", TYPES, named)
-        return MISSING if name is MISSING else RECORDS[name].read(node, reader)
+            return reader.wrong(node, "the key 'type' is missing", f"write {self.types.words()}")
+        name = reader.read("type", self.types, named)
+        return MISSING if name is MISSING else self._record(name).read(node, reader)
 
     def schema(self) -> dict[str, Any]:
-        alone = {"enum": [name for name, keys in OPTIONS.items() if not keys]}
-        return {"anyOf": [alone, *(_typed(name, each) for name, each in RECORDS.items())]}
+        alone = [name for name, keys in self.options.items() if not keys]
+        shapes = [_typed(name, self._record(name)) for name in self.options]
+        return {"anyOf": [*([{"enum": alone}] if alone else []), *shapes]}
+
+    def _record(self, name: str) -> Record:
+        kind = Key(self.types, "How a submission is judged.", required=True)
+        keys = {"type": kind} | self.options[name] | self.more
+        return Record(f"a mapping with the options of {name}", keys)
+
+
+EVALUATOR = EvaluatorShape()
+JUDGE = EvaluatorShape(Choice(get_args(JudgeType)), JUDGES, {})
 
 
 def _typed(name: str, record: Record) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from tallymark.challenges.definition import Strategy, SubmissionFormat, Tier
-from tallymark.challenges.file.evaluator import EvaluatorShape
+from tallymark.challenges.file.evaluator import EVALUATOR, JUDGE
 from tallymark.challenges.file.shapes import Choice, Duration, FileName, Moment
 from tallymark.suites.file.nodes import Mapping
 from tallymark.suites.file.shapes import (
@@ -90,7 +90,7 @@ VERSUS = Record(
     "a mapping with 'categories' and 'judge'",
     {
         "categories": Key(ListOf(Text("a category"), 1), "What pairings are judged in.", True),
-        "judge": Key(EvaluatorShape(), "Who says whether a defence was breached.", True),
+        "judge": Key(JUDGE, "Who says whether a defence was breached.", True),
     },
 )
 FLAT = {
@@ -117,7 +117,7 @@ CHALLENGE = Record(
         "constraints": Key(CONSTRAINTS, "What an attempt may use, by its trajectory."),
         "submission": Key(SUBMISSION, "What may be submitted."),
         "data": Key(DATA, "What competitors get."),
-        "evaluator": Key(EvaluatorShape(), "How a submission is judged; reported."),
+        "evaluator": Key(EVALUATOR, "How a submission is judged; reported."),
         "scoring": Key(SCORING, "How an attempt becomes a score; first."),
         **FLAT,
         "reference": Key(FileName(may_be_folder=True), "An answer that ought to do well."),

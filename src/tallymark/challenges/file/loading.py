@@ -15,6 +15,7 @@ from tallymark.challenges.definition import (
     Scoring,
     Submission,
     Versus,
+    VersusJudge,
 )
 from tallymark.challenges.file.checking import check_challenge_file
 from tallymark.challenges.file.format import CHALLENGE, FLAT
@@ -112,7 +113,6 @@ def _challenge(values: dict[str, Any], scoring: Scoring, folder: Path, at: Locat
     data = values.get("data", {})
     public = data.get("public", [])
     versus = _versus(values)
-    named = values.get("evaluator") or (None if versus is None else values["versus"]["judge"])
     name = _name(values["name"], at)
     title = values.get("title", values["name"])
     constraints = values.get("constraints", {})
@@ -133,7 +133,7 @@ def _challenge(values: dict[str, Any], scoring: Scoring, folder: Path, at: Locat
         freezes_at=values.get("freezes"),
         constraints=Constraints(**constraints),
         submission=_submission(values.get("submission", {}), folder, at),
-        evaluator=_evaluator(named or {"type": "reported"}),
+        evaluator=Evaluator(**_typed(values.get("evaluator", {"type": "reported"}))),
         scoring=scoring,
         generate=data.get("generate"),
         public=(public,) if isinstance(public, str) else tuple(public),
@@ -167,13 +167,15 @@ def _schema(path: Path, at: Located) -> Any:
     return schema[0] if schema else None
 
 
-def _evaluator(values: dict[str, Any]) -> Evaluator:
+def _typed(values: dict[str, Any]) -> dict[str, Any]:
+    """The type, and apart from it that type's own options."""
     options = {key: value for key, value in values.items() if key != "type"}
-    return Evaluator(type=values["type"], options=options)
+    return {"type": values["type"], "options": options}
 
 
 def _versus(values: dict[str, Any]) -> Versus | None:
     given = values.get("versus")
     if given is None:
         return None
-    return Versus(categories=tuple(given["categories"]), judge=_evaluator(given["judge"]))
+    judge = VersusJudge(**_typed(given["judge"]))
+    return Versus(categories=tuple(given["categories"]), judge=judge)

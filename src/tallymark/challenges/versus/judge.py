@@ -1,20 +1,21 @@
 """Judges: who says, per category, whether a defence was breached. The same inputs, the same answer.
 
-`type: script` calls `judge(attack, defence, category)` of the organiser's file in the sandbox, and
-`type: judge` asks a model. A scorer of the user's own judges through `ScorerJudge`.
+`type: script` calls `judge(attack, defence, category)` of the organiser's file in the sandbox,
+`type: judge` asks a model, and `type: scorer` a built-in or installed scorer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from tallymark.challenges.versus.pairing import versus_part
 from tallymark.challenges.versus.verdict import Ruling
 from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.scorers.evidence import as_text
-from tallymark.scoring import EvalContext, Scorer
+from tallymark.scoring import EvalContext, Scorer, load_scorer
+from tallymark.scoring.reference import Reference
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
@@ -60,10 +61,7 @@ def judge_of(
         from tallymark.challenges.versus.model_judge import ModelJudge  # noqa: PLC0415 (models)
 
         return ModelJudge.of(challenge, folder, judge_model)
-    raise InvalidInput(
-        f"versus, judge: the type {versus.judge.type!r} cannot judge red against blue",
-        hint="write type: script, or type: judge for a model",
-    )
+    return ScorerJudge.of(versus.judge.options)
 
 
 class ScorerJudge:
@@ -73,10 +71,22 @@ class ScorerJudge:
     in `ctx.metadata`.
     """
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: Scorer, threshold: float | None = None) -> None:
         self.scorer = scorer
         self.name = f"scorer {scorer.name} {scorer.origin.version or ''}".strip()
-        self._least = 0.5 if scorer.threshold is None else scorer.threshold
+        own = 0.5 if scorer.threshold is None else scorer.threshold
+        self._least = own if threshold is None else threshold
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """By its name: code in a challenge's folder would run outside of the sandbox."""
+        named = str(options["scorer"])
+        if Reference.parse(named).home is not None:
+            raise InvalidInput(
+                f"versus, judge: {named!r} is code, and a scorer is not run in the sandbox",
+                hint="name a built-in or installed scorer, or write type: script",
+            )
+        return cls(load_scorer(named), options.get("threshold"))
 
     def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
         """One ruling for every meeting."""

@@ -39,6 +39,8 @@ class Guest:
     """One warm guest. It serves one call at a time; its owner sees to that."""
 
     def __init__(self, code: PluginCode, backend: str, limits: Limits) -> None:
+        if not code.root.is_dir():
+            raise WorkFailed(f"the folder of the plugin {code.name} is gone: {code.root}")
         self.calls = 0
         self.used_at = time.monotonic()
         self.folder = None if backend == "bubblewrap" else Path(tempfile.mkdtemp(prefix="tally-"))

@@ -94,6 +94,7 @@ class Conversation:
         """Returns when the child is gone and its pipes are empty."""
         self._said = {each: bytearray() for each in (self.stdout, self.stderr, self.report)}
         self._deadline = time.monotonic() + _STARTING_S
+        self._next_look = 0.0
         self._is_over = False
         with selectors.DefaultSelector() as self._selector:
             for feed in self.feeds:
@@ -123,8 +124,16 @@ class Conversation:
             return
         if time.monotonic() >= self._deadline:
             self._stop("timeout")
-        elif self.look and self.started is not None and (passed := self.look()):
+        elif passed := self._looked():
             self._stop(passed)
+
+    def _looked(self) -> Stopped | None:
+        """The limit that was passed, asked at most so often."""
+        now = time.monotonic()
+        if self.look is None or self.started is None or now < self._next_look:
+            return None
+        self._next_look = now + _LOOK_S
+        return self.look()
 
     def _patience(self) -> float:
         left = max(0.0, self._deadline - time.monotonic())

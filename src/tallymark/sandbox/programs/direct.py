@@ -81,4 +81,4 @@ def _ran(task: Task, order: bytes, folder: Path) -> tuple[Conversation, int]:
 
 
 def _full(task: Task, folder: Path) -> Stopped | None:
-    return "disk" if scratch.overfull(folder, task.disk_bytes) else None
+    return "disk" if scratch.overfull(folder, task.scratch_bytes) else None

@@ -110,8 +110,7 @@ def confine(order: dict[str, Any]) -> None:
     os.chdir(order["folder"])
     os.umask(0o022)
     for which, value in order["rlimits"]:
-        # Below the hard limit of processor time, the soft one sends a signal of its own.
-        resource.setrlimit(which, (value, value + (which == resource.RLIMIT_CPU)))
+        _limit(which, value)
     if order["walls"]:
         kernel.drop_capabilities()
         landlock.restrict(
@@ -120,6 +119,16 @@ def confine(order: dict[str, Any]) -> None:
             execute=[Path(each) for each in order["execute"]],
         )
         seccomp.load(bytes.fromhex(order["seccomp"]))
+
+
+def _limit(which: int, value: int) -> None:
+    """For good, and never looser than what holds already."""
+    # Below the hard limit of processor time, the soft one sends a signal of its own.
+    hard = value + 1 if which == resource.RLIMIT_CPU else value
+    ceiling = resource.getrlimit(which)[1]
+    if ceiling != resource.RLIM_INFINITY:
+        value, hard = min(value, ceiling), min(hard, ceiling)
+    resource.setrlimit(which, (value, hard))
 
 
 def _execute(order: dict[str, Any]) -> NoReturn:

@@ -34,8 +34,13 @@ class Task:
 
     @property
     def disk_bytes(self) -> int:
-        """What the scratch folder may hold, and what may be kept of it."""
+        """What may be laid in, and what may be kept."""
         return int(self.limits.disk_mb * _MB)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What the scratch folder holds: a little more, so that what is laid in always fits."""
+        return self.disk_bytes + 2**16 + 2**13 * len(self.files)
 
     @property
     def output_bytes(self) -> int:
@@ -90,7 +95,7 @@ class Task:
         limits = [
             (resource.RLIMIT_AS, 2 * self.memory_bytes + 64 * _MB),
             (resource.RLIMIT_CPU, math.ceil(self.cpu_s) + 1),
-            (resource.RLIMIT_FSIZE, self.disk_bytes),
+            (resource.RLIMIT_FSIZE, self.scratch_bytes + 2**16),
             (resource.RLIMIT_NOFILE, self.limits.open_files),
             (resource.RLIMIT_CORE, 0),
         ]

@@ -64,7 +64,7 @@ def _launched(task: Task, pipes: Pipes) -> tuple[Launched, int]:
         str(view.PYTHON_HOME / "pyvenv.cfg"),
     ]
     options += ["--info-fd", str(info)]
-    words = view.wrapped(scratch_bytes=task.disk_bytes, packages=task.packages, settings=options)
+    words = view.wrapped(scratch_bytes=task.scratch_bytes, packages=task.packages, settings=options)
     launched = launch(pipes, "supervise", code=view.CODE, before=words, also=(settings, info))
     return launched, from_info
 

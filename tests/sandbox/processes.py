@@ -1,0 +1,41 @@
+"""Which processes this one has started and still has, by the kernel's own book."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def descendants(pid: int | None = None) -> set[int]:
+    """Children, their children, and so on; zombies too."""
+    found: set[int] = set()
+    while more := children({os.getpid() if pid is None else pid, *found}) - found:
+        found |= more
+    return found
+
+
+def children(parents: set[int]) -> set[int]:
+    """Of any of these processes."""
+    found: set[int] = set()
+    for parent in parents:
+        for task in Path("/proc", str(parent), "task").glob("*/children"):
+            with suppress(OSError):  # it has ended meanwhile
+                found |= {int(word) for word in task.read_text(encoding="ascii").split()}
+    return found
+
+
+def guests(backend: str, pid: int | None = None) -> set[int]:
+    """The warm guests that a process has; bubblewrap stands between the two."""
+    own = children({os.getpid() if pid is None else pid})
+    return children(own) if backend == "bubblewrap" else own
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def memory_kb(pid: int) -> int:
+    """What a process holds in memory of its own."""
+    status = Path("/proc", str(pid), "status").read_text(encoding="utf-8")
+    return next(int(line.split()[1]) for line in status.splitlines() if "RssAnon" in line)

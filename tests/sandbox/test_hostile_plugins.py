@@ -1,0 +1,41 @@
+"""Hostile plugins: each case of the conformance suite, on every backend that this machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tallymark.sandbox import Policy, Sandbox
+from tallymark.sandbox.conformance import Case, Conformance, cases
+from tests.sandbox.backends import SAFE
+
+
+@pytest.fixture(scope="module", params=SAFE)
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    with Sandbox(Policy(request.param), pause_after=10**6) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conformance]:
+    with Conformance(tmp_path_factory.mktemp("conformance")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_hostile_code_hurts_nobody(sandbox: Sandbox, suite: Conformance, case: Case) -> None:
+    assert suite.failures(sandbox, case) == []
+
+
+def test_a_case_says_what_it_misses(suite: Conformance, sandbox: Sandbox) -> None:
+    """The suite itself can fail: an ordinary case, expected to be stopped, or to be another."""
+    ordinary = next(case for case in cases() if case.name == "types of scoring")
+    for wrong in ({"score": 4.0}, {"stopped": ("timeout",)}, {"refused": True}):
+        expected = Case(**{"name": ordinary.name, "body": ordinary.body} | wrong)
+        assert "expected, not" in suite.failures(sandbox, expected)[0]
+
+
+def test_names_are_unique() -> None:
+    names = [case.name for case in cases()]
+    assert len(set(names)) == len(names) >= 100
