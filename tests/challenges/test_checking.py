@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.challenges.making import folder_with
 
 from tallymark.challenges.checking import ChallengeReport, Finding, check_challenge
 from tallymark.challenges.checking.limits import check_limits

@@ -37,7 +37,7 @@ BY_WISH = """
                 case "fork": os.fork()
                 case "nan": return {"score": float("nan")}
                 case "negative": return {"score": -1}
-                case "slow": time.sleep(0.06)
+                case "slow": time.sleep(0.1)
             return {"score": metrics["rating"]}
 """
 """Does what each attempt's metrics wish."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tallymark.sandbox.sandbox import Sandbox
     from tallymark.scoring.score import Score
 
-_TIMEOUT_S = 3.0
+_TIMEOUT_S = 20.0
 _SHORT_S = 0.25
 """For cases that can only end at the deadline."""
 _PRELUDE = """

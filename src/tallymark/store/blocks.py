@@ -2,7 +2,8 @@
 
 A block is known by its lower bound and reaches up to the next one's. Bounds are whole spots, ties
 broken, so a block can be split wherever it grows: neither equal scores nor ever better ones make a
-large block. See docs/decisions/0010-boards.md.
+large block. Statements are built once: building one takes longer than SQLite needs to run it. See
+docs/decisions/0010-boards.md.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sqlalchemy import delete, func, insert, select, text, tuple_, update
+from sqlalchemy import Select, bindparam, delete, func, insert, select, tuple_, update
 
 from tallymark.store.contest_tables import board_blocks as table
 from tallymark.store.contest_tables import boards
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection, Select, Table
+    from sqlalchemy import ColumnElement, Connection, Table
 
 Spot: TypeAlias = tuple[float, float, int]
 """Where a row stands: place, submitted_at, attempt. No two rows of a board share a spot."""
 FIRST: Spot = (-math.inf, 0.0, 0)
 """Before every row: the lower bound of every board's first block."""
-MOST = 512
+MOST = 1024
 """A block of more rows is split; one of less than an eighth is merged where that fits."""
 
 
@@ -35,10 +36,12 @@ class Board:
     challenge_id: int
     frozen: bool = False
 
-    def rows(self, of: Table) -> ColumnElement[bool]:
-        """What a table holds of this board."""
-        mine = (of.c.challenge_id == self.challenge_id) & (of.c.frozen == self.frozen)
-        return mine & (of.c.tenant == self.tenant)
+    def values(self, **spots: Spot) -> dict[str, Any]:
+        """The parameters of a statement about this board and these spots."""
+        values: dict[str, Any] = {"board": self.challenge_id, "is_frozen": self.frozen}
+        for name, (place, submitted_at, attempt) in spots.items():
+            values |= {f"{name}_0": place, f"{name}_1": submitted_at, f"{name}_2": attempt}
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +50,65 @@ class _Block:
     size: int
 
 
-def columns(of: Table) -> tuple[Any, Any, Any]:
+def on_board(rows: Table) -> ColumnElement[bool]:
+    """The rows of the board that the parameters name."""
+    return (rows.c.challenge_id == bindparam("board")) & (rows.c.frozen == bindparam("is_frozen"))
+
+
+def columns(rows: Table) -> tuple[Any, Any, Any]:
     """The columns that make a spot."""
-    return of.c.place, of.c.submitted_at, of.c.attempt
+    return rows.c.place, rows.c.submitted_at, rows.c.attempt
 
 
-def spot(of: Table) -> Any:
+def backwards(rows: Table) -> tuple[Any, ...]:
+    """The order from the last spot to the first."""
+    return tuple(each.desc() for each in columns(rows))
+
+
+def spot(rows: Table) -> Any:
     """The spot of a table's row, to be compared with others."""
-    return tuple_(*columns(of))
+    return tuple_(*columns(rows))
+
+
+def param(name: str) -> Any:
+    """A spot that is given as a parameter: see `Board.values`."""
+    return tuple_(
+        bindparam(f"{name}_0", type_=table.c.place.type),
+        bindparam(f"{name}_1", type_=table.c.submitted_at.type),
+        bindparam(f"{name}_2", type_=table.c.attempt.type),
+    )
+
+
+_ALL = select(*columns(table), table.c.size).where(on_board(table))
+_HOLDING = _ALL.where(spot(table) <= param("at")).order_by(*backwards(table)).limit(1)
+_PREVIOUS = _ALL.where(spot(table) < param("at")).order_by(*backwards(table)).limit(1)
+_FOLLOWING = _ALL.where(spot(table) > param("at")).order_by(*columns(table)).limit(1)
+_SIZES = select(table.c.size).where(on_board(table)).order_by(*columns(table))
+_NTH = _ALL.order_by(*columns(table)).offset(bindparam("nth")).limit(1)
+_TOTAL = select(func.coalesce(func.sum(table.c.size), 0)).where(on_board(table))
+_EARLIER = _TOTAL.where(spot(table) < param("bound")).scalar_subquery()
+_INSIDE = (
+    select(func.count())
+    .where(on_board(boards), spot(boards) >= param("bound"), spot(boards) < param("at"))
+    .scalar_subquery()
+)
+_BEFORE = select(_EARLIER + _INSIDE)
+_AHEAD = (
+    select(*columns(boards))
+    .where(on_board(boards), spot(boards) >= param("at"))
+    .order_by(*columns(boards))
+    .offset(bindparam("nth"))
+    .limit(1)
+)
+_IS = on_board(table) & (spot(table) == param("at"))
+_RESIZE = update(table).where(_IS).values(size=bindparam("new_size"))
+_DELETE = delete(table).where(_IS)
+_CLEAR = delete(table).where(on_board(table))
 
 
 def add(connection: Connection, board: Board, at: Spot) -> None:
     """Counts a row that has come to this spot."""
-    block = _holding(connection, board, at)
+    block = _one(connection, _HOLDING, board, at)
     if block is None:
         _put(connection, board, _Block(FIRST, 1))
     elif block.size < MOST:
@@ -70,7 +119,7 @@ def add(connection: Connection, board: Board, at: Spot) -> None:
 
 def remove(connection: Connection, board: Board, at: Spot) -> None:
     """Counts a row that has left this spot."""
-    block = _holding(connection, board, at)
+    block = _one(connection, _HOLDING, board, at)
     if block is None:
         raise LookupError(at)
     left = _Block(block.bound, block.size - 1)
@@ -81,112 +130,80 @@ def remove(connection: Connection, board: Board, at: Spot) -> None:
 
 def rows_before(connection: Connection, board: Board, at: Spot) -> int:
     """How many rows of the board come before this spot."""
-    block = _holding(connection, board, at) or _Block(FIRST, 0)
-    sizes = select(func.coalesce(func.sum(table.c.size), 0))
-    earlier = sizes.where(board.rows(table), spot(table) < block.bound).scalar_subquery()
-    inside = (
-        select(func.count())
-        .where(board.rows(boards), spot(boards) >= block.bound, spot(boards) < at)
-        .scalar_subquery()
-    )
-    return int(connection.scalar(select(earlier + inside)) or 0)
+    block = _one(connection, _HOLDING, board, at) or _Block(FIRST, 0)
+    values = board.values(at=at, bound=block.bound)
+    return int(connection.execute(_BEFORE, values).scalar_one())
 
 
 def bound_at(connection: Connection, board: Board, offset: int) -> tuple[Spot, int]:
     """The bound of the block that the row after so many is in, and how many precede that bound."""
-    ahead = func.sum(table.c.size).over(order_by=columns(table)) - table.c.size
-    sums = select(*columns(table), ahead.label("ahead")).where(board.rows(table)).subquery()
-    query = select(sums).where(sums.c.ahead <= offset).order_by(sums.c.ahead.desc()).limit(1)
-    row = connection.execute(query).one_or_none()
-    return (FIRST, 0) if row is None else ((row[0], row[1], row[2]), int(row.ahead))
+    ahead = nth = 0
+    for nth, size in enumerate(connection.scalars(_SIZES, board.values())):
+        if ahead + size > offset:
+            break
+        ahead += size
+    else:
+        return (math.inf, math.inf, 0), offset
+    row = connection.execute(_NTH, board.values() | {"nth": nth}).one()
+    return (row[0], row[1], row[2]), ahead
 
 
 def total(connection: Connection, board: Board) -> int:
     """How many rows the board has."""
-    return int(connection.scalar(select(func.sum(table.c.size)).where(board.rows(table))) or 0)
+    return int(connection.execute(_TOTAL, board.values()).scalar_one())
 
 
 def rebuild(connection: Connection, board: Board) -> None:
     """Cuts the board into blocks anew, each half full."""
-    connection.execute(delete(table).where(board.rows(table)))
-    values = {"id": board.challenge_id, "frozen": board.frozen, "half": MOST // 2}
-    connection.execute(_REBUILD, values | {"first": FIRST[0]})
-
-
-_REBUILD = text("""
-    INSERT INTO board_blocks (challenge_id, frozen, place, submitted_at, attempt, tenant, size)
-    SELECT challenge_id, frozen,
-           CASE nth WHEN 1 THEN :first ELSE place END,
-           CASE nth WHEN 1 THEN 0 ELSE submitted_at END,
-           CASE nth WHEN 1 THEN 0 ELSE attempt END,
-           tenant,
-           CASE WHEN total - nth < :half THEN total - nth + 1 ELSE :half END
-    FROM (
-        SELECT b.*,
-               row_number() OVER (ORDER BY place, submitted_at, attempt) AS nth,
-               (SELECT count(*) FROM boards WHERE challenge_id = :id AND frozen = :frozen) AS total
-        FROM boards b WHERE challenge_id = :id AND frozen = :frozen
-    ) AS numbered
-    WHERE (nth - 1) % :half = 0
-""")
-
-
-def _holding(connection: Connection, board: Board, at: Spot) -> _Block | None:
-    """The block that a spot lies in; None when the board is empty."""
-    query = _blocks(board).where(spot(table) <= at)
-    return _one(connection, query.order_by(*(each.desc() for each in columns(table))))
+    connection.execute(_CLEAR, board.values())
+    bound, half = FIRST, MOST // 2
+    while (row := _ahead(connection, board, bound, half)) is not None:
+        _put(connection, board, _Block(bound, half))
+        bound = row
+    inside = select(func.count()).where(on_board(boards), spot(boards) >= param("at"))
+    left = connection.execute(inside, board.values(at=bound)).scalar_one()
+    if left:
+        _put(connection, board, _Block(bound, left))
 
 
 def _split(connection: Connection, board: Board, block: _Block) -> None:
     """Cuts a full block to which a row has just come: its upper half becomes a block."""
     half = MOST // 2
-    query = select(*columns(boards)).where(board.rows(boards), spot(boards) >= block.bound)
-    middle = connection.execute(query.order_by(*columns(boards)).offset(half).limit(1)).one()
+    middle = _ahead(connection, board, block.bound, half)
+    if middle is None:
+        raise LookupError(block)
     _resize(connection, board, block, half)
-    _put(connection, board, _Block((middle[0], middle[1], middle[2]), block.size + 1 - half))
+    _put(connection, board, _Block(middle, block.size + 1 - half))
 
 
 def _merge(connection: Connection, board: Board, block: _Block) -> None:
     """Joins a small block with a neighbour, if both together leave room to grow."""
-    earlier = _blocks(board).where(spot(table) < block.bound)
-    later = _blocks(board).where(spot(table) > block.bound)
-    previous = _one(connection, earlier.order_by(*(each.desc() for each in columns(table))))
-    following = _one(connection, later.order_by(*columns(table)))
+    previous = _one(connection, _PREVIOUS, board, block.bound)
+    following = _one(connection, _FOLLOWING, board, block.bound)
     for first, second in ((previous, block), (block, following)):
         if first is not None and second is not None and first.size + second.size <= MOST // 2:
-            connection.execute(delete(table).where(_is(board, second)))
+            connection.execute(_DELETE, board.values(at=second.bound))
             _resize(connection, board, first, first.size + second.size)
             return
 
 
-def _blocks(board: Board) -> Select[Any]:
-    return select(*columns(table), table.c.size).where(board.rows(table))
-
-
-def _one(connection: Connection, query: Select[Any]) -> _Block | None:
-    row = connection.execute(query.limit(1)).one_or_none()
+def _one(connection: Connection, query: Select[Any], board: Board, at: Spot) -> _Block | None:
+    row = connection.execute(query, board.values(at=at)).one_or_none()
     return None if row is None else _Block((row[0], row[1], row[2]), row[3])
 
 
-def _is(board: Board, block: _Block) -> ColumnElement[bool]:
-    same: ColumnElement[bool] = spot(table) == block.bound
-    return board.rows(table) & same
+def _ahead(connection: Connection, board: Board, at: Spot, nth: int) -> Spot | None:
+    """The spot of the row so many after the first at or behind this spot."""
+    row = connection.execute(_AHEAD, board.values(at=at) | {"nth": nth}).one_or_none()
+    return None if row is None else (row[0], row[1], row[2])
 
 
 def _resize(connection: Connection, board: Board, block: _Block, size: int) -> None:
-    connection.execute(update(table).where(_is(board, block)).values(size=size))
+    connection.execute(_RESIZE, board.values(at=block.bound) | {"new_size": size})
 
 
 def _put(connection: Connection, board: Board, block: _Block) -> None:
     place, submitted_at, attempt = block.bound
-    connection.execute(
-        insert(table).values(
-            challenge_id=board.challenge_id,
-            frozen=board.frozen,
-            place=place,
-            submitted_at=submitted_at,
-            attempt=attempt,
-            tenant=board.tenant,
-            size=block.size,
-        )
-    )
+    row = {"challenge_id": board.challenge_id, "frozen": board.frozen, "tenant": board.tenant}
+    row |= {"place": place, "submitted_at": submitted_at, "attempt": attempt, "size": block.size}
+    connection.execute(insert(table), row)

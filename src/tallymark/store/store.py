@@ -21,6 +21,7 @@ from tallymark.store.boards import Boards
 from tallymark.store.challenges import Challenges
 from tallymark.store.database import Database
 from tallymark.store.ratings import Ratings
+from tallymark.store.rescoring import Rescorings
 from tallymark.store.text import storable
 from tallymark.store.versus import VersusRows
 
@@ -65,6 +66,7 @@ class Store:
         self.attempts = Attempts(database, tenant)
         self.boards = Boards(database, tenant)
         self.ratings = Ratings(database, tenant)
+        self.rescorings = Rescorings(database, tenant)
         self.versus = VersusRows(database, tenant)
 
     def __enter__(self) -> Self:
