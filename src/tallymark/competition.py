@@ -25,6 +25,7 @@ from tallymark.challenges.file import load_challenge
 from tallymark.challenges.folder import pack, unpack
 from tallymark.challenges.payload import Payload
 from tallymark.challenges.plugins import load_plugin
+from tallymark.challenges.rescoring import Plan, Rescoring, by_scoring
 from tallymark.challenges.scoring import elapsed_ms, score
 from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
 from tallymark.challenges.trajectory import Verification, verify_sent
@@ -130,6 +131,31 @@ class Competition:
         self.store.attempts.expire(self._clock())
         return [self._settled(attempt) for attempt in self.store.attempts.pending()]
 
+    def rescore(
+        self, name: str, *, apply: bool = False, folder: Path | None = None, **scoring: Any
+    ) -> Rescoring:
+        """Scores a challenge's attempts by another rule, or shows what that would change.
+
+        The rule is that of a new version in `folder`, or today's with changes to its scoring.
+        """
+        old = self.store.challenges.get(name)
+        new, packed, files = self._new_version(old, folder, scoring)
+
+        def again(attempt: Attempt) -> Evaluation:
+            payload = self.store.attempts.payload(attempt.id)
+            return self._evaluation(attempt, payload, new, _verified(attempt, payload, new), files)
+
+        plan = Plan.of(
+            old,
+            new,
+            packed=packed,
+            plugin=self._plugin(new, files),
+            evaluate=again,
+            tenant=self.store.tenant,
+        )
+        work = self.store.rescorings.apply if apply else self.store.rescorings.preview
+        return work(plan, at=self._clock())
+
     def arena(self, name: str) -> Arena:
         """A challenge of red against blue, ready to be played."""
         challenge = self.store.challenges.get(name)
@@ -147,6 +173,19 @@ class Competition:
             for name in track.challenges
         }
         return track, track_standings(track, found)
+
+    def _new_version(
+        self, old: Challenge, folder: Path | None, scoring: Mapping[str, Any]
+    ) -> tuple[Challenge, bytes | None, Path]:
+        """What to rescore by, its files if they are others, and where they are."""
+        if folder is None:
+            return by_scoring(old, **scoring), None, self._folder(old)
+        new = load_challenge(folder)
+        if new.name != old.name:
+            raise InvalidInput(f"{folder} holds the challenge {new.name!r}, not {old.name!r}")
+        if new.version == old.version:
+            raise InvalidInput(f"{folder} is the version that {old.name} is scored by already")
+        return new, pack(folder), folder
 
     def _refuse_other_kind(self, name: str, wish: str) -> None:
         """One sentence for who knocks at the wrong door."""
@@ -169,7 +208,7 @@ class Competition:
         payload = self.store.attempts.payload(attempt.id)
         challenge = self.store.challenges.get_version(attempt.challenge, attempt.version)
         shown = _verified(attempt, payload, challenge)
-        evaluation = self._evaluation(attempt, payload, challenge, shown)
+        evaluation = self._evaluation(attempt, payload, challenge, shown, self._folder(challenge))
         for tries_left in reversed(range(_TRIES)):
             try:
                 self._score(attempt, evaluation, shown)
@@ -187,7 +226,7 @@ class Competition:
             ruling,
             evaluation,
             attempt=attempt,
-            plugin=self._plugin(ruling),
+            plugin=self._plugin(ruling, self._folder(ruling)),
             trajectory=shown,
             tenant=self.store.tenant,
         )
@@ -204,7 +243,12 @@ class Competition:
         )
 
     def _evaluation(
-        self, attempt: Attempt, payload: Payload, challenge: Challenge, shown: Verification
+        self,
+        attempt: Attempt,
+        payload: Payload,
+        challenge: Challenge,
+        shown: Verification,
+        folder: Path,
     ) -> Evaluation:
         reported = payload.reported
         submitted = Submitted(
@@ -222,17 +266,17 @@ class Competition:
         )
         setting = Setting(
             challenge=challenge,
-            folder=self._folder(challenge),
+            folder=folder,
             policy=self._policy,
             judge_model=self._judge_model,
         )
         return evaluate(submitted, setting)
 
-    def _plugin(self, challenge: Challenge) -> Plugin | None:
+    def _plugin(self, challenge: Challenge, folder: Path) -> Plugin | None:
         reference = challenge.scoring.plugin
         if reference is None:
             return None
-        return load_plugin(reference, folder=self._folder(challenge), sandbox=self._warm())
+        return load_plugin(reference, folder=folder, sandbox=self._warm())
 
     def _warm(self) -> Sandbox:
         if self._sandbox is None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sandbox.backends import SAFE
+from tests.sandbox.plugins import BY_WISH, ORDINARY, plugin
 
 from tallymark.sandbox import PluginCode, Policy, Sandbox
 from tallymark.scoring import Score
-from tests.sandbox.backends import SAFE
-from tests.sandbox.plugins import BY_WISH, ORDINARY, plugin
 
 
 @pytest.fixture(scope="module", params=SAFE)

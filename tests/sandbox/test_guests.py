@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-
-from tallymark.errors import WorkFailed
-from tallymark.sandbox import Limits, PluginCode, PluginState, Policy, Sandbox, bubblewrap
 from tests.sandbox.backends import SAFE
 from tests.sandbox.plugins import BY_WISH, ORDINARY, plugin
 from tests.sandbox.processes import children, descendants, guests, memory_kb, open_files
+
+from tallymark.errors import WorkFailed
+from tallymark.sandbox import Limits, PluginCode, PluginState, Policy, Sandbox, bubblewrap
 
 SOON_S = 30.0
 """Far longer than anything here takes; only a hang reaches it."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.sandbox.backends import SAFE
 
 from tallymark.sandbox import Policy, Sandbox
 from tallymark.sandbox.conformance import Case, Conformance, cases
-from tests.sandbox.backends import SAFE
 
 
 @pytest.fixture(scope="module", params=SAFE)

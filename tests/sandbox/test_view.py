@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.sandbox.backends import SAFE
 
 from tallymark.sandbox import PluginCode, Policy, Sandbox
 from tallymark.sandbox.plugins import view
-from tests.sandbox.backends import SAFE
 
 
 def code(root: Path, module: str = "scorer") -> PluginCode:
@@ -38,9 +38,11 @@ def test_our_own_modules_are_ahead_where_they_are_named(tmp_path: Path) -> None:
     assert "tallymark.scoring" in view.modules(code(tmp_path))
 
 
-SCORER = (
-    "class Plugin:\n    def score(self, metrics, config, ctx):\n        return {'score': VALUE}\n"
-)
+SCORER = """
+class Plugin:
+    def score(self, metrics, config, ctx):
+        return {"score": float(VALUE)}
+"""
 
 
 @pytest.mark.parametrize("backend", SAFE)
@@ -48,10 +50,8 @@ SCORER = (
     ("files", "value"),
     [
         (
-            {
-                "scorer.py": "import services.scorers.weighted as w\nVALUE = len(w.WeightedScorer.__name__)\n"
-            },
-            14.0,
+            {"scorer.py": "import services.scorers.weighted as ours\nVALUE = len(dir(ours)) > 0\n"},
+            1.0,
         ),
         (
             {
@@ -71,8 +71,8 @@ SCORER = (
         ),
         (
             {
-                "scorer.py": "from services.own import VALUE\nfrom services.scorers.weighted import "
-                "WeightedScorer\n",
+                "scorer.py": "from services.own import VALUE\n"
+                "from services.scorers.weighted import WeightedScorer\n",
                 "services/own.py": "VALUE = 5",
             },
             5.0,

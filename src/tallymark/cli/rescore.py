@@ -1,34 +1,97 @@
-"""`tally rescore`: a run seen by another formula or another suite."""
+"""`tally rescore`: a run, or a challenge, seen by another rule."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.database import Db, opened
-from tallymark.cli.output import print_json
+from tallymark.cli.database import Db, InsecureLocal, competing, opened
+from tallymark.cli.output import print_json, shortened, table
 from tallymark.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-def rescore(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="An id, its beginning, or latest.")],
+    from tallymark.challenges.rescoring import Move, Place, Rescoring
+
+_MOVES = 20
+
+
+def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|CHALLENGE",
+            help="A run: an id, its beginning, or latest. A challenge with --preview or --apply.",
+        ),
+    ],
     formula: Annotated[str | None, typer.Option(help="The formula to score by.")] = None,
     suite: Annotated[
-        Path | None, typer.Option(help="A suite whose checks and formula to use instead.")
+        Path | None, typer.Option(help="Of a run: a suite whose checks and formula to use.")
     ] = None,
-    save: Annotated[bool, typer.Option("--save", help="Keep the result as a new run.")] = False,
+    save: Annotated[
+        bool, typer.Option("--save", help="Of a run: keep the result as a new run.")
+    ] = False,
+    plugin: Annotated[
+        str | None, typer.Option(help="Of a challenge: the plugin to score by.")
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="KEY=VALUE", help="Of a challenge: for its scoring."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", metavar="DIR", help="Of a challenge: a new version of it."),
+    ] = None,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Of a challenge: show who would move, and why.")
+    ] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Of a challenge: do it, all or nothing.")
+    ] = False,
+    insecure_local: InsecureLocal = False,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Score a run again without asking a model: by another formula, or another suite."""
+    """Score again by another rule: a run without asking a model, or all attempts at a challenge.
+
+    Old scores of attempts stay in their history.
+    """
+    given = {"formula": formula, "plugin": plugin, "config": _config(config)}
+    scoring = {key: value for key, value in given.items() if value is not None}
+    if preview and apply:
+        raise InvalidInput("--preview and --apply exclude each other", hint="preview first")
+    if not preview and not apply:
+        if plugin or config or folder:
+            raise InvalidInput("a challenge is rescored with --preview or --apply")
+        _rescore_run(name, formula, suite, save, db, as_json)
+        return
+    if suite or save:
+        raise InvalidInput("--suite and --save are for runs, not for challenges")
+    if (folder is None) == (not scoring):
+        raise InvalidInput("give a new rule", hint="--formula, --plugin, --config, or --folder DIR")
+    with competing(db, insecure_local=insecure_local) as competition:
+        found = competition.rescore(name, apply=apply, folder=folder, **scoring)
+    if as_json:
+        import msgspec
+
+        print_json(msgspec.to_builtins(found) | {"applied": apply})
+    else:
+        typer.echo("\n".join(_lines(found, applied=apply)))
+
+
+def _rescore_run(
+    run: str, formula: str | None, suite: Path | None, save: bool, db: str | None, as_json: bool
+) -> None:
     from tallymark.app import RunOptions
     from tallymark.suites.file.loading import load_suite
     from tallymark.suites.reports import run_document, summary
 
     if formula is None and suite is None:
-        raise InvalidInput("give --formula or --suite", hint='as in --formula "success_pct"')
+        hint = 'as in --formula "success_pct"; a challenge takes --preview or --apply too'
+        raise InvalidInput("give --formula or --suite", hint=hint)
     with opened(db) as app:
         other = app.resolved(load_suite(suite), RunOptions()) if suite is not None else None
         before, after = app.rescored(run, formula=formula, suite=other)
@@ -42,7 +105,69 @@ def rescore(
     typer.echo(f"Saved as {saved.id}" if saved else "Not saved; --save keeps it as a new run")
 
 
+def _config(given: list[str] | None) -> Mapping[str, Any] | None:
+    import json
+
+    if given is None:
+        return None
+    config = {}
+    for each in given:
+        key, equals, text = each.partition("=")
+        if not key or not equals:
+            raise InvalidInput(f"--config {each} has no value", hint="write KEY=VALUE")
+        try:
+            config[key] = json.loads(text)
+        except ValueError:
+            config[key] = text
+    return config
+
+
+def _lines(found: Rescoring, *, applied: bool) -> list[str]:
+    did = "changed" if applied else "would change"
+    lines = [f"{found.challenge} by {found.rule}"]
+    lines.append(f"{found.changed:,} of {found.attempts:,} attempts {did}")
+    if found.undefined:
+        lines.append(f"{found.undefined:,} without a score:")
+        lines += [f"  {each.attempt} of {each.agent}: {each.reason}" for each in found.reasons[:5]]
+    if applied:
+        return [*lines, f"Done; later attempts are scored so too (version {found.version[:12]})."]
+    if not found.moved:
+        return [*lines, "Nobody would move."]
+    who = "1 agent" if found.moved == 1 else f"{found.moved:,} agents"
+    lines += [f"{who} would move:", "", _moves(found.moves[:_MOVES])]
+    if found.moved > _MOVES:
+        lines.append(f"... and {found.moved - _MOVES:,} more; --json shows up to 100")
+    return [*lines, "", "Nothing was changed; --apply does it."]
+
+
+def _moves(moves: tuple[Move, ...]) -> str:
+    heads = ("AGENT", "RANK", "SCORE", "WHY")
+    rows = [
+        (
+            shortened(each.agent),
+            f"{_rank(each.before)} -> {_rank(each.after)}",
+            f"{_place_score(each.before)} -> {_place_score(each.after)}",
+            _terms(each.after),
+        )
+        for each in moves
+    ]
+    return table(heads, rows)
+
+
+def _place_score(place: Place | None) -> str:
+    return _score(None if place is None else place.score)
+
+
+def _rank(place: Place | None) -> str:
+    return "-" if place is None else str(place.rank)
+
+
+def _terms(place: Place | None) -> str:
+    terms = place.terms if place is not None else {}
+    return ", ".join(f"{shortened(text)} = {_score(value)}" for text, value in terms.items()) or "-"
+
+
 def _score(score: float | None) -> str:
     from tallymark.formula.explain import show
 
-    return "no score" if score is None else show(score)
+    return "-" if score is None else show(score)

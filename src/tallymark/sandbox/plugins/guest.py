@@ -55,8 +55,8 @@ def _load(setup: dict[str, Any]) -> None:
             importlib.import_module(name)
     for name in setup["unload"]:
         sys.modules.pop(name, None)
-    if "tempfile" in sys.modules:
-        sys.modules["tempfile"].tempdir = setup["scratch"]
+    if (tempfile := sys.modules.get("tempfile")) is not None:
+        vars(tempfile)["tempdir"] = setup["scratch"]
     sys.path[:] = [setup["root"], *setup["library"]]
     sys.argv[:] = [""]
     gc.collect()
