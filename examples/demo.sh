@@ -30,4 +30,27 @@ try 'tally rescore latest --formula "success_pct - 1000 * total_cost" | head -n 
 title '7. Traces that already exist, from any tool, scored by built-in scorers and a formula.'
 try "tally score tests/fixtures/traces/own.jsonl tests/fixtures/traces/pydantic_ai.pb --scorer error_rate --scorer word_count --formula '(error_rate + word_count) / 2'"
 
+title '8. A scorer plugin from somebody else, tried in the sandbox before anybody relies on it.'
+try 'tally doctor'
+if tally doctor >/dev/null 2>&1; then
+  try 'tally plugin check examples/plugins/custom.py:MyCustomScorer'
+
+  title '9. Challenges: check one as its competitors will, then play them all with sample submissions.'
+  try 'tally challenge check examples/challenges/log-detective'
+  try 'python examples/challenges/play.py'
+
+  title '10. Who stands where, and why.'
+  try 'tally leaderboard log-detective'
+  try 'tally leaderboard fix-the-parser'
+  try 'tally leaderboard red-blue-guard'
+  try 'tally leaderboard examples/challenges/track.yaml'
+  try 'tally attempt show a000000000003'
+  try 'tally ratings'
+
+  title '11. Another idea of good for a challenge: see who would move before you do it.'
+  try 'tally rescore bean-counter --preview --formula "correctness - elapsed_s / 10"'
+else
+  printf '%s\n' 'Challenges run code that is not trusted, so this part is left out: see tally doctor.'
+fi
+
 title 'Done. Open demo-report.html in a browser, and see README.md for what to do next.'

@@ -179,13 +179,15 @@ def _track(competition: Competition, path: Path, page: _Page) -> tuple[dict[str,
 
 
 def _track_table(challenges: Sequence[str], found: list[TrackStanding]) -> str:
+    from tallymark.formula.explain import show
+
     names = [shortened(name, 24).upper() for name in challenges]
     heads = ("RANK", "AGENT", "VALUE", *names)
     rows = [
         (
             str(each.rank),
             shortened(each.agent),
-            _value(each.value),
+            "-" if each.value is None else show(each.value),
             *(_value(each.scores[name]) for name in challenges),
         )
         for each in found

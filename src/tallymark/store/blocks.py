@@ -36,6 +36,10 @@ class Board:
     challenge_id: int
     frozen: bool = False
 
+    def rows(self, of: Table) -> ColumnElement[bool]:
+        """What a table holds of this board."""
+        return (of.c.challenge_id == self.challenge_id) & (of.c.frozen == self.frozen)
+
     def values(self, **spots: Spot) -> dict[str, Any]:
         """The parameters of a statement about this board and these spots."""
         values: dict[str, Any] = {"board": self.challenge_id, "is_frozen": self.frozen}
@@ -51,7 +55,7 @@ class _Block:
 
 
 def on_board(rows: Table) -> ColumnElement[bool]:
-    """The rows of the board that the parameters name."""
+    """The rows of the board that the parameters name: see `Board.values`."""
     return (rows.c.challenge_id == bindparam("board")) & (rows.c.frozen == bindparam("is_frozen"))
 
 
@@ -135,17 +139,15 @@ def rows_before(connection: Connection, board: Board, at: Spot) -> int:
     return int(connection.execute(_BEFORE, values).scalar_one())
 
 
-def bound_at(connection: Connection, board: Board, offset: int) -> tuple[Spot, int]:
-    """The bound of the block that the row after so many is in, and how many precede that bound."""
-    ahead = nth = 0
-    for nth, size in enumerate(connection.scalars(_SIZES, board.values())):
+def spot_after(connection: Connection, board: Board, offset: int) -> Spot | None:
+    """The spot of the row that so many precede; None when the board is shorter."""
+    ahead = 0
+    for nth, size in enumerate(connection.scalars(_SIZES, board.values()).all()):
         if ahead + size > offset:
-            break
+            row = connection.execute(_NTH, board.values() | {"nth": nth}).one()
+            return _ahead(connection, board, (row[0], row[1], row[2]), offset - ahead)
         ahead += size
-    else:
-        return (math.inf, math.inf, 0), offset
-    row = connection.execute(_NTH, board.values() | {"nth": nth}).one()
-    return (row[0], row[1], row[2]), ahead
+    return None
 
 
 def total(connection: Connection, board: Board) -> int:

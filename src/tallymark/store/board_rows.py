@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import bindparam, delete, func, insert, select, text, update
 
 from tallymark.challenges.standing import HIGHEST_FIRST
 from tallymark.store import audit, blocks
 from tallymark.store.audit import SYSTEM, AuditEntry
-from tallymark.store.blocks import Board
+from tallymark.store.blocks import Board, on_board
 from tallymark.store.contest_tables import attempt_scores, board_blocks, boards, challenges
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ _VALUES: dict[Strategy, str] = {
 }
 """The column that each strategy orders by; `challenges.standing` says the same of attempts."""
 
+_MINE = on_board(boards) & (boards.c.agent == bindparam("whose"))
+_SPOT = select(*blocks.columns(boards)).where(_MINE)
+_COUNT = update(boards).where(_MINE).values(tries=boards.c.tries + 1)
+
 
 def put(connection: Connection, kept: Kept, scored: dict[str, Any]) -> None:
     """Lets an attempt that ranks take its agent's place if it is the better one.
@@ -40,32 +44,31 @@ def put(connection: Connection, kept: Kept, scored: dict[str, Any]) -> None:
     """
     board = Board(kept.tenant, kept.id)
     agent = scored["agent"]
-    mine = board.rows(boards) & (boards.c.agent == agent)
+    mine = board.values() | {"whose": agent}
     new = _row(kept, scored)
     spot = (new["place"], new["submitted_at"], new["attempt"])
-    row = connection.execute(select(*blocks.columns(boards)).where(mine)).one_or_none()
+    row = connection.execute(_SPOT, mine).one_or_none()
     if row is None:
         new |= {"tenant": kept.tenant, "challenge_id": kept.id, "frozen": False}
         new |= {"agent": agent, "tries": _tries(connection, kept, agent)}
         connection.execute(insert(boards).values(new))
         blocks.add(connection, board, spot)
     elif spot < tuple(row):
-        connection.execute(update(boards).where(mine).values(new))
+        connection.execute(update(boards).where(_MINE).values(new), mine)
         blocks.remove(connection, board, (row[0], row[1], row[2]))
         blocks.add(connection, board, spot)
 
 
 def count_try(connection: Connection, kept: Kept, agent: str) -> None:
     """Counts one more scored attempt of an agent, if it is on the board."""
-    mine = Board(kept.tenant, kept.id).rows(boards) & (boards.c.agent == agent)
-    connection.execute(update(boards).where(mine).values(tries=boards.c.tries + 1))
+    connection.execute(_COUNT, Board(kept.tenant, kept.id).values() | {"whose": agent})
 
 
 def rebuild(connection: Connection, kept: Kept) -> None:
-    """Makes the live board anew from all scores, in SQL alone."""
+    """Makes the live board anew from all scores, without bringing them here."""
     board = Board(kept.tenant, kept.id)
     strategy = kept.challenge.scoring.strategy
-    connection.execute(delete(boards).where(board.rows(boards)))
+    connection.execute(delete(boards).where(on_board(boards)), board.values())
     sign = "-" if strategy in HIGHEST_FIRST else ""
     statement = _REBUILD[connection.dialect.name].format(value=_VALUES[strategy], sign=sign)
     values = {"id": kept.id, "tenant": kept.tenant, "last": math.inf}
@@ -88,8 +91,8 @@ def unfreeze(connection: Connection, kept: Kept, at: float) -> None:
     if kept.frozen_at is None:
         return
     for table in (boards, board_blocks):
-        rows = Board(kept.tenant, kept.id, frozen=True).rows(table)
-        connection.execute(delete(table).where(rows))
+        frozen = Board(kept.tenant, kept.id, frozen=True)
+        connection.execute(delete(table).where(on_board(table)), frozen.values())
     _set_frozen(connection, kept, at, "unfrozen")
 
 
@@ -103,8 +106,8 @@ def _set_frozen(connection: Connection, kept: Kept, at: float, event: str) -> No
 def _copy(connection: Connection, table: Table, live: Board) -> None:
     names = [each.name for each in table.c]
     copied = [~each if each.name == "frozen" else each for each in table.c]
-    query = select(*copied).where(live.rows(table))
-    connection.execute(insert(table).from_select(names, query))
+    query = select(*copied).where(on_board(table))
+    connection.execute(insert(table).from_select(names, query), live.values())
 
 
 def _row(kept: Kept, scored: dict[str, Any]) -> dict[str, Any]:

@@ -4,24 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from tallymark.challenges.standing import Standing
 from tallymark.errors import InvalidInput
 from tallymark.store import blocks, board_rows
 from tallymark.store.attempt_rows import attempt_id
 from tallymark.store.blocks import Board
-from tallymark.store.challenges import find
+from tallymark.store.challenges import find, unknown
 from tallymark.store.contest_tables import boards as table
+from tallymark.store.contest_tables import challenges
 from tallymark.store.rows import steady
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row, Select
+    from sqlalchemy import Connection, Row
 
     from tallymark.store.blocks import Spot
     from tallymark.store.database import Database
 
-_ORDER = blocks.columns(table)
+# Built once: see blocks.py.
+_CHALLENGE = select(challenges.c.id, challenges.c.frozen_at).where(
+    challenges.c.tenant == bindparam("whose"), challenges.c.name == bindparam("called")
+)
+_NAMES = ("agent", "value", "score", "tries")
+_SPOT, _HERE, _ORDER = blocks.spot(table), blocks.param("at"), blocks.columns(table)
+_ROWS = select(*_ORDER, *(table.c[name] for name in _NAMES)).where(blocks.on_board(table))
+_MINE = _ROWS.where(table.c.agent == bindparam("whose"))
+_MOST: Any = bindparam("most")
+_PAGE = _ROWS.where(_SPOT >= _HERE).order_by(*_ORDER).limit(_MOST)
+_BEFORE = _ROWS.where(_SPOT < _HERE).order_by(*blocks.backwards(table)).limit(_MOST)
+_BEHIND = _ROWS.where(_SPOT > _HERE).order_by(*_ORDER).limit(_MOST)
 
 
 class Boards:
@@ -42,18 +54,18 @@ class Boards:
             )
         with self._database.read() as connection:
             board = self._board(connection, name, public)
-            bound, ahead = blocks.bound_at(connection, board, offset) if offset else (None, 0)
-            query = _rows(board).order_by(*_ORDER).limit(limit).offset(offset - ahead)
-            if bound is not None:
-                query = query.where(blocks.spot(table) >= bound)
-            rows = connection.execute(query).all()
+            spot = blocks.spot_after(connection, board, offset) if offset else blocks.FIRST
+            if spot is None:
+                return []
+            rows = connection.execute(_PAGE, board.values(at=spot) | {"most": limit}).all()
         return [_standing(offset + nth, row) for nth, row in enumerate(rows, 1)]
 
     def standing(self, name: str, agent: str, *, public: bool = True) -> Standing | None:
         """Where an agent stands; None when it is not on the board."""
         with self._database.read() as connection:
             board = self._board(connection, name, public)
-            return _find(connection, board, agent)
+            found = _find(connection, board, agent)
+        return None if found is None else _standing(*found)
 
     def around(
         self, name: str, agent: str, *, each: int = 3, public: bool = True
@@ -61,18 +73,15 @@ class Boards:
         """An agent with up to so many before and behind it; empty when it is not on the board."""
         with self._database.read() as connection:
             board = self._board(connection, name, public)
-            mine = _find(connection, board, agent)
-            if mine is None:
+            found = _find(connection, board, agent)
+            if found is None:
                 return []
-            row = connection.execute(_rows(board).where(table.c.agent == agent)).one()
-            spot, here = blocks.spot(table), _spot(row)
-            upward = _rows(board).where(spot < here).order_by(*(c.desc() for c in _ORDER))
-            downward = _rows(board).where(spot > here).order_by(*_ORDER)
-            before = connection.execute(upward.limit(each)).all()
-            behind = connection.execute(downward.limit(each)).all()
-        first = mine.rank - len(before)
+            rank, row = found
+            values = board.values(at=_spot(row)) | {"most": each}
+            before = connection.execute(_BEFORE, values).all()
+            behind = connection.execute(_BEHIND, values).all()
         rows = [*reversed(before), row, *behind]
-        return [_standing(nth, row) for nth, row in enumerate(rows, first)]
+        return [_standing(nth, row) for nth, row in enumerate(rows, rank - len(before))]
 
     def size(self, name: str, *, public: bool = True) -> int:
         """How many agents are on the board."""
@@ -90,20 +99,17 @@ class Boards:
         board_rows.rebuild(connection, kept)
 
     def _board(self, connection: Connection, name: str, public: bool) -> Board:
-        kept = find(steady(connection), self._tenant, name)
-        return Board(self._tenant, kept.id, frozen=public and kept.frozen_at is not None)
+        values = {"whose": self._tenant, "called": name}
+        row = steady(connection).execute(_CHALLENGE, values).one_or_none()
+        if row is None:
+            raise unknown(connection, self._tenant, name)
+        return Board(self._tenant, row.id, frozen=public and row.frozen_at is not None)
 
 
-def _rows(board: Board) -> Select[Any]:
-    names = ("agent", "value", "score", "tries")
-    return select(*_ORDER, *(table.c[name] for name in names)).where(board.rows(table))
-
-
-def _find(connection: Connection, board: Board, agent: str) -> Standing | None:
-    row = connection.execute(_rows(board).where(table.c.agent == agent)).one_or_none()
-    if row is None:
-        return None
-    return _standing(1 + blocks.rows_before(connection, board, _spot(row)), row)
+def _find(connection: Connection, board: Board, agent: str) -> tuple[int, Row[Any]] | None:
+    """An agent's rank and row."""
+    row = connection.execute(_MINE, board.values() | {"whose": agent}).one_or_none()
+    return None if row is None else (1 + blocks.rows_before(connection, board, _spot(row)), row)
 
 
 def _spot(row: Row[Any]) -> Spot:
@@ -111,12 +117,13 @@ def _spot(row: Row[Any]) -> Spot:
 
 
 def _standing(rank: int, row: Row[Any]) -> Standing:
+    _, submitted_at, attempt, agent, value, score, tries = tuple(row)
     return Standing(
         rank=rank,
-        agent=row.agent,
-        attempt=attempt_id(row.attempt),
-        value=row.value,
-        score=row.score,
-        submitted_at=row.submitted_at,
-        tries=row.tries,
+        agent=agent,
+        attempt=attempt_id(attempt),
+        value=value,
+        score=score,
+        submitted_at=submitted_at,
+        tries=tries,
     )

@@ -39,14 +39,19 @@ class Kept:
 def find(connection: Connection, tenant: str, name: str, *, lock: bool = False) -> Kept:
     """The challenge of this name; with `lock`, nobody else changes it or its board meanwhile."""
     kept = _kept(connection, lock, table.c.tenant == tenant, table.c.name == name)
-    if kept is not None:
-        return kept
+    if kept is None:
+        raise unknown(connection, tenant, name)
+    return kept
+
+
+def unknown(connection: Connection, tenant: str, name: str) -> InvalidInput:
+    """The error for a name that no challenge has."""
     known = list(connection.scalars(select(table.c.name).where(table.c.tenant == tenant)))
     if not known:
-        raise InvalidInput("there are no challenges yet", hint="publish one first")
+        return InvalidInput("there are no challenges yet", hint="publish one first")
     close = nearest(name, known)
     hint = f"did you mean {close!r}?" if close else f"there is {min(known)!r}"
-    raise InvalidInput(f"there is no challenge {name!r}", hint=hint)
+    return InvalidInput(f"there is no challenge {name!r}", hint=hint)
 
 
 def find_by_id(connection: Connection, challenge_id: int, *, lock: bool = False) -> Kept:
