@@ -22,4 +22,4 @@ def submission() -> Breakdown:
 
 
 if __name__ == "__main__":
-    print(json.dumps(submission().to_dict(), indent=2))  # noqa: T201 (an example shows its result)
+    print(json.dumps(submission().to_dict(), indent=2))

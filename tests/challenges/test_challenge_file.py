@@ -291,7 +291,7 @@ REFUSED = {
     ),
     "no-judge": (
         "kind: versus\nversus: {categories: [a], judge: reported}",
-        "3:34: versus, judge, type: 'reported' is not known here; choose from script, judge, scorer",
+        "3:34: versus, judge, type: 'reported' is not known here; choose from script",
     ),
     "cases": (
         "submission: {format: files}\nevaluator: {type: tests, cases: cases.yaml}",
