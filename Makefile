@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-peers
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
 .PHONY: setup demo test check bench docs lock clean
@@ -27,8 +28,15 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.dev $(PEERS)/.done
 	@for bench in bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
+	@PYTHONPATH=src $(PEERS)/bin/python bench/bench_ratings.py
+
+# arena-rank brings 300 MB and a numpy of its own, so it lives apart.
+$(PEERS)/.done:
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check arena-rank==0.1.1
+	@touch $@
 
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/cli_reference.py
@@ -39,4 +47,4 @@ lock:
 	  --no-annotate --no-header pyproject.toml -o constraints.txt
 
 clean:
-	rm -rf $(VENV) dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -137,7 +137,7 @@ def timed(work: Callable[[], T], runs: int) -> tuple[T, float]:
 
 def compare_with_arena_rank(log: Log, counts: Counts, ours: float) -> bool:
     if find_spec("arena_rank") is None:
-        print("  arena-rank               skipped: pip install 'tallymark[peers]' to compare")
+        print("  arena-rank               skipped: `make bench` compares where it is installed")
         return True
     (values, errors), theirs = timed(arena_rank(log), 3)
     mine, _, robust = numbers_of(fit(counts, prior_sd=WEAK_PRIOR))

@@ -6,6 +6,7 @@ Times come from the server's clock, as `at`. What breaks a rule is an `InvalidIn
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import msgspec
 from sqlalchemy import select
@@ -13,7 +14,7 @@ from sqlalchemy import select
 from tallymark.errors import InvalidInput
 from tallymark.store import attempt_rows, audit, entering, payload_rows, score_rows
 from tallymark.store.attempt_rows import move, read, to_attempt
-from tallymark.store.audit import AuditEntry
+from tallymark.store.audit import SYSTEM, AuditEntry
 from tallymark.store.challenges import find
 from tallymark.store.contest_tables import attempts
 from tallymark.store.finishing import Finish, finish
@@ -113,7 +114,8 @@ class Attempts:
         """Enters and submits at once, with the metrics of a system that is trusted."""
         entering.check_agent(agent)
         texts = payload_rows.to_row(msgspec.structs.replace(payload, reported=metrics))
-        request = Request(self._tenant, agent, key, "report", name, texts["digest"])
+        # Under a key even without one: an answer lost on the way must not make two attempts.
+        request = Request(self._tenant, agent, key or uuid4().hex, "report", name, texts["digest"])
 
         def work(connection: Connection) -> Attempt | InvalidInput:
             kept = find(connection, self._tenant, name)
@@ -255,9 +257,13 @@ class Attempts:
         are no matches.
         """
         attempts = list(given)
+        request = Request(self._tenant, SYSTEM, uuid4().hex, "load", name)
 
         def work(connection: Connection) -> int:
-            return Loading(connection, self._tenant, name, at).load(attempts, rated=rated)
+            if request.answered(connection) is None:
+                Loading(connection, self._tenant, name, at).load(attempts, rated=rated)
+                request.answer(connection, 0, at)
+            return len(attempts)
 
         return self._database.write(work)
 

@@ -79,6 +79,7 @@ attempts = Table(
     Column("verified", Boolean, nullable=False),
     Column("memoryless", Boolean, nullable=False),
     Index("ux_attempts_number", "challenge_id", "agent", "number", unique=True),
+    Index("ix_attempts_newest", "challenge_id", "key"),
     Index(
         "ux_attempts_open",
         "challenge_id",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from tallymark.store.rows import insert_many
 from tallymark.store.text import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy import Connection
 
@@ -44,20 +43,17 @@ class Loading:
         self._numbers = Counter(self._made())
         self._scorings: dict[str | None, int] = {}
 
-    def load(self, given: Iterable[Attempt], *, rated: bool) -> int:
+    def load(self, given: Sequence[Attempt], *, rated: bool) -> None:
         """Stores all, then history, board and, if asked for, matches and ratings from them."""
         board_rows.freeze_if_due(self.connection, self.kept, self.at)
-        source, count = iter(given), 0
-        while chunk := list(islice(source, _CHUNK)):
-            self._insert(chunk)
-            count += len(chunk)
+        for start in range(0, len(given), _CHUNK):
+            self._insert(given[start : start + _CHUNK])
         self._remember()
         board_rows.rebuild(self.connection, self.kept)
         if rated:
             match_log.catch_up(self.connection, self.kept, self.at)
-        entry = AuditEntry(at=self.at, actor=SYSTEM, event="loaded", note={"attempts": count})
+        entry = AuditEntry(at=self.at, actor=SYSTEM, event="loaded", note={"attempts": len(given)})
         audit.write(self.connection, self.kept.tenant, self.kept.id, None, entry)
-        return count
 
     def _made(self) -> dict[str, int]:
         """How many attempts each agent has made already."""
@@ -65,7 +61,7 @@ class Loading:
         mine = attempts.c.challenge_id == self.kept.id
         return dict(self.connection.execute(query.where(mine).group_by(attempts.c.agent)).all())
 
-    def _insert(self, chunk: list[Attempt]) -> None:
+    def _insert(self, chunk: Sequence[Attempt]) -> None:
         rows: list[dict[str, Any]] = []
         scores: list[dict[str, Any]] = []
         details: list[dict[str, Any]] = []

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import and_, case, delete, func, insert, literal, null, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tallymark.challenges.definition import Tier
 from tallymark.ratings import Counts, EloRating, Match, elo
@@ -26,7 +25,7 @@ from tallymark.store.contest_tables import (
     rating_pairs,
     ratings,
 )
-from tallymark.store.rows import insert_many, insert_once, locked
+from tallymark.store.rows import insert_many, insert_once, inserting, locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,12 +124,10 @@ def everyone(tenant: str) -> Select[Any]:
 
 def rate_anew(connection: Connection, tenant: str, agents: Select[Any]) -> None:
     """Makes ratings and counts of these agents from the log alone."""
-    concerned = list(connection.scalars(agents.distinct()))
+    concerned = sorted(connection.scalars(agents.distinct()))
     if not concerned:
         return
-    mine = (ratings.c.tenant == tenant) & ratings.c.agent.in_(agents)
-    # Nobody else rates them meanwhile.
-    connection.execute(locked(select(ratings.c.agent).where(mine).order_by(ratings.c.agent))).all()
+    _hold(connection, tenant, concerned, agents)
     counts = Counts()
 
     def counted() -> Iterator[Match]:
@@ -138,12 +135,12 @@ def rate_anew(connection: Connection, tenant: str, agents: Select[Any]) -> None:
             counts.add(match)
             yield match
 
-    table = elo.replay(counted())
-    rows = [
-        {"tenant": tenant, "agent": agent, **asdict(table.get(agent, EloRating()))}
-        for agent in concerned
-    ]
-    _put_ratings(connection, rows)
+    found = elo.replay(counted())
+    rows = _rating_rows(tenant, concerned, found)
+    statement = inserting(connection, ratings)
+    changes = {name: statement.excluded[name] for name in asdict(EloRating())}
+    keys = ["tenant", "agent"]
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes), rows)
     pairs = (rating_pairs.c.tenant == tenant) & rating_pairs.c.agent.in_(agents)
     connection.execute(delete(rating_pairs).where(pairs))
     query = select(challenges.c.name, challenges.c.id).where(challenges.c.tenant == tenant)
@@ -235,9 +232,18 @@ def _unlogged(kept: Kept, at: float) -> Select[Any]:
     )
 
 
-def _put_ratings(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = make(ratings)
-    changes = {name: statement.excluded[name] for name in asdict(EloRating())}
-    keys = ["tenant", "agent"]
-    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes), rows)
+def _hold(connection: Connection, tenant: str, concerned: list[str], agents: Select[Any]) -> None:
+    """Keeps everybody else from rating these agents until the end of the transaction."""
+    rows = _rating_rows(tenant, concerned, {})
+    connection.execute(inserting(connection, ratings).on_conflict_do_nothing(), rows)
+    mine = (ratings.c.tenant == tenant) & ratings.c.agent.in_(agents)
+    connection.execute(locked(select(ratings.c.agent).where(mine).order_by(ratings.c.agent))).all()
+
+
+def _rating_rows(
+    tenant: str, agents: list[str], found: dict[str, EloRating]
+) -> list[dict[str, Any]]:
+    newcomer = EloRating()
+    return [
+        {"tenant": tenant, "agent": agent, **asdict(found.get(agent, newcomer))} for agent in agents
+    ]

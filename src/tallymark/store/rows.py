@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 _CHUNK = 10_000
 
 
+def inserting(connection: Connection, table: Table) -> Any:
+    """An INSERT of the database's own kind, which can say what to do on a conflict."""
+    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    return make(table)
+
+
 def insert_once(connection: Connection, table: Table, row: dict[str, Any]) -> bool:
     """Stores a row unless its key is taken; False when it was. Waits for whoever is storing it."""
-    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = make(table).values(row).on_conflict_do_nothing()
+    statement = inserting(connection, table).values(row).on_conflict_do_nothing()
     return connection.execute(statement.returning(literal_column("1"))).first() is not None
 
 

@@ -112,6 +112,7 @@ def _attempts() -> None:
     )
     number = ["challenge_id", "agent", "number"]
     op.create_index("ux_attempts_number", "attempts", number, unique=True)
+    op.create_index("ix_attempts_newest", "attempts", ["challenge_id", "key"])
     is_open = sa.text("state = 'entered'")
     op.create_index(
         "ux_attempts_open",
