@@ -28,7 +28,7 @@ from tallymark.scoring.plugin import plugin_score
 from tallymark.scoring.score import Origin
 
 CALLS, STARTS = 300, 15
-ATTEMPTS, TURNS = 100_000, 5
+ATTEMPTS, TURNS = 100_000, 3
 LOAD_CALLS, THREADS = 10_000, 8
 COST, BATCH, LATE_S, GROWTH_KB = 1 / 5, 3.0, 0.05, 20_000
 METRICS = {"succeeded": True, "tokens_total": 900, "elapsed_ms": 41_000, "rating": 7}
@@ -108,15 +108,18 @@ def one_call(sandbox: Sandbox, plugin: PluginCode) -> bool:
         assert sandbox.score(plugin, METRICS, CONFIG, {}).value == 14.0
 
     call()
-    warm = statistics.median(timed(call) for _ in range(CALLS))
-    new = statistics.median(timed(start_anew, plugin.root) for _ in range(STARTS))
+    calls, starts = [], []
+    for _ in range(STARTS):  # in turns, so that what else the machine does hits both
+        calls += [timed(call) for _ in range(CALLS // STARTS)]
+        starts.append(timed(start_anew, plugin.root))
+    warm, new = statistics.median(calls), statistics.median(starts)
     print(f"one call: warm {warm * 1e3:.2f} ms, a new bubblewrap and Python {new * 1e3:.1f} ms")
     print(f"  {warm / new:.3f} of a new one (promised {COST:g} at most)")
     return warm <= new * COST
 
 
 def batch(sandbox: Sandbox, plugin: PluginCode) -> bool:
-    attempts = [METRICS | {"rating": at % 11, "created_at": at} for at in range(ATTEMPTS // TURNS)]
+    attempts = [METRICS | {"rating": at % 11, "created_at": at} for at in range(ATTEMPTS)]
     loop, ours = [], []
     for _ in range(TURNS):
         began = time.perf_counter()
@@ -126,8 +129,8 @@ def batch(sandbox: Sandbox, plugin: PluginCode) -> bool:
         found = sandbox.score_many(plugin, attempts, CONFIG, {})
         ours.append(time.perf_counter() - began)
         assert found == plain
-    ratio = sum(ours) / sum(loop)
-    each = [sum(times) / ATTEMPTS * 1e6 for times in (loop, ours)]
+    ratio = min(ours) / min(loop)
+    each = [min(times) / ATTEMPTS * 1e6 for times in (loop, ours)]
     print(f"{ATTEMPTS:,} attempts: plain loop {each[0]:.1f} µs each, in batches {each[1]:.1f} µs")
     print(f"  {ratio:.2f} times the loop (promised {BATCH:g} at most)")
     return ratio <= BATCH

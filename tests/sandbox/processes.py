@@ -31,6 +31,19 @@ def guests(backend: str, pid: int | None = None) -> set[int]:
     return children(own) if backend == "bubblewrap" else own
 
 
+def await_work(backend: str, pid: int | None = None) -> None:
+    """Wait until a child of a guest has computed for a while: its plugin is in a loop."""
+    while not any(map(_computed, children(guests(backend, pid)))):
+        os.sched_yield()
+
+
+def _computed(pid: int) -> bool:
+    with suppress(OSError):
+        nanoseconds = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0]
+        return int(nanoseconds) > 150_000_000
+    return False
+
+
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 

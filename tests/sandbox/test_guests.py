@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.sandbox.backends import SAFE
 from tests.sandbox.plugins import BY_WISH, ORDINARY, plugin
-from tests.sandbox.processes import children, descendants, guests, memory_kb, open_files
+from tests.sandbox.processes import await_work, descendants, guests, memory_kb, open_files
 
 from tallymark.errors import WorkFailed
 from tallymark.sandbox import Limits, PluginCode, PluginState, Policy, Sandbox, bubblewrap
@@ -118,8 +118,7 @@ def test_a_guest_that_is_killed_during_a_call_costs_that_call(
     with Sandbox(policy) as sandbox, ThreadPoolExecutor(1) as pool:
         metrics = {"rating": 4, "wish": "loop"}
         called = pool.submit(sandbox.score, by_wish, metrics, {}, {}, timeout_s=SOON_S)
-        while not children(guests(policy.backend)):  # until the child that loops is there
-            os.sched_yield()
+        await_work(policy.backend)
         for pid in guests(policy.backend):
             os.kill(pid, signal.SIGKILL)
         assert called.result(SOON_S).metadata["stopped"] == "crashed"
@@ -214,11 +213,10 @@ def test_nothing_lives_on_when_the_host_is_killed(policy: Policy, by_wish: Plugi
     """
     words = [sys.executable, "-c", textwrap.dedent(program)]
     with subprocess.Popen(words) as host:
-        while not (looping := children(guests(policy.backend, host.pid))):
-            os.sched_yield()
+        await_work(policy.backend, host.pid)
         family = descendants(host.pid)
         host.kill()
-    for pid in family | looping:
+    for pid in family:
         await_end(pid)
 
 
@@ -233,12 +231,11 @@ def test_a_closed_sandbox_takes_no_calls(policy: Policy, code: PluginCode) -> No
 
 def test_closing_waits_for_calls_under_way(policy: Policy, by_wish: PluginCode) -> None:
     with Sandbox(policy) as sandbox, ThreadPoolExecutor(1) as pool:
-        slow = {"rating": 4, "wish": "slow"}
-        called = pool.submit(sandbox.score, by_wish, slow, {}, {})
-        while not children(guests(policy.backend)) and not called.done():
-            os.sched_yield()
+        metrics = {"rating": 4, "wish": "loop"}
+        called = pool.submit(sandbox.score, by_wish, metrics, {}, {}, timeout_s=1)
+        await_work(policy.backend)
         sandbox.close()
-        assert called.result(SOON_S).value == 4.0
+        assert called.result(SOON_S).metadata["stopped"] == "timeout"
 
 
 def test_a_root_that_is_not_there_is_said(policy: Policy, tmp_path: Path) -> None:

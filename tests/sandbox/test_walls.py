@@ -168,16 +168,15 @@ def test_modes_of_files_may_change_where_all_files_are_its_own(tmp_path: Path) -
     ("which", "expected"),
     [
         (resource.RLIMIT_AS, (64 * 2**20, 64 * 2**20)),
-        (resource.RLIMIT_CPU, (3, 4)),
         (resource.RLIMIT_FSIZE, (2**19, 2**19)),
         (resource.RLIMIT_NOFILE, (20, 20)),
         (resource.RLIMIT_CORE, (0, 0)),
     ],
-    ids=["memory", "processor", "file size", "open files", "core"],
+    ids=["memory", "file size", "open files", "core"],
 )
 def test_rlimits(which: int, expected: tuple[int, int]) -> None:
     def confined() -> None:
-        rlimits.apply(Limits(cpu_s=2.5, memory_mb=64, disk_mb=0.5, open_files=20))
+        rlimits.apply(Limits(memory_mb=64, disk_mb=0.5, open_files=20))
         if resource.getrlimit(which) != expected:
             raise OSError(errno.EDOM, "another limit")
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.postgres import Postgres, postgres, postgres_url
+from tests.store.contests import by, quick_store
 
 from tallymark.store import Store, open_store
 
@@ -27,6 +31,35 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/tally.db"
     server: Postgres = request.getfixturevalue("postgres")
     return server.fresh()
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shared_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database of each kind that the tests of a file share: tenants keep them apart."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path_factory.mktemp('shared')}/tally.db"
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.fresh()
+
+
+@pytest.fixture(scope="module")
+def contests(shared_url: str) -> Any:
+    """Stores of their own on one database, as many as are asked for, each with a challenge."""
+
+    @contextmanager
+    def fresh(strategy: Any = "custom", **fields: Any) -> Iterator[Store]:
+        with quick_store(shared_url, uuid.uuid4().hex) as store:
+            store.challenges.publish(by(strategy, **fields), b"files", at=0.0)
+            yield store
+
+    return fresh
+
+
+@pytest.fixture
+def contest(contests: Any) -> Iterator[Store]:
+    """A store of its own with the challenge `sums` in it."""
+    with contests() as store:
+        yield store
 
 
 @pytest.fixture

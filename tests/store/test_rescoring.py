@@ -40,9 +40,17 @@ LATER = START + 1_000_000
 _tenants = itertools.count()
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One database for all tests of this file, which are tenants of it: making one takes long."""
+    if request.param == "sqlite":
+        return str(tmp_path_factory.mktemp("rescoring") / "tally.db")
+    return str(request.getfixturevalue("postgres").fresh())
+
+
 @pytest.fixture
-def store(empty_url: str) -> Iterator[Store]:
-    with open_store(empty_url) as opened:
+def store(url: str) -> Iterator[Store]:
+    with open_store(url, tenant=f"t{next(_tenants)}") as opened:
         opened.challenges.publish(challenge(), b"files", at=START)
         yield opened
 
@@ -124,10 +132,10 @@ def test_what_leaves_the_range_of_numbers_is_undefined(store: Store, formula: st
 def test_a_plugin_scores_all(store: Store) -> None:
     attempts = played(store, [*PLAYS, play("dave", 3)])
     done = store.rescorings.apply(
-        plan(store, plugin="halves:Halves", config={"times": 2}, loaded=Halves()), at=LATER
+        plan(store, plugin="halves:Halves", config={"times": 4}, loaded=Halves()), at=LATER
     )
     assert (done.attempts, done.changed, done.undefined) == (5, 5, 1)
-    assert [(r[1], r[3]) for r in board(store)][:2] == [("alice", 500), ("carol", 300)]
+    assert [(r[1], r[3]) for r in board(store)][:2] == [("alice", 1000), ("carol", 600)]
     outcome = outcome_of(store.attempts.get(attempts[0].id))
     assert outcome.details["scorer"] == {"half": 250.0}
     assert outcome.origin is not None
@@ -246,9 +254,7 @@ def test_ratings_follow_results_that_changed(store: Store) -> None:
     )
     played(store, [dims_play("alice", 1000, 0), dims_play("bob", 500, 1000)])
     assert [match.result for match in store.ratings.matches()] == ["win", "draw"]
-    swapped = tuple(
-        type(each)(key=each.key, weight=1 - each.weight) for each in DIMENSIONS
-    )
+    swapped = tuple(type(each)(key=each.key, weight=1 - each.weight) for each in DIMENSIONS)
     store.rescorings.apply(plan(store, dimensions=swapped), at=LATER)
     assert [match.result for match in store.ratings.matches()] == ["loss", "win"]
     assert store.ratings.elo() == sorted(store.ratings.elo(), key=lambda pair: -pair[1].rating)
@@ -290,7 +296,7 @@ def finished_elsewhere(store: Store) -> Any:
     return played(store, [play("bob", 5)], at=START + 60)[0]
 
 
-def test_racing_attempts_are_all_scored_by_the_new_rule(store: Store, empty_url: str) -> None:
+def test_racing_attempts_are_all_scored_by_the_new_rule(store: Store, url: str) -> None:
     plays = [play(f"agent-{n:02}", n + 1) for n in range(24)]
     attempts = [submitted(store, each, START + n) for n, each in enumerate(plays)]
     played(store, [play("zoe", 7)], at=START + 500)
@@ -299,7 +305,7 @@ def test_racing_attempts_are_all_scored_by_the_new_rule(store: Store, empty_url:
 
     def finish(some: list[int]) -> None:
         try:
-            with open_store(empty_url) as mine:
+            with open_store(url, tenant=store.tenant) as mine:
                 begin.wait()
                 for n in some:
                     while not _finished(mine, attempts[n], plays[n]):
@@ -365,19 +371,6 @@ dimensional = st.builds(
 NAMES = formula_names(("correctness", "completeness"), ("x",))
 
 
-@pytest.fixture(scope="module")
-def sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tmp_path_factory.mktemp("laws") / "tally.db")
-
-
-@pytest.fixture(scope="module")
-def laws_url(request: pytest.FixtureRequest) -> str:
-    if request.param == "sqlite":
-        return str(request.getfixturevalue("sqlite_url"))
-    return str(request.getfixturevalue("postgres").fresh())
-
-
-@pytest.mark.parametrize("laws_url", ["sqlite", "postgresql"], indirect=True)
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -388,7 +381,7 @@ def laws_url(request: pytest.FixtureRequest) -> str:
     st.integers(0, 6),
 )
 def test_rescoring_equals_scoring_from_scratch(
-    laws_url: str, weighed: bool, rules: list[Node], plays: list[Play], early: int
+    url: str, weighed: bool, rules: list[Node], plays: list[Play], early: int
 ) -> None:
     dimensions = DIMENSIONS if weighed else ()
     try:
@@ -401,8 +394,8 @@ def test_rescoring_equals_scoring_from_scratch(
         assume("already" not in str(error))
         raise
     with (
-        open_store(laws_url, tenant=f"t{next(_tenants)}") as rescored,
-        open_store(laws_url, tenant=f"t{next(_tenants)}") as scratch,
+        open_store(url, tenant=f"t{next(_tenants)}") as rescored,
+        open_store(url, tenant=f"t{next(_tenants)}") as scratch,
     ):
         rescored.challenges.publish(first, b"", at=START)
         played(rescored, plays[:early])

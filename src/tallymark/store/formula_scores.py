@@ -16,6 +16,7 @@ from tallymark.challenges.formula_values import METRICS, challenge_formula
 from tallymark.challenges.rescoring import total_of
 from tallymark.store.contest_tables import Key, attempt_scores, score_history
 from tallymark.store.formula_sql import add_functions, formula_sql
+from tallymark.store.rescored_rows import inserted
 from tallymark.store.rows import insert_many
 from tallymark.store.tables import Number, Words
 
@@ -142,7 +143,7 @@ def _row_by_row(connection: Connection, kept: Kept, challenge: Challenge, given:
         .where(_fresh.c.score.is_distinct_from(_scores.score))
     )
     into = ("scoring", "at", *names, "score")
-    changed = connection.execute(insert(score_history).from_select(into, another)).rowcount
+    changed = inserted(connection, insert(score_history).from_select(into, another))
     change = update(attempt_scores).where(*same)
     connection.execute(change.values(score=_fresh.c.score, scoring=given.scoring))
     _fresh.drop(connection)

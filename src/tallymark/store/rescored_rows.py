@@ -41,7 +41,7 @@ from tallymark.store.text import json_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Insert
 
     from tallymark.challenges.attempt import Attempt, Evaluation
     from tallymark.challenges.rescoring import Rescored
@@ -172,7 +172,12 @@ def _remember(connection: Connection, given: Given) -> int:
         *(staged.c[name] for name in names),
     ).where(_same_score, another)
     into = ("scoring", "at", "tenant", *names)
-    return connection.execute(insert(score_history).from_select(into, query)).rowcount
+    return inserted(connection, insert(score_history).from_select(into, query))
+
+
+def inserted(connection: Connection, statement: Insert) -> int:
+    """Runs the statement; how many rows it added, which SQLAlchemy does not tell unasked."""
+    return connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount
 
 
 def _move(connection: Connection, kept: Kept, at: float) -> None:

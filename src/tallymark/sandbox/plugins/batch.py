@@ -6,12 +6,10 @@ here. Some are scored again alone; at the first difference, all of them are.
 
 from __future__ import annotations
 
-import os
 import random
 from typing import TYPE_CHECKING, Any
 
 from tallymark.sandbox.plugins.endings import Ended
-from tallymark.sandbox.plugins.guest import PROGRESS_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,30 +63,24 @@ class _Together:
 
     def scores(self) -> list[Score]:
         left = list(range(len(self._attempts)))
-        progress = os.memfd_create("progress")
-        try:
-            os.ftruncate(progress, PROGRESS_BYTES)
-            while left:
-                left = self._one_child(left, progress)
-        finally:
-            os.close(progress)
+        while left:
+            left = self._one_child(left)
         return [self._scores[at] for at in range(len(self._attempts))]
 
-    def _one_child(self, left: list[int], progress: int) -> list[int]:
+    def _one_child(self, left: list[int]) -> list[int]:
         """Score as many as one child does; the attempts that are left for the next."""
         if (paused := self._calls.paused()) is not None:
             self._scores |= dict.fromkeys(left, paused)
             return []
-        os.pwrite(progress, bytes(PROGRESS_BYTES), 0)
         done = 0
         try:
-            for answers in self._calls.answers(self._messages(left), len(left), progress):
+            for answers in self._calls.answers(self._messages(left), len(left)):
                 for answer in answers:
                     self._scores[left[done]] = self._calls.judged(answer)
                     done += 1
                 self._calls.answered(len(answers))
         except Ended as ended:
-            at = int.from_bytes(os.pread(progress, PROGRESS_BYTES, 0), "little") - 1
+            at = ended.at - 1
             if not done <= at < len(left):
                 at = done  # it died while it was loaded, or lies about where it was
             self._scores[left[at]] = self._calls.failed(ended.ending)

@@ -16,8 +16,10 @@ from tallymark.scoring.score import Score
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from tallymark.sandbox.plugins.compiled import Compiled
     from tallymark.sandbox.plugins.exchange import Job
     from tallymark.sandbox.plugins.health import Health
+    from tallymark.sandbox.plugins.host import Guest
     from tallymark.sandbox.plugins.pool import Pool
     from tallymark.scoring.score import Origin
 
@@ -42,18 +44,31 @@ class Calls:
         self.answered(1)
         return self.judged(answer)
 
-    def answers(
-        self, attempts: Iterable[list[Any]], expected: int, progress: int | None = None
-    ) -> Iterator[list[Any]]:
-        """What a child of any free guest answers; `Ended` when it stops too soon."""
+    def answers(self, attempts: Iterable[list[Any]], expected: int) -> Iterator[list[Any]]:
+        """What a child of any free guest answers; `Ended` when it stops too soon, and where."""
         new = False
         while not new:
             # A guest that has gone says so before it takes an attempt: another can have them.
             with suppress(GuestGone), self._pool.guest(self._job.code) as guest:
                 new = guest.calls == 0
-                yield from exchange(guest, self._job, attempts, expected, progress)
+                if guest.compiled is None:
+                    guest.compiled = self._compiled(guest)
+                try:
+                    yield from exchange(guest, self._job, attempts, expected)
+                except Ended as ended:
+                    if expected > 1:
+                        ended.at = _where(guest)
+                    raise
                 return
         raise WorkFailed("the sandbox ended as soon as it was started", hint="see `tally doctor`")
+
+    def _compiled(self, guest: Guest) -> Compiled:
+        """What a child makes of the plugin's files; nothing when it cannot."""
+        try:
+            (((_, found),),) = exchange(guest, self._job, [], 1)
+            return {str(name): (str(path), bytes(code)) for name, (path, code) in found.items()}
+        except (Ended, TypeError, ValueError, AttributeError):
+            return {}
 
     def judged(self, answer: object) -> Score:
         """The score that an answer amounts to. It is data, but whose, nobody knows."""
@@ -84,3 +99,10 @@ class Calls:
     def _score(self, ending: Ending) -> Score:
         metadata = {"stopped": ending.stopped}
         return Score(None, "", metadata, ending.text, None, self._origin)
+
+
+def _where(guest: Guest) -> int:
+    try:
+        return guest.settle()[1]
+    except GuestGone:
+        return 0

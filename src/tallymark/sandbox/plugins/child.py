@@ -13,19 +13,20 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tallymark.sandbox import kernel, landlock, rlimits, seccomp
+from tallymark.sandbox import kernel, landlock, seccomp
 from tallymark.sandbox.plugins import frames
 from tallymark.sandbox.plugins.codec import decode, encode
+from tallymark.sandbox.plugins.compiled import Importer, compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from tallymark.sandbox.limits import Limits
 
 LINK = 3
 """The descriptor over which attempts come and answers go."""
 NOT_LOCKED_IN, NO_MEMORY, BROKEN = 113, 114, 115
 """How it exits when it cannot say more."""
+_AFTER_BUILT_IN = 2
+"""Where modules of the plugin's root are looked for: after what is part of Python itself."""
 _FLUSH_S = 0.005
 _FLUSH_BYTES = 2**16
 _TEXT = 500
@@ -33,17 +34,15 @@ _TEXT = 500
 
 @dataclass(frozen=True, slots=True)
 class Walls:
-    """What keeps a child in, made ready ahead by its guest."""
+    """What keeps a child in besides what it inherits, made ready ahead by its guest."""
 
-    limits: Limits
-    scratch: str
     rules: int | None
     """Landlock's, as a descriptor."""
     filter: bytes | None
     """Seccomp's."""
 
 
-def run(link: int, progress: memoryview | None, walls: Walls) -> NoReturn:
+def run(link: int, progress: memoryview, walls: Walls) -> NoReturn:
     """All that a child does. It never returns to the guest's code, whatever happens."""
     leave, code = os._exit, NOT_LOCKED_IN
     try:
@@ -60,36 +59,31 @@ def run(link: int, progress: memoryview | None, walls: Walls) -> NoReturn:
 
 
 def _lock_in(link: int, walls: Walls) -> None:
-    os.setsid()
-    os.chdir(walls.scratch)
-    kernel.hide_memory()
-    rlimits.apply(walls.limits)
     if walls.rules is not None:
         kernel.drop_capabilities()
         landlock.enforce(walls.rules)
-    for standard in (1, 2):
-        os.dup2(0, standard)
     os.dup2(link, LINK)
     os.closerange(LINK + 1, 256)
-    if walls.filter is not None:
+    if walls.filter is None:
+        os.setsid()  # so that its guest can end those it starts
+    else:
         seccomp.load(walls.filter)
 
 
-def _serve(progress: memoryview | None) -> None:
+def _serve(progress: memoryview) -> None:
     """Answer every attempt; progress says which one is being scored, counted from 1."""
     opening = decode(_message() or b"")
     send = _Answers(opening["nonce"], opening["most"])
+    if opening["module"] is None:
+        send.add(encode((frames.GIVEN, compiled(opening["root"]))))
+        return send.flush()
     score = _scoring(opening)
     at = 0
     while (attempts := _message()) is not None:
         for metrics in decode(attempts):
-            at += 1
-            if progress is not None:
-                progress[0] = at
+            progress[0] = at = at + 1
             send.add(score(metrics))
-        if progress is None:
-            break
-    send.flush()
+        send.flush()
 
 
 def _message() -> bytes | None:
@@ -138,6 +132,7 @@ class _Answers:
 
 def _scoring(opening: dict[str, Any]) -> Callable[[object], bytes]:
     """Scores one attempt by a new instance of the plugin; if there is none, says why each time."""
+    sys.meta_path.insert(_AFTER_BUILT_IN, Importer(opening["compiled"]))
     try:
         home = importlib.import_module(opening["module"])
         plugin = getattr(home, opening["attribute"])

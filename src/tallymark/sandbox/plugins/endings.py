@@ -20,7 +20,6 @@ _EXITS: dict[int, tuple[Stopped, str]] = {
 }
 _SIGNALS: dict[int, tuple[Stopped, str]] = {
     signal.SIGSYS: ("refused", "the plugin asked the system for something that no plugin may do"),
-    signal.SIGXCPU: ("timeout", "the plugin used more processor time than it may"),
     signal.SIGKILL: ("crashed", "the plugin was killed from outside, perhaps for lack of memory"),
 }
 
@@ -49,6 +48,9 @@ class Ending:
 
 class Ended(Exception):
     """Raised where an answer was waited for; `ending` says why there is none."""
+
+    at = 0
+    """The attempt that was being scored, counted from 1; 0 while the plugin was loaded."""
 
     def __init__(self, ending: Ending) -> None:
         super().__init__(ending.text)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tallymark.sandbox.code import PluginCode
     from tallymark.sandbox.limits import Limits
+    from tallymark.sandbox.plugins.compiled import Compiled
     from tallymark.sandbox.plugins.host import Guest
 
 _READ = 2**18
@@ -53,33 +54,28 @@ class Job:
             "most": self.most,
         }
 
-    def opening(self, nonce: bytes) -> bytes:
-        """The first message to a child."""
-        return frames.message(encode(self._told | {"nonce": nonce}))
+    def opening(self, nonce: bytes, compiled: Compiled | None) -> bytes:
+        """The first message to a child; without compiled code it asks for that."""
+        asked: dict[str, object] = {"nonce": nonce, "compiled": compiled}
+        if compiled is None:
+            asked |= {"module": None, "root": str(self.code.root.resolve())}
+        return frames.message(encode(self._told | asked))
 
 
 def exchange(
-    guest: Guest,
-    job: Job,
-    attempts: Iterable[list[Any]],
-    expected: int,
-    progress: int | None = None,
+    guest: Guest, job: Job, attempts: Iterable[list[Any]], expected: int
 ) -> Iterator[list[Any]]:
     """The answers to the attempts, as they come; `Ended` when the child stops before the last.
 
-    `attempts` come in lists, each of which is sent as one message. `progress` is a descriptor of
-    the memory in which the child of a batch writes which attempt it is at.
+    `attempts` come in lists, each of which is sent as one message.
     """
     nonce = secrets.token_bytes(frames.NONCE_BYTES)
-    ours, theirs = socket.socketpair()
-    with ours:
-        with theirs:
-            shared = [] if progress is None else [progress]
-            child = guest.fork(theirs.fileno(), *shared)
+    child, link = guest.take()
+    with link:
         try:
-            talk = _Talk(guest, job, ours, frames.Frames(nonce, job.most))
-            talk.outgoing = _messages(job, nonce, attempts)
-            yield from talk.answers(expected, 0 if progress is None else _GRACE_S)
+            talk = _Talk(guest, job, link, frames.Frames(nonce, job.most))
+            talk.outgoing = _messages(job.opening(nonce, guest.compiled), attempts)
+            yield from talk.answers(expected, _GRACE_S if expected > 1 else 0)
         finally:
             # It has answered, or must not any more: nothing of it lives on.
             with suppress(ProcessLookupError):
@@ -87,11 +83,12 @@ def exchange(
             os.close(child)
 
 
-def _messages(job: Job, nonce: bytes, attempts: Iterable[list[Any]]) -> Iterator[bytes]:
-    first = job.opening(nonce)
+def _messages(opening: bytes, attempts: Iterable[list[Any]]) -> Iterator[bytes]:
     for some in attempts:
-        yield first + frames.message(encode(some))
-        first = b""
+        yield opening + frames.message(encode(some))
+        opening = b""
+    if opening:
+        yield opening
 
 
 class _Talk:
@@ -138,7 +135,8 @@ class _Talk:
         if not closed.poll(_CLOSING_S * 1000):
             return Ending("bad answer", "the plugin closed the channel of its answer")
         try:
-            return Ending.of(self._guest.settle(), began_answer=self._frames.begun)
+            status, _ = self._guest.settle()
+            return Ending.of(status, began_answer=self._frames.begun)
         except GuestGone:
             return Ending("crashed", "the sandbox around the plugin ended")
 

@@ -1,7 +1,7 @@
-"""The guest: a warm Python inside the sandbox that forks a child for each call of one plugin.
+"""The guest: a warm Python inside the sandbox that forks a child for each call of a plugin.
 
-It never runs the plugin's code. It has loaded what plugins like to import, so that a child starts
-in a millisecond, and it gives each child an empty scratch folder.
+It never runs the plugin's code. It has loaded what the plugin will import from the library, gives
+each child an empty scratch folder, and keeps children forked and locked in ahead of their calls.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tallymark.sandbox import kernel, landlock
+from tallymark.sandbox import kernel, landlock, rlimits
 from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.plugins import child
 from tallymark.sandbox.plugins.codec import decode, encode
 
-PROGRESS_BYTES = 8
 SCRATCH_FILES = 1024
 
 
@@ -32,20 +31,18 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     setup = decode(control.recv(2**20))
     os.environ.clear()
-    os.chdir("/")
     _load(setup)
-    scratch = _Scratch(setup)
+    limits = Limits(**setup["limits"])
+    scratch = _Scratch(setup, limits)
+    kernel.hide_memory()
+    kernel.forbid_new_privileges()
+    rlimits.apply(limits)
+    for standard in (1, 2):
+        os.dup2(0, standard)
     me = os.pidfd_open(os.getpid())
-    socket.send_fds(control, [b"ready"], [me])
+    socket.send_fds(control, [b"here"], [me])
     os.close(me)
-    while True:
-        asked, given, _, _ = socket.recv_fds(control, 16, 2)
-        if not asked:
-            return
-        status = _call(control, given, scratch.walls())
-        if status is None:
-            return
-        control.send(encode((status, scratch.renewed())))
+    _serve(control, scratch)
 
 
 def _load(setup: dict[str, Any]) -> None:
@@ -63,84 +60,113 @@ def _load(setup: dict[str, Any]) -> None:
     gc.freeze()
 
 
-def _call(control: socket.socket, given: list[int], walls: child.Walls) -> int | None:
-    """Fork a child for one call and wait for its end; None when the host has gone meanwhile."""
-    link, *more = given
-    progress = _progress(more[0]) if more else None
-    pid = os.fork()
-    if pid == 0:
-        child.run(link, progress, walls)
-    for descriptor in given:
-        os.close(descriptor)
-    ended = os.pidfd_open(pid)
-    try:
-        with suppress(OSError):  # the host may be gone; the wait below finds out
-            socket.send_fds(control, [b"begun"], [ended])
-        gone = _waited(control, ended)
-    finally:
-        os.close(ended)
-    if gone:
-        os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    if walls.filter is None:
-        # Nothing kept it from starting others; those that stayed with it end with it.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
-    return None if gone else status
+def _serve(control: socket.socket, scratch: _Scratch) -> None:
+    """Hand out one child after another: the next is ready while one is at work.
+
+    With each goes how the one before ended, and at which attempt.
+    """
+    shared = mmap.mmap(-1, mmap.PAGESIZE)
+    progress = memoryview(shared).cast("Q")
+    at_work = _Child(scratch.walls, progress)
+    told = (0, 0)
+    while True:
+        at_work.hand_over(control, encode(told))
+        following = _Child(scratch.walls, progress)
+        if not at_work.outlived_by(control):
+            at_work.end()
+            following.end()
+            return
+        told = at_work.end(), progress[0]
+        shared[:] = bytes(mmap.PAGESIZE)  # nothing that a plugin wrote there reaches another
+        if scratch.touched():
+            following.end()
+            if not scratch.renew():
+                control.send(encode(told))
+                return
+            following = _Child(scratch.walls, progress)
+        at_work = following
 
 
-def _progress(descriptor: int) -> memoryview:
-    return memoryview(mmap.mmap(descriptor, PROGRESS_BYTES)).cast("Q")
+class _Child:
+    """A forked child, locked in and waiting for its call."""
 
+    def __init__(self, walls: child.Walls, progress: memoryview) -> None:
+        self._link, theirs = socket.socketpair()
+        self._pid = os.fork()
+        if self._pid == 0:
+            child.run(theirs.fileno(), progress, walls)
+        theirs.close()
+        self._pidfd = os.pidfd_open(self._pid)
+        self._alone = walls.filter is None
 
-def _waited(control: socket.socket, ended: int) -> bool:
-    """Wait for the child; true when the host hung up first."""
-    both = select.poll()
-    both.register(ended, select.POLLIN)
-    both.register(control, select.POLLIN)
-    ready = {descriptor for descriptor, _ in both.poll()}
-    return ended not in ready
+    def hand_over(self, control: socket.socket, told: bytes) -> None:
+        """Give the host the child's pidfd and the channel to it."""
+        with suppress(OSError):  # the host may have gone: the next wait finds out
+            socket.send_fds(control, [told], [self._pidfd, self._link.fileno()])
+        self._link.close()
+
+    def outlived_by(self, control: socket.socket) -> bool:
+        """Wait for the child's end; false when the host hung up before."""
+        both = select.poll()
+        both.register(self._pidfd, select.POLLIN)
+        both.register(control, 0)
+        return self._pidfd in {descriptor for descriptor, _ in both.poll()}
+
+    def end(self) -> int:
+        """See to it that it is dead; how it ended."""
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        _, status = os.waitpid(self._pid, 0)
+        os.close(self._pidfd)
+        self._link.close()
+        if self._alone:
+            # Nothing kept it from starting others; those that stayed with it end with it.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._pid, signal.SIGKILL)
+        return status
 
 
 class _Scratch:
     """Where a child may write. Each finds it empty, whatever the one before has done there."""
 
-    def __init__(self, setup: dict[str, Any]) -> None:
-        self._path: str = setup["scratch"]
+    walls: child.Walls
+
+    def __init__(self, setup: dict[str, Any], limits: Limits) -> None:
+        self._path = Path(setup["scratch"])
+        self._size_mb = limits.disk_mb
         self._readable = [Path(path) for path in setup["readable"]]
         self._filter: bytes | None = setup["filter"]
         self._mounts: bool = setup["mounts"]
-        self._limits = Limits(**setup["limits"])
-        self._rules: int | None = None
         if self._mounts:
             kernel.own_mounts()
         self._begin()
 
-    def walls(self) -> child.Walls:
-        return child.Walls(self._limits, self._path, self._rules, self._filter)
+    def touched(self) -> bool:
+        """Whether anything was made in it, even if it is gone again."""
+        return self._state() != self._new
 
-    def renewed(self) -> bool:
+    def renew(self) -> bool:
         """Make it as good as new; false when only a new guest can do that."""
-        if self._state() == self._new:
-            return True
-        if not self._mounts:
-            return False
-        kernel.unmount(self._path)
-        self._begin()
-        return True
+        if self._mounts:
+            os.chdir("/")
+            kernel.unmount(str(self._path))
+            if self.walls.rules is not None:
+                os.close(self.walls.rules)
+            self._begin()
+        return self._mounts
 
     def _begin(self) -> None:
         if self._mounts:
-            kernel.mount_memory(self._path, size_mb=self._limits.disk_mb, files=SCRATCH_FILES)
+            kernel.mount_memory(str(self._path), size_mb=self._size_mb, files=SCRATCH_FILES)
+        rules = None
         if self._filter is not None:
-            if self._rules is not None:
-                os.close(self._rules)
-            writable = [Path(self._path), Path(os.devnull)]
-            self._rules = landlock.ruleset(self._readable, writable)
+            rules = landlock.ruleset(self._readable, [self._path, Path(os.devnull)])
+        self.walls = child.Walls(rules, self._filter)
+        os.chdir(self._path)
         self._new = self._state()
 
     def _state(self) -> tuple[int, int, bool]:
         """What changes when anything is made or removed in it: times and entries."""
-        found = Path(self._path).stat()
+        found = self._path.stat()
         with os.scandir(self._path) as entries:
             return found.st_mtime_ns, found.st_ctime_ns, any(entries)

@@ -21,6 +21,7 @@ from tallymark.sandbox.plugins.codec import decode, encode
 if TYPE_CHECKING:
     from tallymark.sandbox.code import PluginCode
     from tallymark.sandbox.limits import Limits
+    from tallymark.sandbox.plugins.compiled import Compiled
 
 _START_S = 60.0
 _SETTLE_S = 10.0
@@ -45,8 +46,10 @@ class Guest:
         self.used_at = time.monotonic()
         self.folder = None if backend == "bubblewrap" else Path(tempfile.mkdtemp(prefix="tally-"))
         self._pidfd: int | None = None
-        self._owes_status = self._spent = False
-        self._status = 0
+        self._owed = False
+        self._ended = 0, 0
+        self._ready: tuple[int, socket.socket] | None = None
+        self.compiled: Compiled | None = None
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with tempfile.TemporaryFile() as said:
@@ -87,6 +90,7 @@ class Guest:
         try:
             self.control.send(encode(setup))
             _, (self._pidfd,), _, _ = socket.recv_fds(self.control, 16, 1)
+            self._owed = True
         except (OSError, ValueError) as error:
             said.seek(0)
             words = said.read(2000).decode(errors="replace").strip().splitlines()
@@ -94,39 +98,37 @@ class Guest:
             hint = "`tally doctor` says what this machine lacks"
             raise WorkFailed(f"the sandbox could not be started: {why}", hint=hint) from None
 
-    def fork(self, *descriptors: int) -> int:
-        """Have a child forked that gets these descriptors; its pidfd, which the caller closes."""
+    def take(self) -> tuple[int, socket.socket]:
+        """The next child, locked in and waiting: its pidfd, and the channel to it."""
         self.settle()
-        if self._spent:
+        if self._ready is None:
             raise GuestGone("its scratch folder cannot be made empty again")
+        ready, self._ready = self._ready, None
+        self._owed = True
         self.calls += 1
-        try:
-            socket.send_fds(self.control, [b"call"], list(descriptors))
-            _, found, _, _ = socket.recv_fds(self.control, 16, 1)
-        except OSError as error:
-            raise GuestGone(str(error)) from None
-        if not found:
-            raise GuestGone("it hung up")
-        self._owes_status = True
-        return found[0]
+        return ready
 
-    def settle(self) -> int:
-        """How the last child ended, once it has."""
-        if not self._owes_status:
-            return self._status
-        try:
+    def settle(self) -> tuple[int, int]:
+        """How the last child ended and at which attempt, once it has; the next is then ready."""
+        if self._owed:
             self.control.settimeout(_SETTLE_S)
-            told = self.control.recv(16)
-            self._status, renewed = decode(told)
-        except (OSError, ValueError):
-            raise GuestGone("it hung up") from None
-        self._owes_status = False
-        self._spent = not renewed
-        return self._status
+            try:
+                told, found, _, _ = socket.recv_fds(self.control, 64, 2)
+                status, at = decode(told)
+            except (OSError, ValueError):
+                raise GuestGone("it hung up") from None
+            self._owed = False
+            self._ended = status, at
+            if found:
+                self._ready = found[0], socket.socket(fileno=found[1])
+        return self._ended
 
     def close(self) -> None:
         """End it, with all that runs in it."""
         self.control.close()
+        if self._ready is not None:
+            os.close(self._ready[0])
+            self._ready[1].close()
         if self._pidfd is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)

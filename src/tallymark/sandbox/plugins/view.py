@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallymark.sandbox import bubblewrap
+from tallymark.sandbox.plugins.sources import sources
 
 if TYPE_CHECKING:
     from tallymark.sandbox.code import PluginCode
@@ -28,7 +28,6 @@ _OFFERED = (
 _NOT_AHEAD = "antigravity idlelib lib2to3 test this tkinter turtle turtledemo"
 """Of the standard library, but importing them opens windows, prints or brings in the world."""
 _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([a-zA-Z_][a-zA-Z0-9_.]*)", re.MULTILINE)
-_FILES, _FILE_BYTES = 200, 2**18
 
 
 def binds(code: PluginCode) -> list[Path]:
@@ -70,9 +69,7 @@ def modules(code: PluginCode) -> list[str]:
     The files are searched, not parsed: strangers wrote them, and a miss only costs time.
     """
     named: dict[str, None] = {}
-    for path in islice(sorted(code.root.rglob("*.py")), _FILES):
-        with path.open("rb") as file:
-            text = file.read(_FILE_BYTES)
+    for _, text in sources(str(code.root)):
         if b"tallymark" in text or b"services" in text:
             named |= dict.fromkeys(_OFFERED)
         for found in _IMPORT.finditer(text):
