@@ -19,7 +19,8 @@ INSPECT_CASES = 300
 OURS = """
 import json, resource, sys, time
 from pathlib import Path
-from tallymark.app import App, RunOptions
+from tallymark.app import App
+from tallymark.running import RunOptions
 from tallymark.suites.file.loading import load_suite
 import numpy, sqlalchemy.dialects.sqlite, tallymark.models.echo, tallymark.suites.resampling
 folder, count = Path(sys.argv[1]), int(sys.argv[2])
@@ -35,7 +36,7 @@ class Silent:
 definition, app = load_suite(folder / "suite.yaml"), App(str(folder / f"{count}.db"))
 app.store.set_var("ready", "yes")
 before = time.perf_counter()
-(record,) = app.run(definition, [], RunOptions(), Silent())
+(record,) = app.runs.run(definition, [], RunOptions(), Silent())
 took = time.perf_counter() - before
 assert record.passed == count
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

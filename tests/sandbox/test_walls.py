@@ -206,10 +206,10 @@ def seen_inside(source: str, *, scratch_mb: float | None = None) -> str:
     ("source", "seen"),
     [
         ("import os; print(os.getpid(), os.getuid())", "1 65534"),
-        ("import os; print(dict(os.environ))", "{'PWD': '/scratch'}"),
+        ("import os; print(dict(os.environ))", "{'PWD': '/tally-scratch'}"),
         ("import os; print(os.path.exists('/proc'), os.path.exists('/sys'))", "False False"),
         ("import os; print(os.listdir('/dev'))", "['null']"),
-        ("import os; print(os.getcwd(), os.listdir('.'))", "/scratch []"),
+        ("import os; print(os.getcwd(), os.listdir('.'))", "/tally-scratch []"),
         ("import os; print(os.uname().nodename)", "sandbox"),
         ("import ssl, sqlite3, zlib, ctypes, lzma, bz2, _decimal; print('all there')", "all there"),
     ],

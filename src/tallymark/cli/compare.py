@@ -32,7 +32,7 @@ def compare(
 
     check_reports(report or [])
     with opened(db) as app:
-        loaded = [app.loaded(run) for run in runs]
+        loaded = [app.runs.loaded(run) for run in runs]
     compared = compare_all(loaded, formula=formula)
     write_reports(report or [], loaded)
     if as_json:

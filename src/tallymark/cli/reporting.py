@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tallymark.errors import InvalidInput, WorkFailed
 
 if TYPE_CHECKING:
-    from tallymark.app import Run
+    from tallymark.running import Run
 
 ENDINGS = (".json", ".csv", ".xml", ".md", ".html")
 

@@ -85,7 +85,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
 def _rescore_run(
     run: str, formula: str | None, suite: Path | None, save: bool, db: str | None, as_json: bool
 ) -> None:
-    from tallymark.app import RunOptions
+    from tallymark.running import RunOptions
     from tallymark.suites.file.loading import load_suite
     from tallymark.suites.reports import run_document, summary
 
@@ -93,9 +93,9 @@ def _rescore_run(
         hint = 'as in --formula "success_pct"; a challenge takes --preview or --apply too'
         raise InvalidInput("give --formula or --suite", hint=hint)
     with opened(db) as app:
-        other = app.resolved(load_suite(suite), RunOptions()) if suite is not None else None
-        before, after = app.rescored(run, formula=formula, suite=other)
-        saved = app.save_as_new(after) if save else None
+        other = app.runs.resolved(load_suite(suite), RunOptions()) if suite is not None else None
+        before, after = app.runs.rescored(run, formula=formula, suite=other)
+        saved = app.runs.save_as_new(after) if save else None
     if as_json:
         document = {"before": run_document(*before), "after": run_document(*after)}
         print_json(document | {"saved_as": saved.id if saved else None})

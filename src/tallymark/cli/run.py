@@ -16,8 +16,9 @@ from tallymark.cli.reporting import check_reports, write_reports
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tallymark.app import App, Run, RunOptions
+    from tallymark.app import App
     from tallymark.cli.watching import PlainWatch
+    from tallymark.running import Run, RunOptions
     from tallymark.suites.record import RunRecord
 
 
@@ -80,8 +81,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run a suite against one or more models, and score the runs by its formula."""
-    from tallymark.app import RunOptions
     from tallymark.cli.watching import watcher
+    from tallymark.running import RunOptions
     from tallymark.suites.evaluation import Limits
 
     if (suite is None) == (resume is None):
@@ -98,10 +99,10 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     )
     gates = _Gates(fail_under, baseline, fail_on_regression)
     with opened(db) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
-        before = app.loaded(baseline) if baseline is not None else None
+        before = app.runs.loaded(baseline) if baseline is not None else None
         watch = watcher()
         records = _run(app, suite, resume, model or [], options, watch)
-        runs = [app.loaded(each.id) for each in records]
+        runs = [app.runs.loaded(each.id) for each in records]
         write_reports(report or [], runs)
         document, text, failures = _outcome(runs, before, gates)
     if as_json:
@@ -129,8 +130,8 @@ def _run(
 
     try:
         if resume is not None:
-            return [app.resume(resume, options, watch)]
-        return app.run(load_suite(suite or Path()), models, options, watch)
+            return [app.runs.resume(resume, options, watch)]
+        return app.runs.run(load_suite(suite or Path()), models, options, watch)
     except KeyboardInterrupt:
         known = f"tally run --resume {watch.current}" if watch.current else "tally run"
         typer.echo(f"\ntally: stopped; what is done is kept; go on with: {known}", err=True)

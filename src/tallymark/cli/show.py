@@ -27,7 +27,7 @@ def show(
 
     check_reports(report or [])
     with opened(db) as app:
-        loaded = app.loaded(run)
+        loaded = app.runs.loaded(run)
     write_reports(report or [], [loaded])
     if as_json:
         print_json(run_document(*loaded))

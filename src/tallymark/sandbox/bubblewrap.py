@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-SCRATCH = Path("/scratch")
-"""Where a sandboxed process may write, as it sees it."""
+SCRATCH = Path("/tally-scratch")
+"""Where a sandboxed process may write, as it sees it; no machine has its own data there."""
 _NOBODY = "65534"
 _SHARED = (Path("/lib"), Path("/usr/lib"), Path("/usr/local/lib"))
 """Folders that hold much besides libraries: only single files of them are shown."""

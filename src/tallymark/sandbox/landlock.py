@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from tallymark.sandbox.kernel import forbid_new_privileges, system_call
 
@@ -73,18 +74,54 @@ def restrict(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path
 
 def ruleset(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path] = ()) -> int:
     """A descriptor of the rules, made ahead for `enforce`."""
-    version = abi()
-    handled = _ALL_FILES[max(known for known in _ALL_FILES if known <= version)]
-    attributes = _Ruleset(
-        handled, _ALL_NET if version >= 4 else 0, _ALL_SCOPES if version >= 6 else 0
-    )
-    size = ctypes.c_size_t(8 if version < 4 else 16 if version < 6 else 24)
-    rules = system_call(_CREATE, ctypes.byref(attributes), size, ctypes.c_uint32(0))
-    for paths, access in ((read, _READ), (write, _WRITE), (execute, _READ | _EXECUTE)):
-        for path in paths:
-            with suppress(FileNotFoundError):
-                _allow(rules, path, access & handled)
-    return rules
+    with Rules() as rules:
+        rules.allow(read=read, write=write, execute=execute)
+        return rules.made()
+
+
+class Rules:
+    """Rules to make rulesets of, for processes that may do the same but for a path or two."""
+
+    def __init__(self) -> None:
+        version = abi()
+        self._handled = _ALL_FILES[max(known for known in _ALL_FILES if known <= version)]
+        net, scopes = _ALL_NET if version >= 4 else 0, _ALL_SCOPES if version >= 6 else 0
+        self._attributes = _Ruleset(self._handled, net, scopes)
+        self._size = ctypes.c_size_t(8 if version < 4 else 16 if version < 6 else 24)
+        self._beneath: list[_Beneath] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for beneath in self._beneath:
+            os.close(beneath.parent_fd)
+
+    def allow(
+        self, *, read: Sequence[Path] = (), write: Sequence[Path] = (), execute: Sequence[Path] = ()
+    ) -> None:
+        """From now on in every ruleset; a path that does not exist is left out."""
+        for paths, access in ((read, _READ), (write, _WRITE), (execute, _READ | _EXECUTE)):
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    self._beneath.append(self._rule(path, access))
+
+    def made(self, write: str | None = None) -> int:
+        """A descriptor for `enforce`: what is allowed so far, and to write beneath one path."""
+        rules = system_call(_CREATE, ctypes.byref(self._attributes), self._size, ctypes.c_uint32(0))
+        for beneath in self._beneath:
+            _add(rules, beneath)
+        if write is not None:
+            own = self._rule(write, _WRITE)
+            _add(rules, own)
+            os.close(own.parent_fd)
+        return rules
+
+    def _rule(self, path: Path | str, access: int) -> _Beneath:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        if not stat.S_ISDIR(os.fstat(place).st_mode):
+            access &= _FILE_ONLY
+        return _Beneath(access & self._handled, place)
 
 
 def enforce(rules: int) -> None:
@@ -93,18 +130,11 @@ def enforce(rules: int) -> None:
     system_call(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0))
 
 
-def _allow(rules: int, path: Path, access: int) -> None:
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
-        if not path.is_dir():
-            access &= _FILE_ONLY
-        beneath = _Beneath(access, place)
-        system_call(
-            _ADD,
-            ctypes.c_int(rules),
-            ctypes.c_int(_PATH_BENEATH),
-            ctypes.byref(beneath),
-            ctypes.c_uint32(0),
-        )
-    finally:
-        os.close(place)
+def _add(rules: int, beneath: _Beneath) -> None:
+    system_call(
+        _ADD,
+        ctypes.c_int(rules),
+        ctypes.c_int(_PATH_BENEATH),
+        ctypes.byref(beneath),
+        ctypes.c_uint32(0),
+    )

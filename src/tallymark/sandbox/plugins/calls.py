@@ -53,12 +53,7 @@ class Calls:
                 new = guest.calls == 0
                 if guest.compiled is None:
                     guest.compiled = self._compiled(guest)
-                try:
-                    yield from exchange(guest, self._job, attempts, expected)
-                except Ended as ended:
-                    if expected > 1:
-                        ended.at = _where(guest)
-                    raise
+                yield from exchange(guest, self._job, attempts, expected)
                 return
         raise WorkFailed("the sandbox ended as soon as it was started", hint="see `tally doctor`")
 
@@ -99,10 +94,3 @@ class Calls:
     def _score(self, ending: Ending) -> Score:
         metadata = {"stopped": ending.stopped}
         return Score(None, "", metadata, ending.text, None, self._origin)
-
-
-def _where(guest: Guest) -> int:
-    try:
-        return guest.settle()[1]
-    except GuestGone:
-        return 0

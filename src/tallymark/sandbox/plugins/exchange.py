@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import secrets
 import select
-import signal
 import socket
 import time
 from contextlib import suppress
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from tallymark.sandbox.code import PluginCode
     from tallymark.sandbox.limits import Limits
     from tallymark.sandbox.plugins.compiled import Compiled
-    from tallymark.sandbox.plugins.host import Guest
+    from tallymark.sandbox.plugins.host import Child, Guest
 
 _READ = 2**18
 _LOOK_S = 0.05
@@ -70,17 +68,26 @@ def exchange(
     `attempts` come in lists, each of which is sent as one message.
     """
     nonce = secrets.token_bytes(frames.NONCE_BYTES)
-    child, link = guest.take()
-    with link:
-        try:
-            talk = _Talk(guest, job, link, frames.Frames(nonce, job.most))
-            talk.outgoing = _messages(job.opening(nonce, guest.compiled), attempts)
-            yield from talk.answers(expected, _GRACE_S if expected > 1 else 0)
-        finally:
-            # It has answered, or must not any more: nothing of it lives on.
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(child, signal.SIGKILL)
-            os.close(child)
+    child = guest.take()
+    try:
+        talk = _Talk(guest, child, job, frames.Frames(nonce, job.most))
+        talk.outgoing = _messages(job.opening(nonce, guest.compiled), attempts)
+        yield from talk.answers(expected)
+    except Ended as ended:
+        child.kill()
+        if expected > 1:
+            ended.at = _place(guest, child)
+        raise
+    finally:
+        child.close()
+
+
+def _place(guest: Guest, child: Child) -> int:
+    """The attempt that it was at when it ended."""
+    try:
+        return guest.settle(child.number)[1]
+    except GuestGone:
+        return 0
 
 
 def _messages(opening: bytes, attempts: Iterable[list[Any]]) -> Iterator[bytes]:
@@ -96,16 +103,18 @@ class _Talk:
 
     outgoing: Iterator[bytes] = iter(())
 
-    def __init__(self, guest: Guest, job: Job, link: socket.socket, came: frames.Frames) -> None:
-        self._guest, self._job, self._link, self._frames = guest, job, link, came
+    def __init__(self, guest: Guest, child: Child, job: Job, came: frames.Frames) -> None:
+        self._guest, self._child, self._job, self._frames = guest, child, job, came
+        self._link = child.link
+        self._link.setblocking(False)
         self._rest = memoryview(b"")
-        link.setblocking(False)
         self._poll = select.poll()
-        self._poll.register(link, select.POLLIN | select.POLLOUT)
-        self._poll.register(guest.control, select.POLLIN)
+        self._poll.register(self._link, select.POLLIN | select.POLLOUT)
+        self._poll.register(child.pidfd, select.POLLIN)
+        self._poll.register(guest.control, 0)  # only that it was hung up
 
-    def answers(self, expected: int, grace_s: float) -> Iterator[list[Any]]:
-        allowed = self._job.timeout_s + grace_s
+    def answers(self, expected: int) -> Iterator[list[Any]]:
+        allowed = self._job.timeout_s + (_GRACE_S if expected > 1 else 0)
         deadline = time.monotonic() + allowed
         while expected > 0:
             whole = self._whole(self._received(deadline))
@@ -130,12 +139,13 @@ class _Talk:
 
     def _ending(self) -> Ending:
         """Why nothing more comes. A child that only closed its end may still be running."""
-        closed = select.poll()
-        closed.register(self._guest.control, select.POLLIN)
-        if not closed.poll(_CLOSING_S * 1000):
+        over = select.poll()
+        over.register(self._child.pidfd, select.POLLIN)
+        over.register(self._guest.control, 0)
+        if not over.poll(_CLOSING_S * 1000):
             return Ending("bad answer", "the plugin closed the channel of its answer")
         try:
-            status, _ = self._guest.settle()
+            status, _ = self._guest.settle(self._child.number)
             return Ending.of(status, began_answer=self._frames.begun)
         except GuestGone:
             return Ending("crashed", "the sandbox around the plugin ended")
@@ -145,8 +155,8 @@ class _Talk:
         while True:
             left = deadline - time.monotonic()
             ready = dict(self._poll.poll(math.ceil(self._patience(left) * 1000)))
-            state = ready.get(self._link.fileno(), 0)
-            if state & ~select.POLLOUT or self._guest.control.fileno() in ready:
+            state = ready.pop(self._link.fileno(), 0)
+            if state & ~select.POLLOUT or ready:
                 return self._read()
             if state & select.POLLOUT:
                 self._send()

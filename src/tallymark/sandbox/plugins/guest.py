@@ -1,7 +1,7 @@
 """The guest: a warm Python inside the sandbox that forks a child for each call of a plugin.
 
-It never runs the plugin's code. It has loaded what the plugin will import from the library, gives
-each child an empty scratch folder, and keeps children forked and locked in ahead of their calls.
+It never runs the plugin's code. It has loaded what the plugin will import from the library, keeps
+children forked and locked in ahead of their calls, and gives each an empty folder to write to.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tallymark.sandbox import kernel, landlock, rlimits
+from tallymark.sandbox import kernel, landlock, rlimits, scratch
 from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.plugins import child
 from tallymark.sandbox.plugins.codec import decode, encode
 
 SCRATCH_FILES = 1024
+_CHILDREN = 2
+"""One is at work, the other ready for the next call."""
 
 
 def main() -> None:
@@ -31,18 +33,13 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     setup = decode(control.recv(2**20))
     os.environ.clear()
+    os.chdir("/")
     _load(setup)
-    limits = Limits(**setup["limits"])
-    scratch = _Scratch(setup, limits)
-    kernel.hide_memory()
-    kernel.forbid_new_privileges()
-    rlimits.apply(limits)
-    for standard in (1, 2):
-        os.dup2(0, standard)
+    _confine(setup)
     me = os.pidfd_open(os.getpid())
     socket.send_fds(control, [b"here"], [me])
     os.close(me)
-    _serve(control, scratch)
+    _serve(control, _Nursery(setup))
 
 
 def _load(setup: dict[str, Any]) -> None:
@@ -52,121 +49,112 @@ def _load(setup: dict[str, Any]) -> None:
             importlib.import_module(name)
     for name in setup["unload"]:
         sys.modules.pop(name, None)
-    if (tempfile := sys.modules.get("tempfile")) is not None:
-        vars(tempfile)["tempdir"] = setup["scratch"]
     sys.path[:] = [setup["root"], *setup["library"]]
     sys.argv[:] = [""]
     gc.collect()
     gc.freeze()
 
 
-def _serve(control: socket.socket, scratch: _Scratch) -> None:
-    """Hand out one child after another: the next is ready while one is at work.
+def _confine(setup: dict[str, Any]) -> None:
+    """What holds for the guest and for every child of it."""
+    limits = Limits(**setup["limits"])
+    if setup["mounts"]:
+        kernel.own_mounts()
+        kernel.mount_memory(setup["scratch"], size_mb=limits.disk_mb, files=SCRATCH_FILES)
+    if setup["filter"] is not None:
+        kernel.drop_capabilities()
+    kernel.hide_memory()
+    kernel.forbid_new_privileges()
+    rlimits.apply(limits)
+    for standard in (1, 2):
+        os.dup2(0, standard)
 
-    With each goes how the one before ended, and at which attempt.
-    """
-    shared = mmap.mmap(-1, mmap.PAGESIZE)
-    progress = memoryview(shared).cast("Q")
-    at_work = _Child(scratch.walls, progress)
-    told = (0, 0)
+
+def _serve(control: socket.socket, nursery: _Nursery) -> None:
+    """Hand out one child after another, and tell how each has ended and at which attempt."""
+    waiting = select.poll()
+    waiting.register(control, 0)
+    alive: dict[int, _Child] = {}
     while True:
-        at_work.hand_over(control, encode(told))
-        following = _Child(scratch.walls, progress)
-        if not at_work.outlived_by(control):
-            at_work.end()
-            following.end()
+        while len(alive) < _CHILDREN:
+            forked = nursery.fork()
+            alive[forked.pidfd] = forked
+            waiting.register(forked.pidfd, select.POLLIN)
+            forked.hand_over(control)
+        ready = {descriptor for descriptor, _ in waiting.poll()}
+        ended = [alive.pop(pidfd) for pidfd in list(alive) if pidfd in ready]
+        if control.fileno() in ready:
+            ended += alive.values()
+        for each in ended:
+            waiting.unregister(each.pidfd)
+            with suppress(OSError):  # the host may have gone meanwhile
+                control.send(encode(each.end()))
+        if control.fileno() in ready:
             return
-        told = at_work.end(), progress[0]
-        shared[:] = bytes(mmap.PAGESIZE)  # nothing that a plugin wrote there reaches another
-        if scratch.touched():
-            following.end()
-            if not scratch.renew():
-                control.send(encode(told))
-                return
-            following = _Child(scratch.walls, progress)
-        at_work = following
+
+
+class _Nursery:
+    """What children are made of."""
+
+    def __init__(self, setup: dict[str, Any]) -> None:
+        self._scratch: str = setup["scratch"]
+        self._filter: bytes | None = setup["filter"]
+        self._number = 0
+        self._rules = None
+        if self._filter is not None:
+            self._rules = landlock.Rules()
+            self._rules.allow(read=[Path(path) for path in setup["readable"]])
+            self._rules.allow(write=[Path(os.devnull)])
+
+    def fork(self) -> _Child:
+        """A child with a folder of its own, locked in and waiting for its call."""
+        self._number += 1
+        # A name that nobody can foresee, in a folder that no child can list.
+        folder = f"{self._scratch}/{os.urandom(8).hex()}"
+        os.mkdir(folder, 0o700)  # noqa: PTH102 (at every call)
+        rules = None if self._rules is None else self._rules.made(write=folder)
+        forked = _Child(self._number, child.Walls(folder, rules, self._filter))
+        if rules is not None:
+            os.close(rules)
+        return forked
 
 
 class _Child:
-    """A forked child, locked in and waiting for its call."""
+    """A forked child."""
 
-    def __init__(self, walls: child.Walls, progress: memoryview) -> None:
+    def __init__(self, number: int, walls: child.Walls) -> None:
+        self._number, self._walls = number, walls
+        self._progress = mmap.mmap(-1, mmap.PAGESIZE)
         self._link, theirs = socket.socketpair()
         self._pid = os.fork()
         if self._pid == 0:
-            child.run(theirs.fileno(), progress, walls)
+            child.run(theirs.fileno(), memoryview(self._progress).cast("Q"), walls)
         theirs.close()
-        self._pidfd = os.pidfd_open(self._pid)
-        self._alone = walls.filter is None
+        self.pidfd = os.pidfd_open(self._pid)
 
-    def hand_over(self, control: socket.socket, told: bytes) -> None:
+    def hand_over(self, control: socket.socket) -> None:
         """Give the host the child's pidfd and the channel to it."""
         with suppress(OSError):  # the host may have gone: the next wait finds out
-            socket.send_fds(control, [told], [self._pidfd, self._link.fileno()])
+            told = encode((self._number,))
+            socket.send_fds(control, [told], [self.pidfd, self._link.fileno()])
         self._link.close()
 
-    def outlived_by(self, control: socket.socket) -> bool:
-        """Wait for the child's end; false when the host hung up before."""
-        both = select.poll()
-        both.register(self._pidfd, select.POLLIN)
-        both.register(control, 0)
-        return self._pidfd in {descriptor for descriptor, _ in both.poll()}
-
-    def end(self) -> int:
-        """See to it that it is dead; how it ended."""
+    def end(self) -> tuple[int, int, int]:
+        """See to it that it is gone with all that it wrote; which one, how, at which attempt."""
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         _, status = os.waitpid(self._pid, 0)
-        os.close(self._pidfd)
-        self._link.close()
-        if self._alone:
+        os.close(self.pidfd)
+        if self._walls.filter is None:
             # Nothing kept it from starting others; those that stayed with it end with it.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
-        return status
+        self._clear()
+        with self._progress as progress:
+            return self._number, status, int.from_bytes(progress[:8], sys.byteorder)
 
-
-class _Scratch:
-    """Where a child may write. Each finds it empty, whatever the one before has done there."""
-
-    walls: child.Walls
-
-    def __init__(self, setup: dict[str, Any], limits: Limits) -> None:
-        self._path = Path(setup["scratch"])
-        self._size_mb = limits.disk_mb
-        self._readable = [Path(path) for path in setup["readable"]]
-        self._filter: bytes | None = setup["filter"]
-        self._mounts: bool = setup["mounts"]
-        if self._mounts:
-            kernel.own_mounts()
-        self._begin()
-
-    def touched(self) -> bool:
-        """Whether anything was made in it, even if it is gone again."""
-        return self._state() != self._new
-
-    def renew(self) -> bool:
-        """Make it as good as new; false when only a new guest can do that."""
-        if self._mounts:
-            os.chdir("/")
-            kernel.unmount(str(self._path))
-            if self.walls.rules is not None:
-                os.close(self.walls.rules)
-            self._begin()
-        return self._mounts
-
-    def _begin(self) -> None:
-        if self._mounts:
-            kernel.mount_memory(str(self._path), size_mb=self._size_mb, files=SCRATCH_FILES)
-        rules = None
-        if self._filter is not None:
-            rules = landlock.ruleset(self._readable, [self._path, Path(os.devnull)])
-        self.walls = child.Walls(rules, self._filter)
-        os.chdir(self._path)
-        self._new = self._state()
-
-    def _state(self) -> tuple[int, int, bool]:
-        """What changes when anything is made or removed in it: times and entries."""
-        found = self._path.stat()
-        with os.scandir(self._path) as entries:
-            return found.st_mtime_ns, found.st_ctime_ns, any(entries)
+    def _clear(self) -> None:
+        try:
+            os.rmdir(self._walls.scratch)  # noqa: PTH106 (at every call)
+        except OSError:
+            scratch.clear(Path(self._walls.scratch))

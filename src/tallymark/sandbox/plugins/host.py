@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections import deque
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tallymark.sandbox.plugins.compiled import Compiled
 
 _START_S = 60.0
-_SETTLE_S = 10.0
+_HEAR_S = 30.0
 _ENVIRONMENT = {"PYTHONHASHSEED": "0"}
 """So that sets have one order, and a plugin that goes through one gives one score."""
 _PROGRAM = (
@@ -34,6 +35,24 @@ _PROGRAM = (
 
 class GuestGone(Exception):
     """The guest has ended, or does not do what a guest does; it must be replaced."""
+
+
+class Child:
+    """A child of a guest that waits for a call, and the channel to it."""
+
+    def __init__(self, number: int, pidfd: int, link: socket.socket) -> None:
+        self.number, self.pidfd, self.link = number, pidfd, link
+
+    def kill(self) -> None:
+        """It has answered, or must not any more."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Nothing of it lives on."""
+        self.kill()
+        os.close(self.pidfd)
+        self.link.close()
 
 
 class Guest:
@@ -46,9 +65,8 @@ class Guest:
         self.used_at = time.monotonic()
         self.folder = None if backend == "bubblewrap" else Path(tempfile.mkdtemp(prefix="tally-"))
         self._pidfd: int | None = None
-        self._owed = False
-        self._ended = 0, 0
-        self._ready: tuple[int, socket.socket] | None = None
+        self._ready: deque[Child] = deque()
+        self._ended: dict[int, tuple[int, int]] = {}
         self.compiled: Compiled | None = None
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -90,7 +108,6 @@ class Guest:
         try:
             self.control.send(encode(setup))
             _, (self._pidfd,), _, _ = socket.recv_fds(self.control, 16, 1)
-            self._owed = True
         except (OSError, ValueError) as error:
             said.seek(0)
             words = said.read(2000).decode(errors="replace").strip().splitlines()
@@ -98,37 +115,39 @@ class Guest:
             hint = "`tally doctor` says what this machine lacks"
             raise WorkFailed(f"the sandbox could not be started: {why}", hint=hint) from None
 
-    def take(self) -> tuple[int, socket.socket]:
-        """The next child, locked in and waiting: its pidfd, and the channel to it."""
-        self.settle()
-        if self._ready is None:
-            raise GuestGone("its scratch folder cannot be made empty again")
-        ready, self._ready = self._ready, None
-        self._owed = True
+    def take(self) -> Child:
+        """The next child, locked in and waiting."""
+        while not self._ready:
+            self._hear()
+        self._ended.clear()
         self.calls += 1
-        return ready
+        return self._ready.popleft()
 
-    def settle(self) -> tuple[int, int]:
-        """How the last child ended and at which attempt, once it has; the next is then ready."""
-        if self._owed:
-            self.control.settimeout(_SETTLE_S)
-            try:
-                told, found, _, _ = socket.recv_fds(self.control, 64, 2)
-                status, at = decode(told)
-            except (OSError, ValueError):
-                raise GuestGone("it hung up") from None
-            self._owed = False
-            self._ended = status, at
-            if found:
-                self._ready = found[0], socket.socket(fileno=found[1])
-        return self._ended
+    def settle(self, number: int) -> tuple[int, int]:
+        """How this child ended and at which attempt, once it has."""
+        while number not in self._ended:
+            self._hear()
+        return self._ended[number]
+
+    def _hear(self) -> None:
+        """Take in the next thing that the guest tells: a child is ready, or has ended."""
+        self.control.settimeout(_HEAR_S)
+        try:
+            told, found, _, _ = socket.recv_fds(self.control, 64, 2)
+            number, *ended = decode(told)
+        except (OSError, ValueError):
+            raise GuestGone from None
+        if found:
+            self._ready.append(Child(number, found[0], socket.socket(fileno=found[1])))
+        else:
+            status, at = ended
+            self._ended[number] = status, at
 
     def close(self) -> None:
         """End it, with all that runs in it."""
         self.control.close()
-        if self._ready is not None:
-            os.close(self._ready[0])
-            self._ready[1].close()
+        for child in self._ready:
+            child.close()
         if self._pidfd is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
@@ -145,7 +164,6 @@ class Guest:
 def _setup(code: PluginCode, backend: str, limits: Limits, folder: Path | None) -> dict[str, Any]:
     """What a guest is told at the start."""
     walls = backend != "insecure-local"
-    whole_view = [Path("/")]
     return {
         "root": str(code.root.resolve()),
         "library": view.library(),
@@ -153,7 +171,7 @@ def _setup(code: PluginCode, backend: str, limits: Limits, folder: Path | None) 
         "unload": view.unload(code),
         "scratch": str(folder or bubblewrap.SCRATCH),
         "mounts": folder is None,
-        "readable": [str(p) for p in (whole_view if folder is None else view.binds(code))],
+        "readable": [str(path) for path in view.readable(code, alone=folder is None)],
         "filter": seccomp.program(fork=False, exec=False) if walls else None,
         "limits": asdict(limits),
     }

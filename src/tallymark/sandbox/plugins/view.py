@@ -35,6 +35,15 @@ def binds(code: PluginCode) -> list[Path]:
     return [*bubblewrap.python_binds(), *(path for path, _ in _packages()), code.root.resolve()]
 
 
+def readable(code: PluginCode, *, alone: bool) -> list[Path]:
+    """What Landlock lets a child read; `alone` in a view that holds nothing but the binds.
+
+    There the folders at the top say the same in fewer rules, each of which costs every call.
+    """
+    places = binds(code)
+    return sorted({Path("/", path.parts[1]) for path in places}) if alone else places
+
+
 def import_path() -> list[str]:
     """Where the guest itself is imported from, the standard library aside."""
     return list(dict.fromkeys(str(home) for _, home in _packages()))

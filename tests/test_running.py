@@ -14,9 +14,10 @@ import pytest
 from tests.models.provider_server import Fail, ProviderServer, Reply
 from tests.postgres import postgres, postgres_url
 
-from tallymark.app import App, RunOptions, in_suite_order, new_id
+from tallymark.app import App
 from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.formula import Formula
+from tallymark.running import RunOptions, in_suite_order, new_id
 from tallymark.suites.evaluation import Limits
 from tallymark.suites.file.loading import load_suite
 from tallymark.suites.record import CaseResult, RunRecord
@@ -77,18 +78,20 @@ def dataset(tmp_path: Path, rows: int, model: str = "echo/x", check: str = "*ite
 
 
 def test_a_run_is_scored_by_its_formula_and_kept(app: App, tmp_path: Path) -> None:
-    (record,) = app.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
+    (record,) = app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
     assert (record.status, record.passed, record.failed, record.errors) == ("completed", 1, 1, 0)
     assert record.score == 60
     assert record.formula == "four * 10 + success_pct"
-    kept, results = app.loaded(record.id)
+    kept, results = app.runs.loaded(record.id)
     assert kept.score == 60
     assert kept.metrics["total_cost"] == pytest.approx(record.metrics["total_cost"])
     assert [(each.case, each.status) for each in results] == [("four", "passed"), ("six", "failed")]
 
 
 def test_several_models_make_runs_of_one_group(app: App, tmp_path: Path) -> None:
-    records = app.run(load_suite(suite(tmp_path)), ["echo/a", "echo/b"], RunOptions(), Silent())
+    records = app.runs.run(
+        load_suite(suite(tmp_path)), ["echo/a", "echo/b"], RunOptions(), Silent()
+    )
     assert [each.model for each in records] == ["echo/a", "echo/b"]
     assert len({each.group for each in records}) == 1
     assert len(app.store.runs(group=records[0].group)) == 2
@@ -96,42 +99,44 @@ def test_several_models_make_runs_of_one_group(app: App, tmp_path: Path) -> None
 
 def test_epochs_and_limit(app: App, tmp_path: Path) -> None:
     options = RunOptions(Limits(epochs=3, cases=1))
-    (record,) = app.run(load_suite(suite(tmp_path)), [], options, Silent())
+    (record,) = app.runs.run(load_suite(suite(tmp_path)), [], options, Silent())
     assert record.total == 3
-    keys = [each.key for each in app.loaded(record.id)[1]]
+    keys = [each.key for each in app.runs.loaded(record.id)[1]]
     assert keys == [("four", 0), ("four", 1), ("four", 2)]
 
 
 def test_a_run_resumes_with_the_epochs_it_began_with(app: App, tmp_path: Path) -> None:
     text = SUITE.replace("  - name: four\n", "  - name: four\n    epochs: 2\n")
-    (record,) = app.run(load_suite(suite(tmp_path, text)), [], RunOptions(), Silent())
+    (record,) = app.runs.run(load_suite(suite(tmp_path, text)), [], RunOptions(), Silent())
     assert record.total == 3
-    resumed = app.resume(record.id, RunOptions(), Silent())
-    assert (resumed.status, len(app.loaded(record.id)[1])) == ("completed", 3)
+    resumed = app.runs.resume(record.id, RunOptions(), Silent())
+    assert (resumed.status, len(app.runs.loaded(record.id)[1])) == ("completed", 3)
 
 
 def test_a_run_whose_data_changed_is_not_resumed(app: App, tmp_path: Path) -> None:
-    (record,) = app.run(load_suite(dataset(tmp_path, 3)), [], RunOptions(), Silent())
+    (record,) = app.runs.run(load_suite(dataset(tmp_path, 3)), [], RunOptions(), Silent())
     (tmp_path / "rows.csv").write_text("n\n7\n")
     with pytest.raises(InvalidInput, match="have changed since the run"):
-        app.resume(record.id, RunOptions(), Silent())
+        app.runs.resume(record.id, RunOptions(), Silent())
 
 
 def test_rescoring_by_a_formula_equals_running_with_it(app: App, tmp_path: Path) -> None:
-    (record,) = app.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
+    (record,) = app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
     other = load_suite(suite(tmp_path, SUITE.replace("four * 10 + success_pct", "success_pct / 2")))
-    (fresh,) = app.run(other, [], RunOptions(), Silent())
-    before, after = app.rescored(record.id, formula="success_pct / 2")
+    (fresh,) = app.runs.run(other, [], RunOptions(), Silent())
+    before, after = app.runs.rescored(record.id, formula="success_pct / 2")
     assert (before[0].score, after[0].score) == (60, fresh.score)
-    saved = app.save_as_new(after)
+    saved = app.runs.save_as_new(after)
     assert app.store.run(saved.id).score == fresh.score
     assert app.store.run(record.id).score == 60
 
 
 def test_rescoring_by_a_suite_checks_the_stored_answers_again(app: App, tmp_path: Path) -> None:
-    (record,) = app.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
+    (record,) = app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
     mended = load_suite(suite(tmp_path, SUITE.replace('"*6*"', '"*7*"')))
-    _, (after, results) = app.rescored(record.id, suite=app.resolved(mended, RunOptions()))
+    _, (after, results) = app.runs.rescored(
+        record.id, suite=app.runs.resolved(mended, RunOptions())
+    )
     assert (after.passed, after.score) == (2, 110)
     assert [each.status for each in results] == ["passed", "passed"]
 
@@ -140,14 +145,14 @@ def test_a_suite_without_a_model_is_refused_before_anything_is_kept(tmp_path: Pa
     app = App(str(tmp_path / "tally.db"))
     text = SUITE.replace("model: echo/x, ", "")
     with pytest.raises(InvalidInput, match="no model is named"):
-        app.run(load_suite(suite(tmp_path, text)), [], RunOptions(), Silent())
+        app.runs.run(load_suite(suite(tmp_path, text)), [], RunOptions(), Silent())
     assert not app.store.exists
 
 
 def test_a_model_with_a_wrong_name_leaves_no_run_behind(tmp_path: Path) -> None:
     app = App(str(tmp_path / "tally.db"))
     with pytest.raises(TallymarkError):
-        app.run(load_suite(suite(tmp_path)), ["echo/x", "nonsense"], RunOptions(), Silent())
+        app.runs.run(load_suite(suite(tmp_path)), ["echo/x", "nonsense"], RunOptions(), Silent())
     assert not app.store.exists
 
 
@@ -158,15 +163,15 @@ def test_values_come_from_the_user_then_the_store_then_the_environment(
     definition = load_suite(suite(tmp_path, text))
     monkeypatch.delenv("said", raising=False)
     with pytest.raises(InvalidInput, match="said"):
-        app.run(definition, [], RunOptions(), Silent())
+        app.runs.run(definition, [], RunOptions(), Silent())
     monkeypatch.setenv("said", "4 from the environment")
     outputs = []
     for step in range(3):
         if step == 1:
             app.store.set_var("said", "4 from the store")
         values = {"said": "4 from the user"} if step == 2 else {}
-        (record,) = app.run(definition, [], RunOptions(values=values), Silent())
-        outputs.append(app.loaded(record.id)[1][0].output.rpartition("from ")[2])
+        (record,) = app.runs.run(definition, [], RunOptions(values=values), Silent())
+        outputs.append(app.runs.loaded(record.id)[1][0].output.rpartition("from ")[2])
     assert outputs == ["the environment", "the store", "the user"]
 
 
@@ -184,9 +189,9 @@ def test_a_secret_is_nowhere_but_in_the_request(tmp_path: Path) -> None:
     text = text.replace("*6*", "*{{secret('token')}}6*")
     with ProviderServer() as server:
         model = f"{server.url}/v1#m"
-        (record,) = app.run(load_suite(suite(tmp_path, text)), [model], RunOptions(), Silent())
+        (record,) = app.runs.run(load_suite(suite(tmp_path, text)), [model], RunOptions(), Silent())
         assert secret in str(server.bodies)
-    loaded = app.loaded(record.id)
+    loaded = app.runs.loaded(record.id)
     assert loaded[1][0].output == "***token*** 4"
     reports = [summed(*loaded), *(r([loaded]) for r in (csv_report, json_report, junit_report))]
     reports += [markdown_report([loaded]), html_report([loaded])]
@@ -200,7 +205,7 @@ def test_secrets_are_not_recorded(app: App, tmp_path: Path) -> None:
     text = SUITE.replace("2 + 2 is 4", "\"{{secret('token')}} 4\"")
     options = RunOptions(values={"token": "hunter2-correct"}, record=tmp_path / "answers.jsonl")
     with pytest.raises(InvalidInput, match="would hold the secrets of the suite: token"):
-        app.run(load_suite(suite(tmp_path, text)), [], options, Silent())
+        app.runs.run(load_suite(suite(tmp_path, text)), [], options, Silent())
     assert not (tmp_path / "answers.jsonl").exists()
 
 
@@ -210,22 +215,22 @@ def test_a_provider_that_fails_half_its_calls_loses_no_case(app: App, tmp_path: 
             server.on(f"item {number}", Fail(500), Reply())
         path = dataset(tmp_path, 20, f"{server.url}/v1#m")
         options = RunOptions(Limits(tries=3))
-        (record,) = app.run(load_suite(path), [], options, Silent())
+        (record,) = app.runs.run(load_suite(path), [], options, Silent())
     assert (record.status, record.passed) == ("completed", 20)
-    assert {each.tries for each in app.loaded(record.id)[1]} == {2}
+    assert {each.tries for each in app.runs.loaded(record.id)[1]} == {2}
 
 
 def test_a_case_that_cannot_run_is_an_error_not_a_fail(app: App, tmp_path: Path) -> None:
     with ProviderServer() as server:
         server.on("item 3", Fail(400))
-        (record,) = app.run(
+        (record,) = app.runs.run(
             load_suite(dataset(tmp_path, 5, f"{server.url}/v1#m")), [], RunOptions(), Silent()
         )
         assert (record.status, record.passed, record.errors) == ("partial_failure", 4, 1)
         assert record.metrics["success_pct"] == 100
         server.on("item 3", Reply())
         server.count.clear()
-        resumed = app.resume(record.id, RunOptions(), Silent())
+        resumed = app.runs.resume(record.id, RunOptions(), Silent())
         assert dict(server.count) == {"item 3": 1}
     assert (resumed.status, resumed.passed, resumed.errors) == ("completed", 5, 0)
 
@@ -235,7 +240,7 @@ def test_a_model_that_refuses_everything_is_not_asked_forever(app: App, tmp_path
         for number in range(200):
             server.on(f"item {number}", Fail(401))
         path = dataset(tmp_path, 200, f"{server.url}/v1#m")
-        (record,) = app.run(load_suite(path), [], RunOptions(), Silent())
+        (record,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
         assert sum(server.count.values()) < 60
     assert record.status == "cancelled"
     assert record.error == "the model refused every case so far"
@@ -248,8 +253,8 @@ def test_a_budget_stops_before_it_is_passed(app: App, tmp_path: Path) -> None:
         .replace("threads: 8", "threads: 8, pricing: {input: 100000, output: 100000}")
     )
     options = RunOptions(Limits(budget=5.0))
-    (record,) = app.run(load_suite(suite(tmp_path, text)), [], options, Silent())
-    spent = sum(each.cost or 0 for each in app.loaded(record.id)[1])
+    (record,) = app.runs.run(load_suite(suite(tmp_path, text)), [], options, Silent())
+    spent = sum(each.cost or 0 for each in app.runs.loaded(record.id)[1])
     assert 0 < spent <= 5.0
     assert (record.status, record.error) == ("cancelled", "the budget is spent")
 
@@ -258,14 +263,15 @@ def test_a_model_that_answers_with_5_mb(app: App, tmp_path: Path) -> None:
     with ProviderServer() as server:
         server.on("item 0", Reply(output="item " + "x" * 5_000_000))
         path = dataset(tmp_path, 2, f"{server.url}/v1#m")
-        (record,) = app.run(load_suite(path), [], RunOptions(), Silent())
+        (record,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
     assert record.passed == 2
-    assert len(app.loaded(record.id)[1][0].output) == 5_000_005
+    assert len(app.runs.loaded(record.id)[1][0].output) == 5_000_005
 
 
 KILLED = """
 import os, sys, threading, time
-from tallymark.app import App, RunOptions
+from tallymark.app import App
+from tallymark.running import RunOptions
 from tallymark.suites.file.loading import load_suite
 class Quiet:
     def started(self, record, tally, formula): print(record.id, flush=True)
@@ -273,9 +279,9 @@ class Quiet:
     def ended(self, record): pass
 app = App(sys.argv[2])
 if len(sys.argv) > 3:
-    app.resume(sys.argv[3], RunOptions(), Quiet())
+    app.runs.resume(sys.argv[3], RunOptions(), Quiet())
 else:
-    app.run(load_suite(sys.argv[1]), [], RunOptions(), Quiet())
+    app.runs.run(load_suite(sys.argv[1]), [], RunOptions(), Quiet())
 """
 
 
@@ -300,9 +306,9 @@ def test_killed_20_times_in_a_row_and_resumed_no_case_is_lost_doubled_or_changed
             assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
     app = App(str(database))
     assert run_id is not None
-    record = app.resume(run_id, RunOptions(), Silent())
-    (whole,) = app.run(load_suite(path), [], RunOptions(), Silent())
-    cases = [each.case for each in app.loaded(run_id)[1]]
+    record = app.runs.resume(run_id, RunOptions(), Silent())
+    (whole,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
+    cases = [each.case for each in app.runs.loaded(run_id)[1]]
     assert cases == [f"row[{number}]" for number in range(1, rows + 1)] or len(set(cases)) == rows
     assert len(cases) == rows
     assert (record.score, record.status, record.passed) == (whole.score, "completed", rows)
@@ -329,7 +335,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_kept_stays(tmp_path: Path) -> 
     app = App(str(database))
     (record,) = app.store.runs()
     done_before = len(app.store.result_keys(record.id))
-    resumed = app.resume(record.id, RunOptions(), Silent())
+    resumed = app.runs.resume(record.id, RunOptions(), Silent())
     assert 0 <= done_before < 3000
     assert resumed.passed == 3000
 
@@ -337,7 +343,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_kept_stays(tmp_path: Path) -> 
 def test_a_database_locked_by_another_process_is_waited_for(tmp_path: Path) -> None:
     path, database = suite(tmp_path), tmp_path / "tally.db"
     app = App(str(database))
-    app.run(load_suite(path), [], RunOptions(), Silent())
+    app.runs.run(load_suite(path), [], RunOptions(), Silent())
     holder = (
         "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);"
         "c.execute('begin immediate'); print('held', flush=True);"
@@ -347,7 +353,7 @@ def test_a_database_locked_by_another_process_is_waited_for(tmp_path: Path) -> N
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        (record,) = app.run(load_suite(path), [], RunOptions(), Silent())
+        (record,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
     assert record.status == "completed"
 
 
@@ -368,6 +374,6 @@ def test_ids_are_short_and_differ() -> None:
 
 
 def test_an_unknown_run_is_refused(app: App, tmp_path: Path) -> None:
-    app.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
+    app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
     with pytest.raises(TallymarkError):
-        app.loaded("nothing")
+        app.runs.loaded("nothing")

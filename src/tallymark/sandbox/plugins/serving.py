@@ -1,0 +1,135 @@
+"""Scoring attempts, as a locked-in child does it: load the plugin, ask it, send its answers.
+
+Everything here is trusted until the plugin is imported. After that the plugin can change any of it,
+which is why only its own process is at stake, and the host believes nothing but well-formed data.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from tallymark.sandbox.plugins import frames
+from tallymark.sandbox.plugins.codec import decode, encode
+from tallymark.sandbox.plugins.compiled import Importer, compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_AFTER_BUILT_IN = 2
+"""Where modules of the plugin's root are looked for: after what is part of Python itself."""
+_FLUSH_S = 0.005
+_FLUSH_BYTES = 2**16
+_TEXT = 500
+
+
+def serve(link: int, progress: memoryview) -> None:
+    """Answer every attempt; progress says which one is being scored, counted from 1."""
+    opening = decode(_message(link) or b"")
+    send = _Answers(link, opening["nonce"], opening["most"])
+    if opening["module"] is None:
+        send.add(encode((frames.GIVEN, compiled(opening["root"]))))
+        return send.flush()
+    score = _scoring(opening)
+    at = 0
+    while (attempts := _message(link)) is not None:
+        for metrics in decode(attempts):
+            progress[0] = at = at + 1
+            send.add(score(metrics))
+        send.flush()
+
+
+def _message(link: int) -> bytes | None:
+    """The next message from the host; None at the end."""
+    prefix = _exactly(link, frames.LENGTH_BYTES)
+    return None if prefix is None else _exactly(link, frames.length(prefix))
+
+
+def _exactly(link: int, size: int) -> bytes | None:
+    parts = []
+    while size:
+        part = os.read(link, min(size, 2**18))
+        if not part:
+            return None
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+class _Answers:
+    """Answers on their way to the host: many in one frame, none held back for long."""
+
+    def __init__(self, link: int, nonce: bytes, most: int) -> None:
+        self._link, self._nonce, self._most = link, nonce, most
+        self._held: list[bytes] = []
+        self._size = 0
+        self._last = time.perf_counter()
+
+    def add(self, answer: bytes) -> None:
+        if len(answer) > self._most:
+            text = f"the answer has {len(answer):,} bytes, more than {self._most:,}"
+            answer = encode((frames.FAILED, "bad answer", text))
+        self._held.append(answer)
+        self._size += len(answer)
+        if self._size > _FLUSH_BYTES or time.perf_counter() - self._last > _FLUSH_S:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._held:
+            return
+        data = memoryview(frames.frame(self._nonce, frames.several(self._held)))
+        while data:
+            data = data[os.write(self._link, data) :]
+        self._held, self._size, self._last = [], 0, time.perf_counter()
+
+
+def _scoring(opening: dict[str, Any]) -> Callable[[object], bytes]:
+    """Scores one attempt by a new instance of the plugin; if there is none, says why each time."""
+    sys.meta_path.insert(_AFTER_BUILT_IN, Importer(opening["compiled"]))
+    try:
+        home = importlib.import_module(opening["module"])
+        plugin = getattr(home, opening["attribute"])
+    except BaseException as error:  # noqa: BLE001 (a plugin may raise anything)
+        failure = _failure(error)
+        return lambda _: failure
+    config, context = opening["config"], opening["ctx"]
+
+    def score(metrics: object) -> bytes:
+        try:
+            given = plugin().score(metrics, decode(config), decode(context))
+            return encode((frames.GIVEN, given))
+        except BaseException as error:  # noqa: BLE001 (as above)
+            return _failure(error)
+
+    return score
+
+
+def _failure(error: BaseException) -> bytes:
+    if isinstance(error, MemoryError):
+        return encode((frames.FAILED, "memory", "the plugin used more memory than it may"))
+    try:
+        words = " ".join(str(error)[:_TEXT].split())
+    except BaseException:  # noqa: BLE001 (its own text may be code of the plugin)
+        words = ""
+    name = type(error).__name__
+    said = f"{name}: {words}" if words else name
+    return encode((frames.FAILED, "raised", f"the plugin raised {said}{_place(error)}"))
+
+
+def _place(error: BaseException) -> str:
+    """Where in the plugin's own files it was raised: the last line that is not the library's."""
+    found = ""
+    for path, line in _lines(error):
+        if path.startswith(sys.path[0]):
+            found = f" (line {line} of {path[len(sys.path[0]) :].lstrip('/')})"
+    return found
+
+
+def _lines(error: BaseException) -> Iterator[tuple[str, int]]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
