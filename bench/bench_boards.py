@@ -20,7 +20,7 @@ from tallymark.challenges.definition import Challenge, Evaluator
 from tallymark.store import Store, open_store
 
 ATTEMPTS, AGENTS = 1_000_000, 100_000
-QUESTIONS, ROUNDS = 1_000, 5
+QUESTIONS, ROUNDS = 300, 20
 CHALLENGE = Challenge(
     name="bench",
     title="Bench",

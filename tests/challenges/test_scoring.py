@@ -223,8 +223,12 @@ class Spy:
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
         timeout_s: float = 5.0,
+        users: Sequence[str | None] | None = None,
     ) -> list[Score]:
-        return [self.score(each, config, ctx, timeout_s) for each in attempts]
+        return [
+            self.score(each, config, {**ctx, "end_user_id": user}, timeout_s)
+            for each, user in zip(attempts, users or (), strict=True)
+        ]
 
 
 def test_a_plugin_gets_the_documents_metrics_and_context(tmp_path: Path) -> None:

@@ -372,7 +372,7 @@ NAMES = formula_names(("correctness", "completeness"), ("x",))
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     st.booleans(),

@@ -229,28 +229,21 @@ def _by_formula(challenge: Challenge, weighed: Weighed) -> Score:
 def _by_plugin(
     challenge: Challenge, weighed: list[Weighed], plugin: Plugin | None, tenant: str
 ) -> list[Score]:
-    """Agent by agent, because a plugin's context names the agent."""
+    """All at once: what a plugin's context says of each attempt is whose it is."""
     scoring = challenge.scoring
     if plugin is None:
         raise ScorerError(f"the challenge {challenge.name} is scored by {scoring.plugin}; load it")
-    by_agent: dict[str, list[int]] = {}
-    for index, each in enumerate(weighed):
-        by_agent.setdefault(each.attempt.agent, []).append(index)
-    scores: dict[int, Score] = {}
-    for agent, indices in by_agent.items():
-        ctx = _context(challenge, agent, tenant)
-        attempts = [_plugin_metrics(weighed[index]) for index in indices]
-        timeout = scoring.timeout_ms / 1000
-        found = (
-            [plugin.score(attempts[0], scoring.config, ctx, timeout)]
-            if len(attempts) == 1
-            else plugin.score_many(attempts, scoring.config, ctx, timeout)
-        )
-        scores.update(zip(indices, found, strict=True))
-    return [scores[index] for index in range(len(weighed))]
+    timeout = scoring.timeout_ms / 1000
+    attempts = [_plugin_metrics(each) for each in weighed]
+    users = [each.attempt.agent for each in weighed]
+    if len(weighed) == 1:
+        ctx = _context(challenge, users[0], tenant)
+        return [plugin.score(attempts[0], scoring.config, ctx, timeout)]
+    ctx = _context(challenge, None, tenant)
+    return plugin.score_many(attempts, scoring.config, ctx, timeout, users)
 
 
-def _context(challenge: Challenge, agent: str, tenant: str) -> dict[str, Any]:
+def _context(challenge: Challenge, agent: str | None, tenant: str) -> dict[str, Any]:
     return {
         "tenant_id": tenant,
         "app_id": APP,

@@ -142,11 +142,9 @@ class Conformance:
         """What goes wrong in this sandbox, in sentences; nothing when all is well."""
         plugin = self._code(self._modules[case.name])
         found = []
-        metrics: dict[str, Any] = {}
         for _ in range(case.calls):
-            score = sandbox.score(plugin, metrics, self._targets, {}, timeout_s=case.timeout_s)
+            score = sandbox.score(plugin, {}, self._targets, {}, timeout_s=case.timeout_s)
             found.append(case.wrong(score))
-            metrics = score.metadata.get("details") or {}
         neighbours = [self._code("calm")] if case.always else [plugin, self._code("calm")]
         for code in neighbours:
             after = sandbox.score(code, {"calm": True}, {}, {}, timeout_s=_TIMEOUT_S)

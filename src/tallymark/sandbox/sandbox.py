@@ -64,7 +64,7 @@ class Sandbox:
     ) -> Score:
         """One attempt's score; whatever goes wrong is a failed score that says what."""
         calls = self._calls(code, config, ctx, timeout_s)
-        return self._warned([calls.one(metrics)])[0]
+        return self._warned([calls.one((metrics, None))])[0]
 
     def score_many(
         self,
@@ -73,11 +73,17 @@ class Sandbox:
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
         *,
+        users: Sequence[str | None] | None = None,
         timeout_s: float = 5.0,
     ) -> list[Score]:
-        """The scores that `score` would give each of the attempts, many times faster."""
+        """The scores that `score` would give each of the attempts, many times faster.
+
+        `users` says whose attempt each is: `ctx["end_user_id"]`, the one thing in a context that
+        differs between attempts at a challenge.
+        """
         calls = self._calls(code, config, ctx, timeout_s)
-        return self._warned(score_batch(calls, attempts))
+        whose = [None] * len(attempts) if users is None else users
+        return self._warned(score_batch(calls, list(zip(attempts, whose, strict=True))))
 
     def state(self, code: PluginCode) -> PluginState:
         """How the plugin fares: idle, warm, or paused and why."""

@@ -16,6 +16,8 @@ from tallymark.store.contest_tables import (
     attempt_details,
     attempt_scores,
     attempts,
+    board_blocks,
+    boards,
     score_history,
 )
 from tallymark.store.entering import check_agent
@@ -52,6 +54,10 @@ class Loading:
         board_rows.rebuild(self.connection, self.kept)
         if rated:
             match_log.catch_up(self.connection, self.kept, self.at)
+        if self.connection.dialect.name == "postgresql":
+            # Until it has counted, it plans as if the tables were still empty.
+            tables = (attempts, attempt_scores, boards, board_blocks)
+            self.connection.execute(text(f"ANALYZE {', '.join(each.name for each in tables)}"))
         entry = AuditEntry(at=self.at, actor=SYSTEM, event="loaded", note={"attempts": len(given)})
         audit.write(self.connection, self.kept.tenant, self.kept.id, None, entry)
 

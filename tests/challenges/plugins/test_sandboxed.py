@@ -172,6 +172,18 @@ def test_many_are_scored_as_each_alone(sandbox: Sandbox, tmp_path: Path) -> None
     assert many == [plugin.score(metrics, {}, {}) for metrics in attempts] * 5
 
 
+def test_each_of_many_has_its_own_user(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "who.py").write_text(
+        "class Who:\n"
+        "    def score(self, metrics, config, ctx):\n"
+        "        return {'score': len(ctx['end_user_id'])}\n"
+    )
+    plugin = load_plugin("who:Who", folder=tmp_path, sandbox=sandbox)
+    users = ["a" * length for length in range(1, 40)]
+    scores = plugin.score_many([{}] * 39, {}, {"end_user_id": None}, users=users)
+    assert [score.value for score in scores] == list(range(1, 40))
+
+
 def test_the_check_finds_state_that_is_kept(sandbox: Sandbox, tmp_path: Path) -> None:
     text = """
 seen = []

@@ -55,6 +55,7 @@ class BuiltinPlugin:
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],  # noqa: ARG002 (ours look at no context)
         timeout_s: float = TIMEOUT_S,  # noqa: ARG002
+        users: Sequence[str | None] | None = None,  # noqa: ARG002
     ) -> list[Score]:
         origin = Origin(self.name, self.code_hash, dict(config))
         return [self._score(metrics, origin) for metrics in attempts]

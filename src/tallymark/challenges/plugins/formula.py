@@ -61,6 +61,7 @@ class FormulaPlugin:
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
         timeout_s: float = TIMEOUT_S,
+        users: Sequence[str | None] | None = None,  # noqa: ARG002 (formulas know no users)
     ) -> list[Score]:
         try:
             rows = [self._values(metrics, config) for metrics in attempts]

@@ -45,8 +45,12 @@ class Plugin(Protocol):
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
         timeout_s: float = TIMEOUT_S,
+        users: Sequence[str | None] | None = None,
     ) -> list[Score]:
-        """The scores of many attempts, each as `score` would give it."""
+        """The scores of many attempts, each as `score` would give it.
+
+        `users` says for each whose it is, in place of `ctx["end_user_id"]`.
+        """
         ...
 
 

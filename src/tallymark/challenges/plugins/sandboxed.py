@@ -40,11 +40,13 @@ class SandboxedPlugin:
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
         timeout_s: float = TIMEOUT_S,
+        users: Sequence[str | None] | None = None,
     ) -> list[Score]:
         return self._sandbox.score_many(
             self._code,
             [known(metrics) for metrics in attempts],
             config,
             with_timeout(ctx, timeout_s),
+            users=users,
             timeout_s=timeout_s,
         )

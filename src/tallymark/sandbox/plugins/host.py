@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -117,6 +118,10 @@ class Guest:
 
     def take(self) -> Child:
         """The next child, locked in and waiting."""
+        hung_up = select.poll()
+        hung_up.register(self.control, 0)
+        if hung_up.poll(0):
+            raise GuestGone
         while not self._ready:
             self._hear()
         self._ended.clear()

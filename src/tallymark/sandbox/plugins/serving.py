@@ -36,9 +36,9 @@ def serve(link: int, progress: memoryview) -> None:
     score = _scoring(opening)
     at = 0
     while (attempts := _message(link)) is not None:
-        for metrics in decode(attempts):
+        for metrics, user in decode(attempts):
             progress[0] = at = at + 1
-            send.add(score(metrics))
+            send.add(score(metrics, user))
         send.flush()
 
 
@@ -86,7 +86,7 @@ class _Answers:
         self._held, self._size, self._last = [], 0, time.perf_counter()
 
 
-def _scoring(opening: dict[str, Any]) -> Callable[[object], bytes]:
+def _scoring(opening: dict[str, Any]) -> Callable[[object, str | None], bytes]:
     """Scores one attempt by a new instance of the plugin; if there is none, says why each time."""
     sys.meta_path.insert(_AFTER_BUILT_IN, Importer(opening["compiled"]))
     try:
@@ -94,12 +94,15 @@ def _scoring(opening: dict[str, Any]) -> Callable[[object], bytes]:
         plugin = getattr(home, opening["attribute"])
     except BaseException as error:  # noqa: BLE001 (a plugin may raise anything)
         failure = _failure(error)
-        return lambda _: failure
+        return lambda *_: failure
     config, context = opening["config"], opening["ctx"]
 
-    def score(metrics: object) -> bytes:
+    def score(metrics: object, user: str | None) -> bytes:
         try:
-            given = plugin().score(metrics, decode(config), decode(context))
+            ctx = decode(context)
+            if user is not None:
+                ctx["end_user_id"] = user
+            given = plugin().score(metrics, decode(config), ctx)
             return encode((frames.GIVEN, given))
         except BaseException as error:  # noqa: BLE001 (as above)
             return _failure(error)
