@@ -268,3 +268,11 @@ def test_without_walls_every_score_carries_a_warning(tmp_path: Path) -> None:
     assert {score.metadata["warning"] for score in scores} == {"not walled off"}
     ended = [score.metadata.get("stopped") for score in scores[20:]]
     assert ended == [None, "timeout", "crashed", "memory", "raised"]
+
+
+def test_twenty_plugins_are_warm_at_once(policy: Policy, tmp_path: Path) -> None:
+    """Descriptors on their way from all guests of a user are counted together."""
+    codes = [plugin(tmp_path / str(number), ORDINARY) for number in range(20)]
+    with Sandbox(policy) as sandbox:
+        assert [ask(sandbox, code) for code in codes] == [4.0] * 20
+        assert {sandbox.state(code).state for code in codes} == {"warm"}

@@ -19,9 +19,17 @@ def apply(limits: Limits) -> None:
     """Bind this process and its children, for good; a tighter limit already in force stays."""
     _lower(resource.RLIMIT_AS, limits.memory_mb * _MB)
     _lower(resource.RLIMIT_FSIZE, int(limits.disk_mb * _MB))
-    _lower(resource.RLIMIT_NOFILE, limits.open_files)
     for none in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
         _lower(none, 0)
+
+
+def apply_to_files(most: int) -> None:
+    """Bind this process to so many open files.
+
+    Not part of `apply`: descriptors on their way from all guests of a user together may not be
+    more than this, so a guest, which sends some, must not be bound so tightly as its children.
+    """
+    _lower(resource.RLIMIT_NOFILE, most)
 
 
 def _lower(which: int, most: int) -> None:

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tallymark.sandbox import landlock, seccomp
+from tallymark.sandbox import landlock, rlimits, seccomp
 from tallymark.sandbox.plugins.serving import serve
 
 LINK = 3
@@ -25,6 +25,7 @@ class Walls:
     """Landlock's, as a descriptor."""
     filter: bytes | None
     """Seccomp's."""
+    open_files: int
 
 
 def run(link: int, progress: memoryview, walls: Walls) -> NoReturn:
@@ -51,6 +52,7 @@ def _lock_in(link: int, walls: Walls) -> None:
         landlock.enforce(walls.rules)
     os.dup2(link, LINK)
     os.closerange(LINK + 1, 256)
+    rlimits.apply_to_files(walls.open_files)
     if walls.filter is None:
         os.setsid()  # so that its guest can end those it starts
     else:

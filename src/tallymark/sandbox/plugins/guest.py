@@ -99,6 +99,7 @@ class _Nursery:
     def __init__(self, setup: dict[str, Any]) -> None:
         self._scratch: str = setup["scratch"]
         self._filter: bytes | None = setup["filter"]
+        self._open_files = Limits(**setup["limits"]).open_files
         self._number = 0
         self._rules = None
         if self._filter is not None:
@@ -113,7 +114,7 @@ class _Nursery:
         folder = f"{self._scratch}/{os.urandom(8).hex()}"
         os.mkdir(folder, 0o700)  # noqa: PTH102 (at every call)
         rules = None if self._rules is None else self._rules.made(write=folder)
-        forked = _Child(self._number, child.Walls(folder, rules, self._filter))
+        forked = _Child(self._number, child.Walls(folder, rules, self._filter, self._open_files))
         if rules is not None:
             os.close(rules)
         return forked
