@@ -100,7 +100,8 @@ attempts = Table(
 )
 
 # One row for every attempt that was scored or failed. SQLite keeps the rows in the order of the
-# key, so that the best of every agent is found in one pass without sorting.
+# key, in which ties are broken, so that the best of every agent is found in one pass without
+# sorting. The score is by the rule of `scoring`: later ones may stand in `score_rules`.
 attempt_scores = Table(
     "attempt_scores",
     metadata,
@@ -124,7 +125,9 @@ attempt_scores = Table(
     Column("error", Words),  # why there is no score: known for failed attempts, and only for them
     Column("more", Text),  # JSON, an evaluator's own numbers by name; NULL when there are none
     Column("dimensions", Text),  # JSON, raw scores by key; NULL when there are none
-    PrimaryKeyConstraint("challenge_id", "agent", "attempt", name="pk_attempt_scores"),
+    PrimaryKeyConstraint(
+        "challenge_id", "agent", "submitted_at", "attempt", name="pk_attempt_scores"
+    ),
     sqlite_with_rowid=False,
 )
 
@@ -153,6 +156,18 @@ scorings = Table(
     Column("origin", Text),  # JSON, Origin
     Index("ix_scorings_challenge", "challenge_id", "id"),
     sqlite_autoincrement=True,
+)
+
+# A rescoring by a formula, of all attempts scored before it that have not failed: their scores
+# follow from the numbers in `attempt_scores`, and are written down when that is needed.
+score_rules = Table(
+    "score_rules",
+    metadata,
+    Column("challenge_id", Key, nullable=False),
+    Column("scoring", Key, nullable=False),  # scorings.id
+    Column("tenant", Words, nullable=False),
+    Column("version_id", Key, ForeignKey("challenge_versions.id"), nullable=False),
+    PrimaryKeyConstraint("challenge_id", "scoring", name="pk_score_rules"),
 )
 
 # In the order of `attempt_scores` within each scoring, so that rescoring appends sequentially.

@@ -190,10 +190,12 @@ def _changed(kept: Kept, at: float) -> Select[Any]:
     score = and_(
         attempt_scores.c.challenge_id == kept.id,
         attempt_scores.c.agent == matches.c.agent,
-        attempt_scores.c.attempt == matches.c.attempt,
+        attempt_scores.c.submitted_at == attempts.c.submitted_at,
+        attempt_scores.c.attempt == attempts.c.key,
     )
     return (
-        query.join(attempt_scores, score)
+        query.join(attempts, attempts.c.key == matches.c.attempt)
+        .join(attempt_scores, score)
         .with_only_columns(
             matches.c.tenant,
             matches.c.agent,

@@ -16,7 +16,7 @@ from tallymark.errors import WorkFailed
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-CURRENT = "0003"
+CURRENT = "0004"
 # A name of our own: a database that others share may have an `alembic_version` already.
 VERSION_TABLE = "tallymark_version"
 MIGRATIONS = Path(__file__).parent / "migrations"

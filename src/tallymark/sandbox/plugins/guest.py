@@ -135,7 +135,9 @@ class _Child:
 
     def hand_over(self, control: socket.socket) -> None:
         """Give the host the child's pidfd and the channel to it."""
-        with suppress(OSError):  # the host may have gone: the next wait finds out
+        # The host may have gone: the next wait finds out. Any other failure ends the guest, which
+        # would else make children for ever that nobody hears of.
+        with suppress(BrokenPipeError, ConnectionResetError):
             told = encode((self._number,))
             socket.send_fds(control, [told], [self.pidfd, self._link.fileno()])
         self._link.close()

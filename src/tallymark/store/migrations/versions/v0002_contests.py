@@ -179,7 +179,9 @@ def _scores() -> None:
         _words("error", nullable=True),
         _text("more"),
         _text("dimensions"),
-        sa.PrimaryKeyConstraint("challenge_id", "agent", "attempt", name="pk_attempt_scores"),
+        sa.PrimaryKeyConstraint(
+            "challenge_id", "agent", "submitted_at", "attempt", name="pk_attempt_scores"
+        ),
         sqlite_with_rowid=False,
     )
     op.create_table(
