@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,14 +34,17 @@ def guests(backend: str, pid: int | None = None) -> set[int]:
 
 def await_work(backend: str, pid: int | None = None) -> None:
     """Wait until a child of a guest has computed for a while: its plugin is in a loop."""
+    until = time.monotonic() + 30
     while not any(map(_computed, children(guests(backend, pid)))):
+        assert time.monotonic() < until, "no child is at work"
         os.sched_yield()
 
 
 def _computed(pid: int) -> bool:
+    """Far more than getting ready takes."""
     with suppress(OSError):
         nanoseconds = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0]
-        return int(nanoseconds) > 150_000_000
+        return int(nanoseconds) > 60_000_000
     return False
 
 

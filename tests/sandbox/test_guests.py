@@ -108,6 +108,7 @@ def test_a_guest_that_was_killed_is_replaced(policy: Policy, code: PluginCode) -
         ask(sandbox, code)
         for pid in guests(policy.backend):
             os.kill(pid, signal.SIGKILL)
+            await_end(pid)
         assert ask(sandbox, code) == 4.0
         assert sandbox.state(code).crashes == 0
 
@@ -232,7 +233,7 @@ def test_a_closed_sandbox_takes_no_calls(policy: Policy, code: PluginCode) -> No
 def test_closing_waits_for_calls_under_way(policy: Policy, by_wish: PluginCode) -> None:
     with Sandbox(policy) as sandbox, ThreadPoolExecutor(1) as pool:
         metrics = {"rating": 4, "wish": "loop"}
-        called = pool.submit(sandbox.score, by_wish, metrics, {}, {}, timeout_s=1)
+        called = pool.submit(sandbox.score, by_wish, metrics, {}, {}, timeout_s=2)
         await_work(policy.backend)
         sandbox.close()
         assert called.result(SOON_S).metadata["stopped"] == "timeout"

@@ -18,10 +18,10 @@ from tests.postgres import Postgres
 from tallymark.formula import Formula
 from tallymark.formula.steps import step
 from tallymark.formula.tree import Call, Node, walk
-from tallymark.store.formula_sql import SqlFormula, add_functions, formula_sql
+from tallymark.store.formula_sql import SqlColumn, SqlFormula, add_functions, formula_sql
 
 Row = dict[str, float | None]
-ASKING = {name: f'"{name}"' for name in NAMES}
+ASKING = {name: SqlColumn(f'"{name}"') for name in NAMES}
 nasty = st.one_of(
     st.none(),
     st.floats(allow_nan=False),
@@ -50,7 +50,7 @@ Ask = Callable[[SqlFormula, list[Row]], list[float | None]]
 def ask_sqlite() -> Iterator[Ask]:
     connection = sqlite3.connect(":memory:")
     add_functions(connection)
-    names = ", ".join(ASKING.values())
+    names = ", ".join(each.text for each in ASKING.values())
     connection.execute(f"CREATE TABLE row ({names})")
     connection.execute("CREATE TABLE answer (place INTEGER PRIMARY KEY, value REAL)")
 
@@ -75,7 +75,7 @@ def ask_sqlite() -> Iterator[Ask]:
 @pytest.fixture(scope="module")
 def ask_postgres(postgres: Postgres) -> Iterator[Ask]:
     with psycopg.connect(postgres.fresh(), autocommit=True) as connection:
-        cells = ", ".join(f"{name} double precision" for name in ASKING.values())
+        cells = ", ".join(f"{each.text} double precision" for each in ASKING.values())
         connection.execute(f"CREATE TABLE row (place integer, {cells})".encode())
 
         def ask(sql: SqlFormula, table: list[Row]) -> list[float | None]:
@@ -147,7 +147,7 @@ def test_usual_formulas_need_no_python(
 ) -> None:
     tree = Formula.parse(text, ["a", "b"]).tree
     ask: Ask = request.getfixturevalue("ask_sqlite" if dialect == "sqlite" else "ask_postgres")
-    sql = formula_sql(tree, {"a": '"a"', "b": '"2nd"'}, dialect)
+    sql = formula_sql(tree, {"a": SqlColumn('"a"'), "b": SqlColumn('"2nd"')}, dialect)
     assert sql is not None
     full = [dict.fromkeys(NAMES, row.get("b")) | {"a": row["a"]} for row in table]
     assert [bits(a) for a in ask(sql, full)] == [bits(expected(tree, row)) for row in table]

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import and_, select, update
+from sqlalchemy import and_, func, select, update
 
 from tallymark.challenges.attempt import NEXT, Attempt, Metrics, Outcome
 from tallymark.scoring import Origin
@@ -21,8 +21,10 @@ from tallymark.store.contest_tables import (
     attempts,
     challenge_versions,
     challenges,
+    score_rules,
     scorings,
 )
+from tallymark.store.score_rules import score_by
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _ID = re.compile(r"a([0-9]{12,18})")
 _METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
 _origin = msgspec.json.Decoder(Origin).decode
+_rules = score_rules.alias()
+_rule_versions = challenge_versions.alias("rule_versions")
 
 
 def attempt_id(key: int) -> str:
@@ -51,7 +55,18 @@ def selected(tenant: str) -> Select[Any]:
     score = and_(
         scores.challenge_id == attempts.c.challenge_id,
         scores.agent == attempts.c.agent,
+        scores.submitted_at == attempts.c.submitted_at,
         scores.attempt == attempts.c.key,
+    )
+    # The last rule that rescored it, if that was later than its own score: see `score_rules`.
+    latest = select(func.max(_rules.c.scoring)).where(
+        _rules.c.challenge_id == attempts.c.challenge_id
+    )
+    rule = and_(
+        score_rules.c.challenge_id == attempts.c.challenge_id,
+        score_rules.c.scoring == latest.correlate(attempts).scalar_subquery(),
+        score_rules.c.scoring > scores.scoring,
+        scores.error.is_(None),
     )
     return (
         select(
@@ -65,13 +80,16 @@ def selected(tenant: str) -> Select[Any]:
             scores.more,
             scores.dimensions,
             *(scores[name] for name in _METRICS),
+            _rule_versions.c.definition.label("rule"),
             scorings.c.origin,
             attempt_details.c.details,
         )
         .join(challenges, challenges.c.id == attempts.c.challenge_id)
         .join(challenge_versions, challenge_versions.c.id == attempts.c.version_id)
         .outerjoin(attempt_scores, score)
-        .outerjoin(scorings, scorings.c.id == scores.scoring)
+        .outerjoin(score_rules, rule)
+        .outerjoin(_rule_versions, _rule_versions.c.id == score_rules.c.version_id)
+        .outerjoin(scorings, scorings.c.id == func.coalesce(score_rules.c.scoring, scores.scoring))
         .outerjoin(attempt_details, attempt_details.c.attempt == attempts.c.key)
         .where(attempts.c.tenant == tenant)
     )
@@ -119,7 +137,7 @@ def move(
 def _outcome(row: Row[Any]) -> Outcome:
     metrics = {name: getattr(row, name) for name in _METRICS}
     return Outcome(
-        score=row.score,
+        score=row.score if row.rule is None else score_by(row.rule, row),
         result=row.result,
         ranks=row.ranks,
         metrics=Metrics(**metrics, more=_mapping(row.more)),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, delete, func, insert, select, text, update
 
 from tallymark.challenges.standing import HIGHEST_FIRST
-from tallymark.store import audit, blocks
+from tallymark.store import audit, blocks, score_rules
 from tallymark.store.audit import SYSTEM, AuditEntry
 from tallymark.store.blocks import Board, on_board
 from tallymark.store.contest_tables import attempt_scores, board_blocks, boards, challenges
@@ -69,10 +69,16 @@ def rebuild(connection: Connection, kept: Kept) -> None:
     board = Board(kept.tenant, kept.id)
     strategy = kept.challenge.scoring.strategy
     connection.execute(delete(boards).where(on_board(boards)), board.values())
-    sign = "-" if strategy in HIGHEST_FIRST else ""
-    statement = _REBUILD[connection.dialect.name].format(value=_VALUES[strategy], sign=sign)
-    values = {"id": kept.id, "tenant": kept.tenant, "last": math.inf}
-    connection.execute(text(statement), values)
+    current = score_rules.current_score(connection, kept)
+    value = current.text if strategy == "custom" else _VALUES[strategy]
+    parts = {
+        "value": f"({value})",
+        "sign": "-" if strategy in HIGHEST_FIRST else "",
+        "score": current.text,
+    }
+    statement = _REBUILD[connection.dialect.name].format(**parts)
+    values = {"id": kept.id, "last": math.inf}
+    connection.execute(text(statement), current.parameters | values)
     blocks.rebuild(connection, board)
 
 
@@ -128,37 +134,36 @@ def _tries(connection: Connection, kept: Kept, agent: str) -> int:
     return int(connection.scalar(select(func.count()).where(mine)) or 0)
 
 
-# SQLite has no merge joins and sorts slowly, so each agent's best is looked up where its attempts
-# lie together; PostgreSQL has no such order, and sorts once.
+# SQLite reads the attempts in the order in which ties are broken, agent by agent: the other columns
+# of a `min` are those of the first row that has it. PostgreSQL has no such order, and sorts once.
 _REBUILD = {
     "sqlite": """
         INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,
                             value, score, tries)
-        SELECT s.challenge_id, FALSE, s.agent, s.tenant, coalesce({sign}s.{value}, :last),
-               s.submitted_at, s.attempt, s.{value}, s.score, g.tries
-        FROM (
-            SELECT agent, count(*) FILTER (WHERE error IS NULL) AS tries, (
-                SELECT attempt FROM attempt_scores i
-                WHERE i.challenge_id = :id AND i.agent = o.agent AND i.ranks
-                ORDER BY coalesce({sign}i.{value}, :last), i.submitted_at, i.attempt LIMIT 1
-            ) AS best
-            FROM attempt_scores o WHERE challenge_id = :id GROUP BY agent
-        ) AS g
-        JOIN attempt_scores s ON s.challenge_id = :id AND s.agent = g.agent AND s.attempt = g.best
+        SELECT * FROM (
+            SELECT challenge_id, FALSE, agent, tenant,
+                   min(CASE WHEN ranks THEN coalesce({sign}CAST({value} AS REAL), :last) END)
+                   AS place,
+                   submitted_at, attempt, {value}, {score},
+                   count(*) FILTER (WHERE error IS NULL)
+            FROM attempt_scores WHERE challenge_id = :id GROUP BY agent
+        ) WHERE place IS NOT NULL
     """,
     "postgresql": """
         INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,
                             value, score, tries)
-        SELECT challenge_id, FALSE, b.agent, tenant, coalesce({sign}{value}, :last),
-               submitted_at, attempt, {value}, score, tries
+        SELECT challenge_id, FALSE, b.agent, tenant, place, submitted_at, attempt, value, now, tries
         FROM (
-            SELECT DISTINCT ON (agent) * FROM attempt_scores
+            SELECT DISTINCT ON (agent) challenge_id, agent, tenant, submitted_at, attempt,
+                   coalesce({sign}CAST({value} AS double precision), :last) AS place,
+                   {value} AS value, {score} AS now
+            FROM attempt_scores
             WHERE challenge_id = :id AND ranks
-            ORDER BY agent, coalesce({sign}{value}, :last), submitted_at, attempt
+            ORDER BY agent, place, submitted_at, attempt
         ) AS b
         JOIN (
             SELECT agent, count(*) FILTER (WHERE error IS NULL) AS tries
             FROM attempt_scores WHERE challenge_id = :id GROUP BY agent
-        ) AS t ON t.agent = b.agent
+        ) AS t USING (agent)
     """,
 }

@@ -43,6 +43,17 @@ _COMPARISONS = {"==": "=", "!=": "<>"}
 
 
 @dataclass(frozen=True, slots=True)
+class SqlColumn:
+    """The SQL of a name's value: a number, or NULL where it is missing."""
+
+    text: str
+    real: bool = False
+    """It is a float as it stands, not a whole number or a text."""
+    finite: bool = False
+    """No infinity and no NaN is ever stored there."""
+
+
+@dataclass(frozen=True, slots=True)
 class SqlFormula:
     """An SQL expression over the columns, and the values of its `:parameters`."""
 
@@ -50,15 +61,17 @@ class SqlFormula:
     parameters: dict[str, float]
 
 
-def formula_sql(tree: Node, columns: Mapping[str, str], dialect: str) -> SqlFormula | None:
+def formula_sql(
+    tree: Node, columns: Mapping[str, SqlColumn], dialect: str, *, prefix: str = "n"
+) -> SqlFormula | None:
     """The tree as SQL for `sqlite` or `postgresql`; None where that cannot be done soundly.
 
-    `columns` gives the SQL of each name: a number, or NULL where it is missing. SQLite needs the
-    functions that `add_functions` adds. PostgreSQL raises an error of class 22 where a result
-    overflows or underflows, wherever in the tree: the answer is then to be had in Python.
+    SQLite needs the functions that `add_functions` adds. PostgreSQL raises an error of class 22
+    where a result overflows or underflows, wherever in the tree: the answer is then to be had in
+    Python. `prefix` begins the names of the parameters.
     """
     try:
-        writer = (_Sqlite if dialect == "sqlite" else _Postgres)(columns)
+        writer = (_Sqlite if dialect == "sqlite" else _Postgres)(columns, prefix)
         return SqlFormula(writer.whole(tree), writer.parameters)
     except _CannotSay:
         return None
@@ -106,7 +119,8 @@ class _Sql:
 class _Writer(ABC):
     """The frame: how trees become text. Each database says how single operations are written."""
 
-    columns: Mapping[str, str]
+    columns: Mapping[str, SqlColumn]
+    prefix: str
     parameters: dict[str, float] = field(default_factory=dict)
 
     @abstractmethod
@@ -186,12 +200,14 @@ class _Sqlite(_Writer):
         return f"({result.text} + 0.0)"
 
     def number(self, value: float) -> _Sql:
-        key = f"n{len(self.parameters)}"
+        key = f"{self.prefix}{len(self.parameters)}"
         self.parameters[key] = value
         return _Sql(f":{key}", finite=True)
 
     def name(self, name: str) -> _Sql:
-        return _Sql(f"CAST({self.columns[name]} AS REAL)", 6)
+        column = self.columns[name]
+        text = column.text if column.real else f"CAST({column.text} AS REAL)"
+        return _Sql(text, 8, column.finite)
 
     def guarded(self, part: _Sql) -> _Sql:
         """NULL where it is infinite."""
@@ -256,8 +272,9 @@ class _Postgres(_Writer):
         return _Sql(f"float8 '{value!r}'")
 
     def name(self, name: str) -> _Sql:
-        text = f"CAST({self.columns[name]} AS double precision)"
-        for outside in ("NaN", "Infinity", "-Infinity"):
+        column = self.columns[name]
+        text = column.text if column.real else f"CAST({column.text} AS double precision)"
+        for outside in () if column.finite else ("NaN", "Infinity", "-Infinity"):
             text = f"NULLIF({text}, float8 '{outside}')"
         return _Sql(text)
 

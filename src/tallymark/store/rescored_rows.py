@@ -35,17 +35,19 @@ from tallymark.store.contest_tables import (
     contest_audit,
     score_history,
 )
-from tallymark.store.rows import insert_many
+from tallymark.store.rows import insert_many, inserted
+from tallymark.store.tables import Number, Words
 from tallymark.store.text import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import Connection, Insert
+    from sqlalchemy import Connection
 
     from tallymark.challenges.attempt import Attempt, Evaluation
     from tallymark.challenges.rescoring import Rescored
     from tallymark.store.challenges import Kept
+    from tallymark.store.formula_scores import Given
 
 _FACTS = (
     "score",
@@ -63,13 +65,14 @@ _FACTS = (
     "dimensions",
 )
 _TEXTS = ("details", "evaluation")
-NAMES = ("challenge_id", "agent", "attempt", *_FACTS, *_TEXTS)
+NAMES = ("challenge_id", "agent", "submitted_at", "attempt", *_FACTS, *_TEXTS)
 
 staged = Table(
     "rescored_attempts",
     MetaData(),
     Column("challenge_id", Key, nullable=False),
-    Column("agent", attempt_scores.c.agent.type, nullable=False),
+    Column("agent", Words, nullable=False),
+    Column("submitted_at", Number, nullable=False),
     Column("attempt", Key, primary_key=True, autoincrement=False),
     *(Column(name, attempt_scores.c[name].type) for name in _FACTS),
     *(Column(name, Text) for name in _TEXTS),
@@ -78,19 +81,12 @@ staged = Table(
 _same_score = (
     (attempt_scores.c.challenge_id == staged.c.challenge_id)
     & (attempt_scores.c.agent == staged.c.agent)
+    & (attempt_scores.c.submitted_at == staged.c.submitted_at)
     & (attempt_scores.c.attempt == staged.c.attempt)
 )
 _same_details = attempt_details.c.attempt == staged.c.attempt
 _state = case((staged.c.error.is_(None), "scored"), else_="failed")
 _another_state = (attempts.c.key == staged.c.attempt) & (attempts.c.state != _state)
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What new scores are kept under: the row of `scorings`, and when."""
-
-    scoring: int
-    at: float
 
 
 @dataclass(slots=True)
@@ -132,7 +128,12 @@ class Computed:
 def _row(challenge_id: int, attempt: Attempt, rescored: Rescored) -> tuple[Any, ...]:
     """What is staged of an attempt, in the order of `NAMES`."""
     evaluation, outcome = rescored
-    facts = {"challenge_id": challenge_id, "agent": attempt.agent, "attempt": key_of(attempt.id)}
+    facts = {
+        "challenge_id": challenge_id,
+        "agent": attempt.agent,
+        "submitted_at": attempt.submitted_at,
+        "attempt": key_of(attempt.id),
+    }
     values = score_rows.score_row(outcome, **facts)
     values["details"] = json_text(outcome.details) if outcome.details else None
     values["evaluation"] = json_text(evaluation)
@@ -173,11 +174,6 @@ def _remember(connection: Connection, given: Given) -> int:
     ).where(_same_score, another)
     into = ("scoring", "at", "tenant", *names)
     return inserted(connection, insert(score_history).from_select(into, query))
-
-
-def inserted(connection: Connection, statement: Insert) -> int:
-    """Runs the statement; how many rows it added, which SQLAlchemy does not tell unasked."""
-    return connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount
 
 
 def _move(connection: Connection, kept: Kept, at: float) -> None:

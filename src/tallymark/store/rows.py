@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Connection, Insert, Table
 
 _CHUNK = 10_000
 
@@ -25,6 +25,11 @@ def insert_once(connection: Connection, table: Table, row: dict[str, Any]) -> bo
     """Stores a row unless its key is taken; False when it was. Waits for whoever is storing it."""
     statement = inserting(connection, table).values(row).on_conflict_do_nothing()
     return connection.execute(statement.returning(literal_column("1"))).first() is not None
+
+
+def inserted(connection: Connection, statement: Insert) -> int:
+    """Runs the statement; how many rows it added, which SQLAlchemy does not tell unasked."""
+    return connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount
 
 
 def locked(query: Select[Any]) -> Select[Any]:

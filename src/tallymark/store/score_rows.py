@@ -9,7 +9,9 @@ import msgspec
 from sqlalchemy import insert, select
 
 from tallymark.scoring import Origin
-from tallymark.store.contest_tables import score_history, scorings
+from tallymark.store import score_rules
+from tallymark.store.contest_tables import attempt_scores, score_history, scorings
+from tallymark.store.formula_scores import score_of
 from tallymark.store.text import json_text
 
 if TYPE_CHECKING:
@@ -94,16 +96,42 @@ def history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
         .where(table.agent == attempt.agent, table.attempt == attempt.key)
         .order_by(table.scoring)
     )
-    return [
-        ScoreEntry(
-            at=row.at,
-            score=row.score,
-            result=row.result,
-            error=row.error,
-            origin=None if row.origin is None else _origin(row.origin),
-        )
+    entries = [
+        _entry(row.at, row.score, row.result, row.error, row.origin)
         for row in connection.execute(query)
     ]
+    return entries + _by_rules(connection, attempt, entries[-1].score if entries else None)
+
+
+def _by_rules(
+    connection: Connection, attempt: Row[Any], last: float | None
+) -> list[ScoreEntry]:
+    """The scores that follow from rules later than the attempt's own score."""
+    known = score_rules.rules(connection, attempt.challenge_id)
+    table = attempt_scores.c
+    mine = (
+        table.challenge_id == attempt.challenge_id,
+        table.agent == attempt.agent,
+        table.submitted_at == attempt.submitted_at,
+        table.attempt == attempt.key,
+        table.error.is_(None),
+    )
+    row = connection.execute(select(attempt_scores).where(*mine)).one_or_none() if known else None
+    entries = []
+    for rule in known if row is not None else ():
+        if row.scoring < rule.given.scoring:
+            score = score_of(rule.challenge, row)
+            if score != last:
+                entries.append(_entry(rule.given.at, score, row.result, None, rule.origin))
+            last = score
+    return entries
+
+
+def _entry(
+    at: float, score: float | None, result: str | None, error: str | None, origin: str | None
+) -> ScoreEntry:
+    made_by = None if origin is None else _origin(origin)
+    return ScoreEntry(at=at, score=score, result=result, error=error, origin=made_by)
 
 
 def _real(number: float | None) -> float | None:

@@ -118,9 +118,12 @@ class Guest:
 
     def take(self) -> Child:
         """The next child, locked in and waiting."""
-        hung_up = select.poll()
-        hung_up.register(self.control, 0)
-        if hung_up.poll(0):
+        gone = select.poll()
+        gone.register(self.control, 0)
+        if self._pidfd is not None:
+            # A child that was just forked may hold the other end of a dead guest's socket.
+            gone.register(self._pidfd, select.POLLIN)
+        if gone.poll(0):
             raise GuestGone
         while not self._ready:
             self._hear()

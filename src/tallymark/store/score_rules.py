@@ -1,0 +1,98 @@
+"""Rescorings by a formula whose scores are not written down attempt by attempt.
+
+They follow from the rule and from numbers that do not change, to the bit, so that rescoring a
+million attempts need not write a million rows: see docs/decisions/0012-rules-for-scores.md. Whoever
+reads `attempt_scores.score` asks here what the score is by now; whoever changes the numbers calls
+`settle` first, which writes down all that follows from the rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import delete, insert, select
+
+from tallymark.challenges.definition import Challenge
+from tallymark.store import formula_scores
+from tallymark.store.contest_tables import challenge_versions, score_rules, scorings
+from tallymark.store.formula_scores import Given
+from tallymark.store.formula_sql import SqlFormula
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection, Row
+
+    from tallymark.store.challenges import Kept
+
+_CHUNK = 500
+# Most rows of a page are by the same rule.
+_decoded = lru_cache(maxsize=64)(msgspec.json.Decoder(Challenge).decode)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rescoring of all attempts that were scored before it and have not failed."""
+
+    given: Given
+    origin: str | None
+    challenge: Challenge
+
+
+def rules(connection: Connection, challenge_id: int) -> list[Rule]:
+    """The rules of a challenge, oldest first."""
+    query = (
+        select(scorings.c.id, scorings.c.at, scorings.c.origin, challenge_versions.c.definition)
+        .join(score_rules, score_rules.c.scoring == scorings.c.id)
+        .join(challenge_versions, challenge_versions.c.id == score_rules.c.version_id)
+        .where(score_rules.c.challenge_id == challenge_id)
+        .order_by(scorings.c.id)
+    )
+    return [
+        Rule(Given(row.id, row.at), row.origin, _decoded(row.definition))
+        for row in connection.execute(query)
+    ]
+
+
+def add(connection: Connection, kept: Kept, scoring: int, version_id: int) -> None:
+    """From now on, the formula of a version gives the scores of all attempts scored before."""
+    row = {"challenge_id": kept.id, "tenant": kept.tenant, "scoring": scoring}
+    connection.execute(insert(score_rules).values(row | {"version_id": version_id}))
+
+
+def current_score(connection: Connection, kept: Kept) -> SqlFormula:
+    """SQL for an attempt's score as it is by now, over the columns of `attempt_scores`."""
+    stored = SqlFormula("score", {})
+    known = rules(connection, kept.id)
+    if not known:
+        return stored
+    last = known[-1]
+    sql = formula_scores.expression(connection, last.challenge, prefix="rule_")
+    if sql is None:
+        settle(connection, kept)
+        return stored
+    text = f"CASE WHEN error IS NULL AND scoring < :rule THEN {sql.text} ELSE score END"
+    return SqlFormula(text, sql.parameters | {"rule": last.given.scoring})
+
+
+def score_by(definition: str, row: Row[Any]) -> float | None:
+    """What a rule gives for a row with the columns of `attempt_scores`."""
+    return formula_scores.score_of(_decoded(definition), row)
+
+
+def settle(connection: Connection, kept: Kept) -> None:
+    """Writes down every score that follows from a rule, and takes the rules away."""
+    for rule in rules(connection, kept.id):
+        formula_scores.write_all(connection, kept, rule.challenge, rule.given)
+    connection.execute(delete(score_rules).where(score_rules.c.challenge_id == kept.id))
+
+
+def settle_some(connection: Connection, kept: Kept, keys: Sequence[int]) -> None:
+    """Writes down the scores of these attempts."""
+    for rule in rules(connection, kept.id):
+        for start in range(0, len(keys), _CHUNK):
+            some = keys[start : start + _CHUNK]
+            formula_scores.write_some(connection, kept, rule.challenge, rule.given, some)
