@@ -29,7 +29,7 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 
 bench: $(VENV)/.dev $(PEERS)/.done
-	@for bench in bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
+	@for bench in bench/bench_*.py; do PYTHONPATH=. $(BIN)/python $$bench || exit 1; done
 	@PYTHONPATH=src $(PEERS)/bin/python bench/bench_ratings.py
 
 # arena-rank brings 300 MB and a numpy of its own, so it lives apart.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import sys
 
-from bench_boards import AGENTS, ATTEMPTS, CHALLENGE, attempts, databases, timed
+from bench.bench_boards import AGENTS, ATTEMPTS, CHALLENGE, attempts, databases, timed
 from sqlalchemy import text
 
 from tallymark.challenges.rescoring import Plan, by_scoring
@@ -46,7 +46,7 @@ def plain(store: Store) -> None:
         ]
         mark = "?" if connection.dialect.name == "sqlite" else "%s"
         where = " AND ".join(f"{name} = {mark}" for name in ("challenge_id", "agent", "attempt"))
-        statement = f"UPDATE attempt_scores SET score = {mark} WHERE {where}"  # noqa: S608
+        statement = f"UPDATE attempt_scores SET score = {mark} WHERE {where}"
         connection.exec_driver_sql(statement, new)
         connection.rollback()
 

@@ -44,8 +44,8 @@ PAYLOAD = Payload(
 
 @contextmanager
 def quick_store(url: str, tenant: str = "default") -> Iterator[Store]:
-    """A store that waits for no disk: tests do not cut the power."""
-    with open_store(url, tenant=tenant) as store:
+    """A store that waits for no disk (tests do not cut the power), but long for others."""
+    with open_store(url, tenant=tenant, patience=300.0) as store:
         if url.startswith("sqlite"):
             event.listen(
                 store._database.engine,

@@ -77,7 +77,7 @@ def main(url: str, tenant: str, action: str, attempt: str, threads: str) -> None
         store.challenges.all()
 
         def run(_: int) -> str:
-            together.wait(60)
+            together.wait(600)
             return ACTIONS[action](store, attempt)
 
         print("ready", flush=True)  # noqa: T201

@@ -132,7 +132,7 @@ class Halves:
         return Score(tokens / 2 * config.get("times", 1), metadata={"half": tokens / 2})
 
     def score_many(
-        self, attempts: Any, config: Any, ctx: Any, timeout_s: float = 5.0
+        self, attempts: Any, config: Any, ctx: Any, timeout_s: float = 5.0, users: Any = None
     ) -> list[Score]:
         return [self.score(each, config, ctx, timeout_s) for each in attempts]
 

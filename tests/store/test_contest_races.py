@@ -37,7 +37,7 @@ def let_go(racers: list[Any]) -> list[list[str]]:
     for each in racers:
         each.stdin.write("go\n")
         each.stdin.flush()
-    return [json.loads(each.communicate(timeout=120)[0]) for each in racers]
+    return [json.loads(each.communicate(timeout=600)[0]) for each in racers]
 
 
 def race(store: Store, url: str, action: str, *, times: int, attempt: str = "") -> Counter[str]:
@@ -122,7 +122,7 @@ def test_killed_between_submit_and_score_it_is_scored_once_afterwards(
     play(contest, "bob", an_outcome(1.0))
     entered = contest.attempts.enter("sums", "alice", at=10.0, seed=1)
     killed = start(contest, shared_url, "submit_and_die", entered.id, 1)
-    killed.communicate("go\n", timeout=60)
+    killed.communicate("go\n", timeout=600)
     assert killed.returncode == -signal.SIGKILL
     (pending,) = contest.attempts.pending()
     assert (pending.id, contest.attempts.payload(pending.id)) == (entered.id, PAYLOAD)

@@ -224,10 +224,8 @@ def test_the_random_formulas_have_every_function() -> None:
     from hypothesis import find
 
     for function in ("round", "sqrt", "clamp", "if", "min", "exp"):
-        found = find(
-            trees(),
-            lambda tree, name=function: any(
-                isinstance(node, Call) and node.function == name for node in walk(tree)
-            ),
-        )
-        assert found
+
+        def has_it(tree: Node, name: str = function) -> bool:
+            return any(isinstance(node, Call) and node.function == name for node in walk(tree))
+
+        assert has_it(find(trees(), has_it))

@@ -333,7 +333,7 @@ def _finished(store: Store, attempt: Any, given_play: Play) -> bool:
     revision = store.challenges.revision("sums")
     rule = store.challenges.get("sums")
     outcome = score(rule, given_play.evaluation, attempt=attempt)
-    facts = {"at": LATER, "verified": False, "revision": revision}
+    facts: dict[str, Any] = {"at": LATER, "verified": False, "revision": revision}
     try:
         return store.attempts.finish(attempt.id, given_play.evaluation, outcome, **facts)
     except WorkFailed:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BEGIN = "tally_begin"
 """The execution option that says how a transaction begins."""
 CONNECT_SECONDS = "10"
+_POOL_SECONDS = 30.0
+"""How long a thread waits at least for one of the connections that others are using."""
 
 
 def make_engine(address: Address, patience: float) -> Engine:
@@ -38,7 +40,12 @@ def writing(engine: Engine) -> Connection:
 
 
 def _sqlite_engine(address: Address, patience: float) -> Engine:
-    engine = create_engine(address.url, hide_parameters=True, connect_args={"timeout": patience})
+    engine = create_engine(
+        address.url,
+        hide_parameters=True,
+        connect_args={"timeout": patience},
+        pool_timeout=max(patience, _POOL_SECONDS),
+    )
 
     @event.listens_for(engine, "connect")
     def _set_up(connection: SqliteConnection, _: ConnectionPoolEntry) -> None:
@@ -60,7 +67,12 @@ def _postgres_engine(address: Address, patience: float) -> Engine:
     url = address.url
     if "connect_timeout" not in url.query:
         url = url.update_query_dict({"connect_timeout": CONNECT_SECONDS})
-    engine = create_engine(url, hide_parameters=True, pool_pre_ping=True)
+    engine = create_engine(
+        url,
+        hide_parameters=True,
+        pool_pre_ping=True,
+        pool_timeout=max(patience, _POOL_SECONDS),
+    )
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:

@@ -105,7 +105,9 @@ def _columns(challenge: Challenge, dialect: str) -> dict[str, SqlColumn]:
     if dialect == "postgresql":
         thousand, inside = "float8 '1000'", "(CAST({} AS json) ->> '{}')"
         columns["succeeded"] = SqlColumn("CAST(succeeded AS integer)", finite=True)
-    seconds = f"CASE WHEN elapsed_ms BETWEEN {-_EXACT} AND {_EXACT} THEN elapsed_ms / {thousand} END"
+    seconds = (
+        f"CASE WHEN elapsed_ms BETWEEN {-_EXACT} AND {_EXACT} THEN elapsed_ms / {thousand} END"
+    )
     columns["elapsed_s"] = SqlColumn(f"({seconds})", real=True, finite=True)
     for each in challenge.scoring.dimensions:
         columns[each.key] = SqlColumn(inside.format("dimensions", each.key), finite=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _MOST_NODES = 400
 """SQLite's expressions may be 1,000 levels high, and a chain of operands is one level for each."""
-_MOST_STACK = 70
+_MOST_STACK = 60
 """SQLite before 3.46 parses with a stack of 100 entries; the statement around needs some too."""
 _MOST_TEXT = 50_000
 """`round` is written with its operand three times over: nested ones must not grow without end."""

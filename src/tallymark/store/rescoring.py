@@ -12,19 +12,29 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import select, tuple_
+from sqlalchemy import func, select, tuple_
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.rescoring import Move, Place, Rescoring, evaluation_of, rule_of, terms
 from tallymark.errors import WorkFailed
-from tallymark.store import audit, board_rows, formula_scores, match_log, rescored_rows, score_rows
+from tallymark.store import (
+    audit,
+    board_rows,
+    formula_scores,
+    match_log,
+    rescored_rows,
+    score_rows,
+    score_rules,
+)
 from tallymark.store.attempt_rows import attempt_id, read, selected, to_attempt
 from tallymark.store.audit import SYSTEM, AuditEntry
 from tallymark.store.blocks import Board, columns
-from tallymark.store.challenges import find, publish_version
+from tallymark.store.challenges import find, publish_version, version_id
 from tallymark.store.contest_tables import attempt_details, attempt_scores, attempts, boards
 from tallymark.store.contest_tables import challenge_versions as versions
-from tallymark.store.rescored_rows import Computed, Given
+from tallymark.store.formula_scores import Given
+from tallymark.store.rescored_rows import Computed
+from tallymark.store.score_rules import Effect
 from tallymark.store.text import json_text
 
 if TYPE_CHECKING:
@@ -157,15 +167,12 @@ def _score(
     connection: Connection, kept: Kept, plan: Plan, computed: Computed, given: Given
 ) -> tuple[int, int]:
     """How many attempts were scored, and how many of them to another score than before."""
-    count = changed = 0
     if plan.need == "formula":
-        count, changed = formula_scores.score_all(connection, kept, plan.new, given)
-        left = _without_score(connection, kept)
-        count += sum(failed for _, failed in left)
-        keys = [key for key, _ in left]
+        keys, count, changed = _by_rule(connection, kept, plan.new, given)
     else:
+        score_rules.settle(connection, kept)
         keys = _not_computed(connection, kept, computed)
-        count = len(computed.rows) + len(keys)
+        count, changed = len(computed.rows) + len(keys), 0
     for page in _pages(connection, kept, keys):
         computed.add(kept.id, page, plan.rescorer(page))
     if computed.rows:
@@ -174,13 +181,27 @@ def _score(
     return count, changed
 
 
-def _without_score(connection: Connection, kept: Kept) -> list[tuple[int, bool]]:
-    """Attempts that a formula alone does not settle: it has no value, or they had failed."""
+def _by_rule(connection: Connection, kept: Kept, challenge: Challenge, given: Given) -> Effect:
+    """Scores by a formula whatever has a score by it; the rest is left to the rescorer."""
+    effect = score_rules.effect(connection, kept, challenge)
+    if effect is None:
+        score_rules.settle(connection, kept)
+        changed = formula_scores.write_all(connection, kept, challenge, given)
+        keys, count = _without_score(connection, kept)
+        return Effect(keys, count, changed)
+    score_rules.settle_some(connection, kept, effect.without_score)
+    version = version_id(connection, kept, challenge.version)
+    score_rules.add(connection, kept, given.scoring, version)
+    return effect
+
+
+def _without_score(connection: Connection, kept: Kept) -> tuple[list[int], int]:
+    """Attempts that have no score, and how many there are in all."""
     scores = attempt_scores.c
-    query = select(scores.attempt, scores.error.is_not(None)).where(
-        scores.challenge_id == kept.id, scores.error.is_not(None) | scores.score.is_(None)
-    )
-    return [(key, failed) for key, failed in connection.execute(query)]
+    mine = scores.challenge_id == kept.id
+    query = select(scores.attempt).where(mine, scores.error.is_not(None) | scores.score.is_(None))
+    count = connection.execute(select(func.count()).select_from(attempt_scores).where(mine))
+    return list(connection.scalars(query)), count.scalar_one()
 
 
 def _not_computed(connection: Connection, kept: Kept, computed: Computed) -> list[int]:

@@ -103,9 +103,7 @@ def history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
     return entries + _by_rules(connection, attempt, entries[-1].score if entries else None)
 
 
-def _by_rules(
-    connection: Connection, attempt: Row[Any], last: float | None
-) -> list[ScoreEntry]:
+def _by_rules(connection: Connection, attempt: Row[Any], last: float | None) -> list[ScoreEntry]:
     """The scores that follow from rules later than the attempt's own score."""
     known = score_rules.rules(connection, attempt.challenge_id)
     table = attempt_scores.c
@@ -117,8 +115,10 @@ def _by_rules(
         table.error.is_(None),
     )
     row = connection.execute(select(attempt_scores).where(*mine)).one_or_none() if known else None
-    entries = []
-    for rule in known if row is not None else ():
+    entries: list[ScoreEntry] = []
+    if row is None:
+        return entries
+    for rule in known:
         if row.scoring < rule.given.scoring:
             score = score_of(rule.challenge, row)
             if score != last:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, select, text
+from sqlalchemy.exc import DBAPIError
 
 from tallymark.challenges.definition import Challenge
 from tallymark.store import formula_scores
@@ -24,7 +25,7 @@ from tallymark.store.formula_sql import SqlFormula
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, TextClause
 
     from tallymark.store.challenges import Kept
 
@@ -40,6 +41,16 @@ class Rule:
     given: Given
     origin: str | None
     challenge: Challenge
+
+
+class Effect(NamedTuple):
+    """What scoring by a formula comes to."""
+
+    without_score: list[int]
+    """Attempts that have none by it, or had failed before."""
+    attempts: int
+    changed: int
+    """Attempts that it gives another score than they have."""
 
 
 def rules(connection: Connection, challenge_id: int) -> list[Rule]:
@@ -76,6 +87,43 @@ def current_score(connection: Connection, kept: Kept) -> SqlFormula:
         return stored
     text = f"CASE WHEN error IS NULL AND scoring < :rule THEN {sql.text} ELSE score END"
     return SqlFormula(text, sql.parameters | {"rule": last.given.scoring})
+
+
+def effect(connection: Connection, kept: Kept, challenge: Challenge) -> Effect | None:
+    """What a challenge's formula would change; None where SQL cannot tell to the bit."""
+    sql = formula_scores.expression(connection, challenge)
+    if sql is None:
+        return None
+    now = current_score(connection, kept)
+    values = {"id": kept.id} | sql.parameters
+    try:
+        with connection.begin_nested():
+            row = connection.execute(_compared(connection, sql, now), values | now.parameters).one()
+    except DBAPIError as error:
+        if formula_scores.out_of_range(error):
+            return None
+        raise
+    without = f"""
+        SELECT attempt FROM attempt_scores
+        WHERE challenge_id = :id AND (error IS NOT NULL OR {sql.text} IS NULL)
+    """  # noqa: S608  our own words and numbers
+    keys = connection.scalars(text(without), values) if row.failed or row.undefined else ()
+    return Effect(list(keys), row.attempts, row.changed)
+
+
+def _compared(connection: Connection, sql: SqlFormula, now: SqlFormula) -> TextClause:
+    distinct = "IS NOT" if connection.dialect.name == "sqlite" else "IS DISTINCT FROM"
+    # The limit keeps SQLite from writing the formula wherever its result is used.
+    return text(f"""
+        SELECT count(*) AS attempts, count(error) AS failed,
+               count(*) FILTER (WHERE error IS NULL AND fresh IS NULL) AS undefined,
+               count(*) FILTER (WHERE error IS NULL AND fresh IS NOT NULL AND fresh {distinct} now)
+               AS changed
+        FROM (
+            SELECT error, {now.text} AS now, {sql.text} AS fresh
+            FROM attempt_scores WHERE challenge_id = :id LIMIT {2**62}
+        ) AS compared
+    """)  # noqa: S608
 
 
 def score_by(definition: str, row: Row[Any]) -> float | None:

@@ -44,6 +44,7 @@ class ByFunction:
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
         timeout_s: float = 5.0,
+        users: Sequence[str | None] | None = None,
     ) -> list[Score]:
         return [self.score(metrics, config, ctx) for metrics in attempts]
 

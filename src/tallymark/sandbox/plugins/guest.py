@@ -63,6 +63,10 @@ def _confine(setup: dict[str, Any]) -> None:
         kernel.mount_memory(setup["scratch"], size_mb=limits.disk_mb, files=SCRATCH_FILES)
     if setup["filter"] is not None:
         kernel.drop_capabilities()
+    # A host that runs with priority must not lend it to a plugin that loops.
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    with suppress(OSError):  # whatever priority its host has, nobody is to be starved by a loop
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     kernel.hide_memory()
     kernel.forbid_new_privileges()
     rlimits.apply(limits)
