@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from tallymark.sandbox.code import PluginCode
     from tallymark.sandbox.limits import Limits
     from tallymark.sandbox.plugins.health import PluginState
-    from tallymark.sandbox.policy import Policy, policy
-    from tallymark.sandbox.probe import Machine, probe
+    from tallymark.sandbox.policy import Policy
+    from tallymark.sandbox.probe import Machine
     from tallymark.sandbox.program import ProgramOutcome, run_program
     from tallymark.sandbox.sandbox import Sandbox
 
@@ -23,8 +23,6 @@ __all__ = [
     "Policy",
     "ProgramOutcome",
     "Sandbox",
-    "policy",
-    "probe",
     "run_program",
 ]
 
@@ -36,8 +34,6 @@ _HOMES = {
     "Policy": "policy",
     "ProgramOutcome": "program",
     "Sandbox": "sandbox",
-    "policy": "policy",
-    "probe": "probe",
     "run_program": "program",
 }
 
