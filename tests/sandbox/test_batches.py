@@ -84,6 +84,18 @@ def test_several_crashes_in_one_batch(sandbox: Sandbox, by_wish: PluginCode) -> 
     assert [at for at, score in enumerate(scores) if score.value is None] == [3, 4, 20, 59]
 
 
+def test_crashes_far_apart_do_not_pause_a_plugin(by_wish: PluginCode) -> None:
+    """Nor does scoring them again, one after the other, to see whether the plugin remembers."""
+    attempts = rated(60)
+    for at in range(5, 60, 6):
+        attempts[at]["wish"] = "exit"
+    with Sandbox(Policy(SAFE[0]), pause_after=2) as sandbox:
+        scores = sandbox.score_many(by_wish, attempts, {}, {})
+        assert sandbox.state(by_wish).state == "warm"
+    expected = ["crashed" if "wish" in each else float(each["rating"]) for each in attempts]
+    assert ends(scores) == expected
+
+
 @pytest.mark.parametrize(
     "source",
     [

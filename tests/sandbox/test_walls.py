@@ -176,7 +176,8 @@ def test_modes_of_files_may_change_where_all_files_are_its_own(tmp_path: Path) -
 )
 def test_rlimits(which: int, expected: tuple[int, int]) -> None:
     def confined() -> None:
-        rlimits.apply(Limits(memory_mb=64, disk_mb=0.5, open_files=20))
+        rlimits.apply(Limits(memory_mb=64, disk_mb=0.5))
+        rlimits.apply_to_files(20)
         if resource.getrlimit(which) != expected:
             raise OSError(errno.EDOM, "another limit")
 
@@ -186,7 +187,7 @@ def test_rlimits(which: int, expected: tuple[int, int]) -> None:
 def test_a_tighter_limit_stays() -> None:
     def confined() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))
-        rlimits.apply(Limits(open_files=20))
+        rlimits.apply_to_files(20)
         if resource.getrlimit(resource.RLIMIT_NOFILE) != (10, 10):
             raise OSError(errno.EDOM, "a looser limit")
 

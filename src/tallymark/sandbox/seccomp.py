@@ -11,9 +11,12 @@ import errno
 import functools
 import os
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tallymark.sandbox.kernel import control, forbid_new_privileges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MEMORY = "brk madvise mmap mprotect mremap msync munmap mincore"
 _FILES = """
@@ -45,6 +48,9 @@ _ATTRIBUTES = """
 chmod fchmod fchmodat fchmodat2 futimesat getxattr lgetxattr fgetxattr listxattr llistxattr
 flistxattr utime utimensat utimes
 """
+_GUEST = """
+landlock_add_rule landlock_create_ruleset landlock_restrict_self pidfd_open sendmsg
+"""
 _ATTACKS = """
 acct add_key adjtimex bpf clock_adjtime clock_settime chroot delete_module fanotify_init
 finit_module fsconfig fsmount fsopen fspick init_module io_uring_enter io_uring_register
@@ -62,7 +68,7 @@ _SAFE_CONTROLS = (1, 2, 3, 15, 16, 39)
 """What happens when the parent dies, dumpable, the thread's name, are new privileges forbidden."""
 _NEW_NAMESPACES = 0x7E020000
 _UNIX, _STREAM, _SOCKET_TYPES = 1, 1, 0xF
-_SET_SECCOMP, _FILTER = 22, 2
+_SET_SECCOMP, _NO_NEW_PRIVS, _FILTER = 22, 38, 2
 _INSTRUCTION_BYTES = 8
 
 
@@ -103,17 +109,46 @@ class _Program(ctypes.Structure):
 @functools.cache
 def program(*, fork: bool, exec: bool, attributes: bool = False) -> bytes:  # noqa: A002
     """The filter as the kernel takes it."""
-    pyseccomp = _library()
-    rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
-    with suppress(OSError):  # an old libseccomp makes a slower filter
-        rules.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, 2)
-    names = [_MEMORY, _FILES, _WAITING, _SELF, _PAIR]
-    names += [_PROCESSES] * fork + [_ATTRIBUTES] * attributes + ["execve"] * exec
-    _each(rules, pyseccomp.ALLOW, " ".join(names))
-    _each(rules, pyseccomp.KILL_PROCESS, _ATTACKS)
-    # The C library then asks with `clone`, whose flags a filter can see.
-    _each(rules, pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+    names = [_PROCESSES] * fork + [_ATTRIBUTES] * attributes + ["execve"] * exec
+    rules = _allowing(*names)
     _with_arguments(rules, fork=fork)
+    return _exported(rules)
+
+
+@functools.cache
+def guest_program() -> bytes:
+    """For a guest: what its children may do, and what it takes to make them."""
+    rules = _allowing(_PROCESSES, _ATTRIBUTES, _GUEST)
+    _with_arguments(rules, fork=True, controls=(_SET_SECCOMP, _NO_NEW_PRIVS))
+    return _exported(rules)
+
+
+@functools.cache
+def child_program() -> bytes:
+    """For a guest's child: takes away again what only the guest needs.
+
+    Both filters hold. This one is short, because every call pays for loading it.
+    """
+    library = _library()
+    rules = library.SyscallFilter(library.ALLOW)
+    refused = library.ERRNO(errno.EPERM)
+    _each(rules, refused, f"{_PROCESSES} {_ATTRIBUTES} {_GUEST} clone")
+    return _exported(rules)
+
+
+def _allowing(*names: str) -> Any:
+    library = _library()
+    rules = library.SyscallFilter(library.ERRNO(errno.EPERM))
+    with suppress(OSError):  # an old libseccomp makes a slower filter
+        rules.set_attr(library.Attr.CTL_OPTIMIZE, 2)
+    _each(rules, library.ALLOW, " ".join((_MEMORY, _FILES, _WAITING, _SELF, _PAIR, *names)))
+    _each(rules, library.KILL_PROCESS, _ATTACKS)
+    # The C library then asks with `clone`, whose flags a filter can see.
+    _each(rules, library.ERRNO(errno.ENOSYS), "clone3")
+    return rules
+
+
+def _exported(rules: Any) -> bytes:
     with os.fdopen(os.memfd_create("filter"), "w+b") as file:
         rules.export_bpf(file)
         file.seek(0)
@@ -132,14 +167,14 @@ def _each(rules: Any, action: int, names: str) -> None:
             rules.add_rule(action, name)
 
 
-def _with_arguments(rules: Any, *, fork: bool) -> None:
+def _with_arguments(rules: Any, *, fork: bool, controls: Sequence[int] = ()) -> None:
     """Calls that are harmless with some arguments only."""
     library = _library()
     allow, argument = library.ALLOW, library.Arg
     for name, place, values in (
         ("ioctl", 1, _SAFE_IOCTLS),
         ("fcntl", 1, _SAFE_FCNTLS),
-        ("prctl", 0, _SAFE_CONTROLS),
+        ("prctl", 0, (*_SAFE_CONTROLS, *controls)),
         ("prlimit64", 0, (0,)),  # its own limits, nobody else's
         ("sendto", 4, (0,)),  # to the other end of the pair, not to an address
     ):

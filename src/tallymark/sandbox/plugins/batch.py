@@ -21,6 +21,8 @@ _PER_MESSAGE = 512
 _CHECKED = 6
 """Attempts drawn at random to be scored again, besides the first, the last and what crashed."""
 _FEW = 8
+_MAY_BE_STATE = frozenset({"crashed", "memory", "refused"})
+_LEFT_OUT = frozenset({"timeout", "paused"})
 
 
 def score_batch(calls: Calls, attempts: Sequence[Any]) -> list[Score]:
@@ -28,7 +30,7 @@ def score_batch(calls: Calls, attempts: Sequence[Any]) -> list[Score]:
     if len(attempts) <= _FEW:
         return [calls.one(metrics) for metrics in attempts]
     scores = _Together(calls, attempts).scores()
-    if all(_same(scores[at], calls.one(attempts[at])) for at in _sample(scores)):
+    if all(_same(scores[at], calls.again(attempts[at])) for at in _sample(scores)):
         return scores
     alone = [calls.one(metrics) for metrics in attempts]
     for score in alone:
@@ -44,14 +46,10 @@ def _sample(scores: list[Score]) -> list[int]:
     return [at for at in sorted(wanted) if scores[at].metadata.get("stopped") not in _LEFT_OUT]
 
 
-_MAY_BE_STATE = frozenset({"crashed", "memory", "refused"})
-_LEFT_OUT = frozenset({"timeout", "paused"})
-
-
 def _same(one: Score, other: Score) -> bool:
     """Equal in what counts; times and addresses may stand in a text or in details."""
     ends = one.metadata.get("stopped"), other.metadata.get("stopped")
-    return one.value == other.value and (ends[0] == ends[1] or "paused" in ends)
+    return one.value == other.value and ends[0] == ends[1]
 
 
 class _Together:
@@ -60,6 +58,8 @@ class _Together:
     def __init__(self, calls: Calls, attempts: Sequence[Any]) -> None:
         self._calls, self._attempts = calls, attempts
         self._scores: dict[int, Score] = {}
+        self._lost = 0
+        """How many of those left were scored already by a child that died before it sent them."""
 
     def scores(self) -> list[Score]:
         left = list(range(len(self._attempts)))
@@ -75,18 +75,22 @@ class _Together:
         done = 0
         try:
             for answers in self._calls.answers(self._messages(left), len(left)):
-                for answer in answers:
-                    self._scores[left[done]] = self._calls.judged(answer)
-                    done += 1
+                for at, answer in zip(left[done : done + len(answers)], answers, strict=True):
+                    self._scores[at] = self._calls.judged(answer)
+                done += len(answers)
                 self._calls.answered(len(answers))
         except Ended as ended:
             at = ended.at - 1
             if not done <= at < len(left):
                 at = done  # it died while it was loaded, or lies about where it was
             self._scores[left[at]] = self._calls.failed(ended.ending)
+            self._lost = at - done
             return left[done:at] + left[at + 1 :]
         return []
 
     def _messages(self, left: list[int]) -> Iterator[list[Any]]:
-        for start in range(0, len(left), _PER_MESSAGE):
-            yield [self._attempts[at] for at in left[start : start + _PER_MESSAGE]]
+        """Answers are sent at the end of each message at the latest: what was lost goes first."""
+        start, end = 0, self._lost or _PER_MESSAGE
+        while start < len(left):
+            yield [self._attempts[at] for at in left[start:end]]
+            start, end = end, end + _PER_MESSAGE

@@ -44,6 +44,14 @@ class Calls:
         self.answered(1)
         return self.judged(answer)
 
+    def again(self, metrics: object) -> Score:
+        """As `one`, to compare: what it finds was counted before and pauses nobody."""
+        try:
+            ((answer,),) = self.answers([[metrics]], 1)
+        except Ended as ended:
+            return self._score(ended.ending)
+        return self.judged(answer)
+
     def answers(self, attempts: Iterable[list[Any]], expected: int) -> Iterator[list[Any]]:
         """What a child of any free guest answers; `Ended` when it stops too soon, and where."""
         new = False

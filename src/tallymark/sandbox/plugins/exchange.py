@@ -156,13 +156,15 @@ class _Talk:
             left = deadline - time.monotonic()
             ready = dict(self._poll.poll(math.ceil(self._patience(left) * 1000)))
             state = ready.pop(self._link.fileno(), 0)
+            if state & select.POLLOUT:
+                self._send()  # first, so that the child has work while we read
             if state & ~select.POLLOUT or ready:
                 return self._read()
             if state & select.POLLOUT:
-                self._send()
-            elif left <= 0:
+                continue
+            if left <= 0:
                 raise Ended(self._too_late())
-            elif self._overfull():
+            if self._overfull():
                 said = "the plugin wrote more to its scratch folder than it may"
                 raise Ended(Ending("refused", said))
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tallymark.sandbox import kernel, landlock, rlimits, scratch
+from tallymark.sandbox import kernel, landlock, rlimits, scratch, seccomp
 from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.plugins import child
 from tallymark.sandbox.plugins.codec import decode, encode
@@ -72,6 +72,8 @@ def _confine(setup: dict[str, Any]) -> None:
     rlimits.apply(limits)
     for standard in (1, 2):
         os.dup2(0, standard)
+    if setup["filter"] is not None:
+        seccomp.load(setup["filter"])
 
 
 def _serve(control: socket.socket, nursery: _Nursery) -> None:
@@ -102,7 +104,7 @@ class _Nursery:
 
     def __init__(self, setup: dict[str, Any]) -> None:
         self._scratch: str = setup["scratch"]
-        self._filter: bytes | None = setup["filter"]
+        self._filter: bytes | None = setup["child_filter"]
         self._open_files = Limits(**setup["limits"]).open_files
         self._number = 0
         self._rules = None

@@ -180,6 +180,7 @@ def _setup(code: PluginCode, backend: str, limits: Limits, folder: Path | None) 
         "scratch": str(folder or bubblewrap.SCRATCH),
         "mounts": folder is None,
         "readable": [str(path) for path in view.readable(code, alone=folder is None)],
-        "filter": seccomp.program(fork=False, exec=False) if walls else None,
+        "filter": seccomp.guest_program() if walls else None,
+        "child_filter": seccomp.child_program() if walls else None,
         "limits": asdict(limits),
     }
