@@ -73,7 +73,7 @@ def test_no_order_of_arrival_makes_large_or_many_blocks(
 
 
 @settings(
-    max_examples=20,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -28,7 +28,7 @@ from tallymark.store import Store
 
 STRATEGIES = get_args(Strategy)
 laws = settings(
-    max_examples=15,
+    max_examples=10,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

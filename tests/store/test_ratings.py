@@ -27,7 +27,7 @@ games = st.lists(
 )
 results = st.lists(st.sampled_from(["win", "draw", "loss", "error"]), min_size=8, max_size=8)
 laws = settings(
-    max_examples=15,
+    max_examples=10,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

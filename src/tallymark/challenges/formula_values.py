@@ -68,7 +68,8 @@ def formula_values(
         "succeeded": float(metrics.succeeded),
         "tokens_total": metrics.tokens_total,
         "elapsed_ms": elapsed,
-        "elapsed_s": None if elapsed is None else elapsed / 1000,
+        # As a float first, which is what a database divides.
+        "elapsed_s": None if elapsed is None else float(elapsed) / 1000,
         "rating": metrics.rating,
         "cost": metrics.cost,
         "calls": metrics.calls,

@@ -71,12 +71,8 @@ def rebuild(connection: Connection, kept: Kept) -> None:
     connection.execute(delete(boards).where(on_board(boards)), board.values())
     current = score_rules.current_score(connection, kept)
     value = current.text if strategy == "custom" else _VALUES[strategy]
-    parts = {
-        "value": f"({value})",
-        "sign": "-" if strategy in HIGHEST_FIRST else "",
-        "score": current.text,
-    }
-    statement = _REBUILD[connection.dialect.name].format(**parts)
+    sign = "-" if strategy in HIGHEST_FIRST else ""
+    statement = _REBUILD[connection.dialect.name].format(value=value, score=current.text, sign=sign)
     values = {"id": kept.id, "last": math.inf}
     connection.execute(text(statement), current.parameters | values)
     blocks.rebuild(connection, board)
@@ -142,12 +138,12 @@ _REBUILD = {
                             value, score, tries)
         SELECT * FROM (
             SELECT challenge_id, FALSE, agent, tenant,
-                   min(CASE WHEN ranks THEN coalesce({sign}CAST({value} AS REAL), :last) END)
+                   min(CASE WHEN ranks THEN coalesce({sign}({value} + 0.0), :last) END)
                    AS place,
                    submitted_at, attempt, {value}, {score},
                    count(*) FILTER (WHERE error IS NULL)
             FROM attempt_scores WHERE challenge_id = :id GROUP BY agent
-        ) WHERE place IS NOT NULL
+        ) WHERE place IS NOT NULL ORDER BY place, submitted_at, attempt
     """,
     "postgresql": """
         INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from tallymark.store.formula_sql import SqlFormula
 
 _scores = attempt_scores.c
-_EXACT = 2**53
-"""Beyond it, milliseconds are not exact as floats, and dividing them is left to Python."""
 _REAL = frozenset({"rating", "cost"})
 
 # Made and dropped by whoever needs it, in its own transaction.
@@ -105,10 +103,7 @@ def _columns(challenge: Challenge, dialect: str) -> dict[str, SqlColumn]:
     if dialect == "postgresql":
         thousand, inside = "float8 '1000'", "(CAST({} AS json) ->> '{}')"
         columns["succeeded"] = SqlColumn("CAST(succeeded AS integer)", finite=True)
-    seconds = (
-        f"CASE WHEN elapsed_ms BETWEEN {-_EXACT} AND {_EXACT} THEN elapsed_ms / {thousand} END"
-    )
-    columns["elapsed_s"] = SqlColumn(f"({seconds})", real=True, finite=True)
+    columns["elapsed_s"] = SqlColumn(f"(elapsed_ms / {thousand})", real=True, finite=True)
     for each in challenge.scoring.dimensions:
         columns[each.key] = SqlColumn(inside.format("dimensions", each.key), finite=True)
     for name in challenge.evaluator.options.get("metrics", ()):
@@ -178,7 +173,7 @@ def score_of(challenge: Challenge, row: Row[Any]) -> float | None:
     inside = _decoded(row.more) | dimensions
     for name in formula.names:
         if name == "elapsed_s":
-            found[name] = None if row.elapsed_ms is None else row.elapsed_ms / 1000
+            found[name] = None if row.elapsed_ms is None else float(row.elapsed_ms) / 1000
         elif name == "total":
             found[name] = total_of(challenge, dimensions)
         else:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tallymark.store.challenges import Kept
 
 _CHUNK = 500
+_UNKNOWN = 2**31
 # Most rows of a page are by the same rule.
 _decoded = lru_cache(maxsize=64)(msgspec.json.Decoder(Challenge).decode)
 
@@ -85,8 +86,8 @@ def current_score(connection: Connection, kept: Kept) -> SqlFormula:
     if sql is None:
         settle(connection, kept)
         return stored
-    text = f"CASE WHEN error IS NULL AND scoring < :rule THEN {sql.text} ELSE score END"
-    return SqlFormula(text, sql.parameters | {"rule": last.given.scoring})
+    by_now = f"(CASE WHEN error IS NULL AND scoring < :rule THEN {sql.text} ELSE score END)"
+    return SqlFormula(by_now, sql.parameters | {"rule": last.given.scoring})
 
 
 def effect(connection: Connection, kept: Kept, challenge: Challenge) -> Effect | None:
@@ -98,31 +99,30 @@ def effect(connection: Connection, kept: Kept, challenge: Challenge) -> Effect |
     values = {"id": kept.id} | sql.parameters
     try:
         with connection.begin_nested():
-            row = connection.execute(_compared(connection, sql, now), values | now.parameters).one()
+            row = connection.execute(_compared(sql, now), values | now.parameters).one()
     except DBAPIError as error:
         if formula_scores.out_of_range(error):
             return None
         raise
+    unknown, changed = divmod(int(row.compared or 0), _UNKNOWN)
+    if not row.failed and not unknown:
+        return Effect([], row.attempts, changed)
     without = f"""
         SELECT attempt FROM attempt_scores
         WHERE challenge_id = :id AND (error IS NOT NULL OR {sql.text} IS NULL)
     """  # noqa: S608  our own words and numbers
-    keys = connection.scalars(text(without), values) if row.failed or row.undefined else ()
-    return Effect(list(keys), row.attempts, row.changed)
+    keys = list(connection.scalars(text(without), values))
+    # The others had no score, and now have one.
+    return Effect(keys, row.attempts, changed + unknown - (len(keys) - row.failed))
 
 
-def _compared(connection: Connection, sql: SqlFormula, now: SqlFormula) -> TextClause:
-    distinct = "IS NOT" if connection.dialect.name == "sqlite" else "IS DISTINCT FROM"
-    # The limit keeps SQLite from writing the formula wherever its result is used.
+def _compared(sql: SqlFormula, now: SqlFormula) -> TextClause:
+    """Counts what changes, and in the same sum what cannot be compared: the formula is slow."""
     return text(f"""
         SELECT count(*) AS attempts, count(error) AS failed,
-               count(*) FILTER (WHERE error IS NULL AND fresh IS NULL) AS undefined,
-               count(*) FILTER (WHERE error IS NULL AND fresh IS NOT NULL AND fresh {distinct} now)
-               AS changed
-        FROM (
-            SELECT error, {now.text} AS now, {sql.text} AS fresh
-            FROM attempt_scores WHERE challenge_id = :id LIMIT {2**62}
-        ) AS compared
+               sum(coalesce(CAST({sql.text} <> {now.text} AS integer), {_UNKNOWN}))
+               FILTER (WHERE error IS NULL) AS compared
+        FROM attempt_scores WHERE challenge_id = :id
     """)  # noqa: S608
 
 
