@@ -97,7 +97,7 @@ def sql_of(tree: Node, dialect: str) -> SqlFormula | None:
 quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
-@settings(quick, max_examples=400)
+@settings(quick, max_examples=200)
 @given(trees(), tables)
 def test_sqlite_agrees_with_the_definition(
     ask_sqlite: Ask, tree: Node, table: list[dict[str, Any]]
@@ -109,7 +109,7 @@ def test_sqlite_agrees_with_the_definition(
     assert [bits(a) for a in answers] == [bits(expected(tree, row)) for row in table]
 
 
-@settings(quick, max_examples=400)
+@settings(quick, max_examples=200)
 @given(trees(), tables)
 def test_postgresql_agrees_with_the_definition_or_refuses(
     ask_postgres: Ask, tree: Node, table: list[dict[str, Any]]

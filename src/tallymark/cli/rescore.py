@@ -125,7 +125,10 @@ def _config(given: list[str] | None) -> Mapping[str, Any] | None:
 def _lines(found: Rescoring, *, applied: bool) -> list[str]:
     did = "changed" if applied else "would change"
     lines = [f"{found.challenge} by {found.rule}"]
-    lines.append(f"{found.changed:,} of {found.attempts:,} attempts {did}")
+    of_all = f"{found.attempts:,} attempts"
+    lines.append(
+        f"{of_all} scored" if found.changed is None else f"{found.changed:,} of {of_all} {did}"
+    )
     if found.undefined:
         lines.append(f"{found.undefined:,} without a score:")
         lines += [f"  {each.attempt} of {each.agent}: {each.reason}" for each in found.reasons[:5]]

@@ -16,6 +16,7 @@ from tallymark.store import audit, blocks, score_rules
 from tallymark.store.audit import SYSTEM, AuditEntry
 from tallymark.store.blocks import Board, on_board
 from tallymark.store.contest_tables import attempt_scores, board_blocks, boards, challenges
+from tallymark.store.formula_sql import SqlFormula
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
@@ -66,16 +67,42 @@ def count_try(connection: Connection, kept: Kept, agent: str) -> None:
 
 def rebuild(connection: Connection, kept: Kept) -> None:
     """Makes the live board anew from all scores, without bringing them here."""
-    board = Board(kept.tenant, kept.id)
     strategy = kept.challenge.scoring.strategy
-    connection.execute(delete(boards).where(on_board(boards)), board.values())
-    current = score_rules.current_score(connection, kept)
-    value = current.text if strategy == "custom" else _VALUES[strategy]
+    now = score_rules.current_score(connection, kept)
+    value = now.text if strategy == "custom" else f"CAST({_VALUES[strategy]} AS double precision)"
     sign = "-" if strategy in HIGHEST_FIRST else ""
-    statement = _REBUILD[connection.dialect.name].format(value=value, score=current.text, sign=sign)
-    values = {"id": kept.id, "last": math.inf}
-    connection.execute(text(statement), current.parameters | values)
+    place = f"coalesce({sign}{value}, :last)"
+    if connection.dialect.name == "sqlite":
+        place = f"CASE WHEN ranks THEN {place} END"
+    _replace(connection, kept, now, value=value, place=place)
+    blocks.rebuild(connection, Board(kept.tenant, kept.id))
+
+
+def rebuild_by(connection: Connection, kept: Kept, formula: SqlFormula) -> bool:
+    """The same where a formula gives all scores and the board is ordered by them, on SQLite.
+
+    False when any attempt failed, or has no score by it; the board is then of no use.
+    """
+    # Such an attempt would come before all others, and so be seen.
+    place = f"""
+        CASE WHEN error IS NOT NULL THEN :alarm
+             WHEN ranks THEN coalesce(-{formula.text}, :alarm)
+             WHEN {formula.text} IS NULL THEN :alarm END
+    """
+    alarmed = SqlFormula(formula.text, formula.parameters | {"alarm": -math.inf})
+    _replace(connection, kept, alarmed, value=formula.text, place=place)
+    board = Board(kept.tenant, kept.id)
+    if connection.scalar(_FIRST, board.values()) == -math.inf:
+        return False
     blocks.rebuild(connection, board)
+    return True
+
+
+def _replace(connection: Connection, kept: Kept, score: SqlFormula, **parts: str) -> None:
+    connection.execute(delete(boards).where(on_board(boards)), Board(kept.tenant, kept.id).values())
+    statement = _REBUILD[connection.dialect.name].format(score=score.text, **parts)
+    values = {"id": kept.id} | ({"last": math.inf} if ":last" in statement else {})
+    connection.execute(text(statement), score.parameters | values)
 
 
 def freeze_if_due(connection: Connection, kept: Kept, at: float) -> None:
@@ -130,6 +157,8 @@ def _tries(connection: Connection, kept: Kept, agent: str) -> int:
     return int(connection.scalar(select(func.count()).where(mine)) or 0)
 
 
+_FIRST = select(func.min(boards.c.place)).where(on_board(boards))
+
 # SQLite reads the attempts in the order in which ties are broken, agent by agent: the other columns
 # of a `min` are those of the first row that has it. PostgreSQL has no such order, and sorts once.
 _REBUILD = {
@@ -138,8 +167,7 @@ _REBUILD = {
                             value, score, tries)
         SELECT * FROM (
             SELECT challenge_id, FALSE, agent, tenant,
-                   min(CASE WHEN ranks THEN coalesce({sign}({value} + 0.0), :last) END)
-                   AS place,
+                   min({place}) AS place,
                    submitted_at, attempt, {value}, {score},
                    count(*) FILTER (WHERE error IS NULL)
             FROM attempt_scores WHERE challenge_id = :id GROUP BY agent
@@ -151,7 +179,7 @@ _REBUILD = {
         SELECT challenge_id, FALSE, b.agent, tenant, place, submitted_at, attempt, value, now, tries
         FROM (
             SELECT DISTINCT ON (agent) challenge_id, agent, tenant, submitted_at, attempt,
-                   coalesce({sign}CAST({value} AS double precision), :last) AS place,
+                   {place} AS place,
                    {value} AS value, {score} AS now
             FROM attempt_scores
             WHERE challenge_id = :id AND ranks

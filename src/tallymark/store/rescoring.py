@@ -29,7 +29,7 @@ from tallymark.store import (
 from tallymark.store.attempt_rows import attempt_id, read, selected, to_attempt
 from tallymark.store.audit import SYSTEM, AuditEntry
 from tallymark.store.blocks import Board, columns
-from tallymark.store.challenges import find, publish_version, version_id
+from tallymark.store.challenges import find, publish_version
 from tallymark.store.contest_tables import attempt_details, attempt_scores, attempts, boards
 from tallymark.store.contest_tables import challenge_versions as versions
 from tallymark.store.formula_scores import Given
@@ -38,7 +38,7 @@ from tallymark.store.score_rules import Effect
 from tallymark.store.text import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sqlalchemy import Connection, Select
 
@@ -50,7 +50,9 @@ if TYPE_CHECKING:
 
 _PAGE = 500
 _SHOWN = 100
-_CACHE_KIB = 256 * 1024
+COUNTED = 100_000
+"""Applying a formula to more attempts does not count which of them change; a preview does."""
+_ROOM = {"cache_size": -256 * 1024, "mmap_size": 2**32}
 _decode = msgspec.json.Decoder(Evaluation).decode
 
 
@@ -69,7 +71,7 @@ class Rescorings:
             kept = find(connection, self._tenant, plan.old.name, lock=True)
             before = _board(connection, kept)
             undo = connection.begin_nested()
-            done = self._apply(connection, plan, computed, at)
+            done = self._apply(connection, plan, computed, at, counting=True)
             after = _board(connection, kept)
             moved = [agent for agent in after | before if _moved(before, after, agent)]
             new = {
@@ -104,20 +106,26 @@ class Rescorings:
             last = (page[-1][0].agent, page[-1][0].number)
 
     def _apply(
-        self, connection: Connection, plan: Plan, computed: Computed, at: float
+        self,
+        connection: Connection,
+        plan: Plan,
+        computed: Computed,
+        at: float,
+        *,
+        counting: bool = False,
     ) -> Rescoring:
         kept = find(connection, self._tenant, plan.old.name, lock=True)
         if kept.challenge.version != plan.old.version:
             message = f"challenge {plan.old.name!r} was changed meanwhile"
             raise WorkFailed(message, hint="look at the preview again")
         computed = computed.copy()  # the transaction may be tried again
-        with _large_cache(connection):
+        with _room(connection):
             self._publish(connection, kept, plan, at)
             origin = json_text(plan.origin)
             given = Given(score_rows.new_scoring(connection, kept, "rescore", origin, at), at)
-            count, changed = _score(connection, kept, plan, computed, given)
             now = find(connection, self._tenant, plan.new.name)
-            board_rows.rebuild(connection, now)
+            quick = None if counting else _quick(connection, now, plan, given)
+            count, changed = quick or _score(connection, now, plan, computed, given)
             if computed.rows:
                 match_log.catch_up(connection, now, at)
         done = Rescoring(
@@ -163,10 +171,31 @@ _Standing = tuple[int, int, float | None]
 """An agent's rank, and the key and score of its best attempt."""
 
 
+def _quick(connection: Connection, kept: Kept, plan: Plan, given: Given) -> tuple[int, None] | None:
+    """One pass over very many attempts that all have a score; None where that cannot be.
+
+    What changes is not counted, which would take another pass.
+    """
+    sqlite, strategy = connection.dialect.name == "sqlite", plan.new.scoring.strategy
+    if not (plan.need == "formula" and sqlite and strategy == "custom"):
+        return None
+    count = _count(connection, kept)
+    formula = formula_scores.expression(connection, plan.new)
+    if count <= COUNTED or formula is None:
+        return None
+    undo = connection.begin_nested()
+    if not board_rows.rebuild_by(connection, kept, formula):
+        undo.rollback()
+        return None
+    undo.commit()
+    score_rules.add(connection, kept, given.scoring, plan.new.version)
+    return count, None
+
+
 def _score(
     connection: Connection, kept: Kept, plan: Plan, computed: Computed, given: Given
 ) -> tuple[int, int]:
-    """How many attempts were scored, and how many of them to another score than before."""
+    """How many attempts were scored, and how many to another score; and the board by them."""
     if plan.need == "formula":
         keys, count, changed = _by_rule(connection, kept, plan.new, given)
     else:
@@ -178,6 +207,7 @@ def _score(
     if computed.rows:
         rescored_rows.stage(connection, computed.rows)
         changed += rescored_rows.write(connection, kept, given)
+    board_rows.rebuild(connection, kept)
     return count, changed
 
 
@@ -190,8 +220,7 @@ def _by_rule(connection: Connection, kept: Kept, challenge: Challenge, given: Gi
         keys, count = _without_score(connection, kept)
         return Effect(keys, count, changed)
     score_rules.settle_some(connection, kept, effect.without_score)
-    version = version_id(connection, kept, challenge.version)
-    score_rules.add(connection, kept, given.scoring, version)
+    score_rules.add(connection, kept, given.scoring, challenge.version)
     return effect
 
 
@@ -200,8 +229,13 @@ def _without_score(connection: Connection, kept: Kept) -> tuple[list[int], int]:
     scores = attempt_scores.c
     mine = scores.challenge_id == kept.id
     query = select(scores.attempt).where(mine, scores.error.is_not(None) | scores.score.is_(None))
-    count = connection.execute(select(func.count()).select_from(attempt_scores).where(mine))
-    return list(connection.scalars(query)), count.scalar_one()
+    return list(connection.scalars(query)), _count(connection, kept)
+
+
+def _count(connection: Connection, kept: Kept) -> int:
+    mine = attempt_scores.c.challenge_id == kept.id
+    query = select(func.count()).select_from(attempt_scores).where(mine)
+    return connection.execute(query).scalar_one()
 
 
 def _not_computed(connection: Connection, kept: Kept, computed: Computed) -> list[int]:
@@ -254,14 +288,20 @@ def _moved(before: dict[str, _Standing], after: dict[str, _Standing], agent: str
 
 
 @contextmanager
-def _large_cache(connection: Connection) -> Iterator[None]:
-    """Room for what a rescoring touches: SQLite would write pages out and read them again."""
+def _room(connection: Connection) -> Iterator[None]:
+    """Memory for all that is touched: SQLite would read and write most pages several times."""
     if connection.dialect.name != "sqlite":
         yield
         return
-    before = connection.exec_driver_sql("PRAGMA cache_size").scalar_one()
-    connection.exec_driver_sql(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    before = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in _ROOM}
     try:
+        _set(connection, _ROOM)
         yield
     finally:
-        connection.exec_driver_sql(f"PRAGMA cache_size = {int(before)}")
+        _set(connection, before)
+
+
+def _set(connection: Connection, pragmas: Mapping[str, int | None]) -> None:
+    for name, value in pragmas.items():
+        if value is not None:  # a build without memory maps has no size of them
+            connection.exec_driver_sql(f"PRAGMA {name} = {value}")

@@ -69,10 +69,13 @@ def rules(connection: Connection, challenge_id: int) -> list[Rule]:
     ]
 
 
-def add(connection: Connection, kept: Kept, scoring: int, version_id: int) -> None:
+def add(connection: Connection, kept: Kept, scoring: int, version: str) -> None:
     """From now on, the formula of a version gives the scores of all attempts scored before."""
+    mine = challenge_versions.c.challenge_id == kept.id
+    which = select(challenge_versions.c.id).where(mine, challenge_versions.c.version == version)
     row = {"challenge_id": kept.id, "tenant": kept.tenant, "scoring": scoring}
-    connection.execute(insert(score_rules).values(row | {"version_id": version_id}))
+    row |= {"version_id": connection.execute(which).scalar_one()}
+    connection.execute(insert(score_rules).values(row))
 
 
 def current_score(connection: Connection, kept: Kept) -> SqlFormula:
