@@ -1,25 +1,27 @@
 """Rescoring at size: a million attempts by 100,000 agents, by another formula.
 
-Measures applying it, from the call to the commit: new scores, the old ones in the history, the
-new order written. Beside it, in the same run, the plain way: all rows read into Python, scored and
-written back, without history and order. Exits 1 when a promise is broken.
+Measures applying it, from the call to the commit: every score is another, the old ones are in the
+history, the new order is written. The promise is 1.5 s where a plain UPDATE of a million numbers
+inside SQLite takes 0.3 s, so that UPDATE is measured in the same run, and five of it are allowed on
+a machine that is slower. Beside it the plain way: all rows read into Python, scored and written
+back, without history and order. Exits 1 when the promise is broken.
 """
 
 from __future__ import annotations
 
 import itertools
+import sqlite3
 import sys
 
-from bench.bench_boards import AGENTS, ATTEMPTS, CHALLENGE, attempts, databases, timed
-from sqlalchemy import text
+from bench.bench_boards import AGENTS, ATTEMPTS, CHALLENGE, agent, attempts, databases, timed
 
 from tallymark.challenges.rescoring import Plan, by_scoring
 from tallymark.formula import Formula
 from tallymark.store import Store, open_store
 
 FORMULA = "if(succeeded, 1000 - elapsed_s / {n} - 10 * cost, 0)"
-PROMISE = 1.5
-ROUNDS = 3
+PROMISE, UPDATES = 1.5, 5
+ROUNDS = 5
 _numbers = itertools.count(60)
 
 
@@ -28,42 +30,68 @@ def apply(store: Store) -> None:
     old = store.challenges.get("bench")
     new = by_scoring(old, formula=FORMULA.format(n=next(_numbers)))
     done = store.rescorings.apply(Plan.of(old, new), at=0.0)
-    assert done.attempts == ATTEMPTS
+    assert (done.attempts, done.undefined) == (ATTEMPTS, 0)
+
+
+def check(store: Store) -> None:
+    """The best of the board has the score of the last rule, and the earlier ones before it."""
+    best = store.boards.top("bench", limit=1)[0]
+    outcome = store.attempts.get(best.attempt).outcome
+    entries = store.attempts.history(best.attempt)
+    assert outcome is not None
+    assert best.score == outcome.score == entries[-1].score
+    assert len(entries) == ROUNDS + 1
 
 
 def plain(store: Store) -> None:
     """Reads, computes and writes back, in one transaction that is not kept."""
     formula = Formula.parse(FORMULA.format(n=60), ["succeeded", "elapsed_s", "cost"])
     database = store._database  # noqa: SLF001  what a caller outside would do
+    key = ("challenge_id", "agent", "submitted_at", "attempt")
     with database.engine.connect() as connection:
         rows = connection.exec_driver_sql(
-            "SELECT challenge_id, agent, attempt, succeeded, elapsed_ms, cost FROM attempt_scores"
+            f"SELECT {', '.join(key)}, succeeded, elapsed_ms, cost FROM attempt_scores"
         ).all()
         new = [
-            (formula.evaluate({"succeeded": s, "elapsed_s": e / 1000, "cost": c}), *key)
-            for *key, s, e, c in rows
+            (formula.evaluate({"succeeded": s, "elapsed_s": e / 1000, "cost": c}), *place)
+            for *place, s, e, c in rows
         ]
-        mark = "?" if connection.dialect.name == "sqlite" else "%s"
-        where = " AND ".join(f"{name} = {mark}" for name in ("challenge_id", "agent", "attempt"))
-        statement = f"UPDATE attempt_scores SET score = {mark} WHERE {where}"
-        connection.exec_driver_sql(statement, new)
+        where = " AND ".join(f"{name} = ?" for name in key)
+        connection.exec_driver_sql(f"UPDATE attempt_scores SET score = ? WHERE {where}", new)
         connection.rollback()
 
 
-def measure(name: str, store: Store) -> bool:
+def update(path: str) -> float:
+    """A million numbers, each computed from its neighbour."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(
+        "CREATE TABLE numbers (key INTEGER PRIMARY KEY, name, cost REAL, score REAL)"
+    )
+    rows = ((agent(number), number / 7, 0.0) for number in range(ATTEMPTS))
+    connection.execute("BEGIN")
+    connection.executemany("INSERT INTO numbers (name, cost, score) VALUES (?, ?, ?)", rows)
+    connection.execute("COMMIT")
+    statement = "UPDATE numbers SET score = score + cost * 3.0"
+    took = min(timed(lambda: connection.execute(statement)) for _ in range(ROUNDS))
+    connection.close()
+    return took
+
+
+def measure(store: Store) -> float:
     store.challenges.publish(CHALLENGE, b"", at=0.0)
     store.attempts.load("bench", attempts(), at=0.0, rated=False)
     took = min(timed(lambda: apply(store)) for _ in range(ROUNDS))
-    broken = name == "SQLite" and took > PROMISE
-    promised = f", at most {PROMISE:.1f}" if name == "SQLite" else ""
-    print(f"  applied                {took:7.2f} s{promised}{'   BROKEN' if broken else ''}")
-    if name == "SQLite":
-        slow = timed(lambda: plain(store))
-        print(f"  through Python         {slow:7.2f} s, without history and order")
-    with store._database.read() as connection:  # noqa: SLF001
-        kept = connection.execute(text("SELECT count(*) FROM score_history")).scalar_one()
-    print(f"  scores in the history  {kept:,}")
-    return not broken
+    check(store)
+    print(f"  applied         {took:7.2f} s")
+    return took
+
+
+def judge(took: float, unit: float) -> bool:
+    allowed = max(PROMISE, UPDATES * unit)
+    print(f"  a plain UPDATE  {unit:7.2f} s")
+    print(f"  allowed         {allowed:7.2f} s{'' if took <= allowed else '   BROKEN'}")
+    return took <= allowed
 
 
 def main() -> bool:
@@ -72,7 +100,10 @@ def main() -> bool:
         for name, url in urls.items():
             print(f"rescoring {ATTEMPTS:,} attempts of {AGENTS:,} agents on {name}")
             with open_store(url) as store:
-                kept &= measure(name, store)
+                took = measure(store)
+                if name == "SQLite":
+                    kept = judge(took, update(f"{url}.plain"))
+                    print(f"  through Python  {timed(lambda: plain(store)):7.2f} s")
     return kept
 
 

@@ -171,7 +171,7 @@ _REBUILD = {
                    submitted_at, attempt, {value}, {score},
                    count(*) FILTER (WHERE error IS NULL)
             FROM attempt_scores WHERE challenge_id = :id GROUP BY agent
-        ) WHERE place IS NOT NULL ORDER BY place, submitted_at, attempt
+        ) WHERE place IS NOT NULL
     """,
     "postgresql": """
         INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,
