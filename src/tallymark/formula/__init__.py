@@ -5,7 +5,7 @@
 """
 
 from tallymark.formula.formula import Formula
-from tallymark.formula.limits import Limits
+from tallymark.formula.limits import FormulaLimits as Limits
 from tallymark.formula.lint import Finding, Lint
 from tallymark.formula.names import RUN_METRICS, Names, Variable, eval_name_problems
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tallymark.formula.limits import DEFAULT_LIMITS, Limits
+from tallymark.formula.explain import Explanation, explain
+from tallymark.formula.limits import DEFAULT_LIMITS, FormulaLimits
+from tallymark.formula.lint import Lint, lint
 from tallymark.formula.names import Names
 from tallymark.formula.parser import parse
 from tallymark.formula.rows import compile_row
@@ -15,8 +17,6 @@ from tallymark.formula.tree import Name, Node, to_text, walk
 
 if TYPE_CHECKING:
     from tallymark.formula.columns import ColumnResult
-    from tallymark.formula.explain import Explanation
-    from tallymark.formula.lint import Lint
 
 
 class Formula:
@@ -33,7 +33,7 @@ class Formula:
         text: str,
         names: Names | Mapping[str, tuple[float, float]] | Iterable[str] | None = None,
         *,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: FormulaLimits = DEFAULT_LIMITS,
     ) -> Formula:
         """Reads a formula; FormulaError says everything that is wrong with it.
 
@@ -67,14 +67,10 @@ class Formula:
 
     def lint(self) -> Lint:
         """What can be said of every possible result, before anything runs."""
-        from tallymark.formula.lint import lint  # noqa: PLC0415 - only some callers ask
-
         return lint(self)
 
     def explain(self, values: Values) -> Explanation:
         """The tree with values put in, and what each term contributes."""
-        from tallymark.formula.explain import explain  # noqa: PLC0415 - only some callers ask
-
         return explain(self, values)
 
     def __str__(self) -> str:

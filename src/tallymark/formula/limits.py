@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FormulaLimits:
     """Given to `Formula.parse`; a formula beyond any of them is refused."""
 
     characters: int = 4096
@@ -16,4 +16,4 @@ class Limits:
     """How many mistakes one error reports; the rest are counted."""
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = FormulaLimits()

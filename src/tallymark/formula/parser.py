@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from tallymark.errors import FormulaError, Problem
 from tallymark.formula.functions import COMPARISONS, FUNCTIONS
-from tallymark.formula.limits import Limits
+from tallymark.formula.limits import FormulaLimits
 from tallymark.formula.names import Names
 from tallymark.formula.source import Source
 from tallymark.formula.steps import undefined_constants
@@ -42,7 +42,7 @@ class _Unreadable(Exception):
     """The reading cannot go on; the problem is already in the list."""
 
 
-def parse(text: str, names: Names, limits: Limits) -> Node:
+def parse(text: str, names: Names, limits: FormulaLimits) -> Node:
     """The tree of a formula; FormulaError with every mistake found otherwise."""
     if not isinstance(text, str):
         raise FormulaError(f"a formula is text, not {type(text).__name__}", hint="put it in quotes")
@@ -57,7 +57,7 @@ def parse(text: str, names: Names, limits: Limits) -> Node:
 
 
 class _Parser:
-    def __init__(self, source: Source, names: Names, limits: Limits) -> None:
+    def __init__(self, source: Source, names: Names, limits: FormulaLimits) -> None:
         self.source, self.names, self.limits = source, names, limits
         self.tokens, self.problems, self.refused = tokenize(source, names)
         self.misread = {problem.place for problem in self.problems}
