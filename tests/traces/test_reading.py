@@ -176,7 +176,7 @@ def test_a_line_too_long_for_memory_is_refused(
 def test_a_frame_that_expands_beyond_memory_is_refused(
     tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallymark.traces.otlp_proto.MAX_RECORD", 1 << 20)
+    monkeypatch.setattr("tallymark.traces.otlp_frames.MAX_RECORD", 1 << 20)
     bomb = zstandard.compress(b"\0" * 5_000_000)
     (tmp_path / "a.pb").write_bytes(len(bomb).to_bytes(4, "big") + bomb)
     with pytest.raises(TraceError, match="damaged: it expands to more than 1 MB"):

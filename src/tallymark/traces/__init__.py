@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "Span", "SpanType", "Status", "Trace", "read_traces", "traces_from_otel"]
 
-_LATE = {"FORMATS": "reading", "read_traces": "reading", "traces_from_otel": "otel_sdk"}
+_LATE = {
+    "FORMATS": "tallymark.traces.reading",
+    "read_traces": "tallymark.traces.reading",
+    "traces_from_otel": "tallymark.traces.otel_sdk",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATE:
-        return getattr(import_module(f"tallymark.traces.{_LATE[name]}"), name)
+        return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tallymark.errors import Place, TraceError
-from tallymark.traces import otlp_json, otlp_proto
+from tallymark.traces import otlp_json
 from tallymark.traces.assembly import assemble
 from tallymark.traces.json_records import read_records
+from tallymark.traces.otlp_frames import find_framing, read_frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -47,7 +48,7 @@ def sniff(keys: Collection[str]) -> bool:
 
 def sniff_bytes(head: bytes) -> bool:
     """True when the bytes are an export in protobuf."""
-    return otlp_proto.framing(head) is not None
+    return find_framing(head) is not None
 
 
 def read(source: Source) -> Iterator[Trace | TraceError]:
@@ -63,21 +64,28 @@ def read(source: Source) -> Iterator[Trace | TraceError]:
 
 
 def _protobuf(source: Source) -> Iterator[_Arrival | TraceError]:
-    bare = otlp_proto.framing(source.head) == "bare"
-    for place, payload in otlp_proto.frames(source):
+    bare = find_framing(source.head) == "bare"
+    for place, payload in read_frames(source):
         try:
             if isinstance(payload, TraceError):
                 yield payload
-            elif bare:
-                yield _Arrival(otlp_proto.read_batch(payload, place), place, otlp_proto.read_span)
-            elif payload.startswith(b"{"):
+            elif payload.startswith(b"{") and not bare:  # the collector frames JSON the same way
                 for batch in otlp_json.read_request(payload, place):
                     yield _Arrival(batch, place, otlp_json.read_span)
             else:
-                for each in otlp_proto.read_request(payload, place):
-                    yield _Arrival(each, place, otlp_proto.read_span)
+                yield from _decode_frame(payload, place, bare=bare)
         except TraceError as error:
             yield error
+
+
+def _decode_frame(payload: bytes, place: Place, *, bare: bool) -> Iterator[_Arrival]:
+    from tallymark.traces import otlp_proto  # noqa: PLC0415 - protobuf is heavy
+
+    if bare:  # then a frame is one field of the request, which is one batch
+        yield _Arrival(otlp_proto.read_batch(payload, place), place, otlp_proto.read_span)
+        return
+    for batch in otlp_proto.read_request(payload, place):
+        yield _Arrival(batch, place, otlp_proto.read_span)
 
 
 def _json(source: Source) -> Iterator[_Arrival | TraceError]:
