@@ -74,6 +74,7 @@ class Breakdown:
     @property
     def score(self) -> int:
         """The total without its fraction: the score that is shown, ranked and judged."""
+        # Of an exact fraction: a total of 700 is never shown, and judged, as 699.
         return math.floor(self.total)
 
     @property

@@ -18,6 +18,7 @@ def exact(value: object) -> Fraction | None:
         return None
     if not isinstance(value, float):
         return Fraction(value)
+    # The repr of a float is the shortest text for it: what the author wrote.
     return Fraction(repr(float(value))) if math.isfinite(value) else None
 
 

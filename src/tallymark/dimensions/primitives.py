@@ -160,10 +160,12 @@ def _key(value: object, depth: int = 0) -> Hashable:
             return ("list", tuple(_key(item, depth + 1) for item in value))
         if isinstance(value, set | frozenset):
             return ("set", frozenset(_key(item, depth + 1) for item in value))
+    # A new object equals nothing: so it is with NaN, what is too deep, what JSON does not know.
     return object()
 
 
 def _folded(text: str) -> str:
+    # Composed last, because casefold takes some letters apart.
     return unicodedata.normalize("NFC", " ".join(text.casefold().split()))
 
 

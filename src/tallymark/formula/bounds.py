@@ -169,6 +169,8 @@ class Analysis:
                 return self._narrow(left, operator, right) and self._narrow(
                     right, MIRRORED[operator], left
                 )
+            # A product or `min` says `and`: true only where each part is. `max` says `or`: false
+            # only where each part is. For `min` and `max`, if no part can be negative.
             case Product(operators=operators, operands=parts) if truth and "/" not in operators:
                 return all(self._assume(part, truth) for part in parts)
             case Call(function="min", arguments=parts) if truth and self._none_negative(parts):

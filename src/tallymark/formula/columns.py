@@ -68,6 +68,7 @@ def evaluate_columns(tree: Node, columns: Mapping[str, Any]) -> ColumnResult:
     given = {name: _column(name, columns.get(name)) for name in program.columns}
     rows = _row_count(given if any(map(_is_column, given.values())) else columns)
     values = np.empty(rows, dtype=np.float64)
+    # Underflow is no mistake: a result too small for a float is 0, as it is in Python.
     with np.errstate(divide="raise", over="raise", invalid="raise", under="ignore"):
         for start in range(0, rows, BLOCK):
             out = values[start : start + BLOCK]
@@ -172,6 +173,7 @@ class _Program:
         for slot, operand in zip(self.columns.values(), inputs, strict=True):
             slots[slot] = operand
         slots[self.output] = out
+        # The last block: scratch arrays must be as short as it is.
         if len(out) < BLOCK:
             slots = [s[: len(out)] if i in self.scratch else s for i, s in enumerate(slots)]
         return slots
@@ -191,6 +193,7 @@ class _Program:
             known = [np.where(np.isfinite(operand), operand, np.nan) for operand in inputs]
             slots = self.load(known, out)
             for each in self.instructions:
+                # `if` looks only at the branch it takes: what the other has lost does not count.
                 lost = [] if each.function is _if else [np.isnan(slots[g]) for g in each.guards]
                 result = slots[each.operands[-1]]
                 each.function(*[slots[slot] for slot in each.operands])
@@ -218,6 +221,7 @@ def _clamp(value: Operand, low: Operand, high: Operand, out: Array) -> None:
 
 
 def _round(value: Operand, digits: float, out: Array) -> None:
+    # Halves away from zero, in the steps of `functions.py`, to agree to the bit; np.round does not.
     scale = math.pow(10.0, digits)
     scaled = np.multiply(value, scale)
     np.trunc(scaled, out=out)
@@ -276,6 +280,7 @@ def _column(name: str, given: Any) -> Any:
     """A column that `_block` can cut: an array, a sequence, or one number (NaN for None)."""
     if given is None:
         return math.nan
+    # Made an array block by block, so that a long list is never copied whole.
     if isinstance(given, list | tuple):
         return given
     column = np.asanyarray(given) if _is_column(given) else _floats(name, given)

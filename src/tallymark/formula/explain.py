@@ -114,6 +114,7 @@ def show(value: float) -> str:
 def _terms(part: Step, total: float) -> Iterator[Term]:
     for each, factor, text in _split(part):
         own = each.value or 0.0
+        # Adding 0.0 makes -0.0 and 0.0 one, so that no term contributes `-0`.
         contribution = own * factor + 0.0
         yield Term(text, own, contribution, contribution / total if total else None)
 
@@ -148,6 +149,7 @@ def _split_product(part: Step, signs: tuple[str, ...]) -> list[tuple[Step, float
     """Where exactly one factor is a sum, its terms times the other factors; else one term."""
     splits = [_split(each) for each in part.below]
     sums = [i for i, terms in enumerate(splits) if len(terms) > 1]
+    # A sum that is divided by cannot be taken apart: 1 / (a + b) has no terms.
     if len(sums) != 1 or signs[sums[0]] != "*":
         return [(part, 1.0, to_text(part.node))]
     rest = 1.0

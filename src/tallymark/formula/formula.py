@@ -86,6 +86,7 @@ class Formula:
         return hash(self.tree)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # Not what `evaluate` leaves in `__dict__`: a function compiled here cannot be pickled.
         return (_rebuild, (self.text, self.tree, list(self.declared.values())))
 
 

@@ -69,6 +69,7 @@ def _from(low: float, kind: str, rule: Callable[..., Fact]) -> Callable[..., Fac
 
     def limited(analysis: Analysis, node: Call, facts: list[Fact]) -> Fact:
         span = defined(facts[0])
+        # 0 has a square root but no logarithm: the first number that has one is the next float.
         first = low if kind == "negative-root" else math.nextafter(low, INF)
         if span.low < first:
             always = span.high < first

@@ -1,8 +1,8 @@
 """The functions of the language, as a table: what is not in it does not exist.
 
 A row says how many arguments a function takes and how one value is computed. The numpy form is
-in `columns.py`, the ranges and directions in `bounds.py`; a test checks that each table has
-every row.
+in `column_code.py`, the ranges and directions in `function_facts.py`; a test checks that each
+table has every row.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from tallymark.errors import FormulaError, Problem, nearest
 from tallymark.formula.functions import FUNCTIONS
 
 Measure = Literal["success", "eval", "cost", "latency", "number"]
+# Looking for the longest name in text that runs on takes time in proportion to it (decision 0003).
 MAX_NAME = 128
 INF = math.inf
 
@@ -54,6 +55,7 @@ class Names(Mapping[str, Variable]):
 
     def __init__(self, variables: Iterable[Variable]) -> None:
         self._table = {variable.name: variable for variable in variables}
+        # Longest first: `a-b` is the name `a-b` where there is one, not `a` minus `b`.
         self.lengths = tuple(sorted({len(n) for n in (*self._table, *FUNCTIONS)}, reverse=True))
         self.leading_hyphen = any(name.startswith("-") for name in self._table)
 
@@ -123,6 +125,7 @@ def eval_name_problems(names: Sequence[str | None]) -> list[tuple[int, Problem]]
         found += [(index, problem) for problem in _name_problems(name, "eval name")]
     for name, index in first.items():
         for ending in DERIVED:
+            # `total` would make the metric `total_cost`, `foo` the name of an eval `foo_cost`.
             made = name + ending
             other = "a run-wide metric" if made in RUN_METRICS else "the name of another eval"
             if made in RUN_METRICS or made in first:

@@ -1,14 +1,4 @@
-"""From text to a checked tree.
-
-    expression = sum [("<" | "<=" | ">" | ">=" | "==" | "!=") sum]
-    sum        = product {("+" | "-") product}
-    product    = operand {("*" | "/") operand}
-    operand    = "-" operand | number | name | function "(" expression {"," expression} ")"
-               | "(" expression ")"
-
-Unknown names, unknown characters and wrong numbers of arguments are collected and reported
-together; what makes the rest unreadable ends the reading.
-"""
+"""From text to a checked tree, within limits. The grammar stands at the parser."""
 
 from __future__ import annotations
 
@@ -57,6 +47,18 @@ def parse(text: str, names: Names, limits: FormulaLimits) -> Node:
 
 
 class _Parser:
+    """Reads the tokens from left to right, by this grammar.
+
+        expression = sum [("<" | "<=" | ">" | ">=" | "==" | "!=") sum]
+        sum        = product {("+" | "-") product}
+        product    = operand {("*" | "/") operand}
+        operand    = "-" operand | number | name | function "(" expression {"," expression} ")"
+                   | "(" expression ")"
+
+    Unknown names, unknown characters and wrong numbers of arguments are collected and reported
+    together; what makes the rest unreadable ends the reading.
+    """
+
     def __init__(self, source: Source, names: Names, limits: FormulaLimits) -> None:
         self.source, self.names, self.limits = source, names, limits
         self.tokens, self.problems, self.refused = tokenize(source, names)
@@ -125,6 +127,7 @@ class _Parser:
 
     def operand(self, level: int) -> Node:
         token = self.take()
+        # Parentheses, calls and minus signs all lead here, so this one test bounds the recursion.
         if level > self.limits.levels:
             allowed = f"{self.limits.levels} levels are allowed"
             self.stop(token, f"the formula is nested too deeply; {allowed}", "take a part out")
@@ -140,6 +143,7 @@ class _Parser:
             return self.made(Negative(operand, Region(token.at.start, operand.at.end)))
         if token.text == "(":
             inner = self.expression(level + 1)
+            # Parentheses are no node; what is in them takes their place in the text.
             return replace(inner, at=Region(token.at.start, self.close(token)))
         self.missing_operand(token)
 

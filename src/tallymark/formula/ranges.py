@@ -98,6 +98,7 @@ def compare(operator: str, left: Range, right: Range) -> bool | None:
 
 def where(operator: str, span: Range, limit: Range) -> Range | None:
     """The part of a range in which a comparison with something in `limit` can hold."""
+    # A strict comparison leaves out the limit itself: what is left begins at the next float.
     low, high = span.low, span.high
     match operator:
         case ">":

@@ -75,6 +75,7 @@ class _Writer:
         for name, variable in self.variables.items():
             self.write(f"{variable} = values[{name!r}]")
         if self.variables:
+            # Floats only: ints would be exact where `steps.py` rounds, and grow without bound.
             floats = " is ".join(f"{variable}.__class__" for variable in self.variables.values())
             self.write(f"if {floats} is float:")
             self.indent += " "
@@ -110,6 +111,7 @@ class _Writer:
         """An expression for a node, after writing the lines that it needs."""
         match node:
             case Number(value=value):
+                # The repr of a float reads back as the very same float.
                 return repr(value)
             case Name(name=name):
                 return self.variables[name]

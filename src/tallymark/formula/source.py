@@ -10,6 +10,8 @@ from tallymark.formula.tree import Region
 
 @dataclass(frozen=True, slots=True)
 class Source:
+    """The text of a formula, which knows the line and column of its regions."""
+
     text: str
 
     def place(self, at: Region) -> Place:
@@ -18,5 +20,6 @@ class Source:
         end = self.text.find("\n", at.start)
         line = self.text[start : end if end >= 0 else len(self.text)]
         number = self.text.count("\n", 0, at.start) + 1
+        # A tab or a control character would push the caret away from its place.
         printable = "".join(c if c.isprintable() else "\ufffd" for c in line)
         return Place(None, number, at.start - start + 1, max(1, at.end - at.start), printable)

@@ -1,7 +1,7 @@
-"""The meaning of a formula, one node at a time.
+"""The meaning of a formula, one node at a time (decision 0002).
 
-This is the definition that the compiled forms (`rows.py`, `columns.py`) must agree with, and
-what says in words why a value is undefined. A value is undefined where a name has no finite
+This is the definition that the compiled forms (`row_code.py`, `column_code.py`) must agree with,
+and what says in words why a value is undefined. A value is undefined where a name has no finite
 value, a division is by zero, a function has no value there, or a result is too large; whatever
 is computed from an undefined value is undefined, except that `if` looks only at the branch that
 it takes.

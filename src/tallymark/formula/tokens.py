@@ -86,6 +86,7 @@ def tokenize(source: Source, names: Names) -> tuple[list[Token], list[Problem], 
         if space := _SPACE.match(text, at):
             at = space.end()
             continue
+        # A hyphen begins a name only where an operand may stand, and if some name begins so.
         starts_run = _WORDLIKE.match(text, at) or (
             text[at] == "-" and operand_next and names.leading_hyphen
         )
@@ -156,6 +157,7 @@ def _best_reading(text: str, start: int, end: int, names: Names) -> list[Token] 
 
     def readable(after: int) -> bool:
         """Can the rest be read when an operand ends here?"""
+        # A hyphen that ends the run is a minus sign before whatever follows it.
         return after >= end or after + 1 >= end or after + 1 in best
 
     for at in reversed(places):
@@ -192,6 +194,7 @@ def _operands(text: str, at: int, end: int, names: Names) -> Iterator[Token]:
             yield Token("name", word, Region(at, stop))
         elif word in FUNCTIONS:
             yield Token("function", word, Region(at, stop))
+    # `1e-3` is always a number: no name may be the beginning of one, such as `1e` (decision 0003).
     number = _NUMBER.match(text, at)
     if number and (number.end() >= end or text[number.end()] == "-"):
         yield Token("number", number[0], Region(at, number.end()))

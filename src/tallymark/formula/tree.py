@@ -1,9 +1,4 @@
-"""The tree of a parsed formula, and how it is written out again.
-
-A chain such as `a - b + c` is one node, not a ladder of pairs, so that a sum over a thousand
-evals is one level deep and its terms can be named. Chains are read from left to right.
-Positions do not take part in comparisons: two trees are equal when they mean the same text.
-"""
+"""The tree of a parsed formula, and how it is written out again."""
 
 from __future__ import annotations
 
@@ -14,7 +9,10 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where a node stands in the text: from `start` up to, not including, `end`."""
+    """Where a node stands in the text: from `start` up to, not including, `end`.
+
+    Regions do not take part in comparisons: two trees are equal when they mean the same.
+    """
 
     start: int = 0
     end: int = 0
@@ -40,7 +38,11 @@ class Negative:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """`operands[0] operators[0] operands[1] ...` where the operators are + and -."""
+    """`operands[0] operators[0] operands[1] ...` where the operators are + and -.
+
+    A chain such as `a - b + c` is one node, read from left to right, not a ladder of pairs, so
+    that a sum over a thousand evals is one level deep and its terms can be named (decision 0001).
+    """
 
     operands: tuple[Node, ...]
     operators: tuple[str, ...]
@@ -170,6 +172,7 @@ def _write(node: Node, words: list[str], guard: bool, most: int | None = None) -
 
 def _write_part(part: Node, binding: int, words: list[str], guard: bool, most: int | None) -> None:
     """In parentheses, unless it binds tighter than what it stands in."""
+    # What binds equally needs them too: `a - (b - c)` is a chain inside a chain.
     if _BINDING[type(part)] > binding and not (guard and binding == _BINDING[Negative]):
         _write(part, words, guard, most)
     else:

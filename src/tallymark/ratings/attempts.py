@@ -82,6 +82,7 @@ def best_of_k(scores: Sequence[float], k: int) -> float | None:
     if len(scores) < k:
         return None
     total = math.comb(len(scores), k)
+    # Whole numbers are divided before anything is a float: alone they may be too large for one.
     ranked = enumerate(sorted(scores))
     return math.fsum(score * (math.comb(at, k - 1) / total) for at, score in ranked)
 
@@ -117,6 +118,7 @@ def wilson(attempts: int, successes: int) -> tuple[float, float]:
     middle = (rate + square / (2 * attempts)) / (1 + square / attempts)
     half = math.sqrt(rate * (1 - rate) / attempts + square / (4 * attempts**2))
     half *= Z95 / (1 + square / attempts)
+    # Exactly 0 and 1 at the ends, where rounding would miss them.
     low = 0.0 if successes == 0 else middle - half
     return low, 1.0 if successes == attempts else middle + half
 

@@ -95,6 +95,7 @@ class _Thin:
         self.columns = cells.columns[places]
 
     def add_gram(self, left: Array, right: Array, total: Array) -> None:
+        # Every pair of cells of a row is one addition, to one place of the flattened total.
         pairs = self.columns[:, :, None] * len(total) + self.columns[:, None, :]
         products = left[self.places][:, :, None] * right[self.places][:, None, :]
         np.add.at(total.reshape(-1), pairs.ravel(), products.ravel())

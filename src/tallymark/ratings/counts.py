@@ -69,6 +69,7 @@ class Counts:
 
     def add(self, match: Match) -> None:
         """Count one match."""
+        # A win is worth 1, a draw 1/2, a loss 0: the columns 0, 1 and 2.
         lost = 2 - int(2 * worth(match.result))
         self._results[lost][self._place(match.agent, match.challenge)] += 1
 

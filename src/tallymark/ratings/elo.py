@@ -15,6 +15,7 @@ from tallymark.ratings.match import Match, tier_rating, whole, worth
 
 START = 1000
 FLOOR = 100
+# K: how far one match can move a rating, before a win's bonus. New agents move faster.
 PROVISIONAL_MATCHES = 30
 PROVISIONAL_K = 32
 SETTLED_K = 16

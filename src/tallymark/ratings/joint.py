@@ -63,6 +63,7 @@ class Fit:
     def chance(self, agent: str, challenge: str) -> float:
         """The expected share of points of the agent at the challenge."""
         gap = self.strengths[agent].value - self.difficulties[challenge].value
+        # The logistic function, in a form that no gap can overflow.
         return 0.5 * (1 + math.tanh(gap / SCALE / 2))
 
 
@@ -83,6 +84,7 @@ def fit(
         return Fit({}, {}, ())
     from tallymark.ratings.newton import Table, solve  # noqa: PLC0415 - brings in numpy
 
+    # In the order of the solver, which sorts so that the order of the log cannot matter.
     agents, challenges = sorted(counts.agents), sorted(counts.challenges)
     solution = solve(Table.of(counts), precision=(SCALE / prior_sd) ** 2)
     estimates = [

@@ -56,6 +56,7 @@ def tier_rating(tier: str) -> int:
 
 def whole(value: object, what: str, *, least: int) -> int:
     """The value, if it is a whole number of at least `least`."""
+    # True is an int to Python, but it is no count.
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InvalidInput(f"{what} is {value!r}", hint=f"give a whole number of at least {least}")
     return value

@@ -106,6 +106,7 @@ class _Curvature:
     def of(cls, cells: Cells, weights: Array, precision: float) -> Self:
         rows = cells.over_rows(weights) + precision
         columns = cells.over_columns(weights) + precision
+        # W' R^-1 W as a matrix times itself, so that one dense block serves both sides.
         halves = weights / np.sqrt(rows)[cells.rows]
         schur = np.diag(columns) - cells.gram(halves, halves)
         return cls(cells, rows, columns, weights / rows[cells.rows], schur)
@@ -122,13 +123,14 @@ def solve(table: Table, *, precision: float) -> Solution:
     """The optimum and its errors, for a prior of this precision around 0."""
     cells = table.cells
     rows, columns = cells.shape
-    if rows < columns:
+    if rows < columns:  # the rows are eliminated, and the longer side should be
         return solve(table.turned(), precision=precision).turned(columns)
     groups = connected(cells)
     landscape = _Landscape(table, precision)
     best = _optimum(landscape, groups)
     curvature = landscape.curvature(best)
     inverse = np.asarray(np.linalg.inv(curvature.schur), dtype=np.float64)
+    # Squared surprises: a win gives 1 where P(win) was expected, a draw 1/2, a loss 0.
     spread = table.wins * best.lose**2 + table.losses * best.win**2
     spread += table.draws * (0.5 - best.win) ** 2
     matches = table.matches
@@ -150,6 +152,7 @@ def connected(cells: Cells) -> Places:
         new = labels.copy()
         np.minimum.at(new, rows, lowest)
         np.minimum.at(new, columns, lowest)
+        # A label's label, too: long chains of matches then settle in few rounds.
         new = new[new]
         if np.array_equal(new, labels):
             return np.unique(labels, return_inverse=True)[1]
@@ -209,8 +212,10 @@ def _optimum(landscape: _Landscape, groups: Places) -> _Point:
         # The optimum of every group has mean 0; rounding is not allowed to move it.
         step -= (np.bincount(groups, step) / sizes)[groups]
         size = float(np.abs(step).max())
+        # At the top all heights are equal but for rounding, which must not look like a fall.
         least = point.height - 1e-12 * (1 + abs(point.height))
         new = landscape.at(point.values + step)
+        # Far from the top a whole Newton step can overshoot; half of it, or less, does climb.
         while new.height < least and size > CLOSE:
             step, size = step / 2, size / 2
             new = landscape.at(point.values + step)

@@ -1,9 +1,4 @@
-"""A trace from the OpenTelemetry spans that share its id, with nothing counted twice.
-
-Instrumentations overlap: two libraries report the same model call one inside the other, agents
-repeat the usage of the calls below them, and a model's wish for a tool stands beside the tool's
-own span. Here each of those is settled once.
-"""
+"""A trace from the OpenTelemetry spans that share its id, with nothing counted twice."""
 
 from __future__ import annotations
 
@@ -25,7 +20,13 @@ if TYPE_CHECKING:
 
 
 def assemble(found: Iterable[OtelSpan], resource: dict[str, Any] | None = None) -> Trace:
-    """The trace of spans with one trace id, ordered by their start, parents first."""
+    """The trace of spans with one trace id, ordered by their start, parents first.
+
+    Instrumentations overlap: two libraries report the same model call one inside the other, agents
+    repeat the usage of the calls below them, and a model's wish for a tool stands beside the tool's
+    own span. Here each of those is settled once.
+    """
+    # Logfire tells of a span twice, when it begins and when it ends.
     otel = [span for span in found if span.attributes.get("logfire.span_type") != "pending_span"]
     otel.sort(key=lambda span: (span.start_ns, -span.end_ns))
     spans = _without_doubles([to_span(span) for span in otel])
@@ -73,6 +74,7 @@ def _without_totals(spans: list[Span]) -> list[Span]:
 
     def keeps(span: Span) -> bool:
         if calls:
+            # Embedding calls are no generations, but what they used was used all the same.
             operation = span.metadata.get("gen_ai.operation.name")
             kind = span.metadata.get("openinference.span.kind")
             return span.span_type == "generation" or "embedding" in f"{operation} {kind}".lower()

@@ -137,6 +137,7 @@ class _Trajectory:
         tokens = count(metrics.get("prompt_tokens")), count(metrics.get("completion_tokens"))
         cost = number(metrics.get("cost_usd"))
         model = label(step.get("model_name")) or self._model
+        # The file's own total, if it has one, is better than prices that we look up.
         if cost is None and number(self._final.get("total_cost_usd")) is None:
             cached = count(metrics.get("cached_tokens")) or 0
             cost = price(model, None, tokens, cached=cached, start_ms=start)

@@ -7,6 +7,7 @@ import zlib
 from typing import IO, Any
 
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+# What damaged data, or data cut short, raises here and in the libraries.
 DAMAGE = (OSError, EOFError, zlib.error)
 
 _STEP = 2048

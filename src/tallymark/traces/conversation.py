@@ -37,6 +37,7 @@ def conversation(
     """The messages, from the first place that has any: attributes, events, then request bodies."""
     events = list(events)
     for name, details in events:
+        # Newer conventions put the messages on this event, under the names of the attributes.
         if name == _DETAILS:
             attributes = {**attributes, **details}
     said = {k: v for k, v in attributes.items() if k in _TAKEN or k.startswith(_INDEXED)}
@@ -74,6 +75,7 @@ def _listed(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     if node and all(key.isascii() and key.isdigit() for key in node):
+        # By number, but without int(), which refuses the thousands of digits of a hostile index.
         return [_listed(node[key]) for key in sorted(node, key=lambda key: (len(key), key))]
     return {key: _listed(value) for key, value in node.items()}
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _SAMPLE = re.compile(r"samples/(?P<whole>[^/]+)\.json|samples/(?P<folder>[^/]+)/sample\.json")
+# The header is written when a run ends; one that was broken off has only the journal's start.
 _HEADERS = ("header.json", "_journal/start.json")
 
 
@@ -37,7 +38,11 @@ def sniff_bytes(head: bytes) -> bool:
 
 
 def read(source: Source) -> Iterator[Trace | TraceError]:
-    """Every sample's trace, or the reason why there is none."""
+    """Every sample's trace, or the reason why there is none.
+
+    A `.eval` file is a zip with one JSON member a sample, or (large samples) one folder a sample
+    with its sequences cut into chunks. Inspect itself is not needed.
+    """
     if sniff_bytes(source.head):
         with source.seekable() as file:
             yield from _from_zip(ZipMembers(source, file), source)

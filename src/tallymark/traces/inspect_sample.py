@@ -110,6 +110,7 @@ def _event_spans(
         if kind == "span_begin" and event.get("type") == "tool" and own:
             tools.setdefault(text(event.get("name")), []).append(own)
         elif read := _READERS.get(kind):
+            # A tool's call takes the id of its span, to which what happened inside refers.
             named = tools.get(text(event.get("function"))) if kind == "tool" else None
             span_id = named.pop(0) if named else label(event.get("uuid"))
             fields = {

@@ -114,6 +114,7 @@ def _named_lines(source: Source) -> bool:
 
 def _lines(source: Source) -> Iterator[Record]:
     number = 0
+    # One byte more than allowed tells a line that is too long, without reading all of it.
     while line := source.stream.readline(MAX_RECORD + 1):
         number += 1
         if len(line) > MAX_RECORD:

@@ -16,8 +16,10 @@ MAX_RECORD = 512 * 1024 * 1024
 
 _CHUNK = 1024 * 1024
 _OPEN = b"[{"
+# Possessive (`*+`, `++`): nothing is tried twice, so hostile text takes linear time only.
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# Up to what ends it: at the end of the buffer, half a number would look like a whole one.
 _SCALAR = re.compile(rb"[^][{}:,\"\s]++(?=[][{}:,\"\s])")
 _BRACKET = re.compile(rb'(?:[^]["{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+[][{}]', re.DOTALL)
 

@@ -65,6 +65,7 @@ def _fields(
             except (ValueError, TypeError, OverflowError, RecursionError):
                 _wrong(prefix + key, wanted, value, place)
     if extra:
+        # What the file itself calls metadata wins over keys that only ended up there.
         found["metadata"] = {**extra, **found.get("metadata", {})}
     return found
 

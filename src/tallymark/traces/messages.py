@@ -1,7 +1,7 @@
 """Chat messages in the shapes that instrumentations and logs write them.
 
 Known are OpenAI's messages, Anthropic's content blocks, the parts of OpenTelemetry's GenAI
-conventions, OpenInference's nested messages, and Inspect's. All become `Message`.
+conventions, OpenInference's nested messages, and Inspect's. All become `ChatMessage`.
 """
 
 from __future__ import annotations

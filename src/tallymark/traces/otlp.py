@@ -143,6 +143,8 @@ class _Waiting:
             yield pending.trace()
 
     def _add(self, trace_id: str, raw: bytes, arrival: _Arrival, *, is_root: bool) -> None:
+        # Taken out and put in again: a dict keeps the order of insertion, so the first is the one
+        # that has waited longest for a span.
         is_root |= trace_id in self._rooted
         pending = self._rooted.pop(trace_id, None) or self._rootless.pop(trace_id, None)
         if pending is None:

@@ -139,6 +139,7 @@ def _value(wrapped: Any) -> Any:
     if (said := wrapped.get("stringValue")) is not None:
         return said
     for kind, value in wrapped.items():
+        # Both spellings: `int_value` is `intValue`.
         match kind.replace("_v", "V"):
             case "intValue":
                 return _integer(value)

@@ -88,4 +88,5 @@ def _value(wrapped: Any) -> Any:
         return [_value(each) for each in value.values]
     if kind == "kvlist_value":
         return _attributes(value.values)
+    # As OTLP's JSON writes bytes, so that both encodings give the same trace.
     return base64.b64encode(value).decode() if kind == "bytes_value" else value

@@ -122,6 +122,7 @@ def number(value: Any) -> float | None:
 
 def count(value: Any) -> int | None:
     """A whole number of at least zero, else None; OTLP's JSON writes them as strings."""
+    # 2**63 has 19 digits; what is longer is not even converted.
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)
     if number(value) is None or value >= 2**63:

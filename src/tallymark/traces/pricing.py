@@ -24,6 +24,7 @@ def price(
     inputs, outputs = tokens
     if not model or (inputs is None and outputs is None):
         return None
+    # By the day, not the moment, so that the calls of a day share entries of the cache.
     day = int(start_ms // _DAY_MS) if start_ms and 0 < start_ms < _FAR_MS else None
     return _price(model, provider, inputs or 0, outputs or 0, min(cached, inputs or 0), day)
 
@@ -37,6 +38,7 @@ def _price(
     usage = Usage(input_tokens=inputs, output_tokens=outputs, cache_read_tokens=cached)
     moment = None if day is None else datetime.fromtimestamp(day * _DAY_MS / 1000, UTC)
     prefix, _, rest = model.replace(":", "/", 1).partition("/")
+    # As given first; then `openai/gpt-4o` and `openai:gpt-4o`, which name their provider.
     for name, by in ((model, provider), (model, None), (rest, prefix), (rest, None)):
         try:
             found = calc_price(usage, name, provider_id=by, genai_request_timestamp=moment)

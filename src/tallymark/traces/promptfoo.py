@@ -47,6 +47,7 @@ def read(source: Source) -> Iterator[Trace | TraceError]:
             eval_id = label(value) or ""
             continue
         results = [value]
+        # A whole file on one line, with the results inside.
         if record.path is None and "results" in mapping(value):
             eval_id, inner = label(value.get("evalId")) or "", value["results"]
             results = inner if isinstance(inner, list) else items(mapping(inner).get("results"))

@@ -81,6 +81,7 @@ def read_traces(
         )
     files = _files(where)
     paths = [file.item for file in files if isinstance(file.item, Path)]
+    # With a stream among them the bytes in all are not known.
     sizes = [path.stat().st_size for path in paths if path.is_file()]
     progress = Progress(on_progress, sum(sizes) if len(sizes) == len(files) else None)
     found = _read(files, FORMATS[format] if format else None, progress)
@@ -151,6 +152,7 @@ def _detected(source: Source) -> Format | None:
     keys = Head(source.head, whole=source.whole).keys
     by_keys = (each for each in FORMATS.values() if keys and each.sniff(keys))
     name = source.name.removesuffix(".gz").removesuffix(".zst")
+    # No name ends in a null byte, so a format without suffixes is never found by name.
     by_name = (each for each in FORMATS.values() if name.endswith(each.suffixes or ("\0",)))
     return next(by_keys, None) or next(by_name, None)
 

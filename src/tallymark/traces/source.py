@@ -51,7 +51,7 @@ class Progress:
 
 
 class Source:
-    """One file or stream of traces."""
+    """One file or stream of traces; never more of it than a buffer is in memory."""
 
     def __init__(self, name: str, stream: Buffered, progress: Progress, path: Path | None) -> None:
         self.name = name
@@ -78,6 +78,7 @@ class Source:
         """
         if self._path is not None and self._path.is_file():
             with self._path.open("rb") as file:
+                # Where these differ, the file is compressed and `head` is not.
                 if file.read(_LOOK) == self.head[:_LOOK]:
                     yield file
                     return
@@ -110,6 +111,7 @@ def _content(
     raw: IO[bytes] | io.BufferedIOBase | io.RawIOBase, name: str, progress: Progress
 ) -> Buffered:
     """The stream, buffered and counted, and decompressed where it is compressed."""
+    # Progress counts the bytes of the file, so it is taken before anything is decompressed.
     counted = io.BufferedReader(_Filling(raw, name, progress), _BUFFER)
     inner = decompressor(counted.peek(), counted)
     return counted if inner is None else io.BufferedReader(_Filling(inner, name), _BUFFER)

@@ -26,6 +26,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _N = TypeVar("_N", int, float)
 
 
+# gc=False: plain data without circles, which the garbage collector need not walk.
 class Span(
     msgspec.Struct,
     frozen=True,
@@ -184,6 +185,7 @@ class Trace(
         below: dict[str | None, list[Span]] = {}
         for span in self.spans:
             below.setdefault(span.parent_id, []).append(span)
+        # By identity: ids in foreign files may be empty, or used twice.
         seen: set[int] = set()
         for start in [*self.roots, *self.spans]:
             stack = [(0, start)]

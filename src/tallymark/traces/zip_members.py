@@ -22,13 +22,18 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 
 class ZipMembers:
-    """A zip file's directory, and its members on demand."""
+    """A zip file's directory, and its members on demand, one at a time.
+
+    Python's own `zipfile` learns zstd (method 93) only in 3.14, so those members are taken out of
+    the file by their directory entry and expanded here.
+    """
 
     def __init__(self, source: Source, file: IO[bytes]) -> None:
         import zipfile  # noqa: PLC0415 - only for zip files
 
         self._source = source
         self._file = file
+        # RuntimeError is how zipfile refuses encryption and unknown methods of compression.
         self._damage = (*DAMAGE, zipfile.BadZipFile, RuntimeError, ValueError, struct.error)
         try:
             self._zip = zipfile.ZipFile(file)
@@ -56,6 +61,7 @@ class ZipMembers:
 
     def _zstd(self, info: Any) -> bytes:
         self._file.seek(info.header_offset)
+        # The extra field here may be longer or shorter than the one in the directory.
         _, name_size, extra_size = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
         self._file.seek(name_size + extra_size, 1)
         content = unzstd(self._file.read(info.compress_size), MAX_RECORD)
