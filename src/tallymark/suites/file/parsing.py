@@ -7,7 +7,6 @@ keys stay text, and what a hostile file could blow up (nesting, aliases) is limi
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from tallymark.errors import InvalidInput, Problem
@@ -16,7 +15,7 @@ from tallymark.suites.file.nodes import Mapping, Node, Scalar, Sequence
 from tallymark.suites.file.scalars import TAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tallymark.suites.file.source import Source
 
@@ -31,34 +30,27 @@ def parse_yaml(source: Source, holds: str = "suite") -> tuple[Node | None, list[
 
     `holds` is what messages call the thing that the file describes.
     """
+    # Either parser takes 20 ms to load, which only those pay who read a file.
+    from tallymark.suites.file.yaml_events import YAMLError, read_events  # noqa: PLC0415
+
     source.check_characters()
     builder = _Builder(source, holds)
-    events, failure = _events(source.text)
+    events = read_events(source.text)
     try:
         for event in events:
             builder.take(event)
-    except failure as error:
+    except YAMLError as error:
         raise InvalidInput([invalid_yaml(source, error)]) from None
     return builder.root, builder.problems
 
 
-def _events(text: str) -> tuple[Iterator[Any], type[Exception]]:
-    """The parser's events, and what it raises.
-
-    libyaml, which comes with PyYAML, is 20 times as fast as ruamel.yaml, which works everywhere.
-    Both give the same events; what plain text means is decided in `scalars.py`, not by either.
-    """
-    try:
-        fast = import_module("yaml.cyaml").CParser(text)
-    except ImportError:
-        from ruamel.yaml import YAML  # noqa: PLC0415 (30 ms)
-        from ruamel.yaml.error import YAMLError  # noqa: PLC0415 (30 ms)
-
-        return YAML(typ="safe", pure=True).parse(text), YAMLError
-    return iter(fast.get_event, None), import_module("yaml.error").YAMLError
-
-
 class _Builder:
+    """Makes the nodes from the parser's events, without the library's own tree.
+
+    So positions are kept, keys stay text, and what a hostile file could blow up (nesting, aliases)
+    is limited on the way.
+    """
+
     def __init__(self, source: Source, holds: str) -> None:
         self.source = source
         self.holds = holds
@@ -118,7 +110,7 @@ class _Builder:
         node, anchor = self._open.pop()
         self._keys.pop()
         merges = self._merges.pop()
-        if isinstance(node, Mapping):
+        if isinstance(node, Mapping):  # only now: its own keys win, wherever `<<` stands
             for key, merged in merges:
                 self._merge(node, key, merged)
         if anchor is not None:
@@ -128,12 +120,14 @@ class _Builder:
     def _alias(self, event: Any) -> None:
         node = self._anchors.get(event.anchor)
         if node is not None:
+            # The node is shared, but whoever walks the tree meets it again with all that is in it.
             self._add(node, event, node.size)
             return
         if any(anchor == event.anchor for _, anchor in self._open):
             self._stop(event, f"'*{event.anchor}' refers to the node that it is in")
         start = event.start_mark
         self.problems.append(unknown_alias(self.source, start, event.anchor))
+        # Most likely a pattern without its quotes: read it as that text, and look at the rest.
         self._add(Scalar(f"*{event.anchor}", "'", None, start.line + 1, start.column + 1), event)
 
     def _add(self, node: Node, event: Any, size: int = 1) -> None:
@@ -165,6 +159,7 @@ class _Builder:
     def _put(self, parent: Mapping, key: Scalar, node: Node) -> None:
         if key.text == "<<" and key.style == "":
             self._merges[-1].append((key, node))
+        # Keys that could not be read are all called `x-`, and that was reported already.
         elif (first := parent.entries.get(key.text)) is not None and not key.text.startswith("x-"):
             message = f"the key '{key.text}' is here twice: first on line {first[0].line}"
             place = self.source.place(key.line, key.column, key.length)
