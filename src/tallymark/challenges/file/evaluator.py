@@ -8,7 +8,8 @@ from typing import Any, get_args
 
 from tallymark.challenges.definition import EvaluatorType, JudgeType
 from tallymark.challenges.evaluators.deterministic import PRIMITIVES
-from tallymark.challenges.file.shapes import Choice, Duration, FileName
+from tallymark.challenges.file.file_name import FileName
+from tallymark.challenges.file.shapes import Choice, Duration
 from tallymark.suites.file.nodes import Mapping, Node, Scalar
 from tallymark.suites.file.reader import MISSING, Reader
 from tallymark.suites.file.shapes import (

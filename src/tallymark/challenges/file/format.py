@@ -6,7 +6,8 @@ from typing import Any, get_args
 
 from tallymark.challenges.definition import Strategy, SubmissionFormat, Tier
 from tallymark.challenges.file.evaluator import EVALUATOR, JUDGE
-from tallymark.challenges.file.shapes import Choice, Duration, FileName, Moment
+from tallymark.challenges.file.file_name import FileName
+from tallymark.challenges.file.shapes import Choice, Duration, Moment
 from tallymark.suites.file.nodes import Mapping
 from tallymark.suites.file.shapes import (
     Anything,

@@ -1,4 +1,4 @@
-"""What may stand in a challenge file besides the shapes of suites: choices, files and times."""
+"""Shapes of single words: one of a few, a time, a moment."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tallymark.challenges.folder import wrong_name
 from tallymark.errors import nearest
 from tallymark.suites.file.nodes import Node, Scalar
-from tallymark.suites.file.reader import MISSING, Reader
+from tallymark.suites.file.reader import Reader
 from tallymark.suites.file.scalars import scalar_value
-from tallymark.suites.file.shapes import Shape, Text
+from tallymark.suites.file.shapes import Shape
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 _SECONDS = (86_400, 3_600, 60, 1)
-_TEXT = Text()
 
 
 def _value(node: Node) -> Any:
@@ -47,37 +45,6 @@ class Choice(Shape):
 
 
 @dataclass(frozen=True)
-class FileName(Shape):
-    """The name of a file in the challenge's folder, which must be there."""
-
-    may_be_folder: bool = False
-
-    def words(self) -> str:
-        return "the name of a file in the challenge's folder"
-
-    def read(self, node: Node, reader: Reader) -> Any:
-        name = _TEXT.read(node, reader)
-        if name is MISSING:
-            return MISSING
-        tidy = name.rstrip("/") if self.may_be_folder else name
-        if (problem := wrong_name(tidy)) is not None:
-            return reader.wrong(node, problem)
-        path = reader.source.folder / tidy
-        if path.is_symlink() or not (path.is_file() or (self.may_be_folder and path.is_dir())):
-            near = nearest(tidy, _beside(reader))
-            hint = f"did you mean '{near}'?" if near else "names start at the challenge's folder"
-            return reader.wrong(node, f"there is no file '{tidy}'", hint)
-        return tidy
-
-    def schema(self) -> dict[str, Any]:
-        return _TEXT.schema()
-
-
-def _beside(reader: Reader) -> list[str]:
-    return sorted(path.name for path in reader.source.folder.iterdir())
-
-
-@dataclass(frozen=True)
 class Duration(Shape):
     """Seconds, or a text such as 90s, 15m, 1h30m, 2d."""
 
@@ -88,7 +55,7 @@ class Duration(Shape):
         value = _value(node)
         if (
             isinstance(value, str)
-            and value
+            and value  # the pattern fits nothing at all too
             and (parts := _DURATION.fullmatch(value.replace(" ", "")))
         ):
             value = sum(
