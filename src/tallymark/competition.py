@@ -21,7 +21,7 @@ from tallymark.challenges.attempt import Attempt, Evaluation, Metrics
 from tallymark.challenges.data import Data, challenge_data
 from tallymark.challenges.definition import Challenge
 from tallymark.challenges.evaluators import Setting, Submitted, evaluate
-from tallymark.challenges.file import load_challenge
+from tallymark.challenges.file.loading import load_challenge
 from tallymark.challenges.folder import pack, unpack
 from tallymark.challenges.payload import Payload
 from tallymark.challenges.plugins import load_plugin

@@ -11,7 +11,7 @@ import msgspec
 from tallymark.challenges.attempt import Attempt, Evaluation
 from tallymark.challenges.definition import Challenge
 from tallymark.challenges.evaluators import Setting, Submitted, evaluate
-from tallymark.challenges.file import load_challenge
+from tallymark.challenges.file.loading import load_challenge
 
 ENTERED = 1_700_000_000.0
 

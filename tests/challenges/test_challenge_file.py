@@ -17,7 +17,8 @@ from tallymark.challenges.definition import (
     Evaluator,
     VersusJudge,
 )
-from tallymark.challenges.file import challenge_schema, load_challenge, validate_challenge
+from tallymark.challenges.file.format import challenge_schema
+from tallymark.challenges.file.loading import load_challenge, validate_challenge
 from tallymark.challenges.folder import version
 from tallymark.errors import InvalidInput
 from tallymark.suites.file.parsing import parse_yaml

@@ -15,7 +15,7 @@ from tallymark.challenges.checking.nonsense import empty_answers, random_answers
 from tallymark.challenges.checking.secrecy import check_sandbox
 from tallymark.challenges.checking.trial import Trial
 from tallymark.challenges.definition import Challenge, Evaluator, Submission
-from tallymark.challenges.file import load_challenge
+from tallymark.challenges.file.loading import load_challenge
 from tallymark.sandbox import Policy
 
 INSECURE = Policy("insecure-local", ())

@@ -11,7 +11,7 @@ from tests.challenges.making import attempt_at
 from tallymark.challenges.attempt import Outcome
 from tallymark.challenges.checking import check_challenge
 from tallymark.challenges.evaluators import Setting, Submitted, evaluate
-from tallymark.challenges.file import load_challenge
+from tallymark.challenges.file.loading import load_challenge
 from tallymark.challenges.file.plain import read_plain
 from tallymark.challenges.plugins import load_plugin
 from tallymark.challenges.scoring import score
@@ -24,7 +24,7 @@ SAMPLES = [path for folder in SOLO for path in sorted(folder.glob("samples/*.yam
 
 def scored(path: Path) -> Outcome:
     """What a sample gets, as its challenge's organiser would score it."""
-    folder, sample = path.parents[1], read_plain(path)
+    folder, sample = path.parents[1], read_plain(path, "challenge")
     challenge = load_challenge(folder)
     seed = sample.get("seed", 1)
     submitted = Submitted(answer=sample["submission"], seed=seed, trusted=True)
@@ -51,7 +51,7 @@ def test_every_example_passes_its_check_without_a_warning(folder: Path) -> None:
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: f"{path.parents[1].name}/{path.stem}")
 def test_every_sample_scores_what_it_says(path: Path) -> None:
-    outcome, expected = scored(path), read_plain(path)["expect"]
+    outcome, expected = scored(path), read_plain(path, "challenge")["expect"]
     found: dict[str, Any] = {
         "score": outcome.score,
         "result": outcome.result,
@@ -63,7 +63,7 @@ def test_every_sample_scores_what_it_says(path: Path) -> None:
 
 @pytest.mark.parametrize("folder", SOLO, ids=lambda path: path.name)
 def test_samples_are_named_as_samples(folder: Path) -> None:
-    agents = [read_plain(path)["agent"] for path in folder.glob("samples/*.yaml")]
+    agents = [read_plain(path, "challenge")["agent"] for path in folder.glob("samples/*.yaml")]
     assert len(agents) >= 3
     assert all(agent.startswith("sample-") for agent in agents)
 
@@ -99,7 +99,7 @@ def test_dimension_scoring_speed_at_90_percent_example() -> None:
 
 def test_scorer_plugins_challenge_setup_example() -> None:
     """The document's challenge, word for word."""
-    given = read_plain(EXAMPLES / "prompt-race" / "challenge.json")
+    given = read_plain(EXAMPLES / "prompt-race" / "challenge.json", "challenge")
     assert {key: given[key] for key in given if key.startswith(("name", "scoring_"))} == {
         "name": "Advanced Prompt Challenge",
         "scoring_strategy": "custom",

@@ -56,7 +56,7 @@ def read_truth(path: Path) -> Any:
     from tallymark.challenges.file.plain import read_plain  # noqa: PLC0415 (it reads us too)
 
     if path.suffix in (".yaml", ".yml"):
-        return read_plain(path)
+        return read_plain(path, "challenge")
     text = _text(path)
     try:
         return read_json(text) if path.suffix == ".json" else text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tallymark.challenges.file import load_challenge
+from tallymark.challenges.file.loading import load_challenge
 from tallymark.challenges.versus.judge import Judge, Meeting, judge_of
 
 FOLDER = Path(__file__).parents[3] / "examples" / "challenges" / "red-blue-guard"

@@ -14,7 +14,7 @@ from tallymark.challenges.checking.report import ChallengeReport, Finding
 from tallymark.challenges.checking.secrecy import check_public, check_sandbox
 from tallymark.challenges.checking.trial import SEEDS, Trial
 from tallymark.challenges.checking.versus import check_versus
-from tallymark.challenges.file import validate_challenge
+from tallymark.challenges.file.loading import validate_challenge
 from tallymark.challenges.plugins import find_plugin, ready
 from tallymark.errors import InvalidInput
 

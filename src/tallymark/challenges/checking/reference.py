@@ -34,7 +34,7 @@ def _found(trial: Trial, seed: int) -> Any:
     if path.is_dir():
         return {name: _decoded(content, name) for name, content in read_files(path).items()}
     if path.suffix in _DATA:
-        return read_plain(path)
+        return read_plain(path, "challenge")
     if challenge.submission.format == "json" and path.suffix == ".py":
         return _solved(trial, seed)
     text = _decoded(path.read_bytes(), path.name)

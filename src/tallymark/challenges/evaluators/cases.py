@@ -95,7 +95,7 @@ class Case:
 
 def read_cases(path: Path) -> list[Case]:
     """The cases in a file: a list, or a mapping with `cases`."""
-    root, reader = read_nodes(path)
+    root, reader = read_nodes(path, "challenge")
     return _cases(root, reader)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tallymark.challenges.evaluators import EVALUATORS
 from tallymark.challenges.evaluators.schema import check_schema
 from tallymark.challenges.formula_values import challenge_formula
+from tallymark.challenges.plugins.finding import find_plugin
 from tallymark.challenges.versus.judge import judge_of
 from tallymark.challenges.weighing import weighted_dimensions
 from tallymark.errors import InvalidInput, Problem, nearest
@@ -37,11 +38,11 @@ def check_challenge_file(challenge: Challenge, folder: Folder, at: Located) -> l
         findings = _check_formula(challenge, at) if at.sound("evaluator") else []
     if at.sound("submission"):
         schema = challenge.submission.schema or {}
-        at.attempt(("submission", "schema"), lambda: check_schema(schema))
+        at.report_errors_of(("submission", "schema"), lambda: check_schema(schema))
     if at.sound("data", "evaluator", "reference"):
         _check_files(challenge, at)
     if at.sound("data", "evaluator", "scoring", "submission", "versus"):
-        at.attempt(("evaluator",), lambda: _check_evaluator(challenge, folder))
+        at.report_errors_of(("evaluator",), lambda: _check_evaluator(challenge, folder))
     return findings
 
 
@@ -82,7 +83,7 @@ def _check_dimensions(challenge: Challenge, at: Located) -> None:
     keys = [each.key for each in weights]
     here = ("scoring", "dimensions")
     if weights:
-        at.attempt(here, lambda: weighted_dimensions(weights), keys)
+        at.report_errors_of(here, lambda: weighted_dimensions(weights), keys)
     for key, bound in (("token_efficiency", "tokens"), ("call_efficiency", "calls")):
         if key in keys and getattr(challenge.constraints, bound) is None:
             hint = f"write constraints: {{{bound}: ...}}"
@@ -117,13 +118,11 @@ def _check_files(challenge: Challenge, at: Located) -> None:
 
 
 def _check_plugin(challenge: Challenge, folder: Folder, at: Located) -> None:
-    from tallymark.challenges.plugins.finding import find_plugin  # noqa: PLC0415 (rarely needed)
-
     reference = challenge.scoring.plugin
     flat = "scoring_entrypoint" if at.node(("scoring_entrypoint",)) else "scoring_plugin_id"
     path = ("scoring", "plugin") if at.node(("scoring",)) is not None else (flat,)
     if reference is not None:
-        at.attempt(path, lambda: find_plugin(reference, folder=folder))
+        at.report_errors_of(path, lambda: find_plugin(reference, folder=folder))
 
 
 def _check_formula(challenge: Challenge, at: Located) -> list[Finding]:

@@ -39,7 +39,7 @@ def load_challenge(folder: Path | str) -> Challenge:
 def validate_challenge(folder: Path | str) -> tuple[Challenge, list[Finding]]:
     """The challenge, and what its author should know of it."""
     folder = Path(folder)
-    root, reader = read_nodes(_file_in(folder))
+    root, reader = read_nodes(_file_in(folder), "challenge")
     at = Located(root, reader)
     values = CHALLENGE.read(root, reader)
     if values is MISSING or not at.sound(""):  # a key may be there under another name
@@ -160,7 +160,9 @@ def _submission(values: dict[str, Any], folder: Path, at: Located) -> Submission
 
 def _schema(path: Path, at: Located) -> Any:
     schema: list[Any] = []
-    at.attempt(("submission", "schema"), lambda: schema.append(read_plain(path)))
+    at.report_errors_of(
+        ("submission", "schema"), lambda: schema.append(read_plain(path, "challenge"))
+    )
     if schema and not isinstance(schema[0], dict):
         at.wrong(("submission", "schema"), f"{path.name} holds no JSON Schema, which is a mapping")
         return None

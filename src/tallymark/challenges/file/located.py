@@ -66,7 +66,9 @@ class Located:
         """True when all of these sections were read without a mistake."""
         return self.reader.troubled.isdisjoint(sections)
 
-    def attempt(self, path: Path, act: Callable[[], object], keys: Iterable[str] = ()) -> None:
+    def report_errors_of(
+        self, path: Path, act: Callable[[], object], keys: Iterable[str] = ()
+    ) -> None:
         """Report what is raised, at the key that the message names if it names one.
 
         What already has a place in another file keeps it.

@@ -13,9 +13,9 @@ from tallymark.suites.file.reader import Reader, plain
 from tallymark.suites.file.source import Source, read_source
 
 
-def read_plain(path: Path) -> Any:
-    """What a file says, as JSON has it."""
-    root, reader = read_nodes(path)
+def read_plain(path: Path, holds: str) -> Any:
+    """What a file says, as JSON has it; `holds` is what messages call it."""
+    root, reader = read_nodes(path, holds)
     value = plain(root, reader)
     reader.check()
     return value
@@ -34,12 +34,12 @@ class SectionReader(Reader):
         return super().wrong(node, message, hint)
 
 
-def read_nodes(path: Path) -> tuple[Node, SectionReader]:
+def read_nodes(path: Path, holds: str) -> tuple[Node, SectionReader]:
     """The nodes of a file, and the reader that keeps its mistakes."""
     source = read_source(path)
     if path.suffix == ".json":  # YAML has no tabs between tokens, and JSON has none in its texts
         source = Source(source.text.replace("\t", " "), source.name, source.folder)
-    root, problems = parse_yaml(source, "challenge")
+    root, problems = parse_yaml(source, holds)
     if root is None:
         raise InvalidInput(f"{path} is empty")
     return root, SectionReader(source, problems)
