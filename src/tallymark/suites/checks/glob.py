@@ -2,6 +2,7 @@
 
 Each part between two stars is looked for once, from left to right, so the time grows with the
 text and never with the ways to divide it: `*a*a*a*b` needs no more than four searches.
+And telling them from regular expressions, which `match` takes too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tallymark.errors import InvalidInput
+from tallymark.suites.checks.patterns import MAX_PATTERN, compile_regex
 from tallymark.suites.checks.subject import fold
 
 if TYPE_CHECKING:
@@ -17,6 +20,30 @@ if TYPE_CHECKING:
 _STAR = re.compile(r"(?<!\\)\*+")
 _WILD = re.compile(r"(?<!\\)\?")
 _ESCAPED = re.compile(r"\\([*?])")
+_RANGE = r"(?:[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|\\[dws])"
+_SIGN = r"[^\]A-Za-z0-9]"
+_REGEX_SYNTAX = re.compile(
+    r"\A\^|(?<!\\)\$\Z"  # anchors
+    r"|\.[*+]"  # .* and .+
+    r"|\\[dDwWsSbB]"
+    rf"|\[\^?{_SIGN}*{_RANGE}(?:{_RANGE}|{_SIGN})*\]"  # [0-9], [a-zA-Z_-], but not [1, 2]
+    r"|\[[^\]]+\][+*]|\[[^\]]+\]\{\d"  # [abc]+
+    r"|\((?:[^()]*\||\?)|\)[+*]"  # (a|b), (?:a), (ab)+
+)
+
+
+def is_regex(pattern: str) -> bool:
+    """Is a pattern of `match` a regular expression rather than a glob?
+
+    It has syntax that no glob has, and it is a valid one: what starts with a star is not.
+    """
+    if pattern[:1] in ("*", "?") or not _REGEX_SYNTAX.search(pattern[:MAX_PATTERN]):
+        return False
+    try:
+        compile_regex(pattern)
+    except InvalidInput:
+        return False
+    return True
 
 
 def compile_glob(pattern: str) -> Callable[[str], bool]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallymark.suites.checks.check import CheckType, Notice, Quick, Setting
-from tallymark.suites.checks.glob import compile_glob
-from tallymark.suites.checks.patterns import TIME_LIMIT, compile_regex, is_regex
+from tallymark.suites.checks.glob import compile_glob, is_regex
+from tallymark.suites.checks.patterns import TIME_LIMIT, compile_regex
 from tallymark.suites.file.shapes import Text
 from tallymark.suites.record import CheckResult
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _build(kind: str, pattern: str, setting: Setting) -> Quick:
-    shown = setting.shown(pattern)
+    shown = setting.quote(pattern)
     wanted = kind == "match"
     yes = CheckResult(kind=kind, passed=wanted, reason=f"matches {shown}")
     no = CheckResult(kind=kind, passed=not wanted, reason=f"does not match {shown}")

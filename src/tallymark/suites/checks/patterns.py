@@ -1,4 +1,4 @@
-"""Regular expressions with a real time limit, and telling them from globs.
+"""Regular expressions with a real time limit.
 
 Python's own `re` cannot be stopped: it holds the interpreter's lock until it is done, so neither
 a thread nor a signal helps. The `regex` package stops itself when its time is up.
@@ -20,31 +20,7 @@ MAX_PATTERN = 10_000
 MAX_REPEATED = 100_000
 """`regex` writes out counted repeats, so `(a{1000}){1000}` would take a gigabyte."""
 
-_RANGE = r"(?:[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|\\[dws])"
-_SIGN = r"[^\]A-Za-z0-9]"
-_REGEX_SYNTAX = re.compile(
-    r"\A\^|(?<!\\)\$\Z"  # anchors
-    r"|\.[*+]"  # .* and .+
-    r"|\\[dDwWsSbB]"
-    rf"|\[\^?{_SIGN}*{_RANGE}(?:{_RANGE}|{_SIGN})*\]"  # [0-9], [a-zA-Z_-], but not [1, 2]
-    r"|\[[^\]]+\][+*]|\[[^\]]+\]\{\d"  # [abc]+
-    r"|\((?:[^()]*\||\?)|\)[+*]"  # (a|b), (?:a), (ab)+
-)
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
-
-
-def is_regex(pattern: str) -> bool:
-    """Is a pattern of `match` a regular expression rather than a glob?
-
-    It has syntax that no glob has, and it is a valid one: what starts with a star is not.
-    """
-    if pattern[:1] in ("*", "?") or not _REGEX_SYNTAX.search(pattern[:MAX_PATTERN]):
-        return False
-    try:
-        compile_regex(pattern)
-    except InvalidInput:
-        return False
-    return True
 
 
 def compile_regex(pattern: str, *, loose: bool = False) -> Callable[[str], bool]:
