@@ -44,6 +44,6 @@ def test_a_trace_that_is_given_is_taken() -> None:
 
 def test_what_is_shown_of_a_pattern_has_no_secret() -> None:
     setting = Setting(redact=lambda text: text.replace("sekret", "***k***"))
-    assert setting.shown("*sekret*") == "'****k****'"
+    assert setting.quote("*sekret*") == "'****k****'"
     check = built("match", "sekret", redact=setting.redact)
     assert check.function(subject("x")).reason == "does not match '***k***'"

@@ -1,1 +1,1 @@
-"""The checks of a suite, one file each, behind one small protocol (`check.py`) and a table."""
+"""The checks of a suite, one file each, what they share (`check_definition.py`) and a table."""

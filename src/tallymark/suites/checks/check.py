@@ -52,12 +52,12 @@ class Setting:
     dry: bool = False
     """Only look whether the config is right: no model is reached for."""
 
-    def shown(self, text: str, most: int = 80) -> str:
+    def quote(self, text: str, most: int = 80) -> str:
         """Text of the suite for a reason: without secrets, in quotes, cut."""
         safe = self.redact(text)
         return repr(safe if len(safe) <= most else f"{safe[: most - 3]}...")
 
-    def reached(self, given: float | None, scorer: Scorer) -> float:
+    def threshold_for(self, given: float | None, scorer: Scorer) -> float:
         """The threshold that counts: the check's, the eval's, the scorer's, the suite's."""
         order = (given, self.threshold, scorer.threshold, self.suite_threshold)
         return next((each for each in order if each is not None), DEFAULT_THRESHOLD)

@@ -51,7 +51,7 @@ def _build(config: Any, setting: Setting) -> Quick | Waiting:
     def context(subject: Subject) -> EvalContext:
         return replace(subject.context, expected=criteria)
 
-    threshold = setting.reached(given.get("threshold"), scorer)
+    threshold = setting.threshold_for(given.get("threshold"), scorer)
     return scored("llm_judge", scorer, threshold, context=context)
 
 

@@ -10,7 +10,7 @@ from tallymark.suites.record import CheckResult
 
 
 def _build(pattern: str, setting: Setting) -> Quick:
-    shown = setting.shown(pattern)
+    shown = setting.quote(pattern)
     yes = CheckResult(kind="regex", passed=True, reason=f"{shown} is found")
     no = CheckResult(kind="regex", passed=False, reason=f"{shown} is not found")
     return searching("regex", compile_regex(pattern), yes, no)

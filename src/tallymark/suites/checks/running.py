@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from tallymark.suites.record import CaseStatus, CheckResult
@@ -28,8 +29,7 @@ async def evaluate_checks(checks: Checks, subject: Subject) -> list[CheckResult]
     """The result of every check, in order; those that wait run at the same time."""
     if not checks.waits:
         return run_checks(checks, subject)
-    import asyncio  # noqa: PLC0415 (heavy)
-
+    # None of them raises: the first that did would leave the others running.
     return await asyncio.gather(*(_settled(check, subject) for check in checks.items))
 
 

@@ -15,6 +15,7 @@ from tallymark.suites.file.templates import has_templates
 if TYPE_CHECKING:
     from tallymark.scoring import Scorer
 
+# The options of llm_judge that can be looked at without its model; the others reach for it.
 _JUDGED_BY_ANYONE = ("rubric", "choices", "timeout", "name", "threshold")
 _REFERENCE = Text("a scorer such as word_count or checks.py:polite")
 _SHAPE = ByKind(
@@ -47,7 +48,7 @@ def _build(config: Any, setting: Setting) -> Quick | Waiting:
     given = as_record(config, "use")
     name = scorer_name(config)
     scorer = _loaded(given["use"], given.get("options", {}), setting)
-    threshold = setting.reached(given.get("threshold"), scorer)
+    threshold = setting.threshold_for(given.get("threshold"), scorer)
     return scored("scorer", scorer, threshold, name=name)
 
 

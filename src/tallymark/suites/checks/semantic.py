@@ -32,7 +32,7 @@ def _build(config: Any, setting: Setting) -> Quick | Waiting:
     given = as_record(config, "expected")
     options = given.get("options", {})
     scorer = setting.load("semantic_similarity", **{**options, "reference": given["expected"]})
-    return scored("semantic", scorer, setting.reached(given.get("threshold"), scorer))
+    return scored("semantic", scorer, setting.threshold_for(given.get("threshold"), scorer))
 
 
 def _notices(config: Any) -> Iterator[Notice]:

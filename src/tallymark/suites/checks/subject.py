@@ -77,4 +77,5 @@ class Subject:
 def fold(text: str) -> str:
     """Text as `match` compares it: trimmed, in one Unicode form, case folded."""
     text = text.strip()
+    # Most answers are ASCII, where the short way gives the same.
     return text.lower() if text.isascii() else unicodedata.normalize("NFC", text).casefold()

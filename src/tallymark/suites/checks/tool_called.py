@@ -33,7 +33,7 @@ _SHAPE = ByKind(
 def _build(kind: str, config: Any, setting: Setting) -> Quick:
     given = as_record(config, "name")
     wanted, arguments = given["name"], given.get("arguments", {})
-    named = setting.shown(wanted) + (" with these arguments" if arguments else "")
+    named = setting.quote(wanted) + (" with these arguments" if arguments else "")
     asked = kind == "tool_called"
 
     def check(subject: Subject) -> CheckResult:
