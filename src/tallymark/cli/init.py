@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,9 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
 ) -> None:
     """Write a suite that runs, with comments that explain it."""
-    text = files("tallymark.suites.file").joinpath("starter.yaml").read_text(encoding="utf-8")
+    from tallymark.suites.file.starter import starter_suite
+
+    text = starter_suite()
     if path.exists() and not force:
         raise InvalidInput(f"{path} exists already", hint="name another file, or add --force")
     try:
