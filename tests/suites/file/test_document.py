@@ -10,7 +10,7 @@ from tests.suites.file.suites import load, mistakes
 from tallymark.errors import InvalidInput
 from tallymark.suites.file.loading import load_suite
 
-ROOT = Path(__file__).parents[3]
+ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").is_file())
 EXAMPLES = ROOT / "examples" / "suites"
 
 

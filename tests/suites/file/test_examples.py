@@ -14,7 +14,8 @@ from tallymark.suites.file.resolving import ResolvedCase, resolve
 from tallymark.suites.file.starter import starter_suite
 from tallymark.suites.record import CaseStatus, CheckResult
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "suites").glob("*.yaml"))
+ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").is_file())
+EXAMPLES = sorted((ROOT / "examples" / "suites").glob("*.yaml"))
 
 
 async def asked(case: ResolvedCase, model: str, folder: Path, epoch: int = 0) -> CaseStatus:

@@ -21,7 +21,8 @@ from tallymark.suites.file.format import suite_schema
 from tallymark.suites.file.loading import load_stored, load_suite
 from tallymark.suites.file.starter import starter_suite
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "suites").glob("*.yaml"))
+ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").is_file())
+EXAMPLES = sorted((ROOT / "examples" / "suites").glob("*.yaml"))
 VALIDATOR = jsonschema.Draft202012Validator(suite_schema())
 Step = str | int
 
