@@ -47,6 +47,7 @@ class Place:
         if self.text is None or self.column is None:
             return None
         start = max(0, self.column - 41)
+        # A tab counts as one column, so it must be one wide for the caret to stand under its place.
         shown = self.text[start : start + 78].replace("\t", " ")
         at = self.column - 1 - start
         marks = "^" * max(1, min(self.length, len(shown) - at))

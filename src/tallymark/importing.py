@@ -62,12 +62,13 @@ def _file(home: str, folder: Path, error: type[InvalidInput]) -> ModuleType:
     if spec is None or spec.loader is None:
         raise error(f"{home} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    # Before it runs, as `import` does it: dataclasses look there for the module they are in.
     sys.modules[name] = module
     try:
         with _reachable(home, path.parent, error):
             spec.loader.exec_module(module)
     except InvalidInput:
-        del sys.modules[name]
+        del sys.modules[name]  # else the next to ask would be given half a module
         raise
     return module
 
@@ -83,7 +84,7 @@ def _reachable(home: str, folder: Path, error: type[InvalidInput]) -> Iterator[N
     except BaseException as raised:  # noqa: BLE001 (a user's module may raise anything)
         raise error(why_not_imported(home, raised)) from None
     finally:
-        if str(folder) in sys.path:
+        if str(folder) in sys.path:  # the user's code may have changed the path itself
             sys.path.remove(str(folder))
 
 

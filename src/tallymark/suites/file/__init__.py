@@ -1,1 +1,1 @@
-"""The YAML suite: reading it with positions, its definition, templates, datasets, JSON Schema."""
+"""YAML and JSON with places: each value knows its line and column, each mistake says where."""

@@ -118,6 +118,7 @@ class Use(msgspec.Struct, frozen=True):
     column: int = 0
 
 
+# dict=True: a struct has no place for what `cached_property` keeps.
 class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A whole suite."""
 

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def document(value: Any) -> Any:
-    """What the shapes read, with checks as a file writes them."""
+    """A suite as plain data again, which is stored: without comments and `x-` keys.
+
+    What the shapes read, with checks as a file writes them.
+    """
     if isinstance(value, dict):
         return {key: document(each) for key, each in value.items()}
     if isinstance(value, list):

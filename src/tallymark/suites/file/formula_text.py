@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from tallymark.errors import Place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tallymark.suites.file.nodes import Scalar
-    from tallymark.suites.file.source import Source
+from tallymark.suites.file.nodes import Scalar
+from tallymark.suites.file.source import Source
 
 
 def moved(place: Place | None, written: Scalar, source: Source) -> Place:
-    """The same place in the file; the beginning of the formula where that cannot be told."""
+    """From a place in a formula to the place in the file where that formula is written.
+
+    The beginning of the formula where that cannot be told.
+    """
     start = source.place(written.line, written.column, written.length)
     if place is None or place.line is None or place.column is None:
         return start

@@ -12,7 +12,7 @@ from tallymark.errors import FormulaError, InvalidInput, Problem, WorkFailed
 from tallymark.formula import RUN_METRICS, Formula, Names, eval_name_problems
 from tallymark.models.pricing import Pricing
 from tallymark.scoring import load_scorer
-from tallymark.suites.checks.check import Setting
+from tallymark.suites.checks.check import CheckSpec, Setting
 from tallymark.suites.checks.scorer import scorer_name
 from tallymark.suites.checks.table import build_check
 from tallymark.suites.file.definition import (
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tallymark.scoring import Scorer
-    from tallymark.suites.checks.check import CheckSpec
 
 
 def load_suite(path: Path | str, *, load: Callable[..., Scorer] = load_scorer) -> SuiteDefinition:
@@ -125,6 +124,7 @@ class _Loading:
         outside = [self.node("metadata"), self.node("score")]
         for number, item in enumerate(self.items(), start=1):
             own = item.entries if isinstance(item, Mapping) else {}
+            # An eval's own variables are filled in from the suite's, never from each other.
             outside += [value for key, (_, value) in own.items() if key == "vars"]
             inside = [value for key, (_, value) in own.items() if key != "vars"]
             yield from _uses(inside, number)
@@ -171,7 +171,7 @@ class _Loading:
         try:
             Formula.parse(text, formula_names((each.name for each in evals if each.name), scorers))
         except FormulaError as error:
-            for problem in error.problems:
+            for problem in error.problems:  # its places count from the formula's beginning
                 place = moved(problem.place, written, self.source)
                 message = f"score, formula: {problem.message}"
                 self.reader.report(Problem(message, place, problem.hint))

@@ -20,6 +20,7 @@ _ITEM = re.compile(r"(\s*-\s+)(\S.*)")
 _LONGEST = 500
 """Characters of a line that is looked at closely."""
 _SPECIAL = "*&!%@`|>{}[],?-:\"'"
+"""Characters by which YAML means something else at the beginning of a text."""
 
 
 def invalid_yaml(source: Source, error: Any) -> Problem:

@@ -74,6 +74,6 @@ def nodes_of(value: Any) -> Node:
         sequence.items = [nodes_of(each) for each in value]
         return sequence
     if isinstance(value, str):
-        return Scalar(value, '"')
+        return Scalar(value, '"')  # in quotes: "5" and "true" stay text
     words = {None: "null", True: "true", False: "false"}
     return Scalar(words[value] if value is None or isinstance(value, bool) else repr(value))

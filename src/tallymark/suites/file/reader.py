@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import InvalidInput, Problem, nearest
 from tallymark.suites.file.nodes import Mapping, Node, Scalar, Sequence
 from tallymark.suites.file.scalars import scalar_value
+from tallymark.suites.file.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tallymark.suites.file.shapes import Shape
-    from tallymark.suites.file.source import Source
 
 MAX_PROBLEMS = 100
 MISSING: Any = object()
@@ -54,6 +53,7 @@ class Reader:
     @property
     def full(self) -> bool:
         """True when more mistakes were found than anybody reads."""
+        # More than are told: they are found section by section, and the first in the file count.
         return len(self.problems) >= 10 * MAX_PROBLEMS
 
     def check(self) -> None:
@@ -104,6 +104,7 @@ def plain(node: Node, reader: Reader) -> Any:
 def unknown_key(at: Scalar, known: Iterable[str], reader: Reader) -> None:
     """Report a key that is in no table, with the nearest one that is."""
     keys = list(known)
+    # A file with a million wrong keys would spend its time on hints that nobody sees.
     near = None if reader.full else nearest(at.text.replace("-", "_"), keys)
     hint = f"did you mean '{near}'?" if near else f"the keys here are {', '.join(keys)}"
     shown = at.text if len(at.text) <= 40 else f"{at.text[:37]}..."

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SHORTEST = 4
 """Characters that a secret must have: a shorter one would be found everywhere."""
+# Fewer characters of a secret, or of its encoding, stand in other text by chance.
 _SHORTEST_ENCODED = 8
 _SHORTEST_CUT = 6
 _CUT_MARKS = ("...", "\u2026")
@@ -27,6 +28,7 @@ class Redactor:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._secrets = {name: value for name, value in secrets.items() if len(value) >= SHORTEST}
         forms = {form: name for name, value in self._secrets.items() for form in _forms(value)}
+        # The longest first: a secret that begins with another one is taken out whole.
         self._forms = dict(sorted(forms.items(), key=lambda each: -len(each[0])))
 
     def text(self, text: str) -> str:

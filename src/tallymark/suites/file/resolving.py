@@ -168,6 +168,7 @@ class ResolvedSuite:
         """Checks without templates are built once for all rows of a dataset."""
         if not specs:
             return _NO_CHECKS
+        # By identity: the definition holds these tuples for as long as we are here.
         ready = self._static.get(id(specs))
         if ready is None:
             filled = [_filled(spec, lookup) for spec in specs]
@@ -264,7 +265,7 @@ def _remembering(load: Callable[..., Scorer], most: int = 1000) -> Callable[...,
     def remembered(reference: str, /, **options: Any) -> Scorer:
         key = f"{reference} {sorted(options.items())!r}"
         if key not in known:
-            if len(known) >= most:
+            if len(known) >= most:  # each row of a dataset may bring options of its own
                 known.clear()
             known[key] = load(reference, **options)
         return known[key]

@@ -13,6 +13,8 @@ _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _TRUE = frozenset(("true", "True", "TRUE"))
 _FALSE = frozenset(("false", "False", "FALSE"))
 _MAY_BE_NUMBER = frozenset("+-.0123456789")
+# By https://yaml.org/spec/1.2.2/#103-core-schema. Longer whole numbers are read as floats: Python
+# takes quadratic time for them, and refuses those of more than 4,300 digits.
 _INT = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,100}|0x[0-9a-fA-F]{1,100}")
 _FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)"

@@ -82,6 +82,7 @@ class Number(Shape):
 
     def read(self, node: Node, reader: Reader) -> Any:
         value = scalar_value(node.text, node.style, node.tag) if isinstance(node, Scalar) else None
+        # True is an int to Python, and no number to a user.
         if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
             return self.refuse(node, reader)
         fits = (

@@ -9,6 +9,7 @@ from tallymark.errors import InvalidInput, Place
 
 MAX_BYTES = 50_000_000
 _BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # what YAML takes for the end of a line
+# The opposite of what YAML calls printable: https://yaml.org/spec/1.2.2/#51-character-set
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -57,6 +58,7 @@ def read_source(path: Path | str) -> Source:
     path, name = Path(path), str(path)
     try:
         with path.open("rb") as file:
+            # One byte more tells that it is too large; a device or a pipe may have no end.
             raw = file.read(MAX_BYTES + 1)
     except IsADirectoryError:
         raise InvalidInput(f"{name} is a folder", hint="name the file in it") from None

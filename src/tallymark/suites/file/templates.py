@@ -48,6 +48,7 @@ def fill(value: Any, lookup: Lookup) -> Any:
     if isinstance(value, str):
         if "{{" not in value:
             return value
+        # In one pass: what is filled in is never looked at again, so data cannot ask for a secret.
         return _TEMPLATE.sub(lambda m: lookup(m[1], (m[2] or m[3]).strip()), value)
     if isinstance(value, dict):
         return {key: fill(each, lookup) for key, each in value.items()}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import Problem, nearest
 from tallymark.suites.file.redaction import SHORTEST
-from tallymark.suites.file.templates import as_text, fill
+from tallymark.suites.file.templates import Lookup, as_text, fill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from tallymark.suites.file.definition import Case, SuiteDefinition, Use
     from tallymark.suites.file.source import Source
-    from tallymark.suites.file.templates import Lookup
 
 _HINTS = {
     "var": "give it in the environment, an env file, or with `tally vars`",
@@ -22,7 +20,7 @@ _HINTS = {
 
 
 class Values:
-    """The caller's variables and secrets, and behind them the suite's own variables."""
+    """Which value a template gets. The nearest wins: row, eval, caller, suite."""
 
     def __init__(
         self, definition: SuiteDefinition, given: Mapping[str, Any], secrets: Mapping[str, str]
