@@ -10,7 +10,8 @@ from tests.store.samples import FULL_RUN
 
 from tallymark.store import open_store
 from tallymark.store.address import parse_address
-from tallymark.store.schema import MIGRATIONS, VERSION_TABLE
+from tallymark.store.schema import VERSION_TABLE
+from tallymark.store.schema_upgrade import MIGRATIONS
 from tallymark.store.tables import metadata
 
 

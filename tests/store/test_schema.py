@@ -15,7 +15,8 @@ from tests.store.samples import a_run
 
 from tallymark.errors import WorkFailed
 from tallymark.store import open_store
-from tallymark.store.schema import CURRENT, MIGRATIONS, VERSION_TABLE, schema_version
+from tallymark.store.schema import CURRENT, VERSION_TABLE, schema_version
+from tallymark.store.schema_upgrade import MIGRATIONS
 from tallymark.store.tables import metadata
 
 

@@ -1,6 +1,6 @@
-"""Sealing secrets: AES-256-GCM under a key that is not in the database.
+"""The key that secrets are sealed under, which is not in the database.
 
-The key comes from TALLY_SECRET_KEY, else from a file that only its owner can read: beside an
+It comes from TALLY_SECRET_KEY, else from a file that only its owner can read: beside an
 SQLite database, or in the user's config folder for a PostgreSQL one.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import os
 import secrets
 import stat
@@ -22,52 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tallymark.store.address import Address
+    from tallymark.store.secret_key import SecretKey
 
 VARIABLE = "TALLY_SECRET_KEY"
-_NONCE_BYTES = 12
-
-
-class SecretKey:
-    """Seals and opens values; each only opens under the tenant and name it was sealed for."""
-
-    def __init__(self, key: bytes) -> None:
-        from cryptography.hazmat.primitives.ciphers.aead import (  # noqa: PLC0415  heavy
-            AESGCM,
-        )
-
-        self._cipher = AESGCM(key)
-        self.id = hashlib.sha256(b"tallymark key id" + key).hexdigest()[:16]
-        """Tells keys apart, and tells nothing about the key."""
-
-    def seal(self, value: str, owner: tuple[str, str]) -> bytes:
-        """The value, encrypted."""
-        nonce = secrets.token_bytes(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, value.encode(), _bound(owner))
-
-    def open(self, sealed: bytes, owner: tuple[str, str]) -> str:
-        """The value again."""
-        from cryptography.exceptions import InvalidTag  # noqa: PLC0415  heavy
-
-        nonce, rest = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
-        try:
-            return self._cipher.decrypt(nonce, rest, _bound(owner)).decode()
-        except InvalidTag:
-            raise WorkFailed(
-                f"the stored secret {owner[1]!r} is damaged", hint="set it again"
-            ) from None
 
 
 def key_in_use(address: Address) -> SecretKey | None:
     """The key that the environment or the key file gives, if there is one."""
     given = os.environ.get(VARIABLE)
     if given:
-        return SecretKey(_decoded(given, VARIABLE))
+        return _key(given, VARIABLE)
     path = key_file(address)
     with _file_in_words(path):
         if not path.exists():
             return None
         _check_mode(path)
-        return SecretKey(_decoded(path.read_text(encoding="latin-1"), str(path)))
+        return _key(path.read_text(encoding="latin-1"), str(path))
 
 
 def key_or_new(address: Address) -> SecretKey:
@@ -121,6 +90,14 @@ def _check_mode(path: Path) -> None:
         )
 
 
+def _key(text: str, source: str) -> SecretKey:
+    key = _decoded(text, source)
+    # It imports cryptography, which is heavy; most commands open no secret.
+    from tallymark.store.secret_key import SecretKey  # noqa: PLC0415
+
+    return SecretKey(key)
+
+
 def _decoded(text: str, source: str) -> bytes:
     try:
         key = base64.b64decode(text.strip().translate(str.maketrans("-_", "+/")), validate=True)
@@ -132,7 +109,3 @@ def _decoded(text: str, source: str) -> bytes:
             hint="make one with: openssl rand -base64 32",
         )
     return key
-
-
-def _bound(owner: tuple[str, str]) -> bytes:
-    return "\0".join(owner).encode()

@@ -1,17 +1,10 @@
-"""Which schema a database has, and bringing it up to date.
-
-Alembic costs a quarter of a second to import, so it is only asked when the version in the
-database is not the one that this program expects.
-"""
+"""Which schema a database has, and which one this program expects."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import column, inspect, select, table
-
-from tallymark.errors import WorkFailed
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -19,7 +12,6 @@ if TYPE_CHECKING:
 CURRENT = "0004"
 # A name of our own: a database that others share may have an `alembic_version` already.
 VERSION_TABLE = "tallymark_version"
-MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def schema_version(connection: Connection) -> str | None:
@@ -37,17 +29,7 @@ def migrate(connection: Connection, shown: str) -> None:
     version = schema_version(connection)
     if version == CURRENT:
         return
-    from alembic import command  # noqa: PLC0415  heavy, see above
-    from alembic.config import Config  # noqa: PLC0415
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
+    # Alembic costs a quarter of a second to import, and an up-to-date schema never needs it.
+    from tallymark.store.schema_upgrade import upgrade_schema  # noqa: PLC0415
 
-    known = {each.revision for each in ScriptDirectory(MIGRATIONS).walk_revisions()}
-    if version is not None and version not in known:
-        raise WorkFailed(
-            f"{shown} was written by a newer version of Tallymark (schema {version}; this one"
-            f" knows {CURRENT})",
-            hint="update Tallymark, or use another database",
-        )
-    config = Config(attributes={"connection": connection, "version_table": VERSION_TABLE})
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    command.upgrade(config, "head")
+    upgrade_schema(connection, version, shown)

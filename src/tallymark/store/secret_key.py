@@ -1,0 +1,42 @@
+"""Sealing secrets: AES-256-GCM under a key that is not in the database."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from tallymark.errors import WorkFailed
+
+_NONCE_BYTES = 12
+
+
+class SecretKey:
+    """Seals and opens values; each only opens under the tenant and name it was sealed for."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
+        self.id = hashlib.sha256(b"tallymark key id" + key).hexdigest()[:16]
+        """Tells keys apart, and tells nothing about the key."""
+
+    def seal(self, value: str, owner: tuple[str, str]) -> bytes:
+        """The value, encrypted."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, value.encode(), _bound(owner))
+
+    def open(self, sealed: bytes, owner: tuple[str, str]) -> str:
+        """The value again."""
+        nonce, rest = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+        try:
+            return self._cipher.decrypt(nonce, rest, _bound(owner)).decode()
+        except InvalidTag:
+            raise WorkFailed(
+                f"the stored secret {owner[1]!r} is damaged", hint="set it again"
+            ) from None
+
+
+def _bound(owner: tuple[str, str]) -> bytes:
+    # Authenticated but not stored: a row copied to another tenant or name does not open there.
+    return "\0".join(owner).encode()
