@@ -10,9 +10,9 @@ from tests.store.samples import FULL_RUN
 
 from tallymark.store import open_store
 from tallymark.store.address import parse_address
+from tallymark.store.column_types import metadata
 from tallymark.store.schema import VERSION_TABLE
 from tallymark.store.schema_upgrade import MIGRATIONS
-from tallymark.store.tables import metadata
 
 
 def make_old(url: str, version: str) -> None:

@@ -14,7 +14,8 @@ from tallymark.challenges.attempt import Evaluation, Outcome
 from tallymark.challenges.definition import Versus, VersusJudge
 from tallymark.ratings import Counts, EloRating, Match, Pair, elo
 from tallymark.store import Store
-from tallymark.store.contest_tables import attempt_scores, rating_pairs, ratings
+from tallymark.store.attempt_tables import attempt_scores
+from tallymark.store.contest_tables import rating_pairs, ratings
 
 games = st.lists(
     st.tuples(

@@ -15,9 +15,9 @@ from tests.store.samples import a_run
 
 from tallymark.errors import WorkFailed
 from tallymark.store import open_store
+from tallymark.store.column_types import metadata
 from tallymark.store.schema import CURRENT, VERSION_TABLE, schema_version
 from tallymark.store.schema_upgrade import MIGRATIONS
-from tallymark.store.tables import metadata
 
 
 def test_the_program_expects_the_last_migration() -> None:

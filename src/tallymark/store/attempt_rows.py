@@ -14,16 +14,15 @@ from sqlalchemy import and_, func, select, update
 from tallymark.challenges.attempt import NEXT, Attempt, Metrics, Outcome
 from tallymark.scoring import Origin
 from tallymark.store import audit
-from tallymark.store.audit import AuditEntry
-from tallymark.store.contest_tables import (
+from tallymark.store.attempt_tables import (
     attempt_details,
     attempt_scores,
     attempts,
-    challenge_versions,
-    challenges,
     score_rules,
     scorings,
 )
+from tallymark.store.audit import AuditEntry
+from tallymark.store.contest_tables import challenge_versions, challenges
 from tallymark.store.score_rules import score_by
 
 if TYPE_CHECKING:

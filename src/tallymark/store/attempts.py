@@ -14,9 +14,9 @@ from sqlalchemy import select
 from tallymark.errors import InvalidInput
 from tallymark.store import attempt_rows, audit, entering, payload_rows, score_rows
 from tallymark.store.attempt_rows import move, read, to_attempt
+from tallymark.store.attempt_tables import attempts
 from tallymark.store.audit import SYSTEM, AuditEntry
 from tallymark.store.challenges import find
-from tallymark.store.contest_tables import attempts
 from tallymark.store.finishing import Finish, finish
 from tallymark.store.idempotency import Request
 from tallymark.store.loading import Loading

@@ -13,9 +13,10 @@ from sqlalchemy import bindparam, delete, func, insert, select, text, update
 
 from tallymark.challenges.standing import HIGHEST_FIRST
 from tallymark.store import audit, blocks, score_rules
+from tallymark.store.attempt_tables import attempt_scores
 from tallymark.store.audit import SYSTEM, AuditEntry
 from tallymark.store.blocks import Board, on_board
-from tallymark.store.contest_tables import attempt_scores, board_blocks, boards, challenges
+from tallymark.store.contest_tables import board_blocks, boards, challenges
 from tallymark.store.formula_sql import SqlFormula
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from sqlalchemy import insert, select
 from tallymark.errors import InvalidInput
 from tallymark.store import audit, match_log
 from tallymark.store.attempt_rows import attempt_id, move
+from tallymark.store.attempt_tables import attempts as table
 from tallymark.store.audit import SYSTEM, AuditEntry
 from tallymark.store.challenges import version_id
-from tallymark.store.contest_tables import attempts as table
 from tallymark.store.text import storable
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from sqlalchemy import insert, update
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import board_rows, match_log, score_rows
 from tallymark.store.attempt_rows import attempt_id, move
+from tallymark.store.attempt_tables import attempt_details, attempt_scores
 from tallymark.store.audit import SYSTEM, AuditEntry
 from tallymark.store.challenges import find_by_id
-from tallymark.store.contest_tables import attempt_details, attempt_scores
 from tallymark.store.text import json_text
 
 if TYPE_CHECKING:

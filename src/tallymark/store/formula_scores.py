@@ -14,10 +14,10 @@ from sqlalchemy.exc import DBAPIError
 
 from tallymark.challenges.formula_values import METRICS, challenge_formula
 from tallymark.challenges.rescoring import total_of
-from tallymark.store.contest_tables import Key, attempt_scores, score_history
+from tallymark.store.attempt_tables import attempt_scores, score_history
+from tallymark.store.column_types import Key, Number, Words
 from tallymark.store.formula_sql import SqlColumn, add_functions, formula_sql
 from tallymark.store.rows import insert_many, inserted
-from tallymark.store.tables import Number, Words
 
 if TYPE_CHECKING:
     from collections.abc import Collection

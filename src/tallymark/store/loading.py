@@ -10,16 +10,10 @@ from sqlalchemy import func, insert, literal, select, text
 
 from tallymark.errors import InvalidInput
 from tallymark.store import audit, board_rows, match_log, score_rows
+from tallymark.store.attempt_tables import attempt_details, attempt_scores, attempts, score_history
 from tallymark.store.audit import SYSTEM, AuditEntry
 from tallymark.store.challenges import find, version_id
-from tallymark.store.contest_tables import (
-    attempt_details,
-    attempt_scores,
-    attempts,
-    board_blocks,
-    boards,
-    score_history,
-)
+from tallymark.store.contest_tables import board_blocks, boards
 from tallymark.store.entering import check_agent
 from tallymark.store.rows import insert_many
 from tallymark.store.text import json_text

@@ -16,9 +16,8 @@ from sqlalchemy import and_, case, delete, func, insert, literal, null, select, 
 from tallymark.challenges.definition import Tier
 from tallymark.ratings import Counts, EloRating, Match, elo
 from tallymark.ratings.match import worth
+from tallymark.store.attempt_tables import attempt_scores, attempts
 from tallymark.store.contest_tables import (
-    attempt_scores,
-    attempts,
     challenge_versions,
     challenges,
     matches,

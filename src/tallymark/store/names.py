@@ -5,17 +5,37 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import Column, LargeBinary, PrimaryKeyConstraint, Table, select
 from sqlalchemy import delete as delete_from
-from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tallymark.errors import InvalidInput, nearest
+from tallymark.store.column_types import Words, metadata
 from tallymark.store.text import storable
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Connection
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+variables = Table(
+    "vars",
+    metadata,
+    Column("tenant", Words, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("value", Words, nullable=False),
+    PrimaryKeyConstraint("tenant", "name", name="pk_vars"),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("tenant", Words, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("key_id", Words, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant", "name", name="pk_secrets"),
+)
 
 
 def check(what: str, name: str, value: str) -> None:

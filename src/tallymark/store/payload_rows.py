@@ -9,7 +9,7 @@ from sqlalchemy import insert, select
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.payload import Payload, json_bytes
-from tallymark.store.contest_tables import attempt_details as table
+from tallymark.store.attempt_tables import attempt_details as table
 from tallymark.store.text import storable
 
 if TYPE_CHECKING:

@@ -27,16 +27,10 @@ from sqlalchemy import (
 from tallymark.challenges.rescoring import Undefined
 from tallymark.store import score_rows
 from tallymark.store.attempt_rows import key_of
-from tallymark.store.contest_tables import (
-    Key,
-    attempt_details,
-    attempt_scores,
-    attempts,
-    contest_audit,
-    score_history,
-)
+from tallymark.store.attempt_tables import attempt_details, attempt_scores, attempts, score_history
+from tallymark.store.column_types import Key, Number, Words
+from tallymark.store.contest_tables import contest_audit
 from tallymark.store.rows import insert_many, inserted
-from tallymark.store.tables import Number, Words
 from tallymark.store.text import json_text
 
 if TYPE_CHECKING:

@@ -27,10 +27,11 @@ from tallymark.store import (
     score_rules,
 )
 from tallymark.store.attempt_rows import attempt_id, read, selected, to_attempt
+from tallymark.store.attempt_tables import attempt_details, attempt_scores, attempts
 from tallymark.store.audit import SYSTEM, AuditEntry
 from tallymark.store.blocks import Board, columns
 from tallymark.store.challenges import find, publish_version
-from tallymark.store.contest_tables import attempt_details, attempt_scores, attempts, boards
+from tallymark.store.contest_tables import boards
 from tallymark.store.contest_tables import challenge_versions as versions
 from tallymark.store.formula_scores import Given
 from tallymark.store.rescored_rows import Computed

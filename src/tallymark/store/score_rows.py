@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 
 from tallymark.scoring import Origin
 from tallymark.store import score_rules
-from tallymark.store.contest_tables import attempt_scores, score_history, scorings
+from tallymark.store.attempt_tables import attempt_scores, score_history, scorings
 from tallymark.store.formula_scores import score_of
 from tallymark.store.text import json_text
 

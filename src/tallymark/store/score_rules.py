@@ -18,7 +18,8 @@ from sqlalchemy.exc import DBAPIError
 
 from tallymark.challenges.definition import Challenge
 from tallymark.store import formula_scores
-from tallymark.store.contest_tables import challenge_versions, score_rules, scorings
+from tallymark.store.attempt_tables import score_rules, scorings
+from tallymark.store.contest_tables import challenge_versions
 from tallymark.store.formula_scores import Given
 from tallymark.store.formula_sql import SqlFormula
 

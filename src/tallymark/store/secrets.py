@@ -9,7 +9,7 @@ from sqlalchemy import select
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store.keys import VARIABLE, key_file, key_in_use, key_or_new
 from tallymark.store.names import names, unknown
-from tallymark.store.tables import secrets as table
+from tallymark.store.names import secrets as table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from tallymark.errors import InvalidInput
 from tallymark.store import names as named
 from tallymark.store import results as kept_results
 from tallymark.store import runs as kept_runs
-from tallymark.store import secrets, tables
+from tallymark.store import secrets
 from tallymark.store.address import parse_address
 from tallymark.store.attempts import Attempts
 from tallymark.store.boards import Boards
@@ -168,16 +168,16 @@ class Store:
         """Stores a variable."""
         named.check("variable", name, value)
         row = {"tenant": self.tenant, "name": name, "value": value}
-        self._database.write(lambda c: named.put(c, tables.variables, row))
+        self._database.write(lambda c: named.put(c, named.variables, row))
 
     def vars(self) -> dict[str, str]:
         """All variables, by name."""
         with self._database.read() as connection:
-            return named.values(connection, tables.variables, self.tenant)
+            return named.values(connection, named.variables, self.tenant)
 
     def delete_var(self, name: str) -> None:
         """Removes a variable."""
-        self._database.write(lambda c: named.delete(c, tables.variables, self.tenant, name))
+        self._database.write(lambda c: named.delete(c, named.variables, self.tenant, name))
 
     # Secrets: no method lists their values
 
@@ -185,16 +185,16 @@ class Store:
         """Stores a secret, encrypted."""
         named.check("secret", name, value)
         row = secrets.sealed_row(self._database.address, (self.tenant, name), value)
-        self._database.write(lambda c: named.put(c, tables.secrets, row))
+        self._database.write(lambda c: named.put(c, named.secrets, row))
 
     def secret_names(self) -> list[str]:
         """The names of all secrets."""
         with self._database.read() as connection:
-            return named.names(connection, tables.secrets, self.tenant)
+            return named.names(connection, named.secrets, self.tenant)
 
     def delete_secret(self, name: str) -> None:
         """Removes a secret."""
-        self._database.write(lambda c: named.delete(c, tables.secrets, self.tenant, name))
+        self._database.write(lambda c: named.delete(c, named.secrets, self.tenant, name))
 
     def secrets_for_run(self, wanted: Iterable[str]) -> dict[str, str]:
         """The values of the named secrets: for the runner alone, never to be shown or kept."""

@@ -1,79 +1,19 @@
-"""The tables. Every row belongs to a tenant; `migrations/` makes what is declared here.
-
-Times are seconds since 1970, UTC, as floats: the same on both databases and in the records.
-"""
+"""The tables of runs. Every row belongs to a tenant; `migrations/` makes what is declared here."""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
-
-import msgspec
 from sqlalchemy import (
     BigInteger,
     Column,
-    Double,
     ForeignKeyConstraint,
     Index,
     Integer,
-    LargeBinary,
-    MetaData,
     PrimaryKeyConstraint,
     Table,
     Text,
 )
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.types import TypeDecorator
 
-from tallymark.store.text import json_text, storable
-
-if TYPE_CHECKING:
-    from sqlalchemy import Dialect
-    from sqlalchemy.types import TypeEngine
-
-
-class Words(TypeDecorator[str]):
-    """Text that is compared and sorted by code points on every database."""
-
-    impl = Text
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """PostgreSQL would otherwise sort by the server's language."""
-        return postgresql.TEXT(collation="C") if dialect.name == "postgresql" else Text()
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """Text on its way in."""
-        return None if value is None else storable(value)
-
-
-class Number(TypeDecorator[float]):
-    """A float, or NULL when it is not known; one that is not finite is not known."""
-
-    impl = Double
-    cache_ok = True
-
-    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
-        """A number on its way in."""
-        return value if value is not None and math.isfinite(value) else None
-
-
-class Json(TypeDecorator[Any]):
-    """Plain data as JSON text: never searched by the database, so it need not be understood."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str:  # noqa: ARG002
-        """Data on its way in."""
-        return json_text(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
-        """Data on its way out."""
-        return None if value is None else msgspec.json.decode(value)
-
-
-metadata = MetaData()
+from tallymark.store.column_types import Json, Number, Words, metadata
 
 runs = Table(
     "runs",
@@ -129,23 +69,4 @@ case_results = Table(
         name="fk_case_results_run",
         ondelete="CASCADE",
     ),
-)
-
-variables = Table(
-    "vars",
-    metadata,
-    Column("tenant", Words, nullable=False),
-    Column("name", Words, nullable=False),
-    Column("value", Words, nullable=False),
-    PrimaryKeyConstraint("tenant", "name", name="pk_vars"),
-)
-
-secrets = Table(
-    "secrets",
-    metadata,
-    Column("tenant", Words, nullable=False),
-    Column("name", Words, nullable=False),
-    Column("key_id", Words, nullable=False),
-    Column("sealed", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("tenant", "name", name="pk_secrets"),
 )

@@ -14,8 +14,7 @@ from sqlalchemy import (
     text,
 )
 
-from tallymark.store.contest_tables import Key
-from tallymark.store.tables import Number, Words, metadata
+from tallymark.store.column_types import Key, Number, Words, metadata
 
 _UNJUDGED = text("state <> 'judged'")
 

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from tallymark.store.tables import metadata
+from tallymark.store.column_types import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,0 +1,152 @@
+"""The tables of attempts and of their scores.
+
+An attempt is spread over three tables by how it is used: `attempts` is its life, `attempt_scores`
+the numbers that boards and rescoring read, kept together by challenge and agent, and
+`attempt_details` what is bulky. See docs/decisions/0010-boards.md. A new column needs a migration
+too: `migrations/versions/`.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    text,
+)
+
+from tallymark.store.column_types import Key, Number, Words, metadata
+
+_OPEN = text("state = 'entered'")
+_UNFINISHED = text("state IN ('entered', 'submitted')")
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("key", Key, primary_key=True),
+    Column("tenant", Words, nullable=False),
+    Column("challenge_id", Key, ForeignKey("challenges.id"), nullable=False),
+    Column("version_id", Key, ForeignKey("challenge_versions.id"), nullable=False),
+    Column("agent", Words, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("state", Words, nullable=False),
+    Column("seed", BigInteger, nullable=False),
+    Column("entered_at", Number, nullable=False),
+    Column("expires_at", Number, nullable=False),
+    Column("submitted_at", Number),
+    Column("scored_at", Number),
+    Column("verified", Boolean, nullable=False),
+    Column("memoryless", Boolean, nullable=False),
+    Index("ux_attempts_number", "challenge_id", "agent", "number", unique=True),
+    Index("ix_attempts_newest", "challenge_id", "key"),
+    Index(
+        "ux_attempts_open",
+        "challenge_id",
+        "agent",
+        unique=True,
+        sqlite_where=_OPEN,
+        postgresql_where=_OPEN,
+    ),
+    Index(
+        "ix_attempts_unfinished",
+        "tenant",
+        "state",
+        "expires_at",
+        sqlite_where=_UNFINISHED,
+        postgresql_where=_UNFINISHED,
+    ),
+    sqlite_autoincrement=True,
+)
+
+# One row for every attempt that was scored or failed. SQLite keeps the rows in the order of the
+# key, in which ties are broken, so that the best of every agent is found in one pass without
+# sorting. The score is by the rule of `scoring`: later ones may stand in `score_rules`.
+attempt_scores = Table(
+    "attempt_scores",
+    metadata,
+    Column("challenge_id", Key, nullable=False),
+    Column("agent", Words, nullable=False),
+    Column("attempt", Key, ForeignKey("attempts.key"), nullable=False),
+    Column("tenant", Words, nullable=False),
+    Column("scoring", Key, nullable=False),  # scorings.id: by which rule
+    Column("score", Number),
+    Column("ranks", Boolean, nullable=False),
+    Column("submitted_at", Number, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("succeeded", Boolean, nullable=False),
+    Column("tokens_total", BigInteger),
+    Column("elapsed_ms", BigInteger),
+    Column("rating", Number),
+    Column("created_at", BigInteger),
+    Column("cost", Number),
+    Column("calls", BigInteger),
+    Column("result", Words),
+    Column("error", Words),  # why there is no score: known for failed attempts, and only for them
+    Column("more", Text),  # JSON, an evaluator's own numbers by name; NULL when there are none
+    Column("dimensions", Text),  # JSON, raw scores by key; NULL when there are none
+    PrimaryKeyConstraint(
+        "challenge_id", "agent", "submitted_at", "attempt", name="pk_attempt_scores"
+    ),
+    sqlite_with_rowid=False,
+)
+
+attempt_details = Table(
+    "attempt_details",
+    metadata,
+    Column("attempt", Key, ForeignKey("attempts.key"), primary_key=True, autoincrement=False),
+    Column("tenant", Words, nullable=False),
+    Column("digest", Words),  # of the submission's content
+    Column("submission", Text),  # JSON
+    Column("metadata", Text),  # JSON, what the competitor claims
+    Column("reported", Text),  # JSON, the metrics of a trusted system
+    Column("details", Text),  # JSON, Outcome.details
+    Column("evaluation", Text),  # JSON, Evaluation: what rescoring begins with
+    Column("trajectory", Text),  # JSON
+)
+
+scorings = Table(
+    "scorings",
+    metadata,
+    Column("id", Key, primary_key=True),
+    Column("tenant", Words, nullable=False),
+    Column("challenge_id", Key, nullable=False),
+    Column("at", Number, nullable=False),
+    Column("why", Words, nullable=False),  # finish, load or rescore
+    Column("origin", Text),  # JSON, Origin
+    Index("ix_scorings_challenge", "challenge_id", "id"),
+    sqlite_autoincrement=True,
+)
+
+# A rescoring by a formula, of all attempts scored before it that have not failed: their scores
+# follow from the numbers in `attempt_scores`, and are written down when that is needed.
+score_rules = Table(
+    "score_rules",
+    metadata,
+    Column("challenge_id", Key, nullable=False),
+    Column("scoring", Key, nullable=False),  # scorings.id
+    Column("tenant", Words, nullable=False),
+    Column("version_id", Key, ForeignKey("challenge_versions.id"), nullable=False),
+    PrimaryKeyConstraint("challenge_id", "scoring", name="pk_score_rules"),
+)
+
+# In the order of `attempt_scores` within each scoring, so that rescoring appends sequentially.
+score_history = Table(
+    "score_history",
+    metadata,
+    Column("scoring", Key, nullable=False),
+    Column("agent", Words, nullable=False),
+    Column("attempt", Key, nullable=False),
+    Column("tenant", Words, nullable=False),
+    Column("at", Number, nullable=False),
+    Column("score", Number),
+    Column("result", Words),
+    Column("error", Words),
+    PrimaryKeyConstraint("scoring", "agent", "attempt", name="pk_score_history"),
+    sqlite_with_rowid=False,
+)
