@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 from tallymark.errors import InvalidInput
 from tallymark.store import audit, match_log
 from tallymark.store.attempt_rows import attempt_id, move
-from tallymark.store.attempt_tables import attempts as table
+from tallymark.store.attempt_tables import attempts
 from tallymark.store.audit import SYSTEM, AuditEntry
 from tallymark.store.challenges import version_id
 from tallymark.store.text import storable
@@ -36,8 +36,10 @@ def check_agent(agent: str) -> None:
 
 def open_attempt(connection: Connection, kept: Kept, agent: str) -> Row[Any] | None:
     """The attempt that an agent has entered and not yet ended."""
-    mine = (table.c.challenge_id == kept.id) & (table.c.agent == agent)
-    return connection.execute(select(table).where(mine, table.c.state == "entered")).one_or_none()
+    mine = (attempts.c.challenge_id == kept.id) & (attempts.c.agent == agent)
+    return connection.execute(
+        select(attempts).where(mine, attempts.c.state == "entered")
+    ).one_or_none()
 
 
 def refusal(connection: Connection, kept: Kept, agent: str, at: float) -> InvalidInput | None:
@@ -64,7 +66,7 @@ def insert_attempt(
         "expires_at": expires_at,
         "verified": False,
     }
-    attempt = connection.execute(insert(table).values(row | values).returning(*table.c)).one()
+    attempt = connection.execute(insert(attempts).values(row | values).returning(*attempts.c)).one()
     entry = AuditEntry(at=at, actor=agent, event="entered", after="entered")
     audit.write(connection, kept.tenant, kept.id, attempt.key, entry)
     return attempt
@@ -132,12 +134,12 @@ def _used_up(connection: Connection, kept: Kept, agent: str, at: float) -> Inval
 
 
 def _made(connection: Connection, kept: Kept, agent: str) -> int:
-    mine = (table.c.challenge_id == kept.id) & (table.c.agent == agent)
-    query = select(table.c.number).where(mine).order_by(table.c.number.desc()).limit(1)
+    mine = (attempts.c.challenge_id == kept.id) & (attempts.c.agent == agent)
+    query = select(attempts.c.number).where(mine).order_by(attempts.c.number.desc()).limit(1)
     return connection.scalar(query) or 0
 
 
 def _entered_at(connection: Connection, kept: Kept, agent: str, number: int) -> float:
-    mine = (table.c.challenge_id == kept.id) & (table.c.agent == agent)
-    query = select(table.c.entered_at).where(mine, table.c.number == number)
+    mine = (attempts.c.challenge_id == kept.id) & (attempts.c.agent == agent)
+    query = select(attempts.c.entered_at).where(mine, attempts.c.number == number)
     return float(connection.execute(query).scalar_one())

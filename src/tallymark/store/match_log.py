@@ -129,12 +129,12 @@ def rate_anew(connection: Connection, tenant: str, agents: Select[Any]) -> None:
     _hold(connection, tenant, concerned, agents)
     counts = Counts()
 
-    def counted() -> Iterator[Match]:
+    def count_all() -> Iterator[Match]:
         for match in log(connection, tenant, matches.c.agent.in_(agents)):
             counts.add(match)
             yield match
 
-    found = elo.replay(counted())
+    found = elo.replay(count_all())
     rows = _rating_rows(tenant, concerned, found)
     statement = inserting(connection, ratings)
     changes = {name: statement.excluded[name] for name in asdict(EloRating())}

@@ -9,7 +9,7 @@ from sqlalchemy import insert, select
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.payload import Payload, json_bytes
-from tallymark.store.attempt_tables import attempt_details as table
+from tallymark.store.attempt_tables import attempt_details
 from tallymark.store.text import storable
 
 if TYPE_CHECKING:
@@ -31,18 +31,22 @@ def to_row(payload: Payload) -> dict[str, Any]:
 def put(connection: Connection, attempt: Row[Any], row: dict[str, Any]) -> None:
     """Stores the payload of an attempt. `attempt` is its row."""
     values = row | {"attempt": attempt.key, "tenant": attempt.tenant}
-    connection.execute(insert(table).values(values))
+    connection.execute(insert(attempt_details).values(values))
 
 
 def digest(connection: Connection, key: int) -> str | None:
     """The digest of what was submitted with an attempt."""
-    found: str | None = connection.scalar(select(table.c.digest).where(table.c.attempt == key))
+    found: str | None = connection.scalar(
+        select(attempt_details.c.digest).where(attempt_details.c.attempt == key)
+    )
     return found
 
 
 def payload(connection: Connection, key: int) -> Payload | None:
     """What was submitted with an attempt; None when nothing was."""
-    row = connection.execute(select(table).where(table.c.attempt == key)).one_or_none()
+    row = connection.execute(
+        select(attempt_details).where(attempt_details.c.attempt == key)
+    ).one_or_none()
     if row is None or row.digest is None:
         return None
     names = ("submission", "metadata", "reported")
@@ -53,5 +57,7 @@ def payload(connection: Connection, key: int) -> Payload | None:
 
 def evaluation(connection: Connection, key: int) -> Evaluation | None:
     """What the evaluator found; None when the attempt was not evaluated here."""
-    text = connection.scalar(select(table.c.evaluation).where(table.c.attempt == key))
+    text = connection.scalar(
+        select(attempt_details.c.evaluation).where(attempt_details.c.attempt == key)
+    )
     return None if text is None else msgspec.json.decode(text, type=Evaluation)
