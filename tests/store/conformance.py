@@ -1,4 +1,4 @@
-"""What every database must do for the store. `test_sqlite.py` and `test_postgresql.py` run it."""
+"""What every database must do for the store: `test_store_*.py` run it on each."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from tallymark.ratings import Counts, elo
 from tallymark.store import Store
 
 PROCESSES = 2
+ROOT = next(each for each in Path(__file__).parents if each.name == "tests").parent
 
 
 def start(store: Store, url: str, action: str, attempt: str, threads: int) -> Any:
@@ -26,7 +27,7 @@ def start(store: Store, url: str, action: str, attempt: str, threads: int) -> An
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
     )
 
 

@@ -212,7 +212,7 @@ def test_a_closed_writer_takes_nothing(store: Store) -> None:
 
 
 class Killable:
-    """Drives `killed.py`."""
+    """Drives the program of `killed_writer.py`."""
 
     def __init__(self, path: Path) -> None:
         self._program = subprocess.Popen(

@@ -72,6 +72,7 @@ def _file(text: str) -> Address:
 
 
 def _postgres(url: URL) -> Address:
+    # The rest of a password with an '@' in it, which would be shown as if it were the host.
     if "@" in f"{url.host}{url.database}":
         raise InvalidInput(
             "the database address has more than one '@'", hint="write an '@' in a password as %40"

@@ -38,7 +38,7 @@ _rule_versions = challenge_versions.alias("rule_versions")
 
 
 def attempt_id(key: int) -> str:
-    """The id of a row."""
+    """The id that people see: the row's key, filled up with zeros, so that ids sort like keys."""
     return f"a{key:012}"
 
 

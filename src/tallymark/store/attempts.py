@@ -60,6 +60,7 @@ class Attempts:
 
         def work(connection: Connection) -> Attempt | InvalidInput:
             kept = find(connection, self._tenant, name)
+            # Before anything is looked up: of many entries at once, the others find the first's.
             lock_agent(connection, kept.id, agent)
             if (answered := request.answered(connection)) is not None:
                 return read(connection, self._tenant, answered)
@@ -87,6 +88,7 @@ class Attempts:
         def work(connection: Connection) -> Attempt | InvalidInput:
             row = self._own(connection, identifier, agent)
             if request.answered(connection) is None:
+                # Returned, not raised, or the expiry would be undone with the transaction.
                 if entering.is_late(row, at) and entering.expire(connection, row, at):
                     return entering.expired(row)
                 entry = AuditEntry(at=at, actor=agent, event="submitted")
@@ -166,6 +168,7 @@ class Attempts:
         with self._database.read() as connection:
             rows = connection.execute(late.order_by(attempts.c.expires_at)).all()
 
+        # A transaction for each; one that was submitted since it was read is left alone.
         def work(row: Row[Any]) -> Callable[[Connection], bool]:
             return lambda connection: entering.expire(connection, row, at)
 
@@ -257,6 +260,7 @@ class Attempts:
         are no matches.
         """
         attempts = list(given)
+        # A key for this call: done again after a lost connection, it loads nothing twice.
         request = Request(self._tenant, SYSTEM, uuid4().hex, "load", name)
 
         def work(connection: Connection) -> int:

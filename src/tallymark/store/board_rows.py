@@ -56,6 +56,7 @@ def put(connection: Connection, kept: Kept, scored: dict[str, Any]) -> None:
         connection.execute(insert(boards).values(new))
         blocks.add(connection, board, spot)
     elif spot < tuple(row):
+        # The row moves before the counts do: a block is split by where its rows are.
         connection.execute(update(boards).where(_MINE).values(new), mine)
         blocks.remove(connection, board, (row[0], row[1], row[2]))
         blocks.add(connection, board, spot)
@@ -74,6 +75,7 @@ def rebuild(connection: Connection, kept: Kept) -> None:
     sign = "-" if strategy in HIGHEST_FIRST else ""
     place = f"coalesce({sign}{value}, :last)"
     if connection.dialect.name == "sqlite":
+        # What does not rank has no place, but is read all the same: it counts as a try.
         place = f"CASE WHEN ranks THEN {place} END"
     _replace(connection, kept, now, value=value, place=place)
     blocks.rebuild(connection, Board(kept.tenant, kept.id))

@@ -100,6 +100,7 @@ class Boards:
 
     def _board(self, connection: Connection, name: str, public: bool) -> Board:
         values = {"whose": self._tenant, "called": name}
+        # A rank and the rows around it come from several queries, and must be of one moment.
         row = steady(connection).execute(_CHALLENGE, values).one_or_none()
         if row is None:
             raise unknown(connection, self._tenant, name)

@@ -78,6 +78,7 @@ def publish_version(
     definition = json_text(challenge)
     facts = {"version": challenge.version, "published_at": at, "definition": definition}
     row = {"tenant": tenant, "name": challenge.name, "revision": 1, **facts}
+    # Inserted first: of two that publish a new name, the second waits here, then finds the first's.
     new = insert_once(connection, table, row)
     kept = find(connection, tenant, challenge.name, lock=True)
     if not new:

@@ -52,7 +52,7 @@ class Number(TypeDecorator[float]):
 class Json(TypeDecorator[Any]):
     """Plain data as JSON text: never searched by the database, so it need not be understood."""
 
-    impl = Text
+    impl = Text  # not `jsonb`, which refuses the NUL characters that models sometimes emit
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str:  # noqa: ARG002

@@ -49,10 +49,11 @@ def _sqlite_engine(address: Address, patience: float) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _set_up(connection: SqliteConnection, _: ConnectionPoolEntry) -> None:
-        connection.isolation_level = None
+        connection.isolation_level = None  # no BEGIN by Python's driver: `_begin` does that
         connection.execute("PRAGMA foreign_keys = ON")
+        # With NORMAL a power cut loses what was acknowledged: docs/decisions/0006-store.md.
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA cache_size = -64000")
+        connection.execute("PRAGMA cache_size = -64000")  # negative: in KiB
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
@@ -70,12 +71,13 @@ def _postgres_engine(address: Address, patience: float) -> Engine:
     engine = create_engine(
         url,
         hide_parameters=True,
-        pool_pre_ping=True,
+        pool_pre_ping=True,  # a server that was restarted has closed what the pool still holds
         pool_timeout=max(patience, _POOL_SECONDS),
     )
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
+        # PostgreSQL would wait for a lock for ever. LOCAL: forgotten at the end of the transaction.
         if connection.get_execution_options().get(BEGIN) == "write":
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {max(1, int(patience * 1000))}")
 

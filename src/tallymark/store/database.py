@@ -75,6 +75,7 @@ class Database:
             with writing(self.engine) as connection, connection.begin():
                 return work(connection)
 
+        # A connection lost while it commits does not tell whether it did: hence "come to the same".
         return self._attempt(once, {"busy", "lost"})
 
     def close(self) -> None:
@@ -116,6 +117,7 @@ class Database:
             # Not for the pool: a table that is rebuilt must not take its children with it.
             connection.detach()
             if self.address.path is not None:
+                # SQLite ignores or refuses both pragmas inside a transaction.
                 connection.execution_options(**{BEGIN: "none"})
                 connection.exec_driver_sql("PRAGMA journal_mode = WAL")
                 connection.exec_driver_sql("PRAGMA foreign_keys = OFF")

@@ -53,6 +53,7 @@ def insert_attempt(
     """Stores the agent's next attempt, entered now, and writes it down."""
     challenge = kept.challenge
     expires_at = at + challenge.time_limit_s
+    # Closing ends what is open: an attempt never outlives its challenge.
     if challenge.closes_at is not None:
         expires_at = min(expires_at, challenge.closes_at)
     row = {

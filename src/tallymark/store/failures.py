@@ -64,9 +64,9 @@ _SQLITE = {
 # By SQLSTATE, or its first characters.
 _POSTGRES = {
     "08": _UNREACHABLE,
-    "57P": _UNREACHABLE,
-    "40": _LOCKED,
-    "55P03": _LOCKED,
+    "57P": _UNREACHABLE,  # the server is starting or shutting down
+    "40": _LOCKED,  # rolled back because of a deadlock or another transaction: again may do
+    "55P03": _LOCKED,  # our own `lock_timeout` ran out
     "53100": _FULL,
     "53300": _Meaning("{db} has no connection left", "try again later", kind="busy"),
     "42501": _DENIED,

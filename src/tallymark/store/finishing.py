@@ -36,23 +36,29 @@ class Finish:
 
 def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
     """Scores a submitted attempt; False when that was already done."""
+    # Locks are always taken in this order, the challenge's, then the agent's rating (`match_log`),
+    # so that nobody waits in a circle.
     kept = find_by_id(connection, attempt.challenge_id, lock=True)
     if attempt.state not in ("submitted", "scored", "failed"):
         raise InvalidInput(
             f"attempt {attempt_id(attempt.key)} is {attempt.state}, and cannot be scored",
             hint="only a submitted attempt can",
         )
+    # The row was read before the lock: `_end` compares the state again, and one caller succeeds.
     if attempt.state != "submitted" or not _end(connection, attempt, how):
         return False
+    # Only for who would score it; raising undoes `_end`, and the attempt is pending as before.
     if how.revision not in (None, kept.revision):
         raise WorkFailed(
             f"the scoring of challenge {kept.challenge.name!r} changed while attempt"
             f" {attempt_id(attempt.key)} was scored",
             hint="score it again",
         )
+    # Before the board moves: the public keeps it as it was at the freeze.
     board_rows.freeze_if_due(connection, kept, how.at)
     row = _score(connection, kept, attempt, how)
     if how.outcome.error is None:
+        # Before `put`, whose new rows count this try themselves.
         board_rows.count_try(connection, kept, attempt.agent)
     if how.outcome.ranks:
         board_rows.put(connection, kept, row)

@@ -76,6 +76,7 @@ def write_all(connection: Connection, kept: Kept, challenge: Challenge, given: G
     sql = expression(connection, challenge)
     if sql is not None:
         try:
+            # After an error PostgreSQL takes nothing more, unless a savepoint is gone back to.
             with connection.begin_nested():
                 return _in_sql(connection, kept, sql, given)
         except DBAPIError as error:
@@ -128,6 +129,7 @@ def _in_sql(connection: Connection, kept: Kept, sql: SqlFormula, given: Given) -
     change = f"""
         UPDATE attempt_scores SET score = {sql.text}, scoring = :scoring WHERE {meant}
     """  # noqa: S608
+    # The history first: it compares with the scores that the update replaces.
     changed = connection.execute(text(remember), values | {"at": given.at}).rowcount
     connection.execute(text(change), values)
     return changed

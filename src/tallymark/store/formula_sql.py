@@ -197,7 +197,7 @@ class _Sqlite(_Writer):
         result = self.guarded(self.write(tree))
         if result.stack > _MOST_STACK:
             raise _CannotSay
-        return f"({result.text} + 0.0)"
+        return f"({result.text} + 0.0)"  # makes -0.0 a 0.0, and changes nothing else
 
     def number(self, value: float) -> _Sql:
         key = f"{self.prefix}{len(self.parameters)}"
@@ -229,6 +229,7 @@ class _Sqlite(_Writer):
         return _Sql(text, max(left.stack + 2, right.stack + 4), finite=True)
 
     def branch(self, condition: _Sql, yes: _Sql, no: _Sql) -> _Sql:
+        # NULL meets neither WHEN: an undefined condition has an undefined result.
         test = self.guarded(condition)
         text = f"CASE {test.text} <> 0.0 WHEN 1 THEN {yes.text} WHEN 0 THEN {no.text} END"
         stack = max(test.stack + 2, yes.stack + 6, no.stack + 7)
@@ -250,6 +251,7 @@ class _Sqlite(_Writer):
         return _function(own, parts, finite=finite)
 
 
+# SQLite has no word for infinity, but reads a number that is too large as one.
 _INFINITE, _MINUS_INFINITE = _Sql("9e999"), _Sql("-9e999")
 
 
@@ -269,6 +271,7 @@ class _Postgres(_Writer):
         return f"({self.write(tree).text} + {self.number(0.0).text})"
 
     def number(self, value: float) -> _Sql:
+        # Python's shortest form, which PostgreSQL reads back to the same bits.
         return _Sql(f"float8 '{value!r}'")
 
     def name(self, name: str) -> _Sql:

@@ -53,4 +53,5 @@ class Request:
         row = {"tenant": self.tenant, "agent": self.agent, "key": self.key, "at": at}
         row |= {"digest": self.digest, "attempt": attempt}
         if not insert_once(connection, table, row):
+            # Another was quicker; if it asked for something else, this raises and all is undone.
             self.answered(connection)

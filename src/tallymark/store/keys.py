@@ -36,6 +36,7 @@ def key_in_use(address: Address) -> SecretKey | None:
         if not path.exists():
             return None
         _check_mode(path)
+        # Latin-1 reads any bytes: what is no key is refused in our words, not as bad UTF-8.
         return _key(path.read_text(encoding="latin-1"), str(path))
 
 
@@ -51,7 +52,10 @@ def key_or_new(address: Address) -> SecretKey:
 
 
 def key_file(address: Address) -> Path:
-    """Where the key is when the environment does not give it."""
+    """Where the key is when the environment does not give it.
+
+    Beside an SQLite database, or in the user's config folder for a PostgreSQL one.
+    """
     if address.path is not None:
         return address.path.with_name(address.path.name + ".key")
     config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
@@ -73,11 +77,12 @@ def _make(path: Path) -> None:
     """Writes a new key. Linked into place whole: of two processes, the first one's key counts."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    # With its mode from the start, so that there is no moment in which others could read it.
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(base64.b64encode(secrets.token_bytes(32)) + b"\n")
         file.flush()
-        os.fsync(handle)
+        os.fsync(handle)  # before anything is sealed under it
     with suppress(FileExistsError):
         path.hardlink_to(draft)
     draft.unlink()
@@ -100,6 +105,7 @@ def _key(text: str, source: str) -> SecretKey:
 
 def _decoded(text: str, source: str) -> bytes:
     try:
+        # Both alphabets of base64 are taken.
         key = base64.b64decode(text.strip().translate(str.maketrans("-_", "+/")), validate=True)
     except (binascii.Error, ValueError):
         key = b""

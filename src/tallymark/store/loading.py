@@ -122,6 +122,7 @@ class Loading:
             query = text(f"SELECT nextval({sequence}) FROM generate_series(1, :count)")  # noqa: S608
             return iter(self.connection.scalars(query, {"count": count}).all())
         query = text("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'attempts'")
+        # The transaction has SQLite's only write lock. AUTOINCREMENT goes on after the highest key.
         last: int = self.connection.execute(query).scalar_one()
         return iter(range(last + 1, last + 1 + count))
 

@@ -65,6 +65,7 @@ def record(
     if played.kind != "solo":
         return
     mine = {"tenant": attempt.tenant, "agent": attempt.agent}
+    # A newcomer has no row that could be locked.
     insert_once(connection, ratings, mine | asdict(EloRating()))
     is_mine = and_(*(ratings.c[name] == mine[name] for name in mine))
     # From here on the agent's matches are rated one at a time, in the order of the log.
@@ -238,6 +239,7 @@ def _hold(connection: Connection, tenant: str, concerned: list[str], agents: Sel
     rows = _rating_rows(tenant, concerned, {})
     connection.execute(inserting(connection, ratings).on_conflict_do_nothing(), rows)
     mine = (ratings.c.tenant == tenant) & ratings.c.agent.in_(agents)
+    # By name, as whoever else holds several: so they cannot wait for each other in a circle.
     connection.execute(locked(select(ratings.c.agent).where(mine).order_by(ratings.c.agent))).all()
 
 

@@ -181,7 +181,7 @@ def _move(connection: Connection, kept: Kept, at: float) -> None:
         "event": literal("rescored"),
         "before": attempts.c.state,
         "after": _state,
-        "note": literal("null", Text),
+        "note": literal("null", Text),  # what the column's type makes of None
     }
     moving = select(*entry.values()).where(_another_state).order_by(attempts.c.key)
     connection.execute(insert(contest_audit).from_select(list(entry), moving))

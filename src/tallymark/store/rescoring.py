@@ -53,7 +53,7 @@ _PAGE = 500
 _SHOWN = 100
 COUNTED = 100_000
 """Applying a formula to more attempts does not count which of them change; a preview does."""
-_ROOM = {"cache_size": -256 * 1024, "mmap_size": 2**32}
+_ROOM = {"cache_size": -256 * 1024, "mmap_size": 2**32}  # in KiB, since negative; in bytes
 _decode = msgspec.json.Decoder(Evaluation).decode
 
 
@@ -99,6 +99,7 @@ class Rescorings:
         while True:
             with self._database.read() as connection:
                 kept = find(connection, self._tenant, plan.old.name)
+                # After the last one seen, not by offset: attempts finished meanwhile shift nothing.
                 after = tuple_(attempts.c.agent, attempts.c.number) > last
                 page = _page(connection, _scored(kept).where(after).limit(_PAGE))
             if not page:
@@ -127,6 +128,7 @@ class Rescorings:
             now = find(connection, self._tenant, plan.new.name)
             quick = None if counting else _quick(connection, now, plan, given)
             count, changed = quick or _score(connection, now, plan, computed, given)
+            # Formulas change scores and no results: only what was computed here can change matches.
             if computed.rows:
                 match_log.catch_up(connection, now, at)
         done = Rescoring(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _KEY = ("tenant", "run_id", "case_name", "epoch")
 _CHUNK = 500
-_BEYOND = 2**63
+_BEYOND = 2**63  # a BIGINT is smaller
 
 
 class _Detail(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -77,6 +77,7 @@ def _of(tenant: str, run_id: str) -> ColumnElement[bool]:
 def _insert(place: str) -> str:
     """The statement for one row, in the table's order of columns."""
     names = [column.name for column in table.c]
+    # Resuming replaces errors; an outcome never changes, and storing it twice is storing it once.
     changes = ", ".join(f"{name} = excluded.{name}" for name in names if name not in _KEY)
     return (
         f"INSERT INTO {table.name} ({', '.join(names)})"  # noqa: S608  the table's own names

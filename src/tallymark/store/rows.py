@@ -42,6 +42,7 @@ def locked(query: Select[Any]) -> Select[Any]:
 
 def lock_agent(connection: Connection, challenge_id: int, agent: str) -> None:
     """One at a time for an agent's entries to a challenge, which may have no row to lock yet."""
+    # Agents whose names share a hash merely wait for each other. SQLite's writers are alone anyway.
     if connection.dialect.name == "postgresql":
         lock = func.hashtextextended(f"{challenge_id} {agent}", 0)
         connection.execute(select(func.pg_advisory_xact_lock(lock)))
@@ -59,6 +60,7 @@ def insert_many(
 ) -> None:
     """Stores many rows, tuples in the order of the names, by the quickest way there is."""
     columns = ", ".join(names)
+    # Neither way goes through the types of the columns: the caller gives what they can hold.
     if connection.dialect.name == "postgresql":
         cursor: Any = connection.connection.cursor()
         with cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:

@@ -39,6 +39,7 @@ class RunFilter(TypedDict, total=False):
 
 def create(connection: Connection, tenant: str, record: RunRecord) -> None:
     """Stores a new run; storing the very same again changes nothing."""
+    # After a lost connection the work is done again, and may find its own row.
     if _by_id(connection, tenant, record.id) == record:
         return
     try:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tallymark.store.challenges import Kept
 
 _CHUNK = 500
+# More than any challenge has attempts: a sum of these and of ones is taken apart by `divmod`.
 _UNKNOWN = 2**31
 # Most rows of a page are by the same rule.
 _decoded = lru_cache(maxsize=64)(msgspec.json.Decoder(Challenge).decode)
@@ -102,6 +103,7 @@ def effect(connection: Connection, kept: Kept, challenge: Challenge) -> Effect |
     now = current_score(connection, kept)
     values = {"id": kept.id} | sql.parameters
     try:
+        # After an error PostgreSQL takes nothing more, unless a savepoint is gone back to.
         with connection.begin_nested():
             row = connection.execute(_compared(sql, now), values | now.parameters).one()
     except DBAPIError as error:

@@ -237,6 +237,7 @@ def _change(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
 
 
 def _rule(connection: Connection, tenant: str, verdict: Verdict, change: dict[str, Any]) -> bool:
+    # Of judges that race, the last condition lets one change the row.
     statement = update(verdicts).where(
         verdicts.c.tenant == tenant,
         verdicts.c.red == verdict.red,

@@ -70,7 +70,7 @@ class ResultWriter:
                 loop = asyncio.get_running_loop()
                 room: asyncio.Future[None] = loop.create_future()
                 self._waiting.append((loop, room))
-            await room
+            await room  # without the lock, which the writer needs to make room
 
     def close(self) -> None:
         """Stores what is queued, and ends. Blocks until that is done."""
@@ -98,6 +98,7 @@ class ResultWriter:
         try:
             while batch := self._next():
                 self._store.add_results(self._run_id, batch)
+                # Only now: whoever hears of a result relies on it.
                 if self._stored is not None:
                     self._stored(batch)
         except BaseException as error:  # noqa: BLE001  raised again where the caller is
@@ -120,6 +121,7 @@ class ResultWriter:
         self._changed.notify_all()
         waiting, self._waiting = self._waiting, []
         for loop, room in waiting:
+            # A future may only be touched in the thread of its loop.
             with suppress(RuntimeError):  # the loop has ended without waiting for us
                 loop.call_soon_threadsafe(_resolve, room)
 
