@@ -23,7 +23,7 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from tallymark.sandbox import PluginCode, Sandbox, bubblewrap
+from tallymark.sandbox import PluginCode, Sandbox, bubblewrap, interpreter
 from tallymark.scoring.plugin import plugin_score
 from tallymark.scoring.score import Origin
 
@@ -78,9 +78,10 @@ def timed(work: Any, *arguments: Any) -> float:
 
 
 def start_anew(root: Path) -> None:
-    binds = [*bubblewrap.python_binds(), root]
-    words = bubblewrap.command(binds=binds, scratch_mb=1)
-    python = [str(bubblewrap.interpreter()), "-I", "-S", "-B", "-c", ONE_CALL, str(root)]
+    binds = interpreter.files() | {Path("/plugin"): root}
+    variables = interpreter.variables()
+    words = bubblewrap.command(binds=binds, scratch_mb=1, environment=variables)
+    python = [str(interpreter.inside()), "-I", "-S", "-B", "-c", ONE_CALL, "/plugin"]
     subprocess.run([*words, *python], check=True)
 
 

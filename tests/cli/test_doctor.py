@@ -84,7 +84,7 @@ def test_conformance_prints_each_attack_and_exits_by_them(
     score: float, exit_code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = Case(name="an attack", body="return {'score': 7.0}", score=score)
-    monkeypatch.setattr("tallymark.sandbox.conformance.cases", lambda: [case])
+    monkeypatch.setattr("tallymark.sandbox.conformance.cases", lambda _: [case])
     done = CliRunner().invoke(app, ["doctor", "--backend", "landlock", "--conformance"])
     assert done.exit_code == exit_code
     assert f"{'FAILED' if exit_code else 'held'}  an attack" in done.stdout

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.sandbox.backends import SAFE, run_python
 
+from tallymark.sandbox import interpreter
 from tallymark.sandbox.probe import SafeBackend
 
 pytestmark = pytest.mark.skipif(not SAFE, reason="no sandbox works on this machine")
@@ -280,16 +281,19 @@ def test_the_environment_is_the_same_for_all(
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     outcome = run_python(backend, "import os\nprint(*sorted(os.environ))")
     assert b"secret" not in outcome.stdout
-    assert outcome.stdout.split() == [
-        b"HOME",
-        b"LANG",
-        b"OMP_NUM_THREADS",
-        b"PATH",
-        b"PYTEST_DISABLE_PLUGIN_AUTOLOAD",
-        b"PYTHONDONTWRITEBYTECODE",
-        b"PYTHONHASHSEED",
-        b"TMPDIR",
+    expected = [
+        "HOME",
+        "LANG",
+        "OMP_NUM_THREADS",
+        "PATH",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONHASHSEED",
+        "TMPDIR",
     ]
+    # What this machine's Python needs to start at another place, if anything.
+    needed = interpreter.variables() if backend == "bubblewrap" else {}
+    assert outcome.stdout.decode().split() == sorted([*expected, *needed])
 
 
 def test_its_processes_are_as_many_as_allowed(backend: SafeBackend) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.sandbox.backends import SAFE
 
-from tallymark.sandbox import Limits, bubblewrap, kernel, landlock, rlimits, seccomp
+from tallymark.sandbox import Limits, bubblewrap, interpreter, kernel, landlock, rlimits, seccomp
 
 needs_landlock = pytest.mark.skipif(landlock.abi() < 6, reason="no Landlock here")
 needs_seccomp = pytest.mark.skipif(not seccomp.available(), reason="no seccomp here")
@@ -195,8 +195,13 @@ def test_a_tighter_limit_stays() -> None:
 
 
 def seen_inside(source: str, *, scratch_mb: float | None = None) -> str:
-    words = bubblewrap.command(binds=bubblewrap.python_binds(), scratch_mb=scratch_mb)
-    python = [str(bubblewrap.interpreter()), "-I", "-S", "-c", source]
+    words = bubblewrap.command(
+        binds=interpreter.files(),
+        covered=interpreter.covered(),
+        scratch_mb=scratch_mb,
+        environment=interpreter.variables(),
+    )
+    python = [str(interpreter.inside()), "-I", "-S", "-c", source]
     found = subprocess.run([*words, *python], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     return found.stdout.strip()
@@ -207,7 +212,10 @@ def seen_inside(source: str, *, scratch_mb: float | None = None) -> str:
     ("source", "seen"),
     [
         ("import os; print(os.getpid(), os.getuid())", "1 65534"),
-        ("import os; print(dict(os.environ))", "{'PWD': '/tally-scratch'}"),
+        (
+            "import os; os.environ.pop('LD_LIBRARY_PATH', ''); print(dict(os.environ))",
+            "{'PWD': '/tally-scratch'}",
+        ),
         ("import os; print(os.path.exists('/proc'), os.path.exists('/sys'))", "False False"),
         ("import os; print(os.listdir('/dev'))", "['null']"),
         ("import os; print(os.getcwd(), os.listdir('.'))", "/tally-scratch []"),
@@ -234,8 +242,8 @@ except OSError as error:
 
 
 def test_python_is_seen_without_its_environment() -> None:
-    places = bubblewrap.python_binds()
-    assert bubblewrap.interpreter() in places
+    places = interpreter.files().values()
+    assert interpreter.here() in places
     assert not [place for place in places if place.is_relative_to(sys.prefix)] or (
         sys.prefix == sys.base_prefix
     )

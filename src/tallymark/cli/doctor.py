@@ -75,7 +75,7 @@ def _attacked(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:
         Conformance(Path(folder)) as suite,
         Sandbox(policy) as sandbox,
     ):
-        for case in cases():
+        for case in cases(policy.backend):
             outcomes[case.name] = failures = suite.failures(sandbox, case)
             if aloud:
                 mark = (

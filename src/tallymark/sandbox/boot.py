@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tallymark.sandbox import bubblewrap
+from tallymark.sandbox import interpreter
 
 CODE = Path(__file__).parents[1]
 """Where this code is, as the host sees it."""
@@ -22,7 +22,7 @@ sys.modules[f"tallymark.sandbox.{name}"].main()
 """
 
 
-def words(module: str, *arguments: str, code: Path = CODE) -> list[str]:
+def words(module: str, *arguments: str, code: Path = CODE, python: Path | None = None) -> list[str]:
     """The command line that calls `main` of the module; `code` is where `sandbox/` lies."""
-    python = [str(bubblewrap.interpreter()), "-I", "-S", "-c", _BOOT]
-    return [*python, str(code), module, *arguments]
+    start = [str(python or interpreter.here()), "-I", "-S", "-c", _BOOT]
+    return [*start, str(code), module, *arguments]

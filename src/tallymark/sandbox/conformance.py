@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import sys
 import textwrap
 import tomllib
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from tallymark.sandbox import boot
 from tallymark.sandbox.code import PluginCode
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class Case:
     refused: bool = False
     calls: int = 1
     always: bool = False
+    backend: str = ""
 
     @property
     def source(self) -> str:
@@ -95,13 +98,22 @@ class Case:
         return None if right else f"{self.name}: {wanted} expected, not {score.to_dict()}"
 
 
-def cases() -> list[Case]:
-    """All of them, in the order of the file."""
+def cases(backend: str) -> list[Case]:
+    """Those that hold for this backend, in the order of the file."""
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    return [
+    found = (
         Case(**fields | {"stopped": tuple(fields.get("stopped", ()))})
         for fields in tomllib.loads(text)["case"]
-    ]
+    )
+    return [case for case in found if case.backend in {"", backend}]
+
+
+def host_paths() -> list[str]:
+    """What nobody inside should see named: this installation, who uses it, and where it runs."""
+    known = (Path.home(), Path.cwd(), Path(sys.prefix), Path(sys.base_prefix), boot.CODE)
+    named = (path for known_path in known for path in (known_path, known_path.resolve()))
+    system = {"bin", "etc", "lib", "lib64", "sbin", "usr"}
+    return sorted({str(path) for path in named if system.isdisjoint(path.parts[1:2] or system)})
 
 
 class Conformance:
@@ -114,7 +126,7 @@ class Conformance:
         (self._plugins / "data.txt").write_text("data", encoding="utf-8")
         (self._plugins / "calm.py").write_text(Case(name="calm").source + "pass", encoding="utf-8")
         self._modules: dict[str, str] = {}
-        for at, case in enumerate(cases()):
+        for at, case in enumerate(cases("bubblewrap")):
             self._modules[case.name] = f"case_{at}"
             (self._plugins / f"case_{at}.py").write_text(case.source, encoding="utf-8")
         self._secret = secrets.token_hex()
@@ -123,6 +135,7 @@ class Conformance:
         self._targets = {
             "secret": str(self._secret_file),
             "outside": str(self._host),
+            "host_paths": [*host_paths(), str(folder)],
             "host_pid": os.getpid(),
             "port": self._listening(socket.AF_INET, ("127.0.0.1", 0)).getsockname()[1],
             "socket": str(self._host / "s"),
@@ -177,4 +190,5 @@ class Conformance:
 def check(sandbox: Sandbox, folder: Path) -> dict[str, list[str]]:
     """Every case by its name, with what went wrong; the folder must be empty."""
     with Conformance(folder) as suite:
-        return {case.name: suite.failures(sandbox, case) for case in cases()}
+        found = cases(sandbox.policy.backend)
+        return {case.name: suite.failures(sandbox, case) for case in found}

@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tallymark.sandbox import boot, bubblewrap, seccomp
+from tallymark.sandbox import boot, bubblewrap, interpreter, seccomp
 from tallymark.sandbox.programs import view
 
 SafeBackend = Literal["bubblewrap", "landlock"]
@@ -139,8 +139,14 @@ def _wrapped_commands() -> list[list[str]]:
     """Python started as a plugin's guest is, and as a program's launcher is."""
     if bubblewrap.executable() is None:
         return []
-    nothing = [str(bubblewrap.interpreter()), "-I", "-S", "-c", ""]
-    guest = bubblewrap.command(binds=bubblewrap.python_binds(), scratch_mb=1, may_mount=True)
+    nothing = [str(interpreter.inside()), "-I", "-S", "-c", ""]
+    guest = bubblewrap.command(
+        binds=interpreter.files(),
+        covered=interpreter.covered(),
+        scratch_mb=1,
+        may_mount=True,
+        environment=interpreter.variables(),
+    )
     program = view.wrapped(scratch_bytes=2**20)
     return [[*guest, *nothing], [*program, *nothing]]
 

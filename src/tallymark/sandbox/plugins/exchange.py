@@ -19,6 +19,7 @@ from tallymark.sandbox.plugins.host import GuestGone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from tallymark.sandbox.code import PluginCode
     from tallymark.sandbox.limits import Limits
@@ -52,11 +53,11 @@ class Job:
             "most": self.most,
         }
 
-    def opening(self, nonce: bytes, compiled: Compiled | None) -> bytes:
-        """The first message to a child; without compiled code it asks for that."""
+    def opening(self, nonce: bytes, compiled: Compiled | None, root: Path) -> bytes:
+        """The first message to a child; without compiled code it asks for that of its root."""
         asked: dict[str, object] = {"nonce": nonce, "compiled": compiled}
         if compiled is None:
-            asked |= {"module": None, "root": str(self.code.root.resolve())}
+            asked |= {"module": None, "root": str(root)}
         return frames.message(encode(self._told | asked))
 
 
@@ -71,7 +72,7 @@ def exchange(
     child = guest.take()
     try:
         talk = _Talk(guest, child, job, frames.Frames(nonce, job.most))
-        talk.outgoing = _messages(job.opening(nonce, guest.compiled), attempts)
+        talk.outgoing = _messages(job.opening(nonce, guest.compiled, guest.view.root), attempts)
         yield from talk.answers(expected)
     except Ended as ended:
         child.kill()

@@ -49,7 +49,8 @@ def _load(setup: dict[str, Any]) -> None:
             importlib.import_module(name)
     for name in setup["unload"]:
         sys.modules.pop(name, None)
-    sys.path[:] = [setup["root"], *setup["library"]]
+    library = [path for path in sys.path if path not in setup["packages"]]
+    sys.path[:] = [setup["root"], *library]
     sys.argv[:] = [""]
     gc.collect()
     gc.freeze()
@@ -60,6 +61,7 @@ def _confine(setup: dict[str, Any]) -> None:
     limits = Limits(**setup["limits"])
     if setup["mounts"]:
         kernel.own_mounts()
+        _cover_compiled(setup["packages"])
         kernel.mount_memory(setup["scratch"], size_mb=limits.disk_mb, files=SCRATCH_FILES)
     if setup["filter"] is not None:
         kernel.drop_capabilities()
@@ -74,6 +76,14 @@ def _confine(setup: dict[str, Any]) -> None:
         os.dup2(0, standard)
     if setup["filter"] is not None:
         seccomp.load(setup["filter"])
+
+
+def _cover_compiled(packages: list[str]) -> None:
+    """Compiled files say where they were compiled, which is nobody's business in here."""
+    for home in packages:
+        for folder, _, _ in os.walk(home):
+            if folder.endswith("/__pycache__"):
+                kernel.mount_memory(folder, size_mb=1, files=0)
 
 
 def _serve(control: socket.socket, nursery: _Nursery) -> None:

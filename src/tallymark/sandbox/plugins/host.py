@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tallymark.errors import WorkFailed
-from tallymark.sandbox import bubblewrap, scratch, seccomp
+from tallymark.sandbox import bubblewrap, interpreter, scratch, seccomp
 from tallymark.sandbox.plugins import view
 from tallymark.sandbox.plugins.codec import decode, encode
 
@@ -64,7 +64,9 @@ class Guest:
             raise WorkFailed(f"the folder of the plugin {code.name} is gone: {code.root}")
         self.calls = 0
         self.used_at = time.monotonic()
-        self.folder = None if backend == "bubblewrap" else Path(tempfile.mkdtemp(prefix="tally-"))
+        walled = backend == "bubblewrap"
+        self.view = view.inside(code) if walled else view.in_place(code)
+        self.folder = None if walled else Path(tempfile.mkdtemp(prefix="tally-"))
         self._pidfd: int | None = None
         self._ready: deque[Child] = deque()
         self._ended: dict[int, tuple[int, int]] = {}
@@ -73,7 +75,7 @@ class Guest:
         try:
             with tempfile.TemporaryFile() as said:
                 self._process = self._started(code, backend, theirs, said)
-                self._greet(_setup(code, backend, limits, self.folder), said)
+                self._greet(self._setup(code, backend, limits), said)
         except BaseException:
             self.close()
             raise
@@ -81,20 +83,21 @@ class Guest:
     def _started(
         self, code: PluginCode, backend: str, theirs: socket.socket, said: IO[bytes]
     ) -> subprocess.Popen[bytes]:
-        python = [str(bubblewrap.interpreter()), "-s", "-S", "-P", "-B", "-c", _PROGRAM]
+        python = [str(self.view.python), "-s", "-S", "-P", "-B", "-c", _PROGRAM]
         before: list[str] = []
         if backend == "bubblewrap":
             # Not tied to the thread that starts it: it ends when our end of the socket closes.
             before = bubblewrap.command(
                 binds=view.binds(code),
+                covered=interpreter.covered(),
                 scratch_mb=None,
                 may_mount=True,
                 die_with_parent=False,
-                environment=_ENVIRONMENT,
+                environment=_ENVIRONMENT | interpreter.variables(),
             )
         with theirs:
             return subprocess.Popen(  # noqa: S603 (our own program, in the sandbox)
-                [*before, *python, str(theirs.fileno()), *view.import_path()],
+                [*before, *python, str(theirs.fileno()), *map(str, self.view.packages)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
@@ -103,6 +106,22 @@ class Guest:
                 start_new_session=True,
                 cwd="/",
             )
+
+    def _setup(self, code: PluginCode, backend: str, limits: Limits) -> dict[str, Any]:
+        """What a guest is told at the start."""
+        walls = backend != "insecure-local"
+        return {
+            "root": str(self.view.root),
+            "packages": [str(path) for path in self.view.packages],
+            "modules": view.modules(code),
+            "unload": view.unload(code),
+            "scratch": str(self.folder or bubblewrap.SCRATCH),
+            "mounts": self.folder is None,
+            "readable": [str(path) for path in self.view.readable],
+            "filter": seccomp.guest_program() if walls else None,
+            "child_filter": seccomp.child_program() if walls else None,
+            "limits": asdict(limits),
+        }
 
     def _greet(self, setup: dict[str, Any], said: IO[bytes]) -> None:
         self.control.settimeout(_START_S)
@@ -167,20 +186,3 @@ class Guest:
             process.wait()
         if self.folder is not None and self.folder.exists():
             scratch.clear(self.folder)
-
-
-def _setup(code: PluginCode, backend: str, limits: Limits, folder: Path | None) -> dict[str, Any]:
-    """What a guest is told at the start."""
-    walls = backend != "insecure-local"
-    return {
-        "root": str(code.root.resolve()),
-        "library": view.library(),
-        "modules": view.modules(code),
-        "unload": view.unload(code),
-        "scratch": str(folder or bubblewrap.SCRATCH),
-        "mounts": folder is None,
-        "readable": [str(path) for path in view.readable(code, alone=folder is None)],
-        "filter": seccomp.guest_program() if walls else None,
-        "child_filter": seccomp.child_program() if walls else None,
-        "limits": asdict(limits),
-    }

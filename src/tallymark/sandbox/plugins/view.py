@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tallymark.sandbox import bubblewrap
+from tallymark.sandbox import interpreter
 from tallymark.sandbox.plugins.sources import sources
 
 if TYPE_CHECKING:
     from tallymark.sandbox.code import PluginCode
 
-_OURS = ("__init__.py", "errors.py", "importing.py", "formula", "sandbox", "scoring", "traces")
-"""What a guest needs of this package, and what scorers may import from it."""
+_ROOT = Path("/plugin")
+_PACKAGES = interpreter.HOME / "packages"
+_FILES = ("tallymark", "tallymark.errors", "tallymark.importing")
+_FOLDERS = (
+    "tallymark.formula",
+    "tallymark.sandbox",
+    "tallymark.scoring",
+    "tallymark.traces",
+    "msgspec",
+)
+"""What a guest needs of our modules, and what scorers may import: packages with all in them."""
 _OFFERED = (
     "tallymark.formula",
     "tallymark.scoring",
@@ -30,46 +40,65 @@ _NOT_AHEAD = "antigravity idlelib lib2to3 test this tkinter turtle turtledemo"
 _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([a-zA-Z_][a-zA-Z0-9_.]*)", re.MULTILINE)
 
 
-def binds(code: PluginCode) -> list[Path]:
-    """The files and folders that a guest of this plugin may read."""
-    return [*bubblewrap.python_binds(), *(path for path, _ in _packages()), code.root.resolve()]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """Where a guest of one plugin finds everything."""
 
-
-def readable(code: PluginCode, *, alone: bool) -> list[Path]:
-    """What Landlock lets a child read; `alone` in a view that holds nothing but the binds.
-
-    There the folders at the top say the same in fewer rules, each of which costs every call.
-    """
-    places = binds(code)
-    return sorted({Path("/", path.parts[1]) for path in places}) if alone else places
-
-
-def import_path() -> list[str]:
+    python: Path
+    root: Path
+    """The plugin's files."""
+    packages: list[Path]
     """Where the guest itself is imported from, the standard library aside."""
-    return list(dict.fromkeys(str(home) for _, home in _packages()))
+    readable: list[Path]
+    """What Landlock lets a child read."""
 
 
-def _packages() -> list[tuple[Path, Path]]:
-    """Our own files in the view, msgspec and the shims, each with the folder it is found in."""
-    here = Path(__file__).parents[2]
-    found = [(here / name, here.parent) for name in _OURS]
-    found += [(_folder("msgspec"), _folder("msgspec").parent)]
-    return [*found, (_folder("services.challenge_scorer_protocol"), here.parent)]
+def binds(code: PluginCode) -> dict[Path, Path]:
+    """What a guest of this plugin may read in bubblewrap, by where it is seen."""
+    packages = {_PACKAGES / within: path for within, path in _packages().items()}
+    return interpreter.files() | packages | {_ROOT: code.root.resolve()}
 
 
-def _folder(module: str) -> Path:
+def inside(code: PluginCode) -> View:
+    """In bubblewrap: at places that are the same for every plugin on every machine."""
+    # The view holds nothing but the binds, so the folders at the top say the same in fewer rules,
+    # each of which costs every call.
+    top = sorted({Path("/", place.parts[1]) for place in binds(code)})
+    python = interpreter.inside()
+    return View(python=python, root=_ROOT, packages=[_PACKAGES], readable=top)
+
+
+def in_place(code: PluginCode) -> View:
+    """Without bubblewrap: everything is where it is on this machine."""
+    root, packages = code.root.resolve(), _packages()
+    homes = [path.parents[len(within.parts) - 1] for within, path in packages.items()]
+    return View(
+        python=interpreter.here(),
+        root=root,
+        packages=list(dict.fromkeys(homes)),
+        readable=[*interpreter.files().values(), *packages.values(), root],
+    )
+
+
+def _packages() -> dict[Path, Path]:
+    """Our own modules, msgspec and the shims, by their paths within a folder of packages."""
+    found = {}
+    for name in (*_FILES, *_FOLDERS):
+        origin, within = _origin(name), Path(*name.split("."))
+        if name in _FOLDERS:
+            found[within] = origin.parent
+        else:
+            is_package = origin.name == "__init__.py"
+            found[within / origin.name if is_package else within.with_suffix(".py")] = origin
+    # Not looked for by name: the user may have a package `services` of their own.
+    return found | {Path("services"): found[Path("tallymark/__init__.py")].parents[1] / "services"}
+
+
+def _origin(module: str) -> Path:
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"the module {module} is not installed")
-    return Path(spec.origin).parent
-
-
-def library() -> list[str]:
-    """What a plugin can import from besides its own root: the standard library."""
-    found = [Path(path) for path in sys.path if path]
-    base = Path(sys.base_prefix)
-    packages = {"site-packages", "dist-packages"}
-    return [str(p) for p in found if p.is_relative_to(base) and packages.isdisjoint(p.parts)]
+    return Path(spec.origin)
 
 
 def modules(code: PluginCode) -> list[str]:

@@ -11,7 +11,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from tallymark.sandbox import bubblewrap, scratch
+from tallymark.sandbox import interpreter, scratch
 from tallymark.sandbox.programs import usage, view
 from tallymark.sandbox.programs.conversation import Conversation, Pipes, Stopped
 from tallymark.sandbox.programs.launching import Ended, converse, launch, report
@@ -47,9 +47,10 @@ def _furnish(task: Task, home: Path, folder: Path) -> None:
     for name, data in task.files.items():
         scratch.lay(folder, name, data)
     (home / "bin").mkdir(parents=True)
-    (home / "pyvenv.cfg").write_text(view.python_settings(packages=task.packages))
+    python = interpreter.here()
+    (home / "pyvenv.cfg").write_text(view.python_settings(python, packages=task.packages))
     for name in view.PYTHON_NAMES:
-        (home / "bin" / name).symlink_to(bubblewrap.interpreter())
+        (home / "bin" / name).symlink_to(python)
     for within, packages in view.packages_folders(wanted=task.packages).items():
         (home / within).parent.mkdir(parents=True, exist_ok=True)
         (home / within).symlink_to(packages)

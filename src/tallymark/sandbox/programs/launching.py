@@ -36,6 +36,7 @@ def launch(
     how: str,
     *,
     code: Path = boot.CODE,
+    python: Path | None = None,
     before: Sequence[str] = (),
     also: Sequence[int] = (),
 ) -> Launched:
@@ -45,10 +46,11 @@ def launch(
     from_stderr, stderr = pipes.pipe()
     orders, to_orders = pipes.pipe()
     from_report, report = pipes.pipe()
-    python = boot.words("programs.launcher", how, str(orders), str(report), code=code)
+    arguments = (how, str(orders), str(report))
+    launcher = boot.words("programs.launcher", *arguments, code=code, python=python)
     try:
         process = subprocess.Popen(  # noqa: S603 (our own words)
-            [*before, *python],
+            [*before, *launcher],
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,

@@ -65,18 +65,18 @@ class Task:
         `walls` asks for Landlock and seccomp; `alone` says that a namespace holds the program, so
         that it may have processes and own the files in view.
         """
-        places = [str(each) for each in view.readable(home, packages=self.packages)]
+        seen = view.readable(home, packages=self.packages, alone=alone)
         devices = [str(each) for each in view.DEVICES]
         order: dict[str, Any] = {
             "command": self.command,
-            "environment": view.environment(home, folder),
+            "environment": view.environment(home, folder, alone=alone),
             "folder": str(folder),
             "uid": uid,
             "rlimits": self._rlimits(alone=alone),
             "walls": walls,
             "read": devices,
             "write": [str(folder), *devices],
-            "execute": [*places, str(folder)],
+            "execute": [*map(str, seen), str(folder)],
             "open_files": self.limits.open_files,
             "cpu_s": self.cpu_s,
             "memory_bytes": self.memory_bytes,

@@ -2,27 +2,31 @@
 
 `/usr` is open to read, with the loader's files; nobody's home, no `/etc`, no `/tmp` of the host.
 Python stands in an environment made for the run, so that neither the user's own nor where it
-lies matters: with packages, their folder appears in it.
+lies matters: with packages, their folder appears in it. In bubblewrap all of it is in `/python`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import site
 import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tallymark.sandbox import boot, bubblewrap
+from tallymark.sandbox import boot, bubblewrap, interpreter
 
-PYTHON_HOME = Path("/python")
 CODE = Path("/launcher")
 """Where the launcher's own files are: in the view, but behind Landlock for the program."""
 DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom"))
 _SYSTEM = tuple(Path("/", name) for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64"))
 _LOADER = (Path("/etc/ld.so.cache"), Path("/etc/alternatives"))
+_SOURCES = (Path("/usr/src"), Path("/usr/local/src"))
+"""Of `/usr`, but where people keep what they work on."""
 PYTHON_NAMES = ("python", "python3")
+_EMPTY_FILE = boot.CODE / "py.typed"
 _ENOUGH_UIDS = 2**31
 _UNUSED_UIDS = 1_879_048_192
 """From here to 2**31 no distribution and no container gives out uids."""
@@ -36,17 +40,19 @@ def packages_folders(*, wanted: bool) -> dict[Path, Path]:
     return {path.relative_to(sys.prefix): path for path in sorted(found)}
 
 
-def python_settings(*, packages: bool) -> str:
-    """The `pyvenv.cfg` of the program's Python."""
+def python_settings(python: Path, *, packages: bool) -> str:
+    """The `pyvenv.cfg` of an environment of that Python."""
     # Outside a virtual environment, packages are those of the system's Python.
     shared = packages and sys.prefix == sys.base_prefix
-    home = bubblewrap.interpreter().parent
-    return f"home = {home}\ninclude-system-site-packages = {str(shared).lower()}\n"
+    return f"home = {python.parent}\ninclude-system-site-packages = {str(shared).lower()}\n"
 
 
-def environment(home: Path, scratch: Path) -> dict[str, str]:
-    """All of it: the same for every program, so that its runs are alike."""
-    return {
+def environment(home: Path, scratch: Path, *, alone: bool) -> dict[str, str]:
+    """All of it: the same for every program, so that its runs are alike.
+
+    `alone` in a view of its own, where Python may need more to start.
+    """
+    return (interpreter.variables() if alone else {}) | {
         "PATH": f"{home / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
@@ -58,10 +64,15 @@ def environment(home: Path, scratch: Path) -> dict[str, str]:
     }
 
 
-def readable(home: Path, *, packages: bool) -> list[Path]:
-    """What Landlock lets a program read and start, its scratch folder aside."""
-    places = [*_SYSTEM, *_LOADER, *bubblewrap.python_binds(), home]
-    return [*places, *packages_folders(wanted=packages).values()]
+def readable(home: Path, *, packages: bool, alone: bool) -> list[Path]:
+    """What Landlock lets a program read and start, its scratch folder aside.
+
+    `alone` in a view of its own, which holds no more of Python than it may see.
+    """
+    places = [*_SYSTEM, *_LOADER, home]
+    if alone:
+        return [*places, *interpreter.files()]
+    return [*places, *interpreter.files().values(), *packages_folders(wanted=packages).values()]
 
 
 def sandbox_uid() -> int | None:
@@ -85,6 +96,8 @@ def wrapped(
     words = [bubblewrap.executable() or "bwrap", *_namespaces(), "--die-with-parent"]
     words += ["--new-session", "--as-pid-1", "--hostname", "sandbox"]
     words += [*_files(packages=packages), *settings]
+    for name, value in interpreter.variables().items():
+        words += ["--setenv", name, value]
     words += ["--proc", "/proc"]
     for device in DEVICES:
         words += ["--dev-bind", str(device), str(device)]
@@ -113,19 +126,42 @@ def _files(*, packages: bool) -> list[str]:
             words += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             words += ["--ro-bind", str(path), str(path)]
-    seen = {path: path for path in bubblewrap.python_binds() if not _in_system(path)}
+    seen = {place: path for place, path in interpreter.files().items() if not _in_system(place)}
     seen |= {path: path for path in _LOADER if path.exists()}
-    seen |= {
-        PYTHON_HOME / within: path for within, path in packages_folders(wanted=packages).items()
-    }
+    seen |= _packages() if packages else {}
     seen |= {CODE / "sandbox": boot.CODE / "sandbox"}
-    links = {PYTHON_HOME / "bin" / name: bubblewrap.interpreter() for name in PYTHON_NAMES}
+    links = {interpreter.HOME / "bin" / name: interpreter.inside() for name in PYTHON_NAMES}
     words += _parents([*seen, *links, *DEVICES])
-    for place in sorted(seen):
-        words += ["--ro-bind", str(seen[place]), str(place)]
+    words += bubblewrap.laid(seen, _covered(packages=packages))
     for place, target in links.items():
         words += ["--symlink", str(target), str(place)]
     return words
+
+
+def _packages() -> dict[Path, Path]:
+    """The folders of packages, by where they are seen, and what is laid over files in them."""
+    found = {interpreter.HOME / at: path for at, path in packages_folders(wanted=True).items()}
+    if not found:
+        base = Path(sys.base_prefix)
+        paths = [path for path in map(Path, site.getsitepackages()) if path.is_dir()]
+        found = {interpreter.BASE / path.relative_to(base): path for path in paths}
+    for place, path in tuple(found.items()):
+        found |= {place / each: _EMPTY_FILE for each in _telling(path)}
+    return found
+
+
+def _telling(packages: Path) -> list[Path]:
+    """Files that only say where on this machine a package lies that is worked on."""
+    found = [path for path in packages.glob("*.pth") if re.search(rb"(?m)^/", path.read_bytes())]
+    found += packages.glob("*.dist-info/direct_url.json")
+    return [path.relative_to(packages) for path in found]
+
+
+def _covered(*, packages: bool) -> list[Path]:
+    """What must look empty."""
+    found = [path for path in _SOURCES if path.is_dir()]
+    shared = packages and sys.prefix == sys.base_prefix
+    return found if shared else [*found, *interpreter.covered()]
 
 
 def _parents(paths: Iterable[Path]) -> list[str]:

@@ -8,7 +8,7 @@ import select
 import signal
 from contextlib import suppress
 
-from tallymark.sandbox import bubblewrap
+from tallymark.sandbox import bubblewrap, interpreter
 from tallymark.sandbox.programs import view
 from tallymark.sandbox.programs.conversation import Pipes
 from tallymark.sandbox.programs.launching import Ended, Launched, converse, launch, report
@@ -20,7 +20,7 @@ _DYING_S = 10.0
 def run_walled(task: Task) -> Ended:
     """One program; when this returns or raises, nothing of it is left."""
     order = task.order(
-        home=view.PYTHON_HOME,
+        home=interpreter.HOME,
         folder=bubblewrap.SCRATCH,
         uid=view.sandbox_uid(),
         walls=True,
@@ -53,7 +53,8 @@ def run_walled(task: Task) -> Ended:
 def _launched(task: Task, pipes: Pipes) -> tuple[Launched, int]:
     """Bubblewrap on its way, and where it will say who runs inside."""
     settings, to_settings = pipes.pipe()
-    os.write(to_settings, view.python_settings(packages=task.packages).encode())
+    inside = interpreter.inside()
+    os.write(to_settings, view.python_settings(inside, packages=task.packages).encode())
     pipes.close(to_settings)
     from_info, info = pipes.pipe()
     options = [
@@ -61,11 +62,18 @@ def _launched(task: Task, pipes: Pipes) -> tuple[Launched, int]:
         "0644",
         "--ro-bind-data",
         str(settings),
-        str(view.PYTHON_HOME / "pyvenv.cfg"),
+        str(interpreter.HOME / "pyvenv.cfg"),
     ]
     options += ["--info-fd", str(info)]
     words = view.wrapped(scratch_bytes=task.scratch_bytes, packages=task.packages, settings=options)
-    launched = launch(pipes, "supervise", code=view.CODE, before=words, also=(settings, info))
+    launched = launch(
+        pipes,
+        "supervise",
+        code=view.CODE,
+        python=inside,
+        before=words,
+        also=(settings, info),
+    )
     return launched, from_info
 
 
