@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from tallymark.errors import InvalidInput, nearest
+
+T = TypeVar("T")
+_TREE_TRIES = 10
+"""How often, when threads of other libraries make trees at the same time."""
+_TREE_LOCK = [RLock()]
 
 
 def imported(
@@ -94,3 +101,25 @@ def why_not_imported(what: str, raised: BaseException) -> str:
     known = frames and not frames[-1].filename.startswith("<")
     place = f" (at {Path(frames[-1].filename).name}:{frames[-1].lineno})" if known else ""
     return f"{what} cannot be imported: {type(raised).__name__}: {raised}{place}"
+
+
+def parse_alone(parse: Callable[[], T]) -> T:
+    """What `parse` gives, which makes a syntax tree of Python code, while nobody else makes one.
+
+    Before 3.11.8 and 3.12.2, Python keeps one count of depth for all trees that are being made
+    (its issue 106905): two threads at once are a SystemError, which the collector's pauses invite.
+    """
+    # Reentrant: the collector may run a finalizer that parses, in the middle of our own tree.
+    with _TREE_LOCK[0]:
+        for _ in range(_TREE_TRIES):
+            with suppress(SystemError):
+                return parse()
+        return parse()
+
+
+def _make_lock() -> None:
+    _TREE_LOCK[0] = RLock()
+
+
+if hasattr(os, "register_at_fork"):  # a child of a fork in the middle would wait for ever
+    os.register_at_fork(after_in_child=_make_lock)

@@ -105,9 +105,10 @@ class ProviderServer:
         self._thread.join(10)
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self.serve())
-        self._loop.close()
+        # A runner also ends the handlers that hang: a task that the collector finds pending logs
+        # an error in whatever test comes later.
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self.serve())
 
     async def serve(self, ready: Callable[[], None] | None = None) -> None:
         """Serve until stopped."""

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
 
 from tallymark.scoring.origin import code_hash
+from tallymark.scoring.scorer import Scorer
 
 
 def one(ctx: object) -> float:
@@ -56,3 +60,19 @@ def test_a_class_without_a_source_file_is_told_apart_by_its_methods() -> None:
 
 def test_order_and_number_of_sources_count() -> None:
     assert len({code_hash([one, two]), code_hash([two, one]), code_hash([one])}) == 3
+
+
+def test_threads_may_hash_at_once() -> None:
+    """The collector runs Python code in the middle of a syntax tree, so that threads change."""
+    expected = code_hash([Scorer])
+    threshold = gc.get_threshold()
+    yield_to_others = lambda phase, info: time.sleep(0.0001)  # noqa: E731
+    gc.callbacks.append(yield_to_others)
+    gc.set_threshold(200)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            hashes = list(pool.map(lambda _: code_hash([Scorer]), range(8)))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(yield_to_others)
+    assert hashes == [expected] * 8

@@ -9,6 +9,8 @@ from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING
 
+from tallymark.importing import parse_alone
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -27,7 +29,9 @@ def _code_of(source: object) -> bytes:
         return _code_of(source.func)
     named = source if hasattr(source, "__qualname__") else type(source)
     try:
-        return textwrap.dedent(inspect.getsource(named)).encode()  # type: ignore[arg-type]
+        # A class is found by parsing its whole file.
+        text = parse_alone(lambda: inspect.getsource(named))  # type: ignore[arg-type]
+        return textwrap.dedent(text).encode()
     except (OSError, TypeError, SyntaxError):
         return _compiled(named)
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tallymark.errors import Place, ScorerError
-from tallymark.importing import imported
+from tallymark.importing import imported, parse_alone
 
 _WORDS = {"true": True, "false": False, "null": None}
 
@@ -49,7 +49,7 @@ def _options(text: str, at: int) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "\d" stays what was typed
-            call = ast.parse(source, mode="eval").body
+            call = parse_alone(lambda: ast.parse(source, mode="eval")).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         column = getattr(error, "offset", None) or 1
         said = getattr(error, "msg", None) or str(error) or "they are nested too deeply"

@@ -21,6 +21,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from tallymark.errors import Place, ScorerError, WorkFailed
+from tallymark.importing import parse_alone
 
 MOST_FILES = 500
 MOST_BYTES = 4_000_000
@@ -119,7 +120,7 @@ def parsed(content: bytes, name: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd escapes and the like, which are not ours
-            return ast.parse(content)
+            return parse_alone(lambda: ast.parse(content))
     except SyntaxError as error:
         place = Place(name, error.lineno, error.offset)
         raise ScorerError(f"this is not Python: {error.msg}", place=place) from None
