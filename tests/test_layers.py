@@ -39,7 +39,7 @@ ONLY = {
     "ratings": {"errors"},
     "traces": {"errors"},
     "scoring": {"errors", "importing", "traces", "formula"},
-    "scorers": {"errors", "scoring", "traces"},
+    "scorers": {"errors", "scoring", "traces", "models"},
     "dimensions": {"errors", "scoring"},
     "sandbox": {"errors", "scoring"},
     "models": {"errors", "importing", "traces"},

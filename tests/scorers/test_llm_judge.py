@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import subprocess
 import sys
@@ -10,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 from tests.scorers.contexts import NOTHING, model, ran, said, tool
 from tests.scorers.local_server import LocalServer, Reply, serving
 
 from tallymark.errors import ScorerError, WorkFailed
 from tallymark.scorers.llm_judge import llm_judge
-from tallymark.scoring import Score, load_scorer
+from tallymark.scoring import Score, Scorer, load_scorer
 from tallymark.traces import Span
 
 CTX = ran(model("Paris", input="What is the capital of France?"), output="Paris, on the Seine")
@@ -415,6 +418,25 @@ class TestWithAnAddress:
         with ThreadPoolExecutor(4) as pool:
             scores = list(pool.map(lambda _: scorer.score(CTX), range(8)))
         assert [score.error for score in scores] == [None] * 8
+
+    def test_loops_take_turns_with_a_model_of_the_users(self, server: LocalServer) -> None:
+        server.will(completion(CORRECT))
+        provider = OpenAIProvider(f"{server.url}/v1", "none")
+        scorer = llm_judge(model=OpenAIChatModel("judge-1", provider=provider), timeout=20)
+        with ThreadPoolExecutor(4) as pool:
+            scores = list(pool.map(lambda _: scorer.score(CTX), range(8)))
+        assert [score.error for score in scores] == [None] * 8
+
+    def test_models_of_loops_that_ended_are_not_kept(self, server: LocalServer) -> None:
+        server.will(completion(CORRECT))
+        scorer = llm_judge(model=f"{server.url}/v1", model_name="judge-1")
+        made = [self.models_after(scorer) for _ in range(4)]
+        assert made == [made[0]] * 4
+
+    def models_after(self, scorer: Scorer) -> int:
+        scorer.score(CTX)
+        gc.collect()
+        return sum(isinstance(each, OpenAIChatModel) for each in gc.get_objects())
 
     def test_one_scorer_judges_many_traces_at_once(self, server: LocalServer) -> None:
         server.will(completion(CORRECT))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from tallymark.models.model import Request
     from tallymark.models.pricing import Pricing
+    from tallymark.models.provider_making import Connection
     from tallymark.models.reference import Reference
 
 KEY_VARIABLE = "TALLY_HTTP_KEY"
@@ -63,7 +64,7 @@ class Endpoint:
         self._address = address
         self._pricing = pricing
         self._key = key
-        self._tool_user: Provider | None = None
+        self._tool_user = Provider(name, self._connected, pricing)
         headers = {"Content-Type": "application/json"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
@@ -85,8 +86,7 @@ class Endpoint:
     async def close(self) -> None:
         """Closes the connections."""
         await self._sessions.close()
-        if self._tool_user is not None:
-            await self._tool_user.close()
+        await self._tool_user.close()
 
     def _with_tools(self) -> Provider:
         """The same endpoint through pydantic-ai, which brings MCP."""
@@ -95,11 +95,11 @@ class Endpoint:
                 f"{self.name} cannot be given MCP servers",
                 hint="only OpenAI-compatible endpoints and providers can; leave mcp_server out",
             )
-        if self._tool_user is None:
-            base = self._address.url.removesuffix("/chat/completions")
-            connection = made_at(self.name, base, self._address.model or _UNNAMED, self._key)
-            self._tool_user = Provider(self.name, connection, self._pricing)
         return self._tool_user
+
+    def _connected(self) -> Connection:
+        base = self._address.url.removesuffix("/chat/completions")
+        return made_at(self.name, base, self._address.model or _UNNAMED, self._key)
 
     def _priced(self, answer: Answer, prices: Callable[[str, int, int], float | None]) -> Answer:
         model = answer.model or self._address.model or ""

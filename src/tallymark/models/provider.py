@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from tallymark.errors import ModelError
 from tallymark.models.answers import finished
+from tallymark.models.loop_local import LoopLocal
 from tallymark.models.model import Answer
 from tallymark.models.provider_failures import failure
 from tallymark.models.provider_making import made
@@ -20,6 +21,8 @@ from tallymark.models.provider_steps import Steps
 from tallymark.models.provider_tools import Tools
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
@@ -36,24 +39,32 @@ _ROUNDS = 50
 class Provider:
     """A provider's model. Its library's own retries are off, so that the runner's limits hold."""
 
-    def __init__(self, name: str, connection: Connection, pricing: Pricing | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[], Connection],
+        pricing: Pricing | None = None,
+        *,
+        first: Connection | None = None,
+    ) -> None:
+        """`connect` is called for each event loop that asks, but the first one gets `first`."""
         self.name = name
-        self._connection = connection
         self._pricing = pricing
-        self._tools = Tools(name)
-        self._opening = asyncio.Lock()
-        self._open = False
+        self._lines = LoopLocal(
+            lambda: _Line(name, connect()), first=None if first is None else _Line(name, first)
+        )
 
     async def answer(self, request: Request) -> Answer:
         """The model's last words, after all the tool calls that it wanted."""
-        await self._opened()
-        tools = await self._tools.of(request.mcp_servers)
+        line = self._lines.get()
+        await line.open()
+        tools = await line.tools.of(request.mcp_servers)
         conversation = history(request)
         steps = Steps(self._pricing)
         began = perf_counter()
         for _ in range(_ROUNDS):
             asked = perf_counter()
-            response = await self._called(conversation, request, tools.parameters)
+            response = await self._called(line, conversation, request, tools.parameters)
             steps.model_call(conversation, response, asked)
             if not response.tool_calls:
                 draft = steps.draft(response, perf_counter() - began)
@@ -63,31 +74,24 @@ class Provider:
         raise ModelError(f"{self.name} still calls tools after {_ROUNDS} rounds")
 
     async def close(self) -> None:
-        """Stops MCP servers and closes connections."""
-        await self._tools.close()
-        if self._open:
-            self._open = False
-            await self._connection.close()
-
-    async def _opened(self) -> None:
-        if not self._open:
-            async with self._opening:
-                if not self._open:
-                    await self._connection.model.__aenter__()
-                    self._open = True
+        """Stops the MCP servers and closes the connections of the running loop."""
+        line = self._lines.pop()
+        if line is not None:
+            await line.close()
 
     async def _called(
         self,
+        line: _Line,
         conversation: list[ModelMessage],
         request: Request,
         parameters: ModelRequestParameters,
     ) -> ModelResponse:
         from pydantic_ai.direct import model_request  # noqa: PLC0415 (heavy)
 
-        settings = cast("ModelSettings", {**self._connection.settings, **request.settings})
+        settings = cast("ModelSettings", {**line.connection.settings, **request.settings})
         try:
             response = await model_request(
-                self._connection.model,
+                line.connection.model,
                 conversation,
                 model_settings=settings,
                 model_request_parameters=parameters,
@@ -99,6 +103,36 @@ class Provider:
         return response
 
 
+class _Line:
+    """What one event loop asks through: a connection, opened once, and its MCP servers."""
+
+    def __init__(self, name: str, connection: Connection) -> None:
+        self.connection = connection
+        self.tools = Tools(name)
+        self._opening = asyncio.Lock()
+        self._open = False
+
+    async def open(self) -> None:
+        """Opens the connection, if no other request has."""
+        if not self._open:
+            async with self._opening:
+                if not self._open:
+                    await self.connection.model.__aenter__()
+                    self._open = True
+
+    async def close(self) -> None:
+        """Stops the servers and closes the connection."""
+        await self.tools.close()
+        if self._open:
+            self._open = False
+            await self.connection.close()
+
+
 def open_provider(reference: Reference, kinds: tuple[str, ...]) -> Provider:
     """The model is made at once, so that a missing package or key shows before anything runs."""
-    return Provider(reference.text, made(reference, kinds), reference.pricing)
+    return Provider(
+        reference.text,
+        lambda: made(reference, kinds),
+        reference.pricing,
+        first=made(reference, kinds),
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies, proxy_bypass
+
+from tallymark.models.loop_local import LoopLocal
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -41,20 +42,16 @@ class Sessions:
         self._connections = connections
         self._trust = trust
         self._options = options
-        self._session: ClientSession | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._sessions: LoopLocal[ClientSession] = LoopLocal(self._made)
 
     def get(self) -> ClientSession:
         """The session of the running loop."""
-        loop = asyncio.get_running_loop()
-        if self._session is None or self._loop is not loop:
-            self._session, self._loop = self._made(), loop
-        return self._session
+        return self._sessions.get()
 
     async def close(self) -> None:
-        """Closes the connections; a later request opens new ones."""
-        session, self._session = self._session, None
-        if session is not None and self._loop is asyncio.get_running_loop():
+        """Closes the running loop's connections; a later request opens new ones."""
+        session = self._sessions.pop()
+        if session is not None:
             await session.close()
 
     def _made(self) -> ClientSession:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
-from weakref import WeakKeyDictionary
 
 import msgspec
 
 from tallymark.errors import ScorerError, WorkFailed
+from tallymark.models.loop_local import LoopLocal, LoopTurns
 from tallymark.scorers.endpoints import api_key, check_url
 from tallymark.scoring.score import shown
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
     from collections.abc import Iterator
 
     from pydantic_ai.messages import ModelResponse
@@ -49,16 +48,15 @@ class JudgeModel(msgspec.Struct, frozen=True):
     def connected(self) -> Ask:
         """What asks the model. A library, key or name that is missing shows here and not later.
 
-        There is one model for each event loop: connections belong to the loop they began in.
+        There is one model for each event loop: connections belong to the loop they began in. A
+        model that the user made is the only one there is, so loops take turns with it.
         """
-        self._made()
-        models: WeakKeyDictionary[AbstractEventLoop, Model] = WeakKeyDictionary()
+        models = LoopLocal(self._made, first=self._made())
+        turns = nullcontext() if isinstance(self.model, str) else LoopTurns()
 
         async def ask(instructions: str, prompt: str) -> Answer:
-            loop = asyncio.get_running_loop()
-            if loop not in models:
-                models[loop] = self._made()
-            return await self._answer(models[loop], instructions, prompt)
+            async with turns:
+                return await self._answer(models.get(), instructions, prompt)
 
         return ask
 
