@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "tallymark"
 
 LEVELS = {
     "errors": 0,
+    "text": 0,
     "importing": 0,
     "formula": 0,
     "ratings": 0,
@@ -34,12 +35,13 @@ LEVELS = {
 # Where a room may use less than everything below it.
 ONLY = {
     "errors": set(),
+    "text": set(),
     "importing": {"errors"},
     "formula": {"errors"},
     "ratings": {"errors"},
     "traces": {"errors"},
     "scoring": {"errors", "importing", "traces", "formula"},
-    "scorers": {"errors", "scoring", "traces", "models"},
+    "scorers": {"errors", "text", "scoring", "traces", "models"},
     "dimensions": {"errors", "scoring"},
     "sandbox": {"errors", "scoring"},
     "models": {"errors", "importing", "traces"},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tallymark.challenges.folder import read_files
 from tallymark.errors import InvalidInput
 from tallymark.scorers.json_text import read_json
-from tallymark.scorers.wording import cut
+from tallymark.text import shorten
 
 if TYPE_CHECKING:
     from tallymark.sandbox import Limits, Policy, ProgramOutcome
@@ -98,4 +98,6 @@ def why_failed(outcome: ProgramOutcome) -> str:
     if outcome.signal is not None:
         return f"it was ended by {outcome.signal}"
     lines = outcome.stderr.decode("utf-8", "replace").strip().splitlines()
-    return cut(lines[-1].strip(), 300) if lines else f"it ended with exit code {outcome.exit_code}"
+    return (
+        shorten(lines[-1].strip(), 300) if lines else f"it ended with exit code {outcome.exit_code}"
+    )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.database import Db, InsecureLocal, JudgeModel, competing, opened
-from tallymark.cli.output import moment, print_json, read_text, table
+from tallymark.cli.output import print_json, read_text
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.text import format_digits, format_moment, format_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +59,7 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
         typer.echo(f"Files in {data}: {', '.join(sorted(entry.data))}")
     elif entry.data:
         typer.echo(f"Files: {', '.join(sorted(entry.data))}; --data DIR writes them to a folder")
-    typer.echo(f"Submit before {moment(attempt.expires_at)} UTC:")
+    typer.echo(f"Submit before {format_moment(attempt.expires_at)} UTC:")
     typer.echo(f"  tally attempt submit {attempt.id} FILE --agent {agent}")
 
 
@@ -152,14 +153,14 @@ def list_(
                 each.id,
                 each.agent,
                 str(each.number),
-                moment(each.entered_at),
+                format_moment(each.entered_at),
                 each.state,
                 _score(each),
                 (each.outcome.result if each.outcome else None) or "-",
             )
             for each in found
         ]
-        typer.echo(table(heads, rows, right=("NUMBER", "SCORE")))
+        typer.echo(format_table(heads, rows, right=("NUMBER", "SCORE")))
     else:
         typer.echo(f"no attempts; make one with: tally attempt enter {challenge} --agent NAME")
 
@@ -183,13 +184,13 @@ def show(attempt: Id, db: Db = None, as_json: AsJson = False) -> None:
         typer.echo(f"\n{_explained(challenge, found, found.outcome)}")
     typer.echo("\nWhat happened:")
     for entry in audit:
-        typer.echo(f"  {moment(entry.at)}  {entry.event} by {entry.actor}")
+        typer.echo(f"  {format_moment(entry.at)}  {entry.event} by {entry.actor}")
     if len(history) > 1:
         typer.echo("\nScores over time:")
         for past in history:
             value = "none" if past.score is None else f"{past.score:g}"
             rule = past.origin.scorer if past.origin else "unknown"
-            typer.echo(f"  {moment(past.at)}  {value}  (by {rule})")
+            typer.echo(f"  {format_moment(past.at)}  {value}  (by {rule})")
 
 
 def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
@@ -256,8 +257,7 @@ def _headline(attempt: Attempt) -> str:
 
 
 def _score(attempt: Attempt) -> str:
-    score = attempt.outcome.score if attempt.outcome else None
-    return "-" if score is None else f"{score:.10g}"
+    return format_digits(attempt.outcome.score if attempt.outcome else None)
 
 
 def _document(attempt: Attempt) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.database import Db, InsecureLocal, JudgeModel, competing, opened
-from tallymark.cli.output import moment, print_json, shortened, table
+from tallymark.cli.output import print_json
 from tallymark.errors import InvalidInput
+from tallymark.text import format_moment, format_table, shorten_line
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
@@ -81,15 +82,15 @@ def list_(db: Db = None, as_json: AsJson = False) -> None:
         rows = [
             (
                 each.name,
-                shortened(each.title),
+                shorten_line(each.title),
                 each.difficulty,
                 each.kind,
-                shortened(_scored_by(each)),
-                moment(each.closes_at) if each.closes_at else "-",
+                shorten_line(_scored_by(each)),
+                format_moment(each.closes_at) if each.closes_at else "-",
             )
             for each in found
         ]
-        typer.echo(table(heads, rows))
+        typer.echo(format_table(heads, rows))
     else:
         typer.echo("no challenges; publish one with: tally challenge publish DIR")
 
@@ -120,9 +121,9 @@ def show(
         f"scored by   {_scored_by(challenge)}",
     ]
     if challenge.opens_at:
-        lines.append(f"opens       {moment(challenge.opens_at)} UTC")
+        lines.append(f"opens       {format_moment(challenge.opens_at)} UTC")
     if challenge.closes_at:
-        lines.append(f"closes      {moment(challenge.closes_at)} UTC")
+        lines.append(f"closes      {format_moment(challenge.closes_at)} UTC")
     typer.echo("\n".join(lines))
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.database import Db, competing
-from tallymark.cli.output import moment, print_json, shortened, table
+from tallymark.cli.output import print_json
+from tallymark.text import format_digits, format_moment, format_share, format_table, shorten_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,21 +102,21 @@ def _board_table(found: list[Standing], head: str) -> str:
     rows = [
         (
             str(each.rank),
-            shortened(each.agent),
+            shorten_line(each.agent),
             _value(each.value, head),
             str(each.tries),
-            moment(each.submitted_at),
+            format_moment(each.submitted_at),
             each.attempt,
         )
         for each in found
     ]
-    return table(heads, rows, right=("RANK", head, "TRIES"))
+    return format_table(heads, rows, right=("RANK", head, "TRIES"))
 
 
 def _value(value: float | None, head: str = "") -> str:
-    if value is None:
-        return "-"
-    return moment(value) if head == _HEADS["first"] else f"{value:.10g}"
+    if value is not None and head == _HEADS["first"]:
+        return format_moment(value)
+    return format_digits(value)
 
 
 def _versus(
@@ -150,15 +151,15 @@ def _versus_table(side: str, found: list[VersusStanding]) -> str:
         rows.append(
             (
                 str(each.rank),
-                shortened(each.player),
+                shorten_line(each.player),
                 f"{each.points}/{each.points + each.against}",
-                "-" if each.ratio is None else f"{100 * each.ratio:.0f} %",
+                format_share(each.ratio),
                 *("-" if p is None else f"{p.own}/{p.own + p.other}" for p in points),
                 "-" if strength is None else f"{strength.value:.0f}",
                 "-" if strength is None else f"{strength.low:.0f} to {strength.high:.0f}",
             )
         )
-    return table(heads, rows, right=("RANK", *numbers))
+    return format_table(heads, rows, right=("RANK", *numbers))
 
 
 def _track(competition: Competition, path: Path, page: _Page) -> tuple[dict[str, Any], str]:
@@ -181,15 +182,15 @@ def _track(competition: Competition, path: Path, page: _Page) -> tuple[dict[str,
 def _track_table(challenges: Sequence[str], found: list[TrackStanding]) -> str:
     from tallymark.formula.explain import show
 
-    names = [shortened(name, 24).upper() for name in challenges]
+    names = [shorten_line(name, 24).upper() for name in challenges]
     heads = ("RANK", "AGENT", "VALUE", *names)
     rows = [
         (
             str(each.rank),
-            shortened(each.agent),
+            shorten_line(each.agent),
             "-" if each.value is None else show(each.value),
             *(_value(each.scores[name]) for name in challenges),
         )
         for each in found
     ]
-    return table(heads, rows, right=("RANK", "VALUE", *names))
+    return format_table(heads, rows, right=("RANK", "VALUE", *names))

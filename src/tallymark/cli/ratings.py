@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallymark.cli.database import Db, opened
-from tallymark.cli.output import print_json, shortened, table
+from tallymark.cli.output import print_json
+from tallymark.text import format_share, format_table, shorten_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,17 +71,17 @@ def _agents(elo: dict[str, EloRating], fitted: Fit, rates: dict[str, AttemptRate
         strength, rate = fitted.strengths[agent], rates[agent]
         rows.append(
             (
-                shortened(agent),
+                shorten_line(agent),
                 str(rating.rating),
                 f"{rating.wins}/{rating.draws}/{rating.losses}",
                 f"{strength.value:.0f}",
                 f"{strength.low:.0f} to {strength.high:.0f}",
-                _percent(rate.pass_at_1),
-                _percent(rate.pass_at_k),
-                _percent(rate.pass_hat_k),
+                format_share(rate.pass_at_1),
+                format_share(rate.pass_at_k),
+                format_share(rate.pass_hat_k),
             )
         )
-    return table(heads, rows, right=("ELO", "STRENGTH", *shares))
+    return format_table(heads, rows, right=("ELO", "STRENGTH", *shares))
 
 
 def _challenges(fitted: Fit, tiers: Mapping[str, str]) -> str:
@@ -92,15 +93,11 @@ def _challenges(fitted: Fit, tiers: Mapping[str, str]) -> str:
         suggested = suggest_tier(value)
         rows.append(
             (
-                shortened(name),
+                shorten_line(name),
                 f"{value.value:.0f}",
                 f"{value.low:.0f} to {value.high:.0f}",
                 tiers.get(name, "-"),
                 suggested.tier + ("" if suggested.sure else " (not sure)"),
             )
         )
-    return table(heads, rows, right=("DIFFICULTY",))
-
-
-def _percent(rate: float | None) -> str:
-    return "-" if rate is None else f"{100 * rate:.0f} %"
+    return format_table(heads, rows, right=("DIFFICULTY",))

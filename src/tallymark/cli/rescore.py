@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.database import Db, InsecureLocal, competing, opened
-from tallymark.cli.output import print_json, shortened, table
+from tallymark.cli.output import print_json
 from tallymark.errors import InvalidInput
+from tallymark.text import format_table, shorten_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,14 +148,14 @@ def _moves(moves: tuple[Move, ...]) -> str:
     heads = ("AGENT", "RANK", "SCORE", "WHY")
     rows = [
         (
-            shortened(each.agent),
+            shorten_line(each.agent),
             f"{_rank(each.before)} -> {_rank(each.after)}",
             f"{_place_score(each.before)} -> {_place_score(each.after)}",
             _terms(each.after),
         )
         for each in moves
     ]
-    return table(heads, rows)
+    return format_table(heads, rows)
 
 
 def _place_score(place: Place | None) -> str:
@@ -167,7 +168,9 @@ def _rank(place: Place | None) -> str:
 
 def _terms(place: Place | None) -> str:
     terms = place.terms if place is not None else {}
-    return ", ".join(f"{shortened(text)} = {_score(value)}" for text, value in terms.items()) or "-"
+    return (
+        ", ".join(f"{shorten_line(text)} = {_score(value)}" for text, value in terms.items()) or "-"
+    )
 
 
 def _score(score: float | None) -> str:

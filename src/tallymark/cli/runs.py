@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tallymark.cli.database import Db, opened
-from tallymark.cli.output import moment, print_json, shortened, table
+from tallymark.cli.output import print_json
+from tallymark.text import format_moment, format_table, shorten_line
 
 if TYPE_CHECKING:
     from tallymark.suites.record import RunRecord
@@ -72,13 +73,13 @@ def _table(found: list[RunRecord]) -> str:
         rows.append(
             (
                 each.id,
-                moment(each.created_at),
-                shortened(each.suite),
-                shortened(each.model),
+                format_moment(each.created_at),
+                shorten_line(each.suite),
+                shorten_line(each.model),
                 show(each.score) if each.score is not None else "-",
                 f"{each.passed}/{each.passed + each.failed}",
                 "-" if cost is None else f"${cost:.4f}",
                 each.status,
             )
         )
-    return table(heads, rows)
+    return format_table(heads, rows)

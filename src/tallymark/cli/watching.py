@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tallymark.text import shorten_line
+
 if TYPE_CHECKING:
     from tallymark.formula import Formula
     from tallymark.suites.record import CaseResult, RunRecord
@@ -128,5 +130,4 @@ def _why(result: CaseResult) -> str:
     said = result.error or next(
         (check.reason for check in result.checks if not check.passed), "a check failed"
     )
-    line = " ".join(said.split())
-    return line if len(line) <= 100 else f"{line[:97]}..."
+    return shorten_line(said, 100)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from tallymark.scorers.demand import demand_texts
 from tallymark.scorers.expectations import missing
-from tallymark.scorers.wording import quoted
 from tallymark.scoring import Score, configurable
+from tallymark.text import quote_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ def contains(
         if found == 0 and not output.strip():
             return Score(0.0, "Empty output")
         value = found / len(texts) if mode == "all" else float(found > 0)
-        without = f" (missing: {quoted(absent)})" if absent else ""
+        without = f" (missing: {quote_some(absent)})" if absent else ""
         return Score(value, f"Found {found} of {len(texts)}{without}")
 
     return score

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallymark.scorers.expectations import expected_text
-from tallymark.scorers.wording import quoted
 from tallymark.scoring import Score, configurable
+from tallymark.text import quote_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,4 +52,4 @@ def _difference(wanted: str, output: str) -> str:
     at = next(differing, min(len(wanted), len(output)))
     start = at if at >= 30 else 0
     where = f" at character {at + 1}" if start else ""
-    return f"Expected {quoted([wanted[start:]])}, got {quoted([output[start:]])}{where}"
+    return f"Expected {quote_some([wanted[start:]])}, got {quote_some([output[start:]])}{where}"

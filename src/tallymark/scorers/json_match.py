@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from tallymark.scorers.expectations import missing
 from tallymark.scorers.json_compare import Comparison
 from tallymark.scorers.json_text import read_json
-from tallymark.scorers.wording import listed
 from tallymark.scoring import Score, configurable
+from tallymark.text import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def json_match(exact_keys: bool = False, fenced: bool = False) -> Callable[[Eval
         except ValueError as error:
             return Score(0.0, f"Output is not valid JSON: {error}")
         found = Comparison(wanted, got, exact_keys=exact_keys)
-        wrong = f" (differs at {listed(found.differs_at)})" if found.differs_at else ""
+        wrong = f" (differs at {list_some(found.differs_at)})" if found.differs_at else ""
         reason = f"{found.matched} of {found.total} values match{wrong}"
         return Score(found.matched / found.total, reason)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import ScorerError
 from tallymark.scorers.json_text import read_json
-from tallymark.scorers.wording import cut
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import shown
+from tallymark.text import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ def json_schema(
             return Score.failed(f"json_schema: {said}")
         if not errors:
             return Score(1.0, "Output fits the schema")
-        lines = [f"{error.json_path}: {cut(error.message)}" for error in errors[:3]]
+        lines = [f"{error.json_path}: {shorten(error.message)}" for error in errors[:3]]
         return Score(0.0, "; ".join([*lines, "and more"] if len(errors) > 3 else lines))
 
     return score
@@ -77,6 +77,6 @@ def _validator(schema: dict[str, Any]) -> Any:
         kind.check_schema(schema)
     except jsonschema.SchemaError as error:
         raise ScorerError(
-            f"json_schema: the schema is wrong at {error.json_path}: {cut(error.message)}"
+            f"json_schema: the schema is wrong at {error.json_path}: {shorten(error.message)}"
         ) from None
     return kind(schema, registry=REGISTRY)

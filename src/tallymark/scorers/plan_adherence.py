@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from tallymark.scorers.demand import demand, demand_texts
 from tallymark.scorers.expectations import missing
 from tallymark.scorers.sequences import longest_common
-from tallymark.scorers.wording import listed
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import shown
+from tallymark.text import list_some
 from tallymark.traces import SpanType
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def plan_adherence(
         done = longest_common(planned, steps)
         others = [step for step in steps if step not in planned]
         value = done / len(planned) - penalty * len(others) / len(steps)
-        beside = f"; not in the plan: {listed(others)}" if others else ""
+        beside = f"; not in the plan: {list_some(others)}" if others else ""
         return Score(max(0.0, value), f"{done} of {len(planned)} steps done in order{beside}")
 
     return score

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallymark.scorers.demand import demand
-from tallymark.scorers.wording import listed
 from tallymark.scoring import Score, configurable
+from tallymark.text import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def recovery(no_errors: float | None = None) -> Callable[[EvalContext], Score]:
             if kind not in succeeded:
                 lost.append(kind[1])
         if failed:
-            left = f" (not: {listed(lost[::-1])})" if lost else ""
+            left = f" (not: {list_some(lost[::-1])})" if lost else ""
             recovered = failed - len(lost)
             return Score(recovered / failed, f"Recovered from {recovered} of {failed} errors{left}")
         if no_errors is None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from tallymark.scorers.expectations import missing
 from tallymark.scorers.json_compare import same
 from tallymark.scorers.json_text import read_json
-from tallymark.scorers.wording import listed
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import shown
+from tallymark.text import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def tool_arguments(exact_keys: bool = False) -> Callable[[EvalContext], Score]:
             share, wrong = _best(name, wanted, calls, exact_keys)
             total += share
             issues += wrong
-        reason = listed(issues, between="; ") if issues else "All expected arguments were given"
+        reason = list_some(issues, between="; ") if issues else "All expected arguments were given"
         return Score(total / len(expected), reason)
 
     return score

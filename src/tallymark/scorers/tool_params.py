@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallymark.scorers.json_text import read_json
-from tallymark.scorers.wording import listed
 from tallymark.scoring import Score, configurable
+from tallymark.text import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def tool_params(required: dict[str, list[str]] | None = None) -> Callable[[EvalC
                 issues += found
             else:
                 valid += 1
-        reason = listed(issues, between="; ") if issues else "All tool calls valid"
+        reason = list_some(issues, between="; ") if issues else "All tool calls valid"
         return Score(valid / len(calls), reason)
 
     return score

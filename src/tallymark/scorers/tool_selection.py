@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from tallymark.scorers.expectations import expected_tools, unpaired
-from tallymark.scorers.wording import listed
 from tallymark.scoring import Score, configurable
+from tallymark.text import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ def _share(part: int, whole: int, of_nothing: float) -> float:
 def _reason(absent: list[str], unexpected: list[str]) -> str:
     parts = []
     if absent:
-        parts.append(f"Not called: {listed(absent)}")
+        parts.append(f"Not called: {list_some(absent)}")
     if unexpected:
-        parts.append(f"Not expected: {listed(unexpected)}")
+        parts.append(f"Not expected: {list_some(unexpected)}")
     return "; ".join(parts) or "Exactly the expected tools were called"

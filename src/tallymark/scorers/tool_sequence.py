@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from tallymark.scorers.expectations import expected_tools, unpaired
 from tallymark.scorers.sequences import longest_common
-from tallymark.scorers.wording import listed
 from tallymark.scoring import Score, configurable
+from tallymark.text import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,4 +51,4 @@ def _value(mode: Mode, wanted: list[str], called: list[str]) -> float:
 
 
 def _shown(names: list[str]) -> str:
-    return listed(names, between=" > ") or "no tool"
+    return list_some(names, between=" > ") or "no tool"

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tallymark.text import (
+    UNDEFINED,
+    align_numbers,
+    format_count,
+    format_milliseconds,
+    shorten_utf8_line,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -25,7 +33,7 @@ def render_report(report: Report) -> str:
     parts = [f"{counts['passed']} of {len(report.results)} passed"]
     parts += [f"{counts['failed']} failed"] if counts["failed"] else []
     parts += [f"{counts['error']} in error"] if counts["error"] else []
-    parts += [seconds(report.duration_ms)]
+    parts += [format_milliseconds(report.duration_ms)]
     if report.interrupted:
         parts.append(f"stopped before {report.planned - len(report.results)} more")
     lines = [f"{report.suite}: {', '.join(parts)}", "", *_scorer_table(report.scorers)]
@@ -39,12 +47,12 @@ def render_stored(summary: StoredSummary) -> str:
     """Stored traces: how many passed, what each scorer came to, and the worst of them."""
     share = f"{100 * summary.passed / summary.traces:.0f} %" if summary.traces else "none"
     lines = [
-        f"{counted(summary.traces, 'trace')}, {summary.passed:,} passed ({share})",
+        f"{format_count(summary.traces, 'trace')}, {summary.passed:,} passed ({share})",
         "",
         *_scorer_table(summary.scorers),
     ]
     errors = [
-        shortened(f"unscored: {attributed(name, each.first_error)}", WIDTH)
+        shorten_utf8_line(f"unscored: {attributed(name, each.first_error)}", WIDTH)
         for name, each in summary.scorers.items()
         if each.first_error is not None
     ]
@@ -67,8 +75,8 @@ def _title(result: TestResult) -> str:
 
 
 def _problems(result: TestResult, title: str) -> list[str]:
-    lines = [f"  {shortened(title, WIDTH - 2)}"]
-    return lines + [f"    {shortened(problem, WIDTH - 4)}" for problem in result.problems()]
+    lines = [f"  {shorten_utf8_line(title, WIDTH - 2)}"]
+    return lines + [f"    {shorten_utf8_line(problem, WIDTH - 4)}" for problem in result.problems()]
 
 
 def _section(title: str, results: Sequence[TestResult]) -> list[str]:
@@ -93,45 +101,17 @@ def _scorer_table(scorers: Mapping[str, ScorerSummary]) -> list[str]:
         rows.append((name, mean, interval, f"{each.scored:,}", f"{each.unscored:,}"))
         if each.labels:
             told = ", ".join(f"{label} {count:,}" for label, count in each.labels.items())
-            labels.append(shortened(f"{name}: {told}", WIDTH))
-    return [*_table(rows), *(["", *labels] if labels else [])]
+            labels.append(shorten_utf8_line(f"{name}: {told}", WIDTH))
+    return [*align_numbers(rows), *(["", *labels] if labels else [])]
 
 
 def formula_line(found: FormulaScore) -> str:
     """The formula with its score, or why it has none."""
     if found.score is None:
-        return f"{found.formula} is undefined\n  {found.error}"
+        return f"{found.formula} is {UNDEFINED}\n  {found.error}"
     return f"{found.formula} = {found.score:g}"
 
 
 def attributed(scorer: str, error: str) -> str:
     """An error with the scorer's name, which most errors have already."""
     return error if error.startswith(scorer) else f"{scorer}: {error}"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of equal columns, the first one to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def counted(number: int, what: str) -> str:
-    """A number with its noun."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
-
-
-def shortened(text: str, width: int) -> str:
-    """One line of at most that many characters."""
-    line = " ".join(text.encode("utf-8", "replace").decode().split())
-    return line if len(line) <= width else f"{line[: width - 3]}..."
-
-
-def seconds(milliseconds: float) -> str:
-    """A duration as people say it."""
-    return f"{milliseconds / 1000:.1f} s" if milliseconds >= 100 else f"{milliseconds:.0f} ms"

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.scorers.wording import cut
 from tallymark.suites.checks.patterns import compile_regex
+from tallymark.text import shorten
 
 MAX_SHOWN = 5
 
@@ -29,7 +29,7 @@ def schema_problems(value: object, schema: dict[str, Any]) -> list[str]:
         errors = list(islice(validator.iter_errors(value), MAX_SHOWN))
     except Unresolvable as error:
         raise InvalidInput(f"the schema refers to {error.ref!r}, which it does not have") from None
-    return [f"{cut(error.json_path)}: {cut(error.message)}" for error in errors]
+    return [f"{shorten(error.json_path)}: {shorten(error.message)}" for error in errors]
 
 
 def check_schema(schema: dict[str, Any]) -> None:
@@ -49,7 +49,7 @@ def _validator(encoded: bytes) -> Any:
     try:
         kind.check_schema(schema)
     except jsonschema.SchemaError as error:
-        message = f"the schema is wrong at {error.json_path}: {cut(error.message)}"
+        message = f"the schema is wrong at {error.json_path}: {shorten(error.message)}"
         raise InvalidInput(message) from None
     safe = {"pattern": _pattern, "uniqueItems": _unique}
     return jsonschema.validators.extend(kind, safe)(schema, registry=REGISTRY)
@@ -65,7 +65,7 @@ def _pattern(_: Any, pattern: str, value: object, __: Any) -> Iterator[Any]:
     except TimeoutError:
         found = False
     if not found:
-        yield jsonschema.ValidationError(f"{cut(repr(value), 60)} does not match {pattern!r}")
+        yield jsonschema.ValidationError(f"{shorten(repr(value), 60)} does not match {pattern!r}")
 
 
 def _unique(_: Any, wanted: bool, value: object, __: Any) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from tallymark.scoring.score import shown
 from tallymark.suites.code.answer import Asked, failed_trace, to_trace
 from tallymark.suites.code.capture import CURRENT, Catch
 from tallymark.suites.code.report import TestResult, judge
+from tallymark.text import shorten
 from tallymark.traces.plain import compact
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Raised:
             said = str(error)
         except Exception:  # noqa: BLE001 (a user's exception may not even print)
             said = ""
-        cut = said if len(said) <= 1000 else f"{said[:997]}..."
+        cut = shorten(said, 1000)
         kind = type(error).__name__
         self.text = f"the agent raised {kind}: {cut}" if cut else f"the agent raised {kind}"
 

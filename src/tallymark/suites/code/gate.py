@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tallymark.text import UNDEFINED
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -21,7 +23,7 @@ def shortfalls(
         else {formula.formula: formula.score}
     )
     return [
-        f"{name} is {'undefined' if value is None else f'{value:g}'}; wanted is {at_least:g}"
+        f"{name} is {UNDEFINED if value is None else f'{value:g}'}; wanted is {at_least:g}"
         for name, value in values.items()
         if value is None or value < at_least
     ]

@@ -6,9 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 
 from tallymark.suites.comparison import KINDS, Change, Comparison, Kind, Measure, verdict
-from tallymark.suites.reports import figures
-from tallymark.suites.reports.foreign import clean, one_line
 from tallymark.suites.reports.summary import MOST, WIDTH, Line
+from tallymark.text import (
+    UNKNOWN,
+    align_numbers,
+    clean,
+    clean_line,
+    format_count,
+    format_difference,
+    format_money,
+    format_p_value,
+    format_percent,
+    format_score,
+    format_seconds,
+)
 
 _STYLES: dict[Kind, str] = {
     "broken": "red",
@@ -30,8 +41,8 @@ def comparison_text(comparison: Comparison, *, most: int = MOST) -> str:
 def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[Line]:
     """The same with a style for each line; `most` cases of each kind are named."""
     lines = [Line("=== Comparison ===", "bold"), *_sides(comparison), Line("")]
-    lines += [Line(text) for text in figures.table([_HEADER, *_rows(comparison)])]
-    lines += [Line(f"over the {figures.counted(comparison.shared, 'case')} that both ran", "dim")]
+    lines += [Line(text) for text in align_numbers([_HEADER, *_rows(comparison)])]
+    lines += [Line(f"over the {format_count(comparison.shared, 'case')} that both ran", "dim")]
     for kind, title in KINDS.items():
         lines += _changes(comparison.of_kind(kind), title, _STYLES.get(kind, ""), most)
     lines += [Line(""), Line(f"Unchanged: {comparison.unchanged:,}")]
@@ -49,10 +60,10 @@ _HEADER = ("", "first", "second", "difference", "95 % interval", "p")
 def _sides(comparison: Comparison) -> Iterator[Line]:
     for title, side in (("First", comparison.first), ("Second", comparison.second)):
         counts = f"{side.passed:,} passed, {side.failed:,} failed"
-        errors = f", {figures.counted(side.errors, 'error')}" if side.errors else ""
-        model, run = one_line(side.model, 40), one_line(side.id, 40)
+        errors = f", {format_count(side.errors, 'error')}" if side.errors else ""
+        model, run = clean_line(side.model, 40), clean_line(side.id, 40)
         yield from _wrapped(f"{title + ':':<8}{run} on {model} ({counts}{errors})")
-    yield from _wrapped(f"Score:  {one_line(comparison.formula, 400)}")
+    yield from _wrapped(f"Score:  {clean_line(comparison.formula, 400)}")
     for side in (comparison.first, comparison.second):
         if side.score is None:
             told = clean(side.score_error or "it was not scored")
@@ -60,11 +71,11 @@ def _sides(comparison: Comparison) -> Iterator[Line]:
 
 
 def _rows(comparison: Comparison) -> Iterator[Row]:
-    yield _row("Score", comparison.score, figures.score)
+    yield _row("Score", comparison.score, format_score)
     if comparison.formula != "success_pct":
-        yield _row("Success rate", comparison.success_pct, figures.percent, _points)
-    yield _row("Total cost", comparison.total_cost, figures.money)
-    yield _row("Avg latency", comparison.avg_latency, figures.seconds)
+        yield _row("Success rate", comparison.success_pct, format_percent, _points)
+    yield _row("Total cost", comparison.total_cost, format_money)
+    yield _row("Avg latency", comparison.avg_latency, format_seconds)
 
 
 def _row(title: str, measure: Measure, write: Write, change: Write | None = None) -> Row:
@@ -74,13 +85,13 @@ def _row(title: str, measure: Measure, write: Write, change: Write | None = None
     if found.value is not None:
         ends = found.interval
         interval = "-" if ends is None else f"{change(ends.low)} to {change(ends.high)}"
-        cells = (figures.signed(change, found.value), interval, figures.p_value(found.p_value))
+        cells = (format_difference(change, found.value), interval, format_p_value(found.p_value))
     return (title, write(measure.first), write(measure.second), *cells)
 
 
 def _points(value: float | None) -> str:
     """A difference between percentages."""
-    return figures.UNKNOWN if value is None else f"{value:.1f}"
+    return UNKNOWN if value is None else f"{value:.1f}"
 
 
 def _changes(changes: Sequence[Change], title: str, style: str, most: int) -> Iterator[Line]:
@@ -90,9 +101,9 @@ def _changes(changes: Sequence[Change], title: str, style: str, most: int) -> It
     for change in changes[:most]:
         moved = f"{change.first or '-'} → {change.second or '-'}"
         repeated = not {change.first, change.second} <= {"", "0/1", "1/1"}
-        yield Line(f"  {one_line(change.case, 60)}{f'  {moved}' if repeated else ''}", style)
+        yield Line(f"  {clean_line(change.case, 60)}{f'  {moved}' if repeated else ''}", style)
         if change.reason:
-            yield Line(f"      {one_line(change.reason, WIDTH - 6)}", "dim")
+            yield Line(f"      {clean_line(change.reason, WIDTH - 6)}", "dim")
     if len(changes) > most:
         yield Line(f"  and {len(changes) - most:,} more", "dim")
 
@@ -101,25 +112,25 @@ def comparisons_table(comparisons: Sequence[Comparison]) -> str:
     """Several runs against the first: a row for each."""
     first = comparisons[0].first
     rows: list[Row] = [("run", "score", "difference", "95 % interval", "p", "broken", "fixed")]
-    rows.append((_name(first.id, first.model), figures.score(first.score), *["-"] * 5))
+    rows.append((_name(first.id, first.model), format_score(first.score), *["-"] * 5))
     for each in comparisons:
-        _, _, _, change, interval, p_value = _row("", each.score, figures.score)
+        _, _, _, change, interval, p_value = _row("", each.score, format_score)
         lost, won = (
             str(sum(len(each.of_kind(kind)) for kind in kinds))
             for kinds in (("broken", "worse"), ("fixed", "better"))
         )
-        score = figures.score(each.second.score)
+        score = format_score(each.second.score)
         name = _name(each.second.id, each.second.model)
         rows.append((name, score, change, interval, p_value, lost, won))
     warned = {each.second.id: each.warnings for each in comparisons if each.warnings}
     notes = [f"{run}: {clean(warning)}" for run, found in warned.items() for warning in found]
-    lines = figures.table(rows) + ([""] if notes else [])
+    lines = align_numbers(rows) + ([""] if notes else [])
     lines += [line.text for note in notes for line in _wrapped(f"Careful: {note}")]
     return "\n".join(lines)
 
 
 def _name(run: str, model: str) -> str:
-    return one_line(f"{run} {model}", 24)
+    return clean_line(f"{run} {model}", 24)
 
 
 def _wrapped(text: str, style: str = "") -> Iterator[Line]:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from tallymark.suites.comparison import Run
 from tallymark.suites.record import CaseResult, RunRecord
-from tallymark.suites.reports.foreign import cut
 from tallymark.suites.reports.view import problems
+from tallymark.text import clean_excerpt
 
 COLUMNS = (
     "run", "suite", "model", "case", "epoch", "status", "latency", "cost",
@@ -55,5 +55,5 @@ def _row(record: RunRecord, result: CaseResult) -> list[str | float | None]:
 
 def _cell(text: str) -> str:
     """Text that a spreadsheet shows and never takes for a formula."""
-    plain = cut(text, MOST)
+    plain = clean_excerpt(text, MOST)
     return f"'{plain}" if plain.lstrip(" ").startswith(_FORMULA) else plain

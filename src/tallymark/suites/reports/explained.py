@@ -7,8 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from tallymark.formula.tree import Name
-from tallymark.suites.reports import figures
-from tallymark.suites.reports.foreign import one_line
+from tallymark.text import align_numbers, clean_line, format_percent, format_score
 
 if TYPE_CHECKING:
     from tallymark.formula.explain import Explanation, Term
@@ -24,9 +23,9 @@ def explained(found: Explanation | None, width: int) -> Iterator[str]:
     yield from tree
     if len(found.terms) > 1:
         yield from ("", "What each term contributes:")
-        yield from (f"  {row}" for row in figures.table([_term(term) for term in found.terms]))
+        yield from (f"  {row}" for row in align_numbers([_term(term) for term in found.terms]))
 
 
 def _term(term: Term) -> tuple[str, str, str]:
-    share = "" if term.share is None else figures.percent(100 * term.share)
-    return one_line(term.text, 40), figures.score(term.contribution), share
+    share = "" if term.share is None else format_percent(100 * term.share)
+    return clean_line(term.text, 40), format_score(term.contribution), share

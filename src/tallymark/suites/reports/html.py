@@ -15,12 +15,19 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 from tallymark.suites.comparison import Run
-from tallymark.suites.reports import figures
 from tallymark.suites.reports.explained import explained
-from tallymark.suites.reports.foreign import one_line
 from tallymark.suites.reports.html_cases import listed_cases
 from tallymark.suites.reports.html_charts import figures_of
 from tallymark.suites.reports.view import RunView
+from tallymark.text import (
+    clean_line,
+    format_count,
+    format_money,
+    format_percent,
+    format_score,
+    format_seconds,
+    format_utc_moment,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -36,7 +43,7 @@ def html_report(runs: Sequence[Run]) -> str:
     script = _part("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return _template().render(
-        title=", ".join(dict.fromkeys(one_line(view.record.suite, 80) for view in views)),
+        title=", ".join(dict.fromkeys(clean_line(view.record.suite, 80) for view in views)),
         facts=_facts(views),
         runs=[_run(key, view) for key, view in zip(keys, views, strict=True)],
         figures=figures_of(keys, views, listed),
@@ -70,9 +77,9 @@ def _facts(views: Sequence[RunView]) -> list[str]:
     started = [at for view in views if (at := view.record.started_at or view.record.created_at)]
     cases = len({case for view in views for case in view.cases})
     epochs = max((view.record.epochs for view in views), default=1)
-    facts = [figures.moment(min(started))] if started else []
-    facts += [figures.counted(len(views), "run")] if len(views) > 1 else []
-    facts += [figures.counted(cases, "case")]
+    facts = [format_utc_moment(min(started))] if started else []
+    facts += [format_count(len(views), "run")] if len(views) > 1 else []
+    facts += [format_count(cases, "case")]
     return facts + ([f"{epochs} epochs"] if epochs > 1 else [])
 
 
@@ -82,23 +89,23 @@ def _run(key: str, view: RunView) -> dict[str, Any]:
     each = metrics["avg_cost"]
     return {
         "key": key,
-        "id": one_line(record.id, 80),
-        "model": one_line(record.model, 120),
+        "id": clean_line(record.id, 80),
+        "model": clean_line(record.model, 120),
         "status": record.status,
-        "error": record.error and one_line(record.error, 1000),
-        "score": figures.score(record.score),
+        "error": record.error and clean_line(record.error, 1000),
+        "score": format_score(record.score),
         "interval": view.interval(),
-        "formula": one_line(record.formula, 4096),
-        "no_score": one_line(view.no_score(), 1000) if record.score is None else None,
+        "formula": clean_line(record.formula, 4096),
+        "no_score": clean_line(view.no_score(), 1000) if record.score is None else None,
         "explanation": "\n".join(explained(view.explanation, 110)),
-        "success": figures.percent(metrics["success_pct"]),
+        "success": format_percent(metrics["success_pct"]),
         "success_pct": metrics["success_pct"] or 0.0,
         "counts": view.counts(),
-        "cost": figures.money(metrics["total_cost"]),
-        "each_cost": f"{figures.money(each)} each" if each is not None else "",
+        "cost": format_money(metrics["total_cost"]),
+        "each_cost": f"{format_money(each)} each" if each is not None else "",
         "no_cost": tally.unknown("total_cost") if metrics["total_cost"] is None else None,
-        "latency": figures.seconds(metrics["avg_latency"]),
-        "longest": figures.seconds(metrics["max_latency"]),
+        "latency": format_seconds(metrics["avg_latency"]),
+        "longest": format_seconds(metrics["max_latency"]),
         "repeats": _repeats(view),
     }
 
@@ -110,4 +117,4 @@ def _repeats(view: RunView) -> list[tuple[str, str]]:
         return []
     k = max(found.pass_at)
     shown = ((f"pass@{k}", found.pass_at[k]), (f"pass^{k}", found.pass_all[k]))
-    return [(name, figures.percent(100 * value)) for name, value in shown]
+    return [(name, format_percent(100 * value)) for name, value in shown]

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tallymark.suites.record import CaseResult, CaseStatus, CheckResult, RunRecord
-from tallymark.suites.reports import figures
-from tallymark.suites.reports.foreign import clean, cut, one_line
 from tallymark.suites.reports.view import CaseView, RunView, check_title
+from tallymark.text import clean, clean_excerpt, clean_line, format_money, format_seconds
 from tallymark.traces import Span, Trace
 
 MOST_CASES = 2_000
@@ -48,7 +47,7 @@ def listed_cases(keys: Sequence[str], views: Sequence[RunView]) -> Listed:
     for number, name in enumerate(names[:MOST_CASES]):
         case: dict[str, Any] = {
             "anchor": anchor(number),
-            "name": one_line(name, 200),
+            "name": clean_line(name, 200),
             "status": status[name],
             "has": sorted(_statuses(name, views)),
             "cells": [_cell(key, view, name) for key, view in zip(keys, views, strict=True)],
@@ -101,9 +100,9 @@ def _cell(key: str, view: RunView, name: str) -> dict[str, Any]:
         "key": key,
         "outcome": found,
         "mark": f"{case.passed}/{len(case.results)}" if case and repeated else _MARKS[found],
-        "title": f"{one_line(view.record.model, 80)}: {'not run' if found == 'none' else found}",
-        "latency": "" if case is None or case.latency is None else figures.seconds(case.latency),
-        "cost": "" if case is None or case.cost is None else figures.money(case.cost),
+        "title": f"{clean_line(view.record.model, 80)}: {'not run' if found == 'none' else found}",
+        "latency": "" if case is None or case.latency is None else format_seconds(case.latency),
+        "cost": "" if case is None or case.cost is None else format_money(case.cost),
     }
 
 
@@ -125,7 +124,7 @@ def _prompt(name: str, views: Sequence[RunView], prompts: list[dict[str, str]]) 
         results = view.cases[name].results if name in view.cases else []
         asked = next((r.trace.first_input for r in results if r.trace is not None), "")
         if found := asked or known.get(name) or known.get(name.partition("[")[0]):
-            return cut(found, _MOST_OUTPUT)
+            return clean_excerpt(found, _MOST_OUTPUT)
     return None
 
 
@@ -137,20 +136,20 @@ def _results(keys: Sequence[str], views: Sequence[RunView], name: str) -> Iterat
 
 
 def _result(key: str, view: RunView, result: CaseResult) -> dict[str, Any]:
-    facts = [figures.seconds(result.latency)] if result.latency is not None else []
-    facts += [figures.money(result.cost)] if result.cost is not None else []
+    facts = [format_seconds(result.latency)] if result.latency is not None else []
+    facts += [format_money(result.cost)] if result.cost is not None else []
     if result.output_tokens is not None:
         counted = " (counted here)" if result.tokens_counted_by == "local" else ""
         facts.append(f"{result.input_tokens or 0:,} → {result.output_tokens:,} tokens{counted}")
     facts += [f"{result.tries} tries"] if result.tries > 1 else []
     return {
         "key": key,
-        "model": one_line(view.record.model, 120),
+        "model": clean_line(view.record.model, 120),
         "epoch": result.epoch + 1 if view.repeated else None,
         "status": result.status,
         "facts": facts,
-        "error": result.error and cut(result.error, _MOST_OUTPUT),
-        "output": cut(result.output, _MOST_OUTPUT),
+        "error": result.error and clean_excerpt(result.error, _MOST_OUTPUT),
+        "output": clean_excerpt(result.output, _MOST_OUTPUT),
         "checks": [row for check in result.checks for row in _checks(check, 0)],
         "spans": [] if result.trace is None else _spans(result.trace, result.output),
         "span_count": 0 if result.trace is None else len(result.trace.spans),
@@ -163,8 +162,10 @@ def _checks(check: CheckResult, depth: int) -> Iterator[dict[str, Any]]:
     yield {
         "depth": min(depth, 5),
         "outcome": "error" if not done else "passed" if check.passed else "failed",
-        "title": one_line(check_title(check), 120),
-        "reason": cut(check.error if check.error is not None else check.reason, _MOST_SPAN),
+        "title": clean_line(check_title(check), 120),
+        "reason": clean_excerpt(
+            check.error if check.error is not None else check.reason, _MOST_SPAN
+        ),
     }
     for part in check.parts:
         yield from _checks(part, depth + 1)
@@ -182,17 +183,21 @@ def _spans(trace: Trace, answer: str) -> list[dict[str, Any]]:
 def _span(depth: int, span: Span, asked: str, answer: str) -> dict[str, Any]:
     given = span.tool_input if span.tool_input is not None else span.input
     gave = span.tool_output if span.tool_output is not None else span.output
-    facts = [figures.seconds(span.duration_ms / 1000)] if span.duration_ms else []
+    facts = [format_seconds(span.duration_ms / 1000)] if span.duration_ms else []
     facts += [f"{span.tokens:,} tokens"] if span.tokens is not None else []
     return {
         "depth": depth,
         "type": span.span_type,
-        "name": one_line(span.tool_name or span.name or span.span_type, 120),
+        "name": clean_line(span.tool_name or span.name or span.span_type, 120),
         "failed": span.failed,
         "error": clean(span.error or ""),
         "facts": facts,
-        "input": "(as asked)" if given and given == asked else cut(given or "", _MOST_SPAN),
-        "output": "(as answered)" if gave and gave == answer else cut(gave or "", _MOST_SPAN),
+        "input": "(as asked)"
+        if given and given == asked
+        else clean_excerpt(given or "", _MOST_SPAN),
+        "output": "(as answered)"
+        if gave and gave == answer
+        else clean_excerpt(gave or "", _MOST_SPAN),
     }
 
 

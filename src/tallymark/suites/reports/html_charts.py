@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tallymark.suites.reports import charts, figures
-from tallymark.suites.reports.foreign import one_line
+from tallymark.suites.reports import charts
 from tallymark.suites.reports.html_cases import Listed, anchor, outcome
 from tallymark.suites.reports.svg import COLOURS, svg
 from tallymark.suites.reports.view import RunView
+from tallymark.text import clean_line, format_count, format_money, format_score, format_seconds
 
 Figure = dict[str, Any]
 OUTCOMES = (
@@ -31,12 +31,12 @@ def figures_of(keys: Sequence[str], views: Sequence[RunView], listed: Listed) ->
     left_out = len(views) - len(pairs)
     for figure in drawn:
         if figure is not None and left_out:
-            figure["notes"].append(f"{figures.counted(left_out, 'more run')} not drawn.")
+            figure["notes"].append(f"{format_count(left_out, 'more run')} not drawn.")
     return [figure for figure in drawn if figure is not None]
 
 
 def _label(key: str, view: RunView, several: bool = True) -> str:
-    return f"{key}  {one_line(view.record.model, 26)}" if several else "all results"
+    return f"{key}  {clean_line(view.record.model, 26)}" if several else "all results"
 
 
 def _score_against_cost(pairs: list[tuple[str, RunView]]) -> Figure | None:
@@ -62,7 +62,7 @@ def _score_against_cost(pairs: list[tuple[str, RunView]]) -> Figure | None:
         "svg": svg(charts.score_against_cost(points), "Score against cost; the table has it all."),
         "header": ("Run", "Total cost", "Score", "95 % interval"),
         "rows": [
-            (_label(key, view), figures.money(p.cost), figures.score(p.score), _range(p))
+            (_label(key, view), format_money(p.cost), format_score(p.score), _range(p))
             for key, view in pairs
             for p in points
             if p.label == key
@@ -73,7 +73,7 @@ def _score_against_cost(pairs: list[tuple[str, RunView]]) -> Figure | None:
 def _range(point: charts.Point) -> str:
     if point.low == point.high:
         return "-"
-    return f"{figures.score(point.low)} to {figures.score(point.high)}"
+    return f"{format_score(point.low)} to {format_score(point.high)}"
 
 
 def _latency(pairs: list[tuple[str, RunView]]) -> Figure | None:
@@ -96,7 +96,7 @@ def _latency(pairs: list[tuple[str, RunView]]) -> Figure | None:
         "svg": svg(charts.latency_distribution(known), "Latencies; the table has it all."),
         "header": ("Run", "Median", "95 % within", "Longest"),
         "rows": [
-            (label, *(figures.seconds(_quantile(values, q)) for q in (0.5, 0.95, 1.0)))
+            (label, *(format_seconds(_quantile(values, q)) for q in (0.5, 0.95, 1.0)))
             for label, values in known
         ],
     }
@@ -117,7 +117,7 @@ def _matrix(pairs: list[tuple[str, RunView]], listed: Listed) -> Figure | None:
     cells = [
         charts.Cell(
             key,
-            one_line(name, 60),
+            clean_line(name, 60),
             f"#{anchor(place)}" if place < len(listed.cases) else None,
             COLOURS[outcome(view.cases.get(name))],
         )
@@ -126,7 +126,7 @@ def _matrix(pairs: list[tuple[str, RunView]], listed: Listed) -> Figure | None:
     ]
     total = len(listed.names)
     notes = [f"{len(names)} of {total:,} cases, chosen evenly."] if len(names) < total else []
-    labels = [one_line(name, 60) for name in names]
+    labels = [clean_line(name, 60) for name in names]
     spec = (
         charts.pass_matrix([key for key, _ in pairs], labels, cells)
         if several

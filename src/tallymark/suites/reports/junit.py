@@ -12,8 +12,8 @@ from xml.etree import ElementTree as ET
 
 from tallymark.suites.comparison import Run
 from tallymark.suites.record import CaseResult
-from tallymark.suites.reports.foreign import clean, cut, one_line
 from tallymark.suites.reports.view import RunView, problems
+from tallymark.text import clean, clean_excerpt, clean_line
 
 _MOST_OUTPUT = 10_000
 _MOST_MESSAGE = 300
@@ -33,11 +33,11 @@ def junit_report(runs: Sequence[Run]) -> str:
 
 def _suite(number: int, run: RunView) -> ET.Element:
     record = run.record
-    name = one_line(f"{record.suite} ({record.model})", 300)
+    name = clean_line(f"{record.suite} ({record.model})", 300)
     suite = ET.Element("testsuite", {"id": str(number), "name": name, "package": name})
     properties = ET.SubElement(suite, "properties")
     for key, value in _properties(run):
-        ET.SubElement(properties, "property", {"name": key, "value": one_line(value, 1000)})
+        ET.SubElement(properties, "property", {"name": key, "value": clean_line(value, 1000)})
     suite.extend(_case(name, result) for result in run.results)
     if (trouble := _trouble(run)) is not None:
         suite.append(_run_case(name, trouble))
@@ -74,7 +74,7 @@ def _case(suite: str, result: CaseResult) -> ET.Element:
     case = ET.Element(
         "testcase",
         {
-            "name": one_line(result.case, 300) + epoch,
+            "name": clean_line(result.case, 300) + epoch,
             "classname": suite,
             "time": f"{result.latency or 0.0:.3f}",
         },
@@ -82,11 +82,11 @@ def _case(suite: str, result: CaseResult) -> ET.Element:
     if result.status != "passed":
         tag = "failure" if result.status == "failed" else "error"
         reasons = [f"{title}: {why}" for title, why in problems(result)]
-        problem = ET.SubElement(case, tag, {"message": one_line(reasons[0], _MOST_MESSAGE)})
-        problem.set("type", one_line(problems(result)[0][0], 100))
-        problem.text = cut("\n".join(reasons), _MOST_OUTPUT)
+        problem = ET.SubElement(case, tag, {"message": clean_line(reasons[0], _MOST_MESSAGE)})
+        problem.set("type", clean_line(problems(result)[0][0], 100))
+        problem.text = clean_excerpt("\n".join(reasons), _MOST_OUTPUT)
     if result.output:
-        ET.SubElement(case, "system-out").text = cut(result.output, _MOST_OUTPUT)
+        ET.SubElement(case, "system-out").text = clean_excerpt(result.output, _MOST_OUTPUT)
     return case
 
 
@@ -104,6 +104,6 @@ def _trouble(run: RunView) -> str | None:
 
 def _run_case(suite: str, trouble: str) -> ET.Element:
     case = ET.Element("testcase", {"name": "the run itself", "classname": suite, "time": "0.000"})
-    message = one_line(trouble, _MOST_MESSAGE)
+    message = clean_line(trouble, _MOST_MESSAGE)
     ET.SubElement(case, "error", {"message": message, "type": "run"}).text = clean(trouble)
     return case

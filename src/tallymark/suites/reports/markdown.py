@@ -11,9 +11,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tallymark.suites.comparison import Run
-from tallymark.suites.reports import figures
-from tallymark.suites.reports.foreign import cut, one_line
 from tallymark.suites.reports.view import CaseView, RunView, problems
+from tallymark.text import (
+    clean_excerpt,
+    clean_line,
+    format_money,
+    format_percent,
+    format_score,
+    format_seconds,
+)
 
 MOST = 50
 """Failed cases in all runs together that are shown; CI systems refuse more than a megabyte."""
@@ -23,7 +29,7 @@ _MOST_OUTPUT = 2_000
 def markdown_report(runs: Sequence[Run]) -> str:
     """A table with a row for each run, then the cases that failed or could not run."""
     views = [RunView(record, results) for record, results in runs]
-    suites = dict.fromkeys(one_line(view.record.suite, 100) for view in views)
+    suites = dict.fromkeys(clean_line(view.record.suite, 100) for view in views)
     lines = [f"## {', '.join(_span(suite) for suite in suites)}", "", *_table(views), ""]
     formulas = {view.record.formula for view in views}
     if len(formulas) == 1:
@@ -46,11 +52,11 @@ def _table(views: Sequence[RunView]) -> Iterator[str]:
         tally = view.tally
         cells = (
             _model(view).replace("|", "\\|"),
-            f"**{figures.score(view.record.score)}**",
+            f"**{format_score(view.record.score)}**",
             view.interval() or "-",
-            f"{figures.percent(view.metrics['success_pct'])} ({tally.all.passed}/{tally.all.ran})",
-            figures.money(view.metrics["total_cost"]),
-            figures.seconds(view.metrics["avg_latency"]),
+            f"{format_percent(view.metrics['success_pct'])} ({tally.all.passed}/{tally.all.ran})",
+            format_money(view.metrics["total_cost"]),
+            format_seconds(view.metrics["avg_latency"]),
             f"{tally.errors:,}",
         )
         yield f"| {' | '.join(cells)} |"
@@ -60,9 +66,9 @@ def _notes(view: RunView) -> Iterator[str]:
     """What the table cannot say: why there is no score, and that a run did not end well."""
     record, model = view.record, _model(view)
     if record.score is None:
-        yield f"- {model} has no score: {_span(one_line(view.no_score(), 500))}"
+        yield f"- {model} has no score: {_span(clean_line(view.no_score(), 500))}"
     if record.error is not None:
-        yield f"- {model} ended with an error: {_span(one_line(record.error, 500))}"
+        yield f"- {model} ended with an error: {_span(clean_line(record.error, 500))}"
     if view.missing:
         status = record.status.replace("_", " ")
         yield f"- {model} is {status}: {view.missing:,} of {record.total:,} results are missing"
@@ -86,24 +92,24 @@ def _details(case: CaseView) -> Iterator[str]:
     mark = "❌" if case.status == "failed" else "⚠️"
     worst = next(result for result in case.results if result.status == case.status)
     repeated = f" ({case.passed}/{len(case.results)} passed)" if len(case.results) > 1 else ""
-    yield f"<details><summary>{mark} {_code(one_line(case.name, 200))}{repeated}</summary>"
+    yield f"<details><summary>{mark} {_code(clean_line(case.name, 200))}{repeated}</summary>"
     yield "<ul>"
     for title, why in problems(worst):
-        yield f"<li>{_code(one_line(title, 100))}: {_code(one_line(why, 500))}</li>"
+        yield f"<li>{_code(clean_line(title, 100))}: {_code(clean_line(why, 500))}</li>"
     yield "</ul>"
     if worst.output:
-        text = html.escape(cut(worst.output, _MOST_OUTPUT)).replace("\n", "&#10;")
+        text = html.escape(clean_excerpt(worst.output, _MOST_OUTPUT)).replace("\n", "&#10;")
         yield f"<pre>{text}</pre>"
     yield "</details>"
     yield ""
 
 
 def _model(view: RunView) -> str:
-    return _span(one_line(view.record.model, 100))
+    return _span(clean_line(view.record.model, 100))
 
 
 def _formula(view: RunView) -> str:
-    return _span(one_line(view.record.formula, 1000))
+    return _span(clean_line(view.record.formula, 1000))
 
 
 def _span(line: str) -> str:

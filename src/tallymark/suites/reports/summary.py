@@ -7,11 +7,20 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from tallymark.suites.record import CaseResult, CaseStatus, RunRecord
-from tallymark.suites.reports import figures
 from tallymark.suites.reports.explained import explained
-from tallymark.suites.reports.foreign import clean, one_line
 from tallymark.suites.reports.repeats import Repeats
 from tallymark.suites.reports.view import CaseView, RunView, problems
+from tallymark.text import (
+    UNDEFINED,
+    align_numbers,
+    clean,
+    clean_line,
+    format_count,
+    format_money,
+    format_percent,
+    format_score,
+    format_seconds,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -63,12 +72,12 @@ def summary_lines(
 
 def _score(run: RunView) -> Iterator[Line]:
     record = run.record
-    formula = one_line(record.formula, 400)
+    formula = clean_line(record.formula, 400)
     if record.score is None:
-        yield from _wrapped(f"Score: undefined (formula: {formula})", "bold red")
+        yield from _wrapped(f"Score: {UNDEFINED} (formula: {formula})", "bold red")
         yield from _wrapped(f"  because {clean(run.no_score())}", "red", indent=2)
         return
-    yield from _wrapped(f"Score: {figures.score(record.score)} (formula: {formula})", "bold")
+    yield from _wrapped(f"Score: {format_score(record.score)} (formula: {formula})", "bold")
     if record.score_error is not None:
         yield from _wrapped(f"  set by the suite, because {clean(record.score_error)}", indent=2)
     if (interval := run.interval()) is not None:
@@ -77,15 +86,15 @@ def _score(run: RunView) -> Iterator[Line]:
 
 def _measures(run: RunView) -> Iterator[Line]:
     metrics, record = run.metrics, run.record
-    yield Line(f"Success Rate: {figures.percent(metrics['success_pct'])} ({run.counts()})")
+    yield Line(f"Success Rate: {format_percent(metrics['success_pct'])} ({run.counts()})")
     if metrics["total_cost"] is None and (why := run.tally.unknown("total_cost")) is not None:
         yield from _wrapped(f"Total Cost: unknown ({why})", "yellow")
     else:
-        yield Line(f"Total Cost: {figures.money(metrics['total_cost'])}")
+        yield Line(f"Total Cost: {format_money(metrics['total_cost'])}")
     average, longest = metrics["avg_latency"], metrics["max_latency"]
-    yield Line(f"Latency: avg {figures.seconds(average)}, max {figures.seconds(longest)}")
+    yield Line(f"Latency: avg {format_seconds(average)}, max {format_seconds(longest)}")
     identity, suite, model = (
-        one_line(each, 60) for each in (record.id, record.suite, record.model)
+        clean_line(each, 60) for each in (record.id, record.suite, record.model)
     )
     status = record.status.replace("_", " ")
     yield from _wrapped(f"Run: {identity}, {status} ({suite} on {model})")
@@ -114,12 +123,12 @@ def _case_row(case: CaseView) -> str:
         tries = case.results[0].tries
         extent = "1 try" if tries == 1 else f"{tries} tries"
     else:
-        extent = figures.counted(len(case.results[0].checks), "check")
-    latency = "-" if case.latency is None else figures.seconds(case.latency)
-    cost = "-" if case.cost is None else figures.money(case.cost)
+        extent = format_count(len(case.results[0].checks), "check")
+    latency = "-" if case.latency is None else format_seconds(case.latency)
+    cost = "-" if case.cost is None else format_money(case.cost)
     numbers = f"{extent:>12}  {latency:>8}  {cost:>8}"
     room = WIDTH - len(numbers) - 6
-    return f"  {_MARKS[case.status]} {one_line(case.name, room):<{room}}  {numbers}"
+    return f"  {_MARKS[case.status]} {clean_line(case.name, room):<{room}}  {numbers}"
 
 
 def _reasons(case: CaseView) -> Iterator[Line]:
@@ -130,13 +139,13 @@ def _reasons(case: CaseView) -> Iterator[Line]:
     reasons = list(dict.fromkeys(found for result in wrong for found in problems(result)))
     for title, why in reasons[:_MOST_REASONS]:
         # Long reasons are cut to three lines: the other reports have all of it.
-        told = one_line(f"{title}: {why}", 3 * (WIDTH - 8))
+        told = clean_line(f"{title}: {why}", 3 * (WIDTH - 8))
         yield from _wrapped(f"      {told}", indent=8)
     if len(reasons) > _MOST_REASONS:
         yield Line(f"      and {len(reasons) - _MOST_REASONS} more reasons", "dim")
     passed = dict.fromkeys(check.kind for check in wrong[0].checks if check.passed)
     if passed:
-        yield Line(f"      ✓ {one_line(', '.join(passed), WIDTH - 10)}", "dim")
+        yield Line(f"      ✓ {clean_line(', '.join(passed), WIDTH - 10)}", "dim")
 
 
 def _repeats(run: RunView, most: int) -> Iterator[Line]:
@@ -146,13 +155,13 @@ def _repeats(run: RunView, most: int) -> Iterator[Line]:
         return
     ks = sorted({2, max(total.pass_at)} & set(total.pass_at))
     cases = sorted(run.repeats.items(), key=lambda item: item[1].mean in (0.0, 1.0))
-    rows = [_repeats_row(one_line(name, 30), each, ks) for name, each in cases[:most]]
+    rows = [_repeats_row(clean_line(name, 30), each, ks) for name, each in cases[:most]]
     header = ("case", "mean", *(f"pass{sign}{k}" for k in ks for sign in "@^"))
     yield from (Line(""), Line("Repeated Cases", "bold"))
-    for text in figures.table([header, *rows, _repeats_row("all cases", total, ks)]):
+    for text in align_numbers([header, *rows, _repeats_row("all cases", total, ks)]):
         yield Line(f"  {text}")
     if len(cases) > most:
-        yield Line(f"  and {figures.counted(len(cases) - most, 'more case')}", "dim")
+        yield Line(f"  and {format_count(len(cases) - most, 'more case')}", "dim")
 
 
 def _repeats_row(name: str, each: Repeats, ks: Sequence[int]) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from tallymark.errors import FormulaError
 from tallymark.suites.record import CaseResult, CaseStatus, CheckResult, RunRecord
-from tallymark.suites.reports import figures
 from tallymark.suites.reports.repeats import Repeats, mean_repeats, repeats
 from tallymark.suites.tally import Tally
+from tallymark.text import format_count, format_score
 
 if TYPE_CHECKING:
     from tallymark.formula.explain import Explanation
@@ -111,7 +111,7 @@ class RunView:
         """How many passed, failed, and could not run, in words."""
         tally = self.tally
         words = [f"{tally.all.passed:,} passed", f"{tally.all.ran - tally.all.passed:,} failed"]
-        words += [figures.counted(tally.errors, "error")] if tally.errors else []
+        words += [format_count(tally.errors, "error")] if tally.errors else []
         words += [f"{self.missing:,} not run"] if self.missing else []
         return ", ".join(words)
 
@@ -120,7 +120,7 @@ class RunView:
         low, high = self.record.score_low, self.record.score_high
         if low is None or high is None:
             return None
-        return f"{figures.score(low)} to {figures.score(high)}"
+        return f"{format_score(low)} to {format_score(high)}"
 
     def no_score(self) -> str:
         """Why there is no score, in words."""
