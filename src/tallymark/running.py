@@ -6,11 +6,11 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as fields_replaced
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -26,10 +26,9 @@ from tallymark.suites.file.loading import load_stored
 from tallymark.suites.file.resolving import ResolvedSuite, resolve
 from tallymark.suites.outcome import final_status, outcome
 from tallymark.suites.rechecking import recheck
-from tallymark.suites.record import CaseResult, RunRecord
+from tallymark.suites.record import CaseResult, Run, RunRecord
 from tallymark.suites.tally import Tally
 
-Run: TypeAlias = tuple[RunRecord, Sequence[CaseResult]]
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _ENDINGS: Mapping[Ending, str] = {
     "budget": "the budget is spent",

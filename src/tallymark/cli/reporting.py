@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tallymark.errors import InvalidInput, WorkFailed
 
 if TYPE_CHECKING:
-    from tallymark.running import Run
+    from tallymark.suites.record import Run
 
 ENDINGS = (".json", ".csv", ".xml", ".md", ".html")
 
@@ -37,13 +37,15 @@ def write_reports(paths: Sequence[Path], runs: Sequence[Run]) -> None:
 
 
 def _report(ending: str) -> Callable[[Sequence[Run]], str]:
+    if ending == ".html":
+        from tallymark.suites.reports.html import html_report
+
+        return html_report
     from tallymark.suites import reports
-    from tallymark.suites.reports.html import html_report
 
     return {
         ".json": reports.json_report,
         ".csv": reports.csv_report,
         ".xml": reports.junit_report,
         ".md": reports.markdown_report,
-        ".html": html_report,
     }[ending]

@@ -18,8 +18,8 @@ from tallymark.errors import InvalidInput
 if TYPE_CHECKING:
     from tallymark.app import App
     from tallymark.cli.watching import PlainWatch
-    from tallymark.running import Run, RunOptions
-    from tallymark.suites.record import RunRecord
+    from tallymark.running import RunOptions
+    from tallymark.suites.record import Run, RunRecord
 
 
 @dataclass(frozen=True)
@@ -155,13 +155,16 @@ def _outcome(
     runs: list[Run], before: Run | None, gates: _Gates
 ) -> tuple[dict[str, object], str, list[str]]:
     """The JSON document, the text, and which gates failed."""
-    from tallymark.suites.comparison import compare, verdict
     from tallymark.suites.reports import run_document, summary
-    from tallymark.suites.reports.compared import comparison_text
 
     text = "\n\n".join(summary(record, results) for record, results in runs)
     document: dict[str, object] = {"runs": [run_document(*each) for each in runs]}
     failures = [said for record, _ in runs if (said := _too_low(record, gates.fail_under))]
+    if len(runs) < 2 and before is None:
+        return document, text, failures
+    from tallymark.suites.comparison import compare, verdict
+    from tallymark.suites.reports.compared import comparison_text
+
     for each in runs[1:]:
         text += "\n\n" + comparison_text(compare(runs[0], each))
     if before is not None:

@@ -27,16 +27,16 @@ __all__ = [
 ]
 
 _LATE = {
-    "Report": "code.report",
-    "ScoredTraces": "stored",
-    "StoredSummary": "stored",
-    "TestResult": "code.report",
-    "arun": "code.running",
-    "run": "code.running",
+    "Report": "tallymark.suites.code.report",
+    "ScoredTraces": "tallymark.suites.stored",
+    "StoredSummary": "tallymark.suites.stored",
+    "TestResult": "tallymark.suites.code.report",
+    "arun": "tallymark.suites.code.running",
+    "run": "tallymark.suites.code.running",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATE:
-        return getattr(import_module(f"tallymark.suites.{_LATE[name]}"), name)
+        return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,21 +7,19 @@ as a regression, and why, is in `docs/comparing-runs.md`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import json_safe
-from tallymark.suites.record import CaseResult, RunRecord
+from tallymark.suites.record import CaseResult, Run, RunRecord
+from tallymark.suites.resampling import Difference, score_difference
 from tallymark.suites.tally import Counts, Tally
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
-    from tallymark.suites.resampling import Difference
 
-Run: TypeAlias = tuple[RunRecord, Sequence[CaseResult]]
-"""A run and all its results: what comparisons and reports are made from."""
 Kind = Literal[
     "broken", "worse", "fixed", "better", "error_now", "recovered", "only_first", "only_second"
 ]
@@ -219,8 +217,6 @@ def _side(record: RunRecord, tally: Tally, formula: Formula) -> Side:
 
 
 def _measure(formula: Formula, tallies: tuple[Tally, Tally], seed: int) -> Measure:
-    from tallymark.suites.resampling import score_difference  # noqa: PLC0415 - numpy is heavy
-
     first, second = (tally.score(formula).score for tally in tallies)
     return Measure(first, second, score_difference(formula, *tallies, seed=seed))
 

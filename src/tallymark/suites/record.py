@@ -7,7 +7,8 @@ validated models; they cannot form circles, so the garbage collector need not lo
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -94,3 +95,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     """Why the run as a whole failed."""
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+Run: TypeAlias = tuple[RunRecord, Sequence[CaseResult]]
+"""A run and all its results: what comparisons and reports are made from."""

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tallymark.formula import RUN_METRICS, Formula, Names, Variable
-from tallymark.suites.metrics import FormulaScore
+from tallymark.suites.metrics import FormulaScore, Values
 from tallymark.suites.record import CaseResult, CheckResult
 
-Values = dict[str, float | None]
 MEASURES = ("latency", "cost")
 
 

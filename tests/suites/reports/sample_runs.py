@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tallymark.suites.comparison import Run
 from tallymark.suites.outcome import final_status, outcome
-from tallymark.suites.record import CaseResult, CheckResult, RunRecord
+from tallymark.suites.record import CaseResult, CheckResult, Run, RunRecord
 from tallymark.suites.tally import Tally
 from tallymark.traces import Span, Trace
 

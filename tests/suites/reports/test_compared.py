@@ -6,7 +6,7 @@ from tests.suites.reports.sample_runs import finished, support_run
 
 from tallymark.suites.comparison import compare, compare_all
 from tallymark.suites.record import CaseResult, CaseStatus, RunRecord
-from tallymark.suites.reports import comparison_text, comparisons_table
+from tallymark.suites.reports.compared import comparison_text, comparisons_table
 
 
 def run(name: str, outcomes: str) -> tuple[RunRecord, list[CaseResult]]:

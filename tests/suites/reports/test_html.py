@@ -14,9 +14,8 @@ import pytest
 from msgspec.structs import replace
 from tests.suites.reports.sample_runs import HOSTILE, finished, support_run, two_cases
 
-from tallymark.suites.comparison import Run
-from tallymark.suites.record import CaseResult, CheckResult, RunRecord
-from tallymark.suites.reports import html_report
+from tallymark.suites.record import CaseResult, CheckResult, Run, RunRecord
+from tallymark.suites.reports.html import html_report
 from tallymark.traces import Span, Trace
 
 VOID = {"meta", "br", "input", "img", "link"}

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from tests.suites.reports.sample_runs import HOSTILE, finished, support_run, two_cases
 
 from tallymark.suites.record import CaseResult, CheckResult, RunRecord
-from tallymark.suites.reports import coloured, summary, summary_lines
+from tallymark.suites.reports import summary, summary_lines
+from tallymark.suites.reports.colours import coloured
 
 EXPECTED = """\
 === Run Summary ===

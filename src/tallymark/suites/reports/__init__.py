@@ -1,24 +1,19 @@
 """Reports of runs: for the terminal, for scripts, spreadsheets, CI systems and browsers.
 
 Every report is a pure function from runs to text, where a run is the pair of its record and its
-results; `summary` takes one run, the others take several.
+results; `summary` takes one run, the others take several. The page, comparisons and colours load
+heavy libraries (a template engine with a chart engine, numpy, rich), so they are not exported here:
+`html_page.html_report`, `comparison_report.comparison_text`, `colours.coloured`.
 """
 
-from tallymark.suites.reports.compared import comparison_lines, comparison_text, comparisons_table
 from tallymark.suites.reports.csv_report import csv_report
-from tallymark.suites.reports.html import html_report
 from tallymark.suites.reports.json_report import json_report, run_document
 from tallymark.suites.reports.junit import junit_report
 from tallymark.suites.reports.markdown import markdown_report
-from tallymark.suites.reports.summary import coloured, summary, summary_lines
+from tallymark.suites.reports.summary import summary, summary_lines
 
 __all__ = [
-    "coloured",
-    "comparison_lines",
-    "comparison_text",
-    "comparisons_table",
     "csv_report",
-    "html_report",
     "json_report",
     "junit_report",
     "markdown_report",

@@ -6,8 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from tallymark.suites.comparison import Run
-from tallymark.suites.record import CaseResult, RunRecord
+from tallymark.suites.record import CaseResult, Run, RunRecord
 from tallymark.suites.reports.view import problems
 from tallymark.text import clean_excerpt
 

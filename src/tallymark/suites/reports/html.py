@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tallymark.suites.comparison import Run
+from jinja2 import Environment, StrictUndefined, Template
+
+from tallymark.suites.record import Run
 from tallymark.suites.reports.explained import explained
 from tallymark.suites.reports.html_cases import listed_cases
 from tallymark.suites.reports.html_charts import figures_of
@@ -28,9 +30,6 @@ from tallymark.text import (
     format_seconds,
     format_utc_moment,
 )
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 _PAGE = Path(__file__).parent / "page"
 
@@ -60,8 +59,6 @@ def _part(name: str) -> str:
 
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - only this report needs it
-
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     lines = _part("report.html.jinja").splitlines()
     return environment.from_string("\n".join(map(str.strip, lines)))  # a page without indents

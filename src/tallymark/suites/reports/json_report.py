@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from tallymark.scoring.score import json_safe
-from tallymark.suites.comparison import Run
-from tallymark.suites.record import CaseResult, RunRecord
+from tallymark.suites.record import CaseResult, Run, RunRecord
 from tallymark.suites.reports.view import RunView
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
-from tallymark.suites.comparison import Run
-from tallymark.suites.record import CaseResult
+from tallymark.suites.record import CaseResult, Run
 from tallymark.suites.reports.view import RunView, problems
 from tallymark.text import clean, clean_excerpt, clean_line
 

@@ -10,7 +10,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from tallymark.suites.comparison import Run
+from tallymark.suites.record import Run
 from tallymark.suites.reports.view import CaseView, RunView, problems
 from tallymark.text import (
     clean_excerpt,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tallymark.suites.record import CaseResult, CaseStatus, RunRecord
 from tallymark.suites.reports.explained import explained
@@ -21,9 +21,6 @@ from tallymark.text import (
     format_score,
     format_seconds,
 )
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 WIDTH = 80
 MOST = 20
@@ -48,13 +45,6 @@ class Line(NamedTuple):
 def summary(record: RunRecord, results: Iterable[CaseResult], *, most: int = MOST) -> str:
     """The summary as plain text."""
     return "\n".join(line.text for line in summary_lines(record, results, most=most))
-
-
-def coloured(lines: Iterable[Line]) -> Text:
-    """The same for `rich`; nothing in it is read as markup."""
-    from rich.text import Text  # noqa: PLC0415 - only where there are colours
-
-    return Text("\n").join(Text(line.text, style=line.style) for line in lines)
 
 
 def summary_lines(

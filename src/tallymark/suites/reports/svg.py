@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import vl_convert
+
 COLOURS: Mapping[str, str] = {
     name: f"#0a0b{number:02x}"
     for number, name in enumerate(
@@ -22,8 +24,6 @@ _STAND_IN = {colour: f"var(--chart-{name})" for name, colour in COLOURS.items()}
 
 def svg(spec: Mapping[str, Any], label: str) -> str:
     """The drawing, with `label` for those who cannot see it. It fetches nothing."""
-    import vl_convert  # noqa: PLC0415 - starts a JavaScript engine
-
     drawn: str = vl_convert.vegalite_to_svg(dict(spec), allowed_base_urls=[])
     drawn = re.sub(r"#0a0b[0-9a-f]{2}", lambda match: _STAND_IN[match[0]], drawn)
     drawn = re.sub(r' (?:xmlns(?::xlink)?|version|class|pointer-events)="[^"]*"', "", drawn)

@@ -1,0 +1,14 @@
+"""Styled lines as a text for `rich`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.text import Text
+
+from tallymark.suites.reports.summary import Line
+
+
+def coloured(lines: Iterable[Line]) -> Text:
+    """The lines with their styles; nothing in them is read as markup."""
+    return Text("\n").join(Text(line.text, style=line.style) for line in lines)
