@@ -41,8 +41,8 @@ class App:
         self, *, insecure_local: bool = False, judge_model: str | None = None
     ) -> Competition:
         """Challenges and attempts; to be closed after use."""
-        from tallymark.competition import Competition  # noqa: PLC0415 (as above)
-        from tallymark.sandbox.policy import policy  # noqa: PLC0415 (as above)
+        from tallymark.competition import Competition  # noqa: PLC0415 (so do challenges)
 
-        chosen = policy(insecure_local=True) if insecure_local else None
-        return Competition(self.store, policy=chosen, judge_model=judge_model)
+        return Competition.connect(
+            self.store, insecure_local=insecure_local, judge_model=judge_model
+        )

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -33,6 +33,7 @@ from tallymark.challenges.versus.arena import Arena
 from tallymark.challenges.versus.judge import judge_of
 from tallymark.errors import InvalidInput, WorkFailed, nearest
 from tallymark.sandbox import Policy, Sandbox
+from tallymark.sandbox.policy import policy as choose_policy
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import Plugin
@@ -71,6 +72,14 @@ class Competition:
         self._draw = draw
         self._sandbox: Sandbox | None = None
         self._folders: dict[str, tempfile.TemporaryDirectory[str]] = {}
+
+    @classmethod
+    def connect(
+        cls, store: Store, *, insecure_local: bool = False, judge_model: str | None = None
+    ) -> Self:
+        """Over a store; without a sandbox only where that is asked for by its name."""
+        policy = choose_policy(insecure_local=True) if insecure_local else None
+        return cls(store, policy=policy, judge_model=judge_model)
 
     def close(self) -> None:
         """Ends what was started for this competition."""

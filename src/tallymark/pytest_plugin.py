@@ -66,12 +66,11 @@ class EvalItem(pytest.Item):
 
     def setup(self) -> None:
         """Run the test; what keeps it from being judged is an error, not a failure."""
-        from tallymark.errors import TallymarkError  # noqa: PLC0415 (plain runs do not need it)
-        from tallymark.suites import run  # noqa: PLC0415 (plain runs do not need it)
+        from tallymark import errors, suites  # noqa: PLC0415 (plain runs do not need them)
 
         try:
-            self._report = run(self._suite.only([self._test]))
-        except TallymarkError as error:
+            self._report = suites.run(self._suite.only([self._test]))
+        except errors.TallymarkError as error:
             pytest.fail(error.render(), pytrace=False)
         if self._report.interrupted:
             raise KeyboardInterrupt

@@ -17,7 +17,8 @@ from tallymark.errors import InvalidInput, TraceError
 from tallymark.scoring import EvalContext, Scorer, scorer
 from tallymark.suites import ScoredTraces, StoredSummary
 from tallymark.suites.metrics import parse_formula
-from tallymark.suites.stored import AT_ONCE, read_expected
+from tallymark.suites.stored import read_expected
+from tallymark.suites.trace_loop import TRACES_AT_ONCE
 from tallymark.traces import Span, Trace
 
 
@@ -58,7 +59,7 @@ WAYS = pytest.mark.parametrize("way", [as_said, as_said_in_a_thread, as_said_asy
 
 @WAYS
 def test_results_come_in_the_order_of_the_traces(way: Scorer) -> None:
-    outputs = [str(number / 200) for number in range(AT_ONCE * 3)]
+    outputs = [str(number / 200) for number in range(TRACES_AT_ONCE * 3)]
     results = list(ScoredTraces([trace(output) for output in outputs], [way]))
     assert [result.scores[way.name].value for result in results] == list(map(float, outputs))
 
@@ -84,7 +85,7 @@ def test_no_more_traces_are_read_ahead_than_needed(way: Scorer) -> None:
     results = iter(ScoredTraces(endless(), [way]))
     next(results)
     results.close()  # type: ignore[attr-defined]
-    assert next(read) <= AT_ONCE
+    assert next(read) <= TRACES_AT_ONCE
 
 
 def test_slow_scorers_score_many_traces_at_the_same_time() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def test_tables_have_a_column_for_everything(tmp_path: Path, name: str) -> None:
 def test_all_rows_arrive_however_many(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallymark.suites.writers._BATCH", 7)
+    monkeypatch.setattr("tallymark.suites.parquet_rows._BATCH", 7)
     write(tmp_path / name, results(*["1"] * 30))
     assert [row["trace_id"] for row in read(tmp_path / name)] == [f"t-{n}" for n in range(30)]
 
@@ -139,7 +140,8 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_parquet_without_pyarrow_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "tallymark.suites.parquet_rows", raising=False)
     with pytest.raises(InvalidInput, match=r'needs pyarrow; install it with: .*\[parquet\]"'):
         write(tmp_path / "out.parquet", [])
     assert not list(tmp_path.iterdir())

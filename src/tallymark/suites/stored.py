@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from tallymark.formula import Formula
     from tallymark.scoring import Score
 
-AT_ONCE = 32
-"""Traces that are scored at the same time when some scorer waits."""
 WORST = 10
 """How many of the traces that did not pass the summary shows."""
 _NOTHING = Expected()
@@ -140,19 +137,11 @@ class ScoredTraces:
 
     def _in_loop(self) -> Iterator[TestResult]:
         """Many traces at the same time, their results in the order of the traces."""
-        from tallymark.scoring.running import evaluate_all  # noqa: PLC0415 (asyncio is heavy)
-        from tallymark.suites.code.loop import LoopThread  # noqa: PLC0415 (asyncio is heavy)
+        from tallymark.suites.trace_loop import score_in_loop  # noqa: PLC0415 (asyncio is heavy)
 
-        waiting: deque[tuple[Trace, Any]] = deque()
-        with LoopThread() as loop:
-            for ctx in self._contexts():
-                scores = evaluate_all(self._scorers, ctx, timeout=self._config.timeout)
-                waiting.append((ctx.trace, loop.submit(scores)))
-                if len(waiting) >= AT_ONCE:
-                    trace, future = waiting.popleft()
-                    yield self._result(trace, future.result())
-            for trace, future in waiting:
-                yield self._result(trace, future.result())
+        scored = score_in_loop(self._scorers, self._contexts(), self._config.timeout)
+        for trace, scores in scored:
+            yield self._result(trace, scores)
 
     def _contexts(self) -> Iterator[EvalContext]:
         config = self._config

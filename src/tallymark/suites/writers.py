@@ -39,7 +39,6 @@ _FACTS = {
 """The columns before the scores, with the types that Parquet gives them."""
 _PARTS = {"value": "float64", "label": "string", "reason": "string", "error": "string"}
 """What is written of a score. The value's column has the scorer's name, the others a dot more."""
-_BATCH = 5_000
 
 
 @contextmanager
@@ -126,34 +125,12 @@ def _cells(
 @contextmanager
 def _parquet(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
     try:
-        # Heavy, an extra, and without types.
-        import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415
-        import pyarrow.parquet as pq  # type: ignore[import-untyped]  # noqa: PLC0415
+        from tallymark.suites.parquet_rows import open_parquet_rows  # noqa: PLC0415 (an extra)
     except ImportError:
         hint = 'install it with: pip install "tallymark[parquet]"'
         raise InvalidInput("writing Parquet needs pyarrow", hint=hint) from None
-    kinds = {"string": pa.string(), "float64": pa.float64(), "int64": pa.int64()}
-    schema = pa.schema([(name, kinds[kind]) for name, kind in _columns(scorers).items()])
-    rows: list[list[Any]] = []
-
-    with pq.ParquetWriter(file, schema) as writer:
-
-        def flush() -> None:
-            arrays = [
-                pa.array(column, field.type)
-                for column, field in zip(zip(*rows, strict=True), schema, strict=True)
-            ]
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
-            rows.clear()
-
-        def write(facts: dict[str, Any], scores: dict[str, Score]) -> None:
-            rows.append([json_safe(cell) for cell in _cells(facts, scores, scorers)])
-            if len(rows) >= _BATCH:
-                flush()
-
-        yield write
-        if rows:
-            flush()
+    with open_parquet_rows(file, _columns(scorers)) as write:
+        yield lambda facts, scores: write(_cells(facts, scores, scorers))
 
 
 _FORMATS: dict[str, Callable[[IO[bytes], Sequence[str]], AbstractContextManager[WriteRow]]] = {

@@ -16,8 +16,11 @@ from weakref import WeakKeyDictionary
 from tallymark.traces import Trace, traces_from_otel
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
-    from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+    from opentelemetry.sdk.trace import ReadableSpan, Span
+
+_HAS_SDK = find_spec("opentelemetry") is not None and find_spec("opentelemetry.sdk") is not None
+if _HAS_SDK:
+    from tallymark.suites.code.otel_processor import CaptureProcessor, find_provider
 
 
 class Catch:
@@ -72,6 +75,7 @@ class Capture:
 
 
 _captures: WeakKeyDictionary[Any, Capture] = WeakKeyDictionary()
+# Two runs in two threads must not put two processors on one provider.
 _lock = Lock()
 
 
@@ -79,33 +83,15 @@ def capture() -> Capture | None:
     """The capture on the global tracer provider, or None where nothing can be captured.
 
     Without a provider, the SDK's is set as the global one: so what is instrumented with the API
-    alone becomes visible. A provider that is not the SDK's is left alone.
+    alone becomes visible.
     """
-    if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+    if not _HAS_SDK:
         return None
-    from opentelemetry import trace  # noqa: PLC0415 (an optional dependency)
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 (an optional dependency)
-
     with _lock:
-        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-            trace.set_tracer_provider(TracerProvider())
-        provider = trace.get_tracer_provider()
-        if not hasattr(provider, "add_span_processor"):
+        provider = find_provider()
+        if provider is None:
             return None
         if provider not in _captures:
             _captures[provider] = Capture()
-            provider.add_span_processor(_processor(_captures[provider]))
+            provider.add_span_processor(CaptureProcessor(_captures[provider]))
         return _captures[provider]
-
-
-def _processor(to: Capture) -> SpanProcessor:
-    from opentelemetry.sdk.trace import SpanProcessor  # noqa: PLC0415 (an optional dependency)
-
-    class Processor(SpanProcessor):
-        def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002
-            to.started(span)
-
-        def on_end(self, span: ReadableSpan) -> None:
-            to.ended(span)
-
-    return Processor()
