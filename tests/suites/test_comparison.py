@@ -11,13 +11,12 @@ from msgspec.structs import replace
 from tallymark.errors import FormulaError, InvalidInput
 from tallymark.suites.comparison import (
     Comparison,
-    Run,
     compare,
     compare_all,
     is_regression,
     verdict,
 )
-from tallymark.suites.record import CaseResult, CaseStatus, CheckResult, RunRecord
+from tallymark.suites.record import CaseResult, CaseStatus, CheckResult, Run, RunRecord
 
 WORDS: Mapping[str, CaseStatus] = {"+": "passed", "-": "failed", "!": "error"}
 
