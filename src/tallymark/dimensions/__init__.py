@@ -8,14 +8,13 @@ from tallymark.dimensions.dimension import (
     WeightedDimension,
     dims,
 )
-from tallymark.dimensions.efficiency import call_efficiency, token_efficiency
 from tallymark.dimensions.result import (
     SOLO_DRAW_THRESHOLD,
     SOLO_WIN_THRESHOLD,
     Result,
     result_of,
 )
-from tallymark.dimensions.speed import speed
+from tallymark.dimensions.speed_and_efficiency import call_efficiency, speed, token_efficiency
 
 __all__ = [
     "CORE",

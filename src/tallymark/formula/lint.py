@@ -132,9 +132,8 @@ class _Linter:
         elif isinstance(hazard.operand, Name):
             message = f"can {what}: when {hazard.operand.name} is {trouble}"
         else:
-            message = (
-                f"can {what}: {subject} is {trouble} when {self.shown(example, hazard.operand)}"
-            )
+            values = self.shown(example, hazard.operand)
+            message = f"can {what}: {subject} is {trouble} when {values}"
         return Finding(code, "warning", message, place, hint)
 
     def result(self) -> Iterator[Finding]:

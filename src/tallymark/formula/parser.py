@@ -190,11 +190,9 @@ class _Parser:
     def check_arguments(self, token: Token, call: Call) -> None:
         function, count = FUNCTIONS[call.function], len(call.arguments)
         if count < function.least or (function.most is not None and count > function.most):
-            self.problem(
-                token,
-                f"{call.function} takes {_counted(function.least, function.most)}, not {count}",
-                f"write {function.signature}",
-            )
+            wanted = _counted(function.least, function.most)
+            message = f"{call.function} takes {wanted}, not {count}"
+            self.problem(token, message, f"write {function.signature}")
         elif call.function == "round" and count == 2 and not _is_digits(call.arguments[1]):
             self.problem(
                 token, "round takes a whole number of digits from 0 to 15", "write round(a, 2)"

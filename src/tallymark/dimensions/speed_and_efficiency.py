@@ -1,12 +1,18 @@
-"""`token_efficiency` and `call_efficiency`: how much of what was allowed is left over.
+"""Speed and efficiency: how much of the time, the tokens and the calls allowed is left over.
 
-Only a verified attempt has counts that can be believed; any other scores 0.
+Only a verified attempt has counts that can be believed; the efficiency of any other is 0.
 """
 
 from __future__ import annotations
 
 from tallymark.dimensions.exact import MAX_SCORE, clamped, demand
 from tallymark.errors import InvalidInput
+
+
+def speed(used: float, limit: float) -> float:
+    """1000 x (1 - used / limit), within 0-1000; both in the same unit, by the server's clock."""
+    share = demand(used, "the time used") / demand(limit, "the time limit", above=0)
+    return float(clamped(MAX_SCORE * (1 - share)))
 
 
 def token_efficiency(used: float | None, allowed: float, *, verified: bool) -> float:
