@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from tests.traces.test_trace import traces
 
 from tallymark.errors import TraceError
 from tallymark.traces import Trace, read_traces
-
-from .test_trace import traces
 
 Read = Callable[..., list[Trace]]
 LINE = '{"trace_id":"t","spans":[{"span_id":"s","span_type":"generation","output":"hi"}]}'

@@ -76,7 +76,8 @@ ARGUMENTS = {"q": "x"}
         (
             [{"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"q":"x"}'},
              {"type": "function_call_output", "call_id": "c1", "output": "found"}],
-            [Message("user", calls=(CALL,)), Message("user", results=(Result("c1", "found"),))],
+            [Message("user", calls=(CALL,)),
+             Message("user", results=(Result("c1", "found"),))],
         ),
         ([{"role": "user", "content": {"city": "Oslo"}}], [Message("user", '{"city":"Oslo"}')]),
         (
