@@ -1,4 +1,4 @@
-"""Boards: the order of `challenges.standing` on both databases, whatever happened in between."""
+"""Boards: the order of `challenges.strategies` on both databases, whatever happened in between."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def read(connection: Connection, tenant: str, key: int) -> Attempt:
 
 
 def to_attempt(row: Row[Any]) -> Attempt:
-    """The attempt of a row of `selected`."""
+    """The attempt of a row of `select_attempts`."""
     return Attempt(
         id=attempt_id(row.key),
         challenge=row.challenge,

@@ -32,7 +32,7 @@ _VALUES: dict[Strategy, str] = {
     "highest_rating": "rating",
     "custom": "score",
 }
-"""The column that each strategy orders by; `challenges.standing` says the same of attempts."""
+"""The column that each strategy orders by; `challenges.strategies` says the same of attempts."""
 
 _MINE = on_board(boards) & (boards.c.agent == bindparam("whose"))
 _SPOT = select(*blocks.columns(boards)).where(_MINE)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tallymark.store.blocks import Spot
     from tallymark.store.database import Database
 
-# Built once: see blocks.py.
+# Built once: see `rank_blocks`.
 _CHALLENGE = select(challenges.c.id, challenges.c.frozen_at).where(
     challenges.c.tenant == bindparam("whose"), challenges.c.name == bindparam("called")
 )

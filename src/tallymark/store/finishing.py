@@ -44,10 +44,10 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
             f"attempt {attempt_id(attempt.key)} is {attempt.state}, and cannot be scored",
             hint="only a submitted attempt can",
         )
-    # The row was read before the lock: `_end` compares the state again, and one caller succeeds.
+    # The row was read before the lock: the move compares the state again, and one caller succeeds.
     if attempt.state != "submitted" or not _end(connection, attempt, how):
         return False
-    # Only for who would score it; raising undoes `_end`, and the attempt is pending as before.
+    # Only for who would score it; raising undoes the move, and the attempt is pending as before.
     if how.revision not in (None, kept.revision):
         raise WorkFailed(
             f"the scoring of challenge {kept.challenge.name!r} changed while attempt"
@@ -58,7 +58,7 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
     board_rows.freeze_if_due(connection, kept, how.at)
     row = _score(connection, kept, attempt, how)
     if how.outcome.error is None:
-        # Before `put`, whose new rows count this try themselves.
+        # Before `put_attempt`, whose new rows count this try themselves.
         board_rows.count_try(connection, kept, attempt.agent)
     if how.outcome.ranks:
         board_rows.put(connection, kept, row)

@@ -120,7 +120,7 @@ class Computed:
 
 
 def _row(challenge_id: int, attempt: Attempt, rescored: Rescored) -> tuple[Any, ...]:
-    """What is staged of an attempt, in the order of `NAMES`."""
+    """What is staged of an attempt, in the order of `STAGED_COLUMNS`."""
     evaluation, outcome = rescored
     facts = {
         "challenge_id": challenge_id,
