@@ -81,7 +81,7 @@ def start_anew(root: Path) -> None:
     binds = interpreter.files() | {Path("/plugin"): root}
     variables = interpreter.variables()
     words = bubblewrap.command(binds=binds, scratch_mb=1, environment=variables)
-    python = [str(interpreter.inside()), "-I", "-S", "-B", "-c", ONE_CALL, "/plugin"]
+    python = [str(interpreter.sandbox_path()), "-I", "-S", "-B", "-c", ONE_CALL, "/plugin"]
     subprocess.run([*words, *python], check=True)
 
 

@@ -154,7 +154,7 @@ def test_python_itself_may_lie_anywhere(tmp_path: Path) -> None:
         if within is not None:
             within.parent.mkdir(parents=True, exist_ok=True)
             _copy(path, within)
-    found = _look(_settle(tmp_path, home / "bin" / interpreter.here().name), tmp_path)
+    found = _look(_settle(tmp_path, home / "bin" / interpreter.host_path().name), tmp_path)
     assert str(home) in found.pop("paths")  # type: ignore[operator]
     assert found == {"plugin": [], "alone": {}, "packages": {}}
 

@@ -197,11 +197,11 @@ def test_a_tighter_limit_stays() -> None:
 def seen_inside(source: str, *, scratch_mb: float | None = None) -> str:
     words = bubblewrap.command(
         binds=interpreter.files(),
-        covered=interpreter.covered(),
+        hidden=interpreter.hidden_folders(),
         scratch_mb=scratch_mb,
         environment=interpreter.variables(),
     )
-    python = [str(interpreter.inside()), "-I", "-S", "-c", source]
+    python = [str(interpreter.sandbox_path()), "-I", "-S", "-c", source]
     found = subprocess.run([*words, *python], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     return found.stdout.strip()
@@ -243,7 +243,7 @@ except OSError as error:
 
 def test_python_is_seen_without_its_environment() -> None:
     places = interpreter.files().values()
-    assert interpreter.here() in places
+    assert interpreter.host_path() in places
     assert not [place for place in places if place.is_relative_to(sys.prefix)] or (
         sys.prefix == sys.base_prefix
     )

@@ -26,7 +26,7 @@ def executable() -> str | None:
 def command(
     *,
     binds: Mapping[Path, Path],
-    covered: Sequence[Path] = (),
+    hidden: Sequence[Path] = (),
     scratch_mb: float | None,
     may_mount: bool = False,
     die_with_parent: bool = True,
@@ -34,7 +34,7 @@ def command(
 ) -> list[str]:
     """The command line up to and with `--`: no network, no /proc, nothing but the binds.
 
-    `binds` are read-only, by where they are seen; what is `covered` among them looks empty. The
+    `binds` are read-only, by where they are seen; what is `hidden` among them looks empty. The
     scratch folder is in memory and holds `scratch_mb`; with None it is an empty folder that nobody
     can write to. `may_mount` leaves the program the right to mount within its own view.
     `die_with_parent` means the thread that starts it, not the process: a starter that lives
@@ -47,18 +47,18 @@ def command(
     words += ["--die-with-parent"] if die_with_parent else []
     for name, value in (environment or {}).items():
         words += ["--setenv", name, value]
-    words += laid(binds, covered)
+    words += bind_options(binds, hidden)
     words += ["--dev-bind", os.devnull, os.devnull]
     words += ["--dir", str(SCRATCH)] if scratch_mb is None else _scratch(scratch_mb)
     return [*words, "--remount-ro", "/", "--chdir", str(SCRATCH), "--"]
 
 
-def laid(binds: Mapping[Path, Path], covered: Sequence[Path]) -> list[str]:
+def bind_options(binds: Mapping[Path, Path], hidden: Sequence[Path]) -> list[str]:
     """The options that show files read-only, and folders in them as if they were empty."""
     words = []
     for place in sorted(binds):
         words += ["--ro-bind", str(binds[place]), str(place)]
-    for place in covered:
+    for place in hidden:
         words += ["--tmpfs", str(place), "--remount-ro", str(place)]
     return words
 

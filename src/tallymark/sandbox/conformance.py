@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tallymark.sandbox import boot
+from tallymark.sandbox import interpreter
 from tallymark.sandbox.code import PluginCode
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Case:
         """Short where nothing else is expected to happen."""
         return _SHORT_S if "timeout" in self.stopped else _TIMEOUT_S
 
-    def wrong(self, score: Score) -> str | None:
+    def find_fault(self, score: Score) -> str | None:
         """Why this is not the outcome that must be."""
         if self.stopped:
             stopped = score.metadata.get("stopped")
@@ -110,7 +110,7 @@ def cases(backend: str) -> list[Case]:
 
 def host_paths() -> list[str]:
     """What nobody inside should see named: this installation, who uses it, and where it runs."""
-    known = (Path.home(), Path.cwd(), Path(sys.prefix), Path(sys.base_prefix), boot.CODE)
+    known = (Path.home(), Path.cwd(), Path(sys.prefix), Path(sys.base_prefix), interpreter.OUR_CODE)
     named = (path for known_path in known for path in (known_path, known_path.resolve()))
     system = {"bin", "etc", "lib", "lib64", "sbin", "usr"}
     return sorted({str(path) for path in named if system.isdisjoint(path.parts[1:2] or system)})
@@ -157,7 +157,7 @@ class Conformance:
         found = []
         for _ in range(case.calls):
             score = sandbox.score(plugin, {}, self._targets, {}, timeout_s=case.timeout_s)
-            found.append(case.wrong(score))
+            found.append(case.find_fault(score))
         neighbours = [self._code("calm")] if case.always else [plugin, self._code("calm")]
         for code in neighbours:
             after = sandbox.score(code, {"calm": True}, {}, {}, timeout_s=_TIMEOUT_S)

@@ -1,7 +1,8 @@
 """The Python that untrusted code runs on: its files here, and where they lie inside the sandbox.
 
 Inside, everything of it is below `/python`, whoever's home it lies in outside: no path of this
-machine shows in `sys.path`, in a traceback or in the listing of a folder.
+machine shows in `sys.path`, in a traceback or in the listing of a folder. Also how a module of
+this room is started on it as a program of its own, without the rest of Tallymark.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+OUR_CODE = Path(__file__).parents[1]
+"""The package `tallymark`, as the host sees it."""
 HOME = Path("/python")
 """Where Python is inside; in a program's sandbox this is an environment, `BASE` what it is of."""
 BASE = HOME / "base"
@@ -20,17 +23,28 @@ _SHARED = (Path("/lib"), Path("/usr/lib"), Path("/usr/local/lib"))
 _SYSTEM = tuple(Path("/", name) for name in ("usr", "lib", "lib32", "lib64", "nix", "gnu"))
 """Alike on every machine, and named in the programs themselves: these stay where they are."""
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
+# Only the modules that it names are loaded, not what the packages above them export.
+_START = """
+import sys, types
+for name, folder in (("tallymark", sys.argv[1]), ("tallymark.sandbox", sys.argv[1] + "/sandbox")):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [folder]
+name = sys.argv[2]
+del sys.argv[1:3]
+__import__(name)
+sys.modules[name].main()
+"""
 
 
-def here() -> Path:
+def host_path() -> Path:
     """The Python that runs this, not the link or copy of it in a virtual environment."""
     base = getattr(sys, "_base_executable", None) or sys.executable
     return Path(base).resolve()
 
 
-def inside() -> Path:
+def sandbox_path() -> Path:
     """The same in a sandbox of bubblewrap."""
-    return BASE / "bin" / here().name
+    return BASE / "bin" / host_path().name
 
 
 @functools.cache
@@ -39,15 +53,17 @@ def files() -> dict[Path, Path]:
 
     By where they are seen inside; the values are where they are here.
     """
-    found = {inside(): here()} | _standard_library() | _own_libraries()
+    found = {sandbox_path(): host_path()} | _standard_library() | _own_libraries()
     return found | {path: path for path in (*_system_libraries(), *_loaders())}
 
 
 @functools.cache
-def covered() -> list[Path]:
+def hidden_folders() -> list[Path]:
     """Folders inside that must look empty: packages that lie within Python's own library."""
-    folders = ((place / name, path / name) for place, path in _libraries() for name in _PACKAGES)
-    return [place for place, path in folders if path.is_dir()]
+    libraries = dict(_library_folders()).items()
+    return [
+        place / name for place, path in libraries for name in _PACKAGES if (path / name).is_dir()
+    ]
 
 
 @functools.cache
@@ -61,7 +77,15 @@ def variables() -> dict[str, str]:
     return {"LD_LIBRARY_PATH": str(_LIBRARIES)} if moved else {}
 
 
-def _libraries() -> list[tuple[Path, Path]]:
+def module_command(
+    module: str, *arguments: str, code: Path = OUR_CODE, python: Path | None = None
+) -> list[str]:
+    """The command line that calls `main` of a module; `code` is where `sandbox/` lies."""
+    start = [str(python or host_path()), "-I", "-S", "-c", _START]
+    return [*start, str(code), module, *arguments]
+
+
+def _library_folders() -> list[tuple[Path, Path]]:
     """The folders of the standard library, each with where it is seen."""
     base = {"installed_base": sys.base_prefix, "installed_platbase": sys.base_exec_prefix}
     base |= {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
@@ -74,7 +98,7 @@ def _libraries() -> list[tuple[Path, Path]]:
 
 def _standard_library() -> dict[Path, Path]:
     """With all beside it where Python looks there for shared libraries (conda, uv)."""
-    found = dict(_libraries())
+    found = dict(_library_folders())
     own = Path(sys.base_prefix, "lib")
     if own not in _SHARED and _is_relocatable():
         found[BASE / "lib"] = own
@@ -84,13 +108,13 @@ def _standard_library() -> dict[Path, Path]:
 @functools.cache
 def _is_relocatable() -> bool:
     """Whether Python looks for its shared libraries beside itself, wherever that is."""
-    return b"$ORIGIN" in here().read_bytes()
+    return b"$ORIGIN" in host_path().read_bytes()
 
 
 def _own_libraries() -> dict[Path, Path]:
     """Shared libraries that lie apart from the system's, one by one and under all their names."""
     found: dict[Path, Path] = {}
-    for path in _loaded():
+    for path in _loaded_libraries():
         if _is_system(path) or (path.is_relative_to(sys.base_prefix) and _is_relocatable()):
             continue
         names = path.parent.glob(f"{path.name.partition('.so')[0]}.so*")
@@ -101,7 +125,7 @@ def _own_libraries() -> dict[Path, Path]:
 def _system_libraries() -> list[Path]:
     """Where the loader took this process's libraries from, under each name of that folder."""
     found: list[Path] = []
-    for path in filter(_is_system, _loaded()):
+    for path in filter(_is_system, _loaded_libraries()):
         if path.parent in _SHARED:
             found.append(path)
             continue
@@ -118,7 +142,7 @@ def _is_system(path: Path) -> bool:
 
 
 @functools.cache
-def _loaded() -> list[Path]:
+def _loaded_libraries() -> list[Path]:
     """The shared libraries in this process, but for those of packages."""
     lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     paths = dict.fromkeys(Path(line.split(maxsplit=5)[-1]) for line in lines)

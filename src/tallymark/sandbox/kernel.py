@@ -11,7 +11,6 @@ _NO_NEW_PRIVS, _DUMPABLE = 38, 4
 _CAPABILITY_VERSION = 0x20080522
 _NEW_MOUNTS = 0x00020000
 _MOUNT_FLAGS = 2 | 4 | 8 | 1024  # nosuid, nodev, noexec, noatime
-_DETACH = 2
 
 
 @functools.cache
@@ -65,8 +64,3 @@ def mount_memory(path: str, *, size_mb: float, files: int) -> None:
     options = f"size={int(size_mb * 2**20)},nr_inodes={files + 1},mode=0700"
     flags = ctypes.c_ulong(_MOUNT_FLAGS)
     call("mount", b"tmpfs", path.encode(), b"tmpfs", flags, options.encode())
-
-
-def unmount(path: str) -> None:
-    """Take a mount away at once; what still uses it keeps it until it ends."""
-    call("umount2", path.encode(), _DETACH)

@@ -76,7 +76,7 @@ def ruleset(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path]
     """A descriptor of the rules, made ahead for `enforce`."""
     with Rules() as rules:
         rules.allow(read=read, write=write, execute=execute)
-        return rules.made()
+        return rules.build()
 
 
 class Rules:
@@ -106,7 +106,7 @@ class Rules:
                 with suppress(FileNotFoundError):
                     self._beneath.append(self._rule(path, access))
 
-    def made(self, write: str | None = None) -> int:
+    def build(self, write: str | None = None) -> int:
         """A descriptor for `enforce`: what is allowed so far, and to write beneath one path."""
         rules = system_call(_CREATE, ctypes.byref(self._attributes), self._size, ctypes.c_uint32(0))
         for beneath in self._beneath:

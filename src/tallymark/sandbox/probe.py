@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tallymark.sandbox import boot, bubblewrap, interpreter, seccomp
+from tallymark.sandbox import bubblewrap, interpreter, seccomp
 from tallymark.sandbox.programs import view
 
 SafeBackend = Literal["bubblewrap", "landlock"]
@@ -116,7 +116,7 @@ def _remedy(name: str, usual: str) -> str:
 def _tried() -> dict[str, Any]:
     """Why each layer does not hold, or None. The trials run side by side: this must be quick."""
     code, no_filter = _filter()
-    single = _start(boot.words("trial"))
+    single = _start(interpreter.module_command("tallymark.sandbox.trial"))
     wrapped = [_start(words) for words in _wrapped_commands()]
     found = _single_layers(single, code)
     if no_filter:
@@ -139,10 +139,10 @@ def _wrapped_commands() -> list[list[str]]:
     """Python started as a plugin's guest is, and as a program's launcher is."""
     if bubblewrap.executable() is None:
         return []
-    nothing = [str(interpreter.inside()), "-I", "-S", "-c", ""]
+    nothing = [str(interpreter.sandbox_path()), "-I", "-S", "-c", ""]
     guest = bubblewrap.command(
         binds=interpreter.files(),
-        covered=interpreter.covered(),
+        hidden=interpreter.hidden_folders(),
         scratch_mb=1,
         may_mount=True,
         environment=interpreter.variables(),

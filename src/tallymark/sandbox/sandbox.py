@@ -64,7 +64,7 @@ class Sandbox:
     ) -> Score:
         """One attempt's score; whatever goes wrong is a failed score that says what."""
         calls = self._calls(code, config, ctx, timeout_s)
-        return self._warned([calls.one((metrics, None))])[0]
+        return self._warned([calls.score((metrics, None))])[0]
 
     def score_many(
         self,

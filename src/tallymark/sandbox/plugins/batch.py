@@ -28,11 +28,11 @@ _LEFT_OUT = frozenset({"timeout", "paused"})
 def score_batch(calls: Calls, attempts: Sequence[Any]) -> list[Score]:
     """The score of each attempt, in order."""
     if len(attempts) <= _FEW:
-        return [calls.one(metrics) for metrics in attempts]
+        return [calls.score(metrics) for metrics in attempts]
     scores = _Together(calls, attempts).scores()
-    if all(_same(scores[at], calls.again(attempts[at])) for at in _sample(scores)):
+    if all(_same(scores[at], calls.score_again(attempts[at])) for at in _sample(scores)):
         return scores
-    alone = [calls.one(metrics) for metrics in attempts]
+    alone = [calls.score(metrics) for metrics in attempts]
     for score in alone:
         score.metadata["stateful"] = True
     return alone
@@ -76,14 +76,14 @@ class _Together:
         try:
             for answers in self._calls.answers(self._messages(left), len(left)):
                 for at, answer in zip(left[done : done + len(answers)], answers, strict=True):
-                    self._scores[at] = self._calls.judged(answer)
+                    self._scores[at] = self._calls.judge(answer)
                 done += len(answers)
-                self._calls.answered(len(answers))
+                self._calls.record_answers(len(answers))
         except Ended as ended:
             at = ended.at - 1
             if not done <= at < len(left):
                 at = done  # it died while it was loaded, or lies about where it was
-            self._scores[left[at]] = self._calls.failed(ended.ending)
+            self._scores[left[at]] = self._calls.record_failure(ended.ending)
             self._lost = at - done
             return left[done:at] + left[at + 1 :]
         return []

@@ -33,24 +33,24 @@ class Calls:
         self._job, self._origin = job, origin
         self._pool, self._health = pool, health
 
-    def one(self, metrics: object) -> Score:
+    def score(self, metrics: object) -> Score:
         """The score of one attempt, from a child of its own."""
         if (paused := self.paused()) is not None:
             return paused
         try:
             ((answer,),) = self.answers([[metrics]], 1)
         except Ended as ended:
-            return self.failed(ended.ending)
-        self.answered(1)
-        return self.judged(answer)
+            return self.record_failure(ended.ending)
+        self.record_answers(1)
+        return self.judge(answer)
 
-    def again(self, metrics: object) -> Score:
-        """As `one`, to compare: what it finds was counted before and pauses nobody."""
+    def score_again(self, metrics: object) -> Score:
+        """As `score`, to compare: what it finds was counted before and pauses nobody."""
         try:
             ((answer,),) = self.answers([[metrics]], 1)
         except Ended as ended:
-            return self._score(ended.ending)
-        return self.judged(answer)
+            return self._make_score(ended.ending)
+        return self.judge(answer)
 
     def answers(self, attempts: Iterable[list[Any]], expected: int) -> Iterator[list[Any]]:
         """What a child of any free guest answers; `Ended` when it stops too soon, and where."""
@@ -73,22 +73,22 @@ class Calls:
         except (Ended, TypeError, ValueError, AttributeError):
             return {}
 
-    def judged(self, answer: object) -> Score:
+    def judge(self, answer: object) -> Score:
         """The score that an answer amounts to. It is data, but whose, nobody knows."""
         match answer:
             case [frames.GIVEN, result]:
                 return plugin_score(result, origin=self._origin)
             case [frames.FAILED, ("raised" | "memory" | "bad answer") as stopped, str() as text]:
-                return self._score(Ending(stopped, text[:_TEXT]))
+                return self._make_score(Ending(stopped, text[:_TEXT]))
             case _:
-                return self._score(Ending("bad answer", "the plugin's answer is not one"))
+                return self._make_score(Ending("bad answer", "the plugin's answer is not one"))
 
-    def failed(self, ending: Ending) -> Score:
+    def record_failure(self, ending: Ending) -> Score:
         """The score of an attempt whose child gave no answer."""
         self._health.note(self._job.code, ending.stopped, ending.text)
-        return self._score(ending)
+        return self._make_score(ending)
 
-    def answered(self, calls: int) -> None:
+    def record_answers(self, calls: int) -> None:
         """So many attempts had an answer."""
         self._health.note(self._job.code, None, calls=calls)
 
@@ -97,8 +97,8 @@ class Calls:
         reason = self._health.paused(self._job.code)
         if not reason:
             return None
-        return self._score(Ending("paused", f"the plugin is paused: {reason}"))
+        return self._make_score(Ending("paused", f"the plugin is paused: {reason}"))
 
-    def _score(self, ending: Ending) -> Score:
+    def _make_score(self, ending: Ending) -> Score:
         metadata = {"stopped": ending.stopped}
         return Score(None, "", metadata, ending.text, None, self._origin)

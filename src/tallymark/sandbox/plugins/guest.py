@@ -129,7 +129,7 @@ class _Nursery:
         # A name that nobody can foresee, in a folder that no child can list.
         folder = f"{self._scratch}/{os.urandom(8).hex()}"
         os.mkdir(folder, 0o700)  # noqa: PTH102 (at every call)
-        rules = None if self._rules is None else self._rules.made(write=folder)
+        rules = None if self._rules is None else self._rules.build(write=folder)
         forked = _Child(self._number, child.Walls(folder, rules, self._filter, self._open_files))
         if rules is not None:
             os.close(rules)

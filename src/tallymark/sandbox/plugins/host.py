@@ -65,7 +65,7 @@ class Guest:
         self.calls = 0
         self.used_at = time.monotonic()
         walled = backend == "bubblewrap"
-        self.view = view.inside(code) if walled else view.in_place(code)
+        self.view = view.view_in_bubblewrap(code) if walled else view.view_in_place(code)
         self.folder = None if walled else Path(tempfile.mkdtemp(prefix="tally-"))
         self._pidfd: int | None = None
         self._ready: deque[Child] = deque()
@@ -89,7 +89,7 @@ class Guest:
             # Not tied to the thread that starts it: it ends when our end of the socket closes.
             before = bubblewrap.command(
                 binds=view.binds(code),
-                covered=interpreter.covered(),
+                hidden=interpreter.hidden_folders(),
                 scratch_mb=None,
                 may_mount=True,
                 die_with_parent=False,

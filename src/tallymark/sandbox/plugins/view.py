@@ -55,32 +55,32 @@ class View:
 
 def binds(code: PluginCode) -> dict[Path, Path]:
     """What a guest of this plugin may read in bubblewrap, by where it is seen."""
-    packages = {_PACKAGES / within: path for within, path in _packages().items()}
+    packages = {_PACKAGES / within: path for within, path in _package_files().items()}
     return interpreter.files() | packages | {_ROOT: code.root.resolve()}
 
 
-def inside(code: PluginCode) -> View:
+def view_in_bubblewrap(code: PluginCode) -> View:
     """In bubblewrap: at places that are the same for every plugin on every machine."""
     # The view holds nothing but the binds, so the folders at the top say the same in fewer rules,
     # each of which costs every call.
     top = sorted({Path("/", place.parts[1]) for place in binds(code)})
-    python = interpreter.inside()
+    python = interpreter.sandbox_path()
     return View(python=python, root=_ROOT, packages=[_PACKAGES], readable=top)
 
 
-def in_place(code: PluginCode) -> View:
+def view_in_place(code: PluginCode) -> View:
     """Without bubblewrap: everything is where it is on this machine."""
-    root, packages = code.root.resolve(), _packages()
+    root, packages = code.root.resolve(), _package_files()
     homes = [path.parents[len(within.parts) - 1] for within, path in packages.items()]
     return View(
-        python=interpreter.here(),
+        python=interpreter.host_path(),
         root=root,
         packages=list(dict.fromkeys(homes)),
         readable=[*interpreter.files().values(), *packages.values(), root],
     )
 
 
-def _packages() -> dict[Path, Path]:
+def _package_files() -> dict[Path, Path]:
     """Our own modules, msgspec and the shims, by their paths within a folder of packages."""
     found = {}
     for name in (*_FILES, *_FOLDERS):

@@ -47,7 +47,7 @@ def _furnish(task: Task, home: Path, folder: Path) -> None:
     for name, data in task.files.items():
         scratch.lay(folder, name, data)
     (home / "bin").mkdir(parents=True)
-    python = interpreter.here()
+    python = interpreter.host_path()
     (home / "pyvenv.cfg").write_text(view.python_settings(python, packages=task.packages))
     for name in view.PYTHON_NAMES:
         (home / "bin" / name).symlink_to(python)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from tallymark.errors import WorkFailed
-from tallymark.sandbox import boot
+from tallymark.sandbox import interpreter
 from tallymark.sandbox.programs.conversation import Conversation, Pipes, Stopped
 from tallymark.sandbox.programs.task import Task
 
+_LAUNCHER = "tallymark.sandbox.programs.launcher"
 _WORDS = 1 << 20
 """For what the launcher says besides the files that it hands back."""
 
@@ -35,7 +36,7 @@ def launch(
     pipes: Pipes,
     how: str,
     *,
-    code: Path = boot.CODE,
+    code: Path = interpreter.OUR_CODE,
     python: Path | None = None,
     before: Sequence[str] = (),
     also: Sequence[int] = (),
@@ -47,7 +48,7 @@ def launch(
     orders, to_orders = pipes.pipe()
     from_report, report = pipes.pipe()
     arguments = (how, str(orders), str(report))
-    launcher = boot.words("programs.launcher", *arguments, code=code, python=python)
+    launcher = interpreter.module_command(_LAUNCHER, *arguments, code=code, python=python)
     try:
         process = subprocess.Popen(  # noqa: S603 (our own words)
             [*before, *launcher],

@@ -16,7 +16,7 @@ import sysconfig
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tallymark.sandbox import boot, bubblewrap, interpreter
+from tallymark.sandbox import bubblewrap, interpreter
 
 CODE = Path("/launcher")
 """Where the launcher's own files are: in the view, but behind Landlock for the program."""
@@ -26,7 +26,7 @@ _LOADER = (Path("/etc/ld.so.cache"), Path("/etc/alternatives"))
 _SOURCES = (Path("/usr/src"), Path("/usr/local/src"))
 """Of `/usr`, but where people keep what they work on."""
 PYTHON_NAMES = ("python", "python3")
-_EMPTY_FILE = boot.CODE / "py.typed"
+_EMPTY_FILE = interpreter.OUR_CODE / "py.typed"
 _ENOUGH_UIDS = 2**31
 _UNUSED_UIDS = 1_879_048_192
 """From here to 2**31 no distribution and no container gives out uids."""
@@ -128,17 +128,17 @@ def _files(*, packages: bool) -> list[str]:
             words += ["--ro-bind", str(path), str(path)]
     seen = {place: path for place, path in interpreter.files().items() if not _in_system(place)}
     seen |= {path: path for path in _LOADER if path.exists()}
-    seen |= _packages() if packages else {}
-    seen |= {CODE / "sandbox": boot.CODE / "sandbox"}
-    links = {interpreter.HOME / "bin" / name: interpreter.inside() for name in PYTHON_NAMES}
+    seen |= _package_binds() if packages else {}
+    seen |= {CODE / "sandbox": interpreter.OUR_CODE / "sandbox"}
+    links = {interpreter.HOME / "bin" / name: interpreter.sandbox_path() for name in PYTHON_NAMES}
     words += _parents([*seen, *links, *DEVICES])
-    words += bubblewrap.laid(seen, _covered(packages=packages))
+    words += bubblewrap.bind_options(seen, _hidden_folders(packages=packages))
     for place, target in links.items():
         words += ["--symlink", str(target), str(place)]
     return words
 
 
-def _packages() -> dict[Path, Path]:
+def _package_binds() -> dict[Path, Path]:
     """The folders of packages, by where they are seen, and what is laid over files in them."""
     found = {interpreter.HOME / at: path for at, path in packages_folders(wanted=True).items()}
     if not found:
@@ -146,22 +146,22 @@ def _packages() -> dict[Path, Path]:
         paths = [path for path in map(Path, site.getsitepackages()) if path.is_dir()]
         found = {interpreter.BASE / path.relative_to(base): path for path in paths}
     for place, path in tuple(found.items()):
-        found |= {place / each: _EMPTY_FILE for each in _telling(path)}
+        found |= {place / each: _EMPTY_FILE for each in _find_telling_files(path)}
     return found
 
 
-def _telling(packages: Path) -> list[Path]:
+def _find_telling_files(packages: Path) -> list[Path]:
     """Files that only say where on this machine a package lies that is worked on."""
     found = [path for path in packages.glob("*.pth") if re.search(rb"(?m)^/", path.read_bytes())]
     found += packages.glob("*.dist-info/direct_url.json")
     return [path.relative_to(packages) for path in found]
 
 
-def _covered(*, packages: bool) -> list[Path]:
+def _hidden_folders(*, packages: bool) -> list[Path]:
     """What must look empty."""
     found = [path for path in _SOURCES if path.is_dir()]
     shared = packages and sys.prefix == sys.base_prefix
-    return found if shared else [*found, *interpreter.covered()]
+    return found if shared else [*found, *interpreter.hidden_folders()]
 
 
 def _parents(paths: Iterable[Path]) -> list[str]:

@@ -53,7 +53,7 @@ def run_walled(task: Task) -> Ended:
 def _launched(task: Task, pipes: Pipes) -> tuple[Launched, int]:
     """Bubblewrap on its way, and where it will say who runs inside."""
     settings, to_settings = pipes.pipe()
-    inside = interpreter.inside()
+    inside = interpreter.sandbox_path()
     os.write(to_settings, view.python_settings(inside, packages=task.packages).encode())
     pipes.close(to_settings)
     from_info, info = pipes.pipe()
