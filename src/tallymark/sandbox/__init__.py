@@ -27,18 +27,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Limits": "limits",
-    "Machine": "probe",
-    "PluginCode": "code",
-    "PluginState": "plugins.health",
-    "Policy": "policy",
-    "ProgramOutcome": "program",
-    "Sandbox": "sandbox",
-    "run_program": "program",
+    "Limits": "tallymark.sandbox.limits",
+    "Machine": "tallymark.sandbox.probe",
+    "PluginCode": "tallymark.sandbox.code",
+    "PluginState": "tallymark.sandbox.plugins.health",
+    "Policy": "tallymark.sandbox.policy",
+    "ProgramOutcome": "tallymark.sandbox.program",
+    "Sandbox": "tallymark.sandbox.sandbox",
+    "run_program": "tallymark.sandbox.program",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"tallymark.sandbox.{_HOMES[name]}"), name)
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

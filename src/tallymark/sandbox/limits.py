@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from tallymark.errors import InvalidInput
 
+DEFAULT_PLUGIN_TIMEOUT_S = 5.0
+"""How long one call of a plugin may take; a challenge may set another."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Passing any of them ends the code; the outcome says which."""
 
-    wall_s: float = 5.0
+    wall_s: float = DEFAULT_PLUGIN_TIMEOUT_S
     cpu_s: float | None = None
     """Seconds of processor time; as the wall time unless set."""
     memory_mb: int = 256

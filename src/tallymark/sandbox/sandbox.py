@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from tallymark.sandbox.limits import Limits
+from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S, Limits
 from tallymark.sandbox.plugins.batch import score_batch
 from tallymark.sandbox.plugins.calls import Calls
 from tallymark.sandbox.plugins.exchange import Job
@@ -60,7 +60,7 @@ class Sandbox:
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
         *,
-        timeout_s: float = 5.0,
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
     ) -> Score:
         """One attempt's score; whatever goes wrong is a failed score that says what."""
         calls = self._calls(code, config, ctx, timeout_s)
@@ -74,7 +74,7 @@ class Sandbox:
         ctx: Mapping[str, Any],
         *,
         users: Sequence[str | None] | None = None,
-        timeout_s: float = 5.0,
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
     ) -> list[Score]:
         """The scores that `score` would give each of the attempts, many times faster.
 
