@@ -22,6 +22,7 @@ demo: $(VENV)/.user
 
 test: check
 	$(BIN)/pytest -n 2 --cov --cov-report=term
+	@$(BIN)/python scripts/ordinary_user.py tests/sandbox tests/cli
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

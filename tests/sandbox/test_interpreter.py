@@ -159,6 +159,15 @@ def test_python_itself_may_lie_anywhere(tmp_path: Path) -> None:
     assert found == {"plugin": [], "alone": {}, "packages": {}}
 
 
+def test_python_is_seen_without_its_environment() -> None:
+    places = interpreter.files().values()
+    assert interpreter.host_path() in places
+    assert not [place for place in places if place.is_relative_to(sys.prefix)] or (
+        sys.prefix == sys.base_prefix
+    )
+    assert not {Path("/"), Path("/usr"), Path.home()} & set(places)
+
+
 def _is_own(place: Path) -> bool:
     return place.is_relative_to(interpreter.BASE)
 

@@ -1,4 +1,4 @@
-"""What is found on a machine, and which policy follows: without walls, none."""
+"""What is found on a machine, layer by layer."""
 
 from __future__ import annotations
 
@@ -10,110 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.sandbox.machines import ALL, machine
 
-from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.sandbox.policy import Policy, policy
-from tallymark.sandbox.probe import Layer, Machine, examine, probe
-
-ALL = ("bubblewrap", "user namespaces", "landlock", "landlock signals", "seccomp", "pidfd")
-
-
-def machine(*missing: str) -> Machine:
-    layers = tuple(
-        Layer(
-            name=name,
-            guards="something",
-            why_not=f"no {name} here" if name in missing else None,
-            install=f"install {name}",
-        )
-        for name in ALL
-    )
-    return Machine("6.12", "3.11.7", 6, layers)
-
-
-@pytest.fixture
-def pretend(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Nothing asked for by the environment; `probe` may be replaced."""
-    monkeypatch.delenv("TALLY_SANDBOX", raising=False)
-    return monkeypatch
-
-
-def on(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
-    monkeypatch.setattr("tallymark.sandbox.policy.probe", lambda: machine(*missing))
-
-
-FOLLOWS = {
-    "everything": ((), "bubblewrap"),
-    "no signals scoped": (("landlock signals",), "bubblewrap"),
-    "no bubblewrap": (("bubblewrap",), "landlock"),
-    "no user namespaces": (("bubblewrap", "user namespaces"), "landlock"),
-}
-
-
-@pytest.mark.parametrize("name", FOLLOWS)
-def test_the_strongest_backend_that_works_is_chosen(pretend: pytest.MonkeyPatch, name: str) -> None:
-    missing, backend = FOLLOWS[name]
-    on(pretend, *missing)
-    assert policy() == Policy(backend)  # type: ignore[arg-type]
-
-
-REFUSED = {
-    "seccomp": ("seccomp",),
-    "landlock": ("landlock", "landlock signals"),
-    "pidfd": ("pidfd",),
-    "bubblewrap and signals": ("bubblewrap", "landlock signals"),
-    "all": ALL,
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_without_a_layer_nothing_is_run(pretend: pytest.MonkeyPatch, name: str) -> None:
-    missing = REFUSED[name]
-    on(pretend, *missing)
-    with pytest.raises(WorkFailed, match="untrusted code is not run: no sandbox works") as refused:
-        policy()
-    assert f"{missing[0]}: no {missing[0]} here" in str(refused.value)
-    assert f"install {missing[0]}" in str(refused.value)
-
-
-def test_a_backend_asked_for_is_not_replaced_by_another(pretend: pytest.MonkeyPatch) -> None:
-    on(pretend, "bubblewrap")
-    assert policy(backend="landlock").backend == "landlock"
-    with pytest.raises(WorkFailed, match="the sandbox 'bubblewrap' does not work here"):
-        policy(backend="bubblewrap")
-
-
-def test_the_environment_may_ask_for_a_backend(pretend: pytest.MonkeyPatch) -> None:
-    on(pretend)
-    pretend.setenv("TALLY_SANDBOX", "landlock")
-    assert policy().backend == "landlock"
-    assert policy(backend="bubblewrap").backend == "bubblewrap"
-
-
-def test_the_environment_cannot_switch_the_sandbox_off(pretend: pytest.MonkeyPatch) -> None:
-    on(pretend)
-    pretend.setenv("TALLY_SANDBOX", "insecure-local")
-    with pytest.raises(InvalidInput, match="say --insecure-local on the command line"):
-        policy()
-
-
-def test_insecure_local_is_had_by_its_name_only(pretend: pytest.MonkeyPatch) -> None:
-    on(pretend, *ALL)
-    chosen = policy(insecure_local=True)
-    assert chosen.backend == "insecure-local"
-    assert len(chosen.warnings) == 1
-    with pytest.raises(InvalidInput, match="cannot be asked for"):
-        policy(backend="insecure-local")
-    with pytest.raises(InvalidInput, match="contradict"):
-        policy(insecure_local=True, backend="bubblewrap")
-
-
-def test_an_unknown_backend_is_corrected(pretend: pytest.MonkeyPatch) -> None:
-    on(pretend)
-    with pytest.raises(InvalidInput, match="did you mean 'landlock'"):
-        policy(backend="landlok")
-    with pytest.raises(InvalidInput, match="it is bubblewrap or landlock"):
-        policy(backend="docker")
+from tallymark.sandbox.probe import examine, probe
 
 
 def test_the_probe_names_every_layer_and_is_asked_once() -> None:
