@@ -40,7 +40,9 @@ def command(
     `die_with_parent` means the thread that starts it, not the process: a starter that lives
     shorter than the program must not ask for it.
     """
+    # Alone, --unshare-all would go on without a user namespace where there can be none.
     words = [executable() or "bwrap", "--unshare-all", "--unshare-user", "--as-pid-1"]
+    # A session of its own, so that nothing inside can type into the terminal of the host.
     words += ["--new-session", "--clearenv", "--hostname", "sandbox"]
     words += ["--uid", _NOBODY, "--gid", _NOBODY, "--cap-drop", "ALL"]
     words += ["--cap-add", "CAP_SYS_ADMIN"] if may_mount else []

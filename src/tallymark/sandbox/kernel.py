@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 _NO_NEW_PRIVS, _DUMPABLE = 38, 4
-_CAPABILITY_VERSION = 0x20080522
+_CAPABILITY_VERSION = 0x20080522  # the third, with 64 capabilities in two halves
 _NEW_MOUNTS = 0x00020000
 _MOUNT_FLAGS = 2 | 4 | 8 | 1024  # nosuid, nodev, noexec, noatime
 

@@ -46,7 +46,7 @@ class _Ruleset(ctypes.Structure):
 
 
 class _Beneath(ctypes.Structure):
-    _pack_ = 1
+    _pack_ = 1  # the kernel's struct has no padding, and it refuses another size
     _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
 
 
@@ -87,6 +87,7 @@ class Rules:
         self._handled = _ALL_FILES[max(known for known in _ALL_FILES if known <= version)]
         net, scopes = _ALL_NET if version >= 4 else 0, _ALL_SCOPES if version >= 6 else 0
         self._attributes = _Ruleset(self._handled, net, scopes)
+        # An older kernel refuses a struct with fields that it does not know.
         self._size = ctypes.c_size_t(8 if version < 4 else 16 if version < 6 else 24)
         self._beneath: list[_Beneath] = []
 
@@ -119,6 +120,7 @@ class Rules:
 
     def _rule(self, path: Path | str, access: int) -> _Beneath:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        # The kernel refuses a rule that gives a file the rights of a folder.
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             access &= _FILE_ONLY
         return _Beneath(access & self._handled, place)

@@ -66,7 +66,7 @@ _SAFE_FCNTLS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1024 + 6, 1024 + 7, 1024 + 8
 """Duplicate, flags, locks, and a pipe's size: not who gets a signal, nor leases on files."""
 _SAFE_CONTROLS = (1, 2, 3, 15, 16, 39)
 """What happens when the parent dies, dumpable, the thread's name, are new privileges forbidden."""
-_NEW_NAMESPACES = 0x7E020000
+_NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW flag that `clone` takes
 _UNIX, _STREAM, _SOCKET_TYPES = 1, 1, 0xF
 _SET_SECCOMP, _NO_NEW_PRIVS, _FILTER = 22, 38, 2
 _INSTRUCTION_BYTES = 8
@@ -96,7 +96,7 @@ def install(*, fork: bool, exec: bool, attributes: bool = False) -> None:  # noq
 
 def load(code: bytes) -> None:
     """Bind this process to a filter that `program` made, maybe in another process."""
-    forbid_new_privileges()
+    forbid_new_privileges()  # without it the kernel takes no filter from an ordinary user
     held = ctypes.create_string_buffer(code, len(code))
     fields = _Program(len(code) // _INSTRUCTION_BYTES, ctypes.addressof(held))
     control(_SET_SECCOMP, _FILTER, ctypes.byref(fields))
@@ -140,6 +140,7 @@ def _allowing(*names: str) -> Any:
     library = _library()
     rules = library.SyscallFilter(library.ERRNO(errno.EPERM))
     with suppress(OSError):  # an old libseccomp makes a slower filter
+        # As a tree: a call is looked up in a few steps, not compared with name after name.
         rules.set_attr(library.Attr.CTL_OPTIMIZE, 2)
     _each(rules, library.ALLOW, " ".join((_MEMORY, _FILES, _WAITING, _SELF, _PAIR, *names)))
     _each(rules, library.KILL_PROCESS, _ATTACKS)
@@ -156,7 +157,9 @@ def _exported(rules: Any) -> bytes:
 
 
 def _library() -> Any:
-    import pyseccomp  # type: ignore[import-untyped]  # noqa: PLC0415 (it searches the disk, late)
+    # Late: only the host has it, while this module is loaded inside too, and it starts programs to
+    # find libseccomp, or raises when there is none, which `tally doctor` has to tell.
+    import pyseccomp  # type: ignore[import-untyped]  # noqa: PLC0415
 
     return pyseccomp
 

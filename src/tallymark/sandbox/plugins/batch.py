@@ -40,6 +40,7 @@ def score_batch(calls: Calls, attempts: Sequence[Any]) -> list[Score]:
 
 def _sample(scores: list[Score]) -> list[int]:
     """Which attempts to score again: not what ran into the deadline, which would cost it twice."""
+    # By the system's randomness: no plugin can foresee which attempts are compared.
     drawn = random.SystemRandom().sample(range(len(scores)), _CHECKED)
     died = [at for at, score in enumerate(scores) if score.metadata.get("stopped") in _MAY_BE_STATE]
     wanted = {0, len(scores) - 1, *drawn, *died[:_CHECKED]}

@@ -51,9 +51,11 @@ def _lock_in(link: int, walls: Walls) -> None:
     if walls.rules is not None:
         landlock.enforce(walls.rules)
     os.dup2(link, LINK)
+    # The guest's descriptors, those of its other children among them, are not this child's.
     os.closerange(LINK + 1, 256)
     rlimits.apply_to_files(walls.open_files)
     if walls.filter is None:
         os.setsid()  # so that its guest can end those it starts
     else:
+        # Last, because it takes away the calls by which the other walls were put up.
         seccomp.load(walls.filter)

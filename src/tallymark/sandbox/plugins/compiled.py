@@ -25,6 +25,7 @@ def compiled(root: str) -> Compiled:
     found: Compiled = {}
     for path, text in sources(root):
         try:
+            # Our own `from __future__` must not change what theirs means.
             code = marshal.dumps(compile(text, path, "exec", dont_inherit=True))
         except Exception:  # noqa: BLE001, S112 (whoever imports it is told what is wrong with it)
             continue

@@ -119,6 +119,7 @@ class _Talk:
         deadline = time.monotonic() + allowed
         while expected > 0:
             whole = self._whole(self._received(deadline))
+            # Bytes that make no whole answer win no time: else one drop at a time would never end.
             if not whole and time.monotonic() > deadline:
                 raise Ended(self._too_late())
             for data in whole:

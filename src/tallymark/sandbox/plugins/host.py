@@ -71,6 +71,7 @@ class Guest:
         self._ready: deque[Child] = deque()
         self._ended: dict[int, tuple[int, int]] = {}
         self.compiled: Compiled | None = None
+        # Each send is one message, and descriptors travel with theirs.
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with tempfile.TemporaryFile() as said:
@@ -83,6 +84,7 @@ class Guest:
     def _started(
         self, code: PluginCode, backend: str, theirs: socket.socket, said: IO[bytes]
     ) -> subprocess.Popen[bytes]:
+        # Nothing of site-packages, of the user's or of the folder it starts in can be imported.
         python = [str(self.view.python), "-s", "-S", "-P", "-B", "-c", _PROGRAM]
         before: list[str] = []
         if backend == "bubblewrap":

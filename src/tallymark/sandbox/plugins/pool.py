@@ -72,6 +72,7 @@ class Pool:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+            # A guest that is lent out is closed by who has it: here it could be in a call.
             self._changed.wait_for(lambda: not any(s.lent for s in self._shelves.values()))
             idle = [guest for shelf in self._shelves.values() for guest in shelf.idle]
             self._shelves.clear()

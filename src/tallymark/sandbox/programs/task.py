@@ -100,6 +100,7 @@ class Task:
             (resource.RLIMIT_CORE, 0),
         ]
         if alone:
+            # Without a namespace it would count all that the user runs, on the whole machine.
             # Counted by user and namespace: the launcher is one of them.
             limits.append((resource.RLIMIT_NPROC, self.limits.processes + 1))
         return limits

@@ -28,6 +28,7 @@ def memory_passed(pids: Iterable[int], most: int) -> bool:
 
 
 def _held(pid: int) -> int:
+    # Pages of files are left out: the kernel drops them when it needs the room.
     return _bytes(_said(pid, "status"), "RssAnon:", "RssShmem:")
 
 

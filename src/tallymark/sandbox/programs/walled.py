@@ -54,6 +54,7 @@ def _launched(task: Task, pipes: Pipes) -> tuple[Launched, int]:
     """Bubblewrap on its way, and where it will say who runs inside."""
     settings, to_settings = pipes.pipe()
     inside = interpreter.sandbox_path()
+    # Short enough for the pipe to hold until bubblewrap reads it.
     os.write(to_settings, view.python_settings(inside, packages=task.packages).encode())
     pipes.close(to_settings)
     from_info, info = pipes.pipe()
