@@ -23,8 +23,10 @@ def pytest_collect_file(
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Take the files with suites, also those that pytest would take for its own."""
     others = yield
+    # Looked into, not imported: files of other tools with such names must not run.
     if not file_path.name.endswith("_eval.py") or b"tallymark" not in file_path.read_bytes():
         return others
+    # Pytest's own module would collect the ordinary tests of the file a second time.
     kept = [each for each in others if not isinstance(each, pytest.Module)]
     evals: EvalFile = EvalFile.from_parent(parent, path=file_path)
     return [*kept, evals]

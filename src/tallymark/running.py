@@ -29,6 +29,7 @@ from tallymark.suites.rechecking import recheck
 from tallymark.suites.record import CaseResult, Run, RunRecord
 from tallymark.suites.tally import Tally
 
+# Crockford's base 32: without i, l, o and u, which are taken for other signs.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _ENDINGS: Mapping[Ending, str] = {
     "budget": "the budget is spent",
@@ -136,6 +137,7 @@ class Running:
                     "epochs": options.limits.epochs,
                 },
             )
+            # Stored before anything is asked: a process that is killed leaves a run to resume.
             self.store.create_run(record)
             records.append(
                 self._evaluated(_Work(record, suite, model, options.limits, watch, Tally(), ()))
@@ -191,6 +193,7 @@ class Running:
         keys = self.store.result_keys(record.id)
         done = {key for key, status in keys.items() if status != "error"}
         results = (r for r in self.store.results(record.id) if r.status != "error")
+        # A name with a secret in it was stored redacted; the suite knows the real one.
         hidden = {suite.redactor.text(each): each for each in suite.models}
         model = _opened(hidden.get(record.model, record.model), suite, options)
         record = replace(record, status="running", error=None)

@@ -98,6 +98,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         cache,
     )
     gates = _Gates(fail_under, baseline, fail_on_regression)
+    # What a user's code prints must not get into our JSON document.
     with opened(db) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
         before = app.runs.loaded(baseline) if baseline is not None else None
         watch = watcher()

@@ -177,6 +177,7 @@ def _by_score(comparison: Comparison, tolerance: float) -> Verdict:
     difference = comparison.score.difference
     change = difference.value or 0.0
     size = max(abs(comparison.score.first or 0.0), abs(comparison.score.second or 0.0))
+    # Adding up in another order alone may change the last digits; that is no loss.
     allowed = tolerance + 1e-9 * size
     moved = f"the score changed by {change:+.4g}"
     more = f" by more than {tolerance:g}" if tolerance else ""
@@ -202,6 +203,7 @@ def _over(shared: set[str], results: Sequence[CaseResult]) -> Iterator[CaseResul
 
 def _side(record: RunRecord, tally: Tally, formula: Formula) -> Side:
     scored = tally.score(formula)
+    # What is stored may be the suite's stand-in for an undefined score; the tally has none.
     own = record.formula == formula.text and record.score is not None
     return Side(
         id=record.id,
@@ -223,6 +225,7 @@ def _measure(formula: Formula, tallies: tuple[Tally, Tally], seed: int) -> Measu
 
 def _changes(first: Tally, second: Tally, results: Sequence[CaseResult]) -> Iterator[Change]:
     """The cases that differ, in the order of the first run, then those that only the second has."""
+    # Reversed, so that of several failures of a case the first one stays.
     reasons = {each.case: _reason(each) for each in reversed(results) if each.status != "passed"}
     for case in dict.fromkeys((*first.cases, *second.cases)):
         one, two = first.cases.get(case), second.cases.get(case)

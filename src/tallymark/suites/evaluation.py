@@ -96,12 +96,14 @@ class Evaluation:
         except BaseException:
             for worker in workers:
                 worker.cancel()
+            # Waited for, so that no request is on its way when the caller closes the model.
             await asyncio.gather(*workers, return_exceptions=True)
             raise
         return self.ending
 
     async def _work(self, keep: Callable[[CaseResult], Awaitable[None]]) -> None:
         while self.ending == "finished":
+            # Before a job is taken: one that is taken and then not asked would be lost.
             if not await self.budget.reserve():
                 self.ending = "budget"
                 return
@@ -110,6 +112,7 @@ class Evaluation:
                 self.budget.release()
                 return
             result = await self._ask(job)
+            # Counted before it is released, because the budget looks at what was counted.
             self.tally.add(result)
             self.budget.release()
             await keep(result)

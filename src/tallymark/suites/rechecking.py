@@ -30,6 +30,7 @@ async def recheck(suite: ResolvedSuite, results: Iterable[CaseResult]) -> list[C
             checked.append(result)
             continue
         case = suite.case(cases[result.case])
+        # Earlier answers of a conversation are not kept, so they are empty here.
         messages = case.messages([""] * (len(case.asked) - 1)) or ()
         subject = case.subject(_answer(result), Request(messages=messages), result.trace)
         checks = await evaluate_checks(case.checks, subject)

@@ -31,7 +31,7 @@ Array: TypeAlias = "NDArray[np.float64]"
 Rows: TypeAlias = "NDArray[np.intp]"
 DRAWS = 2000
 _CELLS = 1_000_000
-"""Draws times cases held in memory at once, and all in all forty times that."""
+"""Draws times cases held in memory at once; all in all four times that, or 200 draws."""
 _ROUNDING = 1e-9
 """Sums in another order differ by less than this, relative to the scores."""
 
@@ -265,6 +265,8 @@ class _Pair:
 
     def swapped(self, rng: np.random.Generator, draws: int) -> Array:
         """Differences when the results of about half the cases change sides."""
+        # Drawn as bytes, which need an eighth of the memory; made rows by a number that is wide
+        # enough, since bytes times a plain int would stay bytes and overflow.
         side = rng.integers(0, 2, (draws, self.size), dtype=np.uint8)
         first, second = self.scores(self.itself + side * np.intp(self.size))
         return second - first
@@ -282,6 +284,8 @@ def _interval(scores: Array, units: int) -> Interval | None:
     defined = scores[~np.isnan(scores)]
     if len(defined) < 0.95 * len(scores):
         return None
+    # Plain percentiles are too narrow for few units: the bootstrap divides by n, not n - 1, and
+    # takes the normal's tails for Student's. So both are made good before the tail is read off.
     reach = student_t(units - 1) * math.sqrt(units / (units - 1))
     tail = math.erfc(reach / math.sqrt(2)) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
@@ -293,6 +297,7 @@ def _p_value(swapped: Array, least: float) -> float | None:
     defined = swapped[~np.isnan(swapped)]
     if len(defined) < 0.95 * len(swapped):
         return None
+    # The runs as they are count as one of the swaps: chance alone never has a p-value of zero.
     return float(np.sum(np.abs(defined) >= least) + 1) / (len(defined) + 1)
 
 

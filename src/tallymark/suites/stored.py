@@ -185,6 +185,7 @@ class ScoredTraces:
         for name, score in result.scores.items():
             if score.value is not None:
                 margin = max(margin, self._thresholds[name] - score.value)
+        # The number settles ties, since results have no order: of equals, the earlier is kept.
         entry = (margin, -self._metrics.cases, result)
         if len(self._worst) < WORST:
             heapq.heappush(self._worst, entry)

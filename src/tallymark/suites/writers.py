@@ -50,6 +50,7 @@ def result_writer(path: Path, scorers: Sequence[str]) -> Iterator[Write]:
             f"cannot tell from its name what {path} should be",
             hint=f"use a name that ends in {', '.join(_FORMATS)}",
         )
+    # With the process in its name, so that two that write the same file do not share a part.
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         file = part.open("wb")
@@ -100,7 +101,7 @@ def _csv(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
     writer.writerow(_columns(scorers))
     yield lambda facts, scores: writer.writerow(_cells(facts, scores, scorers))
     text.flush()
-    text.detach()
+    text.detach()  # or the wrapper would close the file when it goes, before its owner does
 
 
 def _columns(scorers: Sequence[str]) -> dict[str, str]:

@@ -114,7 +114,7 @@ class Crew(ABC):
     def _look(self) -> None:
         """Leave workers behind whose agent is late."""
         now = time.monotonic()
-        for slot in list(self._slots):
+        for slot in list(self._slots):  # a copy: workers come and go meanwhile
             case = slot.case
             if case is not None and slot.deadline <= now and slot.claimed():
                 self._slots.discard(slot)

@@ -68,6 +68,7 @@ class Job:
         if self._on_result is not None:
             with self._telling:
                 self._on_result(result)
+        # After the call: a run is not complete before its last result was told.
         self._results[number] = result
 
     @property
@@ -77,6 +78,7 @@ class Job:
 
     def report(self, duration_ms: float) -> Report:
         """The results that have come by now, in the order of the tests."""
+        # A copy, since after Ctrl-C a worker may still be telling its result.
         results = [result for _, result in sorted(self._results.copy().items())]
         return Report(
             self._suite.name,

@@ -49,6 +49,7 @@ def plans(suite: Suite, threshold: float | None, timeout: float | None) -> Itera
         scorers = suite.scorers_of(test)
         own = test.threshold if threshold is None else threshold
         seconds = timeout or test.timeout or suite.timeout or DEFAULT_TIMEOUT
+        # By identity, which is quick: the suite keeps its tuples, and most tests share one.
         key = (id(scorers), own, seconds)
         if key not in shared:
             shared[key] = (

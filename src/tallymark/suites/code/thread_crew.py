@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _FIRST_LOOK = 0.001
 _RAREST_LOOK = 0.05
+"""Seconds between two looks at whether more threads would help."""
 _PLAIN = frozenset({str, dict, Trace, type(None)})
 """Returns that are certainly not awaitable, told apart quickly."""
 
@@ -47,6 +48,7 @@ class ThreadCrew(Crew):
         slot = Slot()
         self._slots.add(slot)
         work = self._context.copy().run
+        # Daemons, so that an agent that hangs does not keep Python from ending.
         threading.Thread(
             target=work, args=(self._work, slot), name="tallymark-agent", daemon=True
         ).start()
