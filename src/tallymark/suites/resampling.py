@@ -142,8 +142,8 @@ class _Draws:
             at = self.picked[0, row]
             ran, passed = self.table["ran"][at], self.table["passed"][at]
             if ran > 1:
-                drawn = rng.binomial(int(ran), passed / ran, len(self.picked))
-                self.luck[row] = drawn - passed
+                again = rng.binomial(int(ran), passed / ran, len(self.picked))
+                self.luck[row] = again - passed
         return self
 
     def scores(self, formula: Formula) -> Array:

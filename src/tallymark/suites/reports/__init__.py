@@ -10,7 +10,7 @@ from tallymark.suites.reports.csv_report import csv_report
 from tallymark.suites.reports.json_report import json_report, run_document
 from tallymark.suites.reports.junit import junit_report
 from tallymark.suites.reports.markdown import markdown_report
-from tallymark.suites.reports.summary import summary, summary_lines
+from tallymark.suites.reports.summary_report import summary, summary_lines
 
 __all__ = [
     "csv_report",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from tallymark.suites.reports.summary import Line
+from tallymark.suites.reports.summary_report import Line
 
 
 def coloured(lines: Iterable[Line]) -> Text:

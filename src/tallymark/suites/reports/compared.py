@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 
 from tallymark.suites.comparison import KINDS, Change, Comparison, Kind, Measure, verdict
-from tallymark.suites.reports.summary import MOST, WIDTH, Line
+from tallymark.suites.reports.summary_report import MOST, WIDTH, Line
 from tallymark.text import (
     UNKNOWN,
     align_numbers,
