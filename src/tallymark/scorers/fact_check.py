@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tallymark.errors import ScorerError, WorkFailed
-from tallymark.scorers.endpoints import api_key, check_seconds, check_url, post_json
+from tallymark.scorers.demand import api_key, check_seconds, check_url
+from tallymark.scorers.endpoints import post_json
 from tallymark.scoring import EvalContext, Score, configurable
 
 

@@ -5,24 +5,28 @@ from __future__ import annotations
 import inspect
 import tomllib
 from collections.abc import Awaitable, Callable, Generator
-from pathlib import Path
 from string import Template
 from typing import Any, TypeAlias
 
 import msgspec
 
 from tallymark.errors import ScorerError, WorkFailed
-from tallymark.scorers.endpoints import check_seconds
+from tallymark.scorers.demand import check_seconds
 from tallymark.scorers.judging.material import material
 from tallymark.scorers.judging.model import Answer, Ask, JudgeModel
-from tallymark.scorers.judging.rubric import Choice, Rubric, load_rubric, with_choices
+from tallymark.scorers.judging.rubric import (
+    Choice,
+    Rubric,
+    load_rubric,
+    read_frame,
+    with_choices,
+)
 from tallymark.scorers.judging.verdict import read_verdict
 from tallymark.scoring import EvalContext, Score, Scorer
 from tallymark.scoring.score import shown
 
 Asking: TypeAlias = Generator[tuple[str, str], Answer, Score]
 """Yields instructions and prompt, is sent the answer, and returns the score."""
-_FRAME = Path(__file__).parent / "judging" / "frame.toml"
 
 
 def llm_judge(  # noqa: PLR0913 (options, all but the first by keyword)
@@ -49,7 +53,7 @@ def llm_judge(  # noqa: PLR0913 (options, all but the first by keyword)
     asked = load_rubric(rubric)
     if choices is not None:
         asked = with_choices(asked, choices, "llm_judge")
-    frame = _FRAME.read_text(encoding="utf-8")
+    frame = read_frame()
     judging = _Judging(rubric, asked, asked.hash(frame), tomllib.loads(frame))
     return Scorer(
         _by_function(judging, judge)

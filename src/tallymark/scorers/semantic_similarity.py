@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tallymark.errors import ScorerError, WorkFailed
-from tallymark.scorers.endpoints import api_key, check_seconds, check_url, post_json
+from tallymark.scorers.demand import api_key, check_seconds, check_url
+from tallymark.scorers.endpoints import post_json
 from tallymark.scorers.expectations import expected_text
 from tallymark.scoring import EvalContext, Score, configurable
 from tallymark.scoring.score import json_safe

@@ -1,1 +1,1 @@
-"""The parts of `llm_judge`: rubrics, what the judge is shown, its verdict, and reaching it."""
+"""Asking a model for a verdict: rubrics, what the judge is shown, reaching it, its verdict."""

@@ -11,7 +11,7 @@ import msgspec
 
 from tallymark.errors import ScorerError, WorkFailed
 from tallymark.models.loop_local import LoopLocal, LoopTurns
-from tallymark.scorers.endpoints import api_key, check_url
+from tallymark.scorers.demand import api_key, check_url
 from tallymark.scoring.score import shown
 
 if TYPE_CHECKING:

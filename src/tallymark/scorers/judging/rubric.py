@@ -16,7 +16,8 @@ import msgspec
 
 from tallymark.errors import Place, ScorerError, nearest
 
-_BUILT_IN = Path(__file__).parent.parent / "rubrics"
+_BUILT_IN = Path(__file__).parent / "rubrics"
+_FRAME = Path(__file__).parent / "frame.toml"
 Part = Literal["input", "output", "expected", "context", "tools"]
 """What a judge can be shown of a trace."""
 
@@ -53,6 +54,11 @@ class Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def built_in_rubrics() -> list[str]:
     """The names of the rubrics that come with Tallymark."""
     return sorted(path.stem for path in _BUILT_IN.glob("*.toml"))
+
+
+def read_frame() -> str:
+    """The instructions that every rubric is put into, as TOML text."""
+    return _FRAME.read_text(encoding="utf-8")
 
 
 def load_rubric(name: str) -> Rubric:
