@@ -41,7 +41,7 @@ ONLY = {
     "ratings": {"errors"},
     "traces": {"errors"},
     "scoring": {"errors", "importing", "traces", "formula"},
-    "scorers": {"errors", "text", "scoring", "traces", "models"},
+    "scorers": {"errors", "text", "importing", "scoring", "traces", "models"},
     "dimensions": {"errors", "scoring"},
     "sandbox": {"errors", "scoring"},
     "models": {"errors", "importing", "traces"},

@@ -10,14 +10,17 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tallymark.errors import InvalidInput, nearest
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 _TREE_TRIES = 10
@@ -101,6 +104,26 @@ def why_not_imported(what: str, raised: BaseException) -> str:
     known = frames and not frames[-1].filename.startswith("<")
     place = f" (at {Path(frames[-1].filename).name}:{frames[-1].lineno})" if known else ""
     return f"{what} cannot be imported: {type(raised).__name__}: {raised}{place}"
+
+
+def find_entry_points(group: str) -> Iterable[EntryPoint]:
+    """What installed packages offer under a group of entry points; nothing is imported yet."""
+    return _metadata().entry_points(group=group)
+
+
+def find_version(package: str) -> str | None:
+    """The version of an installed package; None when it is not installed."""
+    metadata = _metadata()
+    try:
+        return str(metadata.version(package))
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _metadata() -> Any:
+    import importlib.metadata  # noqa: PLC0415 (40 ms, seldom needed)
+
+    return importlib.metadata
 
 
 def parse_alone(parse: Callable[[], T]) -> T:

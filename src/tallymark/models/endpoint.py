@@ -19,8 +19,7 @@ from tallymark.models.answers import WrongShape, draft_from, finished, usage_of
 from tallymark.models.failures import http_failure, one_line
 from tallymark.models.model import Answer
 from tallymark.models.pricing import prices_at
-from tallymark.models.provider import Provider
-from tallymark.models.provider_making import made_at
+from tallymark.models.provider_making import open_compatible_provider
 from tallymark.models.sessions import Sessions, proxy_for, sendable
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from tallymark.models.model import Request
     from tallymark.models.pricing import Pricing
-    from tallymark.models.provider_making import Connection
+    from tallymark.models.provider import Provider
     from tallymark.models.reference import Reference
 
 KEY_VARIABLE = "TALLY_HTTP_KEY"
@@ -64,7 +63,7 @@ class Endpoint:
         self._address = address
         self._pricing = pricing
         self._key = key
-        self._tool_user = Provider(name, self._connected, pricing)
+        self._tool_user: Provider | None = None
         headers = {"Content-Type": "application/json"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
@@ -73,7 +72,7 @@ class Endpoint:
     async def answer(self, request: Request) -> Answer:
         """The endpoint's answer."""
         if request.mcp_servers:
-            return await self._with_tools().answer(request)
+            return await self._open_tool_user().answer(request)
         body = _body(request, self._address)
         # The table is slow when first asked, so that is done before anything waits for us.
         prices = None if self._pricing is not None else prices_at(self._address.url)
@@ -86,20 +85,26 @@ class Endpoint:
     async def close(self) -> None:
         """Closes the connections."""
         await self._sessions.close()
-        await self._tool_user.close()
+        if self._tool_user is not None:
+            await self._tool_user.close()
 
-    def _with_tools(self) -> Provider:
+    def _open_tool_user(self) -> Provider:
         """The same endpoint through pydantic-ai, which brings MCP."""
         if not self._address.speaks_chat:
             raise ModelError(
                 f"{self.name} cannot be given MCP servers",
                 hint="only OpenAI-compatible endpoints and providers can; leave mcp_server out",
             )
+        if self._tool_user is None:
+            # It is one for all event loops, so two that make it at once may use either.
+            self._tool_user = open_compatible_provider(
+                self.name,
+                self._address.url.removesuffix("/chat/completions"),
+                self._address.model or _UNNAMED,
+                key=self._key,
+                pricing=self._pricing,
+            )
         return self._tool_user
-
-    def _connected(self) -> Connection:
-        base = self._address.url.removesuffix("/chat/completions")
-        return made_at(self.name, base, self._address.model or _UNNAMED, self._key)
 
     def _priced(self, answer: Answer, prices: Callable[[str, int, int], float | None]) -> Answer:
         model = answer.model or self._address.model or ""

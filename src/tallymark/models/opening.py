@@ -13,7 +13,7 @@ from tallymark.models.command import open_command
 from tallymark.models.echo import open_echo
 from tallymark.models.endpoint import open_endpoint
 from tallymark.models.function import open_function
-from tallymark.models.provider import open_provider
+from tallymark.models.provider_making import open_provider
 from tallymark.models.recording import Recording
 from tallymark.models.reference import Reference
 from tallymark.models.replay import open_replay

@@ -1,7 +1,7 @@
 """`provider/name`: a real model, through pydantic-ai, with the key in its usual variable.
 
 Tool calls go round here rather than in pydantic-ai's agent: an eval wants every model call and tool
-call as it was, without a framework's own prompts, retries and limits.
+call as it was, without a framework's own prompts, retries and limits. Loads pydantic-ai.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import asyncio
 from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
+from pydantic_ai.direct import model_request
+
 from tallymark.errors import ModelError
 from tallymark.models.answers import finished
 from tallymark.models.loop_local import LoopLocal
 from tallymark.models.model import Answer
+from tallymark.models.provider_connection import ProviderConnection, connect
 from tallymark.models.provider_failures import failure
-from tallymark.models.provider_making import made
+from tallymark.models.provider_making import explain_failure
 from tallymark.models.provider_messages import history
 from tallymark.models.provider_steps import Steps
 from tallymark.models.provider_tools import Tools
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
 
     from tallymark.models.model import Request
     from tallymark.models.pricing import Pricing
-    from tallymark.models.provider_making import Connection
     from tallymark.models.reference import Reference
 
 _ROUNDS = 50
@@ -42,10 +44,10 @@ class Provider:
     def __init__(
         self,
         name: str,
-        connect: Callable[[], Connection],
+        connect: Callable[[], ProviderConnection],
         pricing: Pricing | None = None,
         *,
-        first: Connection | None = None,
+        first: ProviderConnection | None = None,
     ) -> None:
         """`connect` is called for each event loop that asks, but the first one gets `first`."""
         self.name = name
@@ -69,7 +71,7 @@ class Provider:
             if not response.tool_calls:
                 draft = steps.draft(response, perf_counter() - began)
                 return await finished(request, draft, self._pricing)
-            returned = await tools.called(response.tool_calls, steps)
+            returned = await tools.call_all(response.tool_calls, steps)
             conversation += [response, returned]
         raise ModelError(f"{self.name} still calls tools after {_ROUNDS} rounds")
 
@@ -86,8 +88,6 @@ class Provider:
         request: Request,
         parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        from pydantic_ai.direct import model_request  # noqa: PLC0415 (heavy)
-
         settings = cast("ModelSettings", {**line.connection.settings, **request.settings})
         try:
             response = await model_request(
@@ -106,7 +106,7 @@ class Provider:
 class _Line:
     """What one event loop asks through: a connection, opened once, and its MCP servers."""
 
-    def __init__(self, name: str, connection: Connection) -> None:
+    def __init__(self, name: str, connection: ProviderConnection) -> None:
         self.connection = connection
         self.tools = Tools(name)
         self._opening = asyncio.Lock()
@@ -128,11 +128,11 @@ class _Line:
             await self.connection.close()
 
 
-def open_provider(reference: Reference, kinds: tuple[str, ...]) -> Provider:
+def make_provider(reference: Reference) -> Provider:
     """The model is made at once, so that a missing package or key shows before anything runs."""
-    return Provider(
-        reference.text,
-        lambda: made(reference, kinds),
-        reference.pricing,
-        first=made(reference, kinds),
-    )
+
+    def reconnect() -> ProviderConnection:
+        with explain_failure(reference.text):
+            return connect(reference)
+
+    return Provider(reference.text, reconnect, reference.pricing, first=connect(reference))

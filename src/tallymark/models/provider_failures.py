@@ -1,8 +1,13 @@
-"""pydantic-ai's exceptions as ours: does asking again help, were we told to slow down?"""
+"""pydantic-ai's exceptions as ours: does asking again help, were we told to slow down?
+
+Loads pydantic-ai.
+"""
 
 from __future__ import annotations
 
 from typing import Any
+
+from pydantic_ai import exceptions
 
 from tallymark.errors import ModelError
 from tallymark.models.failures import http_failure, one_line, retry_after
@@ -10,8 +15,6 @@ from tallymark.models.failures import http_failure, one_line, retry_after
 
 def failure(name: str, error: Exception) -> ModelError:
     """The ModelError for whatever a provider's library raised."""
-    from pydantic_ai import exceptions  # noqa: PLC0415 (heavy)
-
     if isinstance(error, exceptions.ModelHTTPError):
         return _status(name, error)
     said = one_line(error)
@@ -40,8 +43,6 @@ def failure(name: str, error: Exception) -> ModelError:
 
 
 def _status(name: str, error: Any) -> ModelError:
-    from pydantic_ai import exceptions  # noqa: PLC0415 (heavy)
-
     by_status = http_failure(name, error.status_code, {}, _said(error))
     lasting = isinstance(error, exceptions.ModelQuotaExceededError)
     return ModelError(

@@ -1,20 +1,23 @@
-"""Making pydantic-ai's model for a reference: which provider, its key, its connections."""
+"""From a reference to a provider's model: which provider, its package, its key.
+
+pydantic-ai is loaded when the first real model is asked for, so a package that is missing shows
+here, as one sentence that says what to do.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput, ModelError, nearest
 from tallymark.models.failures import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
-    import httpx2
-    from pydantic_ai.models import Model
-    from pydantic_ai.providers import Provider
-
+    from tallymark.models.pricing import Pricing
+    from tallymark.models.provider import Provider
     from tallymark.models.reference import Reference
 
 PROVIDERS = (
@@ -26,92 +29,42 @@ PROVIDERS = (
 )
 """Known without loading pydantic-ai, for messages. What else it knows works too."""
 
-_OVER_AIOHTTP = {"anthropic", "openai", "openai-chat", "openai-responses", "openrouter"}
-"""Providers whose library takes an HTTP client of ours: see provider_transport.py."""
-
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 
 
-class Connection:
-    """A model of pydantic-ai, the settings it is always called with, and what must be closed."""
-
-    def __init__(self, model: Model, client: httpx2.AsyncClient | None) -> None:
-        self.model = model
-        self.settings = _without_retries(model)
-        self._client = client
-
-    async def close(self) -> None:
-        """Closes the connections, whoever owns them."""
-        await self.model.__aexit__(None, None, None)
-        if self._client is not None:
-            await self._client.aclose()
-
-
-def made(reference: Reference, kinds: tuple[str, ...]) -> Connection:
-    """The model; a package or key that is missing is one sentence that says what to do."""
-    try:
+def open_provider(reference: Reference, kinds: tuple[str, ...]) -> Provider:
+    """The model is made at once, so that a missing package or key shows before anything runs."""
+    with explain_failure(reference.text):
         _check_known(reference.kind, kinds)
-        return _connected(reference)
+        from tallymark.models.provider import make_provider  # noqa: PLC0415 (pydantic-ai is heavy)
+
+        return make_provider(reference)
+
+
+def open_compatible_provider(
+    name: str, base_url: str, model: str, *, key: str | None, pricing: Pricing | None
+) -> Provider:
+    """A model at an address that speaks OpenAI's chat protocol, for what only pydantic-ai can."""
+    try:
+        from tallymark.models.compatible_provider import (  # noqa: PLC0415 (pydantic-ai is heavy)
+            make_compatible_provider,
+        )
+    except ImportError as error:
+        raise _missing_package(name, error) from None
+    return make_compatible_provider(name, base_url, model, key=key, pricing=pricing)
+
+
+@contextmanager
+def explain_failure(name: str) -> Iterator[None]:
+    """Turns whatever a library raises when it makes a model into one sentence."""
+    try:
+        yield
     except InvalidInput:
         raise
     except ImportError as error:
-        raise _missing_package(reference.text, error) from None
-    except Exception as error:  # noqa: BLE001 (each provider says in its own way what it lacks)
-        raise _not_made(reference.text, error) from None
-
-
-def made_at(name: str, base_url: str, model: str, key: str | None) -> Connection:
-    """A model at an address that speaks OpenAI's chat protocol."""
-    try:
-        from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 (heavy)
-        from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 (heavy)
-
-        from tallymark.models.provider_transport import client_over_aiohttp  # noqa: PLC0415 (heavy)
-    except ImportError as error:
         raise _missing_package(name, error) from None
-
-    class Address(OpenAIProvider):
-        """Not OpenAI itself, whose prices would be wrong."""
-
-        name = "endpoint"
-
-    client = client_over_aiohttp()
-    # A key is always given: without one the library would send OPENAI_API_KEY to any address.
-    provider = Address(base_url=base_url, api_key=key or "none", http_client=client)
-    return Connection(OpenAIChatModel(model, provider=provider), client)
-
-
-def _connected(reference: Reference) -> Connection:
-    from pydantic_ai.models import infer_model  # noqa: PLC0415 (heavy)
-    from pydantic_ai.providers import infer_provider_class  # noqa: PLC0415 (heavy)
-
-    if reference.kind not in _OVER_AIOHTTP:
-        return Connection(infer_model(_model_id(reference)), None)
-    from tallymark.models.provider_transport import client_over_aiohttp  # noqa: PLC0415 (heavy)
-
-    provider: Callable[..., Provider[Any]] = infer_provider_class(reference.kind)
-    client = client_over_aiohttp()
-    return Connection(
-        infer_model(_model_id(reference), lambda _: provider(http_client=client)), client
-    )
-
-
-def _model_id(reference: Reference) -> str:
-    if reference.kind == "gateway":  # its provider stands after it: gateway/openai:name
-        return f"gateway/{reference.rest.replace('/', ':', 1)}"
-    return f"{reference.kind}:{reference.rest}"
-
-
-def _without_retries(model: Model) -> dict[str, Any]:
-    """Turn off the library's own retries: on its client where it has that, else by a setting.
-
-    The setting would do for all, but it makes a new client for every request.
-    """
-    client: Any = getattr(model.provider, "client", None)
-    if hasattr(client, "max_retries"):
-        client.max_retries = 0
-        return {}
-    return {} if "max_retries" in model.unsupported_settings else {"max_retries": 0}
+    except Exception as error:  # noqa: BLE001 (each provider says in its own way what it lacks)
+        raise _not_made(name, error) from None
 
 
 def _check_known(kind: str, kinds: tuple[str, ...]) -> None:

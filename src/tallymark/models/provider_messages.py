@@ -1,8 +1,10 @@
-"""Our conversation in pydantic-ai's terms."""
+"""Our conversation in pydantic-ai's terms. Loads pydantic-ai."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from pydantic_ai import messages
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart
@@ -12,8 +14,6 @@ if TYPE_CHECKING:
 
 def history(request: Request) -> list[ModelMessage]:
     """The conversation so far; what comes before an answer of the assistant is one request."""
-    from pydantic_ai import messages  # noqa: PLC0415 (heavy)
-
     conversation: list[ModelMessage] = []
     parts: list[ModelRequestPart] = []
     for message in request.messages:
@@ -32,8 +32,6 @@ def history(request: Request) -> list[ModelMessage]:
 
 def last_input(conversation: list[ModelMessage]) -> str:
     """What the model is asked now: the user's words, or the results of its tools."""
-    from pydantic_ai import messages  # noqa: PLC0415 (heavy)
-
     texts = []
     for part in conversation[-1].parts:
         if isinstance(part, messages.ToolReturnPart):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tallymark.errors import ScorerError
 from tallymark.scoring.score import Score, shown
-from tallymark.scoring.scorer import Scorer
+from tallymark.scoring.scorer import Scorer, load_calls
 
 if TYPE_CHECKING:
     from tallymark.scoring.context import EvalContext
@@ -80,9 +80,7 @@ class _Composite:
 
     async def evaluate(self, ctx: EvalContext) -> Score:
         """For parts of which some wait."""
-        from tallymark.scoring.running import evaluate_all  # noqa: PLC0415 (asyncio is heavy)
-
-        return self.combined(await evaluate_all(self.scorers, ctx))
+        return self.combined(await load_calls().evaluate_all(self.scorers, ctx))
 
     def combined(self, scores: list[Score]) -> Score:
         """One score of the parts' scores, with the breakdown kept whatever happens."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import msgspec
 
 from tallymark.errors import ScorerError, nearest
-from tallymark.importing import why_not_imported
+from tallymark.importing import find_entry_points, why_not_imported
 from tallymark.scoring.building import build
 from tallymark.scoring.decorator import ScorerBuilder
 from tallymark.scoring.reference import Reference, find
@@ -96,10 +96,8 @@ class Registry:
 
     def _all(self) -> dict[str, list[_Known]]:
         if self._group is not None and not self._discovered:
-            from importlib.metadata import entry_points  # noqa: PLC0415 (40 ms, seldom needed)
-
             self._discovered = True
-            for point in entry_points(group=self._group):
+            for point in find_entry_points(self._group):
                 known = _Known(f"{point.value} of {_package(point)}", point=point)
                 self._known.setdefault(point.name, []).append(known)
         return self._known

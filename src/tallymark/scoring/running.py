@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from tallymark.errors import ScorerError
-from tallymark.scoring.workers import in_thread, too_late
+from tallymark.scoring.workers import call_in_thread, too_late
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tallymark.scoring.score import Score
     from tallymark.scoring.scorer import Scorer
 
-__all__ = ["evaluate_all", "in_thread", "run_to_end", "settled"]
+__all__ = ["call_in_thread", "evaluate_all", "run_to_end", "wait_for_return"]
 
 _abandoned: set[asyncio.Task[object]] = set()
 """Tasks that were cancelled for being late; the loop itself does not keep tasks alive."""
@@ -37,7 +37,9 @@ async def evaluate_all(
     return [await each.evaluate(ctx) if each.inline else next(waited) for each in scorers]
 
 
-async def settled(scorer: Scorer, awaitable: Awaitable[object], seconds: float | None) -> object:
+async def wait_for_return(
+    scorer: Scorer, awaitable: Awaitable[object], seconds: float | None
+) -> object:
     """What the awaitable gives, or a failed score when it raises or is late."""
     if seconds is None:
         return await _contained(scorer, awaitable)
@@ -73,7 +75,7 @@ def run_to_end(scorer: Scorer, awaitable: Awaitable[object]) -> object:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(settled(scorer, awaitable, None))
+        return asyncio.run(wait_for_return(scorer, awaitable, None))
     if isinstance(awaitable, Coroutine):
         awaitable.close()
     raise ScorerError(

@@ -102,24 +102,18 @@ class Scorer:
     ) -> Score:
         """The score of one context. `timeout` is in seconds; inline scorers do not need one."""
         if self.blocking:
-            from tallymark.scoring.running import in_thread  # noqa: PLC0415 (asyncio is heavy)
-
-            raw = await in_thread(self, ctx, timeout)
+            raw = await load_calls().call_in_thread(self, ctx, timeout)
         else:
             raw = self.call(ctx)
         if raw.__class__ not in _PLAIN and inspect.isawaitable(raw):
-            from tallymark.scoring.running import settled  # noqa: PLC0415 (asyncio is heavy)
-
-            raw = await settled(self, raw, timeout)
+            raw = await load_calls().wait_for_return(self, raw, timeout)
         return to_score(raw, self)
 
     def score(self, ctx: EvalContext) -> Score:
         """The score of one context, for code that is not async; nothing limits its time."""
         raw = self.call(ctx)
         if raw.__class__ not in _PLAIN and inspect.isawaitable(raw):
-            from tallymark.scoring.running import run_to_end  # noqa: PLC0415 (asyncio is heavy)
-
-            raw = run_to_end(self, raw)
+            raw = load_calls().run_to_end(self, raw)
         return to_score(raw, self)
 
     def __call__(self, ctx: EvalContext) -> Any:
@@ -173,6 +167,13 @@ class Scorer:
 
     def __repr__(self) -> str:
         return f"Scorer({self.name!r})"
+
+
+def load_calls() -> Any:
+    """The async side of scoring: asyncio takes longer to load than all of it, and few need it."""
+    from tallymark.scoring import running  # noqa: PLC0415 (asyncio is heavy)
+
+    return running
 
 
 def _is_async(function: object) -> bool:

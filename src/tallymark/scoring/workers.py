@@ -125,7 +125,7 @@ def _done() -> None:
     """Stands in for the work of a finished job."""
 
 
-async def in_thread(scorer: Scorer, ctx: EvalContext, seconds: float | None) -> object:
+async def call_in_thread(scorer: Scorer, ctx: EvalContext, seconds: float | None) -> object:
     """What the scorer returns when called in a thread, or a failed score when time is up."""
     copied = contextvars.copy_context()
     job = Job(scorer, lambda: copied.run(scorer.call, ctx))

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import ScorerError, WorkFailed, nearest
+from tallymark.importing import find_version
 from tallymark.scoring import Score, Scorer
 from tallymark.scoring.score import shown
 
@@ -84,13 +85,8 @@ def wrapped(  # noqa: PLR0913 (the facts about a scorer)
     blocking: bool = True,
 ) -> Scorer:
     """A scorer named after what it wraps, whose origin says which, of which library's version."""
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 (40 ms)
-
     kind = thing if hasattr(thing, "__qualname__") else type(thing)
-    try:
-        release = version(package)
-    except PackageNotFoundError:
-        release = "unknown"
+    release = find_version(package) or "unknown"
     return Scorer(
         function,
         name=name or snake_case(thing_name),

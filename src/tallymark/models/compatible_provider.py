@@ -1,0 +1,38 @@
+"""A model at an address that speaks OpenAI's chat protocol, through pydantic-ai.
+
+Loads pydantic-ai, aiohttp and OpenAI's library.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from tallymark.models.provider import Provider
+from tallymark.models.provider_connection import ProviderConnection
+from tallymark.models.provider_transport import client_over_aiohttp
+
+if TYPE_CHECKING:
+    from tallymark.models.pricing import Pricing
+
+
+class CompatibleProvider(OpenAIProvider):
+    """Not OpenAI itself, whose prices would be wrong."""
+
+    name = "endpoint"
+
+
+def make_compatible_provider(
+    name: str, base_url: str, model: str, *, key: str | None, pricing: Pricing | None
+) -> Provider:
+    """The model, connected in each event loop that asks it."""
+
+    def connect() -> ProviderConnection:
+        client = client_over_aiohttp()
+        # A key is always given: without one the library would send OPENAI_API_KEY to any address.
+        provider = CompatibleProvider(base_url=base_url, api_key=key or "none", http_client=client)
+        return ProviderConnection(OpenAIChatModel(model, provider=provider), client)
+
+    return Provider(name, connect, pricing)
