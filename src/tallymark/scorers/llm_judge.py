@@ -58,7 +58,7 @@ def llm_judge(  # noqa: PLR0913 (options, all but the first by keyword)
     return Scorer(
         _by_function(judging, judge)
         if judge is not None
-        else _by_model(judging, JudgeModel(model, model_name, api_key_env, timeout).connected()),
+        else _by_model(judging, JudgeModel(model, model_name, api_key_env, timeout).connect()),
         name="llm_judge",
         description=asked.description,
         config={

@@ -18,18 +18,9 @@ from tallymark.scorers.adapters.wrapping import (
     made,
     wrapped,
 )
-from tallymark.scorers.evidence import (
-    as_text,
-    retrieved,
-    tool_arguments,
-    tool_name,
-    tool_result,
-)
 from tallymark.scoring import Score, Scorer
 
 if TYPE_CHECKING:
-    from deepeval.test_case import LLMTestCase, ToolCall
-
     from tallymark.scoring import EvalContext
 
 os.environ.setdefault("DEEPEVAL_TELEMETRY_OPT_OUT", "1")
@@ -62,6 +53,8 @@ def from_deepeval(
     """
     given, name = chosen(metric, name, "from_deepeval")
     library = imported("deepeval.metrics", "deepeval")
+    from tallymark.scorers.adapters.deepeval_case import make_test_case  # noqa: PLC0415 (heavy)
+
     if isinstance(given, str):
         given = found(library, given, library.BaseMetric)
     if isinstance(given, type) and threshold is not None:
@@ -73,12 +66,12 @@ def from_deepeval(
 
     def evaluate(ctx: EvalContext) -> Score:
         one = copy.copy(thing)  # a metric keeps the last score in itself
-        one.measure(_test_case(ctx), **quiet)
+        one.measure(make_test_case(ctx), **quiet)
         return _score(one, thing_name)
 
     async def evaluate_async(ctx: EvalContext) -> Score:
         one = copy.copy(thing)
-        await one.a_measure(_test_case(ctx), **quiet)
+        await one.a_measure(make_test_case(ctx), **quiet)
         return _score(one, thing_name)
 
     return wrapped(
@@ -102,54 +95,6 @@ def _quiet(measure: Any) -> dict[str, bool]:
     """What keeps a metric from drawing a progress bar, if it takes that."""
     taken = inspect.signature(measure).parameters
     return {"_show_indicator": False} if "_show_indicator" in taken else {}
-
-
-def _test_case(ctx: EvalContext) -> LLMTestCase:
-    from deepeval.test_case import LLMTestCase  # noqa: PLC0415 (heavy)
-
-    expected, context = ctx.expected, ctx.metadata.get("context")
-    found_context: list[Any] = retrieved(ctx)
-    return LLMTestCase(
-        name=ctx.trace.name or None,
-        input=ctx.input,
-        actual_output=ctx.output,
-        expected_output=None if expected.output is None else as_text(expected.output),
-        context=[context] if isinstance(context, str) else context,
-        retrieval_context=found_context or None,
-        tools_called=_tools_called(ctx),
-        expected_tools=_expected_tools(ctx),
-        metadata=ctx.metadata,
-        token_cost=ctx.trace.cost,
-        input_token_count=ctx.trace.input_tokens,
-        output_token_count=ctx.trace.output_tokens,
-        completion_time=ctx.trace.duration_ms / 1000,
-    )
-
-
-def _tools_called(ctx: EvalContext) -> list[ToolCall]:
-    from deepeval.test_case import ToolCall  # noqa: PLC0415 (heavy)
-
-    return [
-        ToolCall(
-            name=tool_name(span),
-            input_parameters=tool_arguments(span),
-            output=tool_result(span) or None,
-        )
-        for span in ctx.trace.tool_calls
-    ]
-
-
-def _expected_tools(ctx: EvalContext) -> list[ToolCall] | None:
-    from deepeval.test_case import ToolCall  # noqa: PLC0415 (heavy)
-
-    if ctx.expected.tool_calls is None:
-        return None
-    stated: list[dict[str, Any]] = [
-        {"name": call} if isinstance(call, str) else call for call in ctx.expected.tool_calls
-    ]
-    return [
-        ToolCall(name=str(call["name"]), input_parameters=call.get("arguments")) for call in stated
-    ]
 
 
 def _score(metric: Any, name: str) -> Score:

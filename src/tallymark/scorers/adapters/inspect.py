@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tallymark.errors import ScorerError
 from tallymark.scorers.adapters.wrapping import chosen, imported, picked, wrapped
-from tallymark.scorers.evidence import as_text, tool_arguments, tool_name, tool_result
 from tallymark.scoring import Score, Scorer
 from tallymark.scoring.score import shown
 
 if TYPE_CHECKING:
-    from inspect_ai.model import ChatMessage
-    from inspect_ai.solver import TaskState
-
     from tallymark.scoring import EvalContext
-    from tallymark.traces import Span
 
 _WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 """As Inspect's own `value_to_float`, which gives 0 for any other word; here that is refused."""
@@ -36,11 +29,17 @@ def from_inspect(
     """
     given, name = chosen(scorer, name, "from_inspect")
     imported("inspect_ai.scorer", "inspect-ai")
-    thing = _made(given, options)
-    thing_name = _name(thing)
+    from tallymark.scorers.adapters.inspect_state import (  # noqa: PLC0415 (heavy)
+        find_name,
+        make_scorer,
+        make_state,
+    )
+
+    thing = make_scorer(given, options)
+    thing_name = find_name(thing)
 
     async def evaluate(ctx: EvalContext) -> Score:
-        state = _state(ctx)
+        state = make_state(ctx)
         return _score(await thing(state, state.target), thing_name, key)
 
     return wrapped(
@@ -50,85 +49,6 @@ def from_inspect(
         package="inspect-ai",
         name=name,
         settings={**getattr(thing, "__registry_params__", {}), "key": key},
-    )
-
-
-def _made(given: Any, options: dict[str, Any]) -> Any:
-    from inspect_ai.util import registry_create  # noqa: PLC0415 (heavy)
-
-    called = getattr(given, "__call__", None)  # noqa: B004 (its own kind is what matters)
-    if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(called):
-        if options:
-            raise ScorerError(f"options ({', '.join(options)}) were given for a scorer made before")
-        return given
-    try:
-        if isinstance(given, str):
-            return registry_create("scorer", given, **options)
-        return given(**options)
-    except Exception as error:  # noqa: BLE001 (an unknown name, an option refused)
-        raise ScorerError(f"Inspect cannot make the scorer {shown(given)}: {error}") from None
-
-
-def _name(thing: Any) -> str:
-    from inspect_ai.util import registry_info  # noqa: PLC0415 (heavy)
-
-    try:
-        return str(registry_info(thing).name.rpartition("/")[2])
-    except ValueError:  # made without Inspect's decorator
-        return str(getattr(thing, "__name__", type(thing).__name__))
-
-
-def _state(ctx: EvalContext) -> TaskState:
-    """The trace as the state that Inspect's solvers would have left."""
-    from inspect_ai.model import ModelName, ModelOutput  # noqa: PLC0415 (heavy)
-    from inspect_ai.scorer import Target  # noqa: PLC0415 (heavy)
-    from inspect_ai.solver import TaskState  # noqa: PLC0415 (heavy)
-
-    wanted = ctx.expected.output
-    texts = wanted if isinstance(wanted, list) else [] if wanted is None else [wanted]
-    model = next((span.model for span in reversed(ctx.trace.generations) if span.model), "unknown")
-    full = model if "/" in model else f"unknown/{model}"
-    return TaskState(
-        model=ModelName(full),
-        sample_id=ctx.trace.trace_id,
-        epoch=1,
-        input=ctx.input,
-        messages=_messages(ctx),
-        target=Target([as_text(each) for each in texts]),
-        choices=ctx.metadata.get("choices"),
-        output=ModelOutput.from_content(full, ctx.output),
-        completed=True,
-        metadata=ctx.metadata,
-    )
-
-
-def _messages(ctx: EvalContext) -> list[ChatMessage]:
-    """The conversation: the request, the model's words with its tool calls, the tools' results."""
-    from inspect_ai.model import ChatMessageAssistant, ChatMessageUser  # noqa: PLC0415 (heavy)
-
-    messages: list[ChatMessage] = [ChatMessageUser(content=ctx.input)]
-    asking: ChatMessageAssistant | None = None
-    for span in ctx.spans:
-        if span.span_type == "generation":
-            asking = ChatMessageAssistant(content=span.output, model=span.model)
-            messages.append(asking)
-        elif span.span_type == "tool":
-            if asking is None:
-                asking = ChatMessageAssistant(content="")
-                messages.append(asking)
-            messages.append(_called(span, asking, f"call_{len(messages)}"))
-    return messages
-
-
-def _called(span: Span, asking: Any, identity: str) -> ChatMessage:
-    from inspect_ai.model import ChatMessageTool  # noqa: PLC0415 (heavy)
-    from inspect_ai.tool import ToolCall, ToolCallError  # noqa: PLC0415 (heavy)
-
-    call = ToolCall(id=identity, function=tool_name(span), arguments=tool_arguments(span))
-    asking.tool_calls = [*(asking.tool_calls or ()), call]
-    error = ToolCallError("unknown", span.error or "failed") if span.failed else None
-    return ChatMessageTool(
-        content=tool_result(span), tool_call_id=identity, function=call.function, error=error
     )
 
 

@@ -40,10 +40,12 @@ def from_pydantic_evals(
     thing_name = thing.get_default_evaluation_name()
 
     def evaluate(ctx: EvalContext) -> Score:
-        return _score(thing.evaluate(evaluator_context(ctx)), thing_name, key, labels)
+        result = thing.evaluate(evaluator_context(ctx))
+        return _score(result, thing_name, key, labels, library.EvaluationReason)
 
     async def evaluate_async(ctx: EvalContext) -> Score:
-        return _score(await thing.evaluate_async(evaluator_context(ctx)), thing_name, key, labels)
+        result = await thing.evaluate_async(evaluator_context(ctx))
+        return _score(result, thing_name, key, labels, library.EvaluationReason)
 
     own = type(thing)
     waits = (
@@ -61,9 +63,10 @@ def from_pydantic_evals(
     )
 
 
-def _score(result: Any, name: str, key: str | None, labels: dict[str, float] | None) -> Score:
-    from pydantic_evals.evaluators import EvaluationReason  # noqa: PLC0415 (heavy)
-
+def _score(
+    result: Any, name: str, key: str | None, labels: dict[str, float] | None, explained: type[Any]
+) -> Score:
+    """From a value, several by name, or one `explained` with its reason."""
     metadata = {}
     if isinstance(result, Mapping):
         metadata["results"] = {
@@ -72,8 +75,8 @@ def _score(result: Any, name: str, key: str | None, labels: dict[str, float] | N
         result = picked(result, key, name)
     if isinstance(result, Score):
         return Score.failed(str(result.error), metadata=metadata)
-    said = result.reason if isinstance(result, EvaluationReason) else None
-    value = result.value if isinstance(result, EvaluationReason) else result
+    said = result.reason if isinstance(result, explained) else None
+    value = result.value if isinstance(result, explained) else result
     if not isinstance(value, str):
         return Score(value, said or "", metadata)
     if labels is None or value not in labels:

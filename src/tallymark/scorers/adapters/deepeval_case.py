@@ -1,0 +1,64 @@
+"""The test case that DeepEval's metrics see, made of our context.
+
+Imports DeepEval, so it is itself imported late.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deepeval.test_case import LLMTestCase, ToolCall
+
+from tallymark.scorers.evidence import (
+    as_text,
+    retrieved,
+    tool_arguments,
+    tool_name,
+    tool_result,
+)
+
+if TYPE_CHECKING:
+    from tallymark.scoring import EvalContext
+
+
+def make_test_case(ctx: EvalContext) -> LLMTestCase:
+    """All that a metric of single turns may look at."""
+    expected, context = ctx.expected, ctx.metadata.get("context")
+    found_context: list[Any] = retrieved(ctx)
+    return LLMTestCase(
+        name=ctx.trace.name or None,
+        input=ctx.input,
+        actual_output=ctx.output,
+        expected_output=None if expected.output is None else as_text(expected.output),
+        context=[context] if isinstance(context, str) else context,
+        retrieval_context=found_context or None,
+        tools_called=_list_tools_called(ctx),
+        expected_tools=_list_expected_tools(ctx),
+        metadata=ctx.metadata,
+        token_cost=ctx.trace.cost,
+        input_token_count=ctx.trace.input_tokens,
+        output_token_count=ctx.trace.output_tokens,
+        completion_time=ctx.trace.duration_ms / 1000,
+    )
+
+
+def _list_tools_called(ctx: EvalContext) -> list[ToolCall]:
+    return [
+        ToolCall(
+            name=tool_name(span),
+            input_parameters=tool_arguments(span),
+            output=tool_result(span) or None,
+        )
+        for span in ctx.trace.tool_calls
+    ]
+
+
+def _list_expected_tools(ctx: EvalContext) -> list[ToolCall] | None:
+    if ctx.expected.tool_calls is None:
+        return None
+    stated: list[dict[str, Any]] = [
+        {"name": call} if isinstance(call, str) else call for call in ctx.expected.tool_calls
+    ]
+    return [
+        ToolCall(name=str(call["name"]), input_parameters=call.get("arguments")) for call in stated
+    ]
