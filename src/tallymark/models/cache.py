@@ -72,10 +72,12 @@ class Cached:
     def _opened(self) -> sqlite3.Connection:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            # Autocommit: each answer is its own transaction, so a killed run keeps what it had.
             file = sqlite3.connect(
                 self._path, timeout=10, isolation_level=None, check_same_thread=False
             )
             file.execute("PRAGMA journal_mode=WAL")
+            # A power cut may cost the newest answers, never the file: they can be asked again.
             file.execute("PRAGMA synchronous=NORMAL")
             file.execute(_TABLE)
         except (OSError, sqlite3.Error) as error:

@@ -43,6 +43,7 @@ class Command:
                 f"{self.name} cannot be given MCP servers", hint="leave mcp_server out"
             )
         began = perf_counter()
+        # It has no name, only a descriptor that the program inherits: nothing is left behind.
         with tempfile.TemporaryFile() as conversation:
             conversation.write(msgspec.json.encode(request.messages))
             conversation.seek(0)
@@ -116,6 +117,7 @@ class _Program(asyncio.SubprocessProtocol):
         stdin.write(prompt)
         stdin.write_eof()
         try:
+            # Shielded, since it is waited for again below, whatever becomes of this task.
             await asyncio.shield(self._ended)
         except asyncio.CancelledError:
             with suppress(ProcessLookupError):

@@ -2,7 +2,7 @@
 
 An address that ends in `/v1` or `/chat/completions` speaks OpenAI's protocol, and `#name` or
 `?model=name` names the model. Any other gets `{"prompt": …, "messages": […]}` by POST, and answers
-with what `answers.draft_from` reads. `TALLY_HTTP_KEY`, where set, is sent as a bearer token.
+with what `model_answers` reads. `TALLY_HTTP_KEY`, where set, is sent as a bearer token.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Endpoint:
         if request.mcp_servers:
             return await self._open_tool_user().answer(request)
         body = _body(request, self._address)
-        # The table is slow when first asked, so that is done before anything waits for us.
+        # The price table is slow when first asked, so that is done before anything waits for us.
         prices = None if self._pricing is not None else prices_at(self._address.url)
         began = perf_counter()
         said = await self._posted(body)

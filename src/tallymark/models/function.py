@@ -1,7 +1,7 @@
 """`python/module:function` and `python/file.py:function`: any agent that Python can call.
 
 Its first parameter gets the prompt; parameters named `messages`, `settings`, `mcp_servers` and
-`epoch` get those. It may be async. It returns text, a mapping that `answers.draft_from` reads, or
+`epoch` get those. It may be async. It returns text, a mapping that `model_answers` reads, or
 a `Trace`.
 """
 

@@ -1,7 +1,7 @@
 """`open_model(reference)`: from what the user wrote to something that answers.
 
-A new kind is a file with a function from a `Reference` to a `Model`, and a line in `KINDS`. A first
-word that is no kind is a provider, and goes to pydantic-ai.
+A new kind is a file with a function from the parsed reference to a `Model`, and a line in `KINDS`.
+A first word that is no kind is a provider, and goes to pydantic-ai: see provider_setup.py.
 """
 
 from __future__ import annotations

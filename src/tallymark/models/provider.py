@@ -109,6 +109,7 @@ class _Line:
     def __init__(self, name: str, connection: ProviderConnection) -> None:
         self.connection = connection
         self.tools = Tools(name)
+        # A lock binds to the loop that first waits for it; a line serves only one.
         self._opening = asyncio.Lock()
         self._open = False
 

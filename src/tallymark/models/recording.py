@@ -55,6 +55,7 @@ class Recording:
     def _append(self, line: bytes) -> None:
         file = self._open()
         try:
+            # Also for looking at the last byte and for taking a half line back, not only to write.
             fcntl.flock(file, fcntl.LOCK_EX)
             try:
                 size = os.fstat(file).st_size

@@ -1,6 +1,6 @@
 """`replay/NAME`: answers from a JSONL file, recorded from a real model or written as samples.
 
-Each line holds `prompt` (or `messages`) and what `answers.draft_from` reads, and may hold `latency`
+Each line holds `prompt` (or `messages`) and what `model_answers` reads, and may hold `latency`
 in seconds, `epoch`, `tokens_counted_by`, or `error` instead of an output. Several lines for one
 prompt answer in turn by epoch; after the last, it repeats.
 """

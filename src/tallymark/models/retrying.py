@@ -68,6 +68,7 @@ async def _in_time(model: Model, request: Request, seconds: float | None) -> Ans
 
 
 def _worth_another(error: ModelError) -> bool:
+    # A pause that is too long for the pace is not slept through here either.
     return error.retryable and (error.retry_after or 0) <= LONGEST_PAUSE
 
 

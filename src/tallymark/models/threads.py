@@ -30,7 +30,7 @@ class Threads:
         """What the function returns or raises. Cancelled, it goes on unseen."""
         call = _Call(function)
         with self._lock:
-            if self._idle:
+            if self._idle:  # reserved here, so that two calls never count on the same thread
                 self._idle -= 1
             else:
                 self._threads += 1

@@ -57,7 +57,7 @@ class _Counts(dict[str, int]):
     def __missing__(self, piece: str) -> int:
         count = len(_tokenizer().encode(storable(piece), add_special_tokens=False))
         if len(piece) <= _KEPT_LENGTH:
-            if len(self) >= _KEPT_PIECES:
+            if len(self) >= _KEPT_PIECES:  # a bound on memory; the words in use come back at once
                 self.clear()
             self[piece] = count
         return count

@@ -79,7 +79,10 @@ class _Judging(msgspec.Struct, frozen=True):
     frame: dict[str, str]
 
     def asking(self, ctx: EvalContext) -> Asking:
-        """The conversation with a judge, whoever it is and however it is reached."""
+        """The conversation with a judge, whoever it is and however it is reached.
+
+        A generator, so that the same lines serve judges that are waited for and those that are not.
+        """
         choices = self.rubric.verdicts()
         evidence, mark = material(ctx, self.rubric.shows)
         words = {

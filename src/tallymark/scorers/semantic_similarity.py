@@ -19,7 +19,7 @@ from tallymark.scoring import EvalContext, Score, configurable
 from tallymark.scoring.score import json_safe
 
 _NAME = "semantic_similarity"
-_loading = threading.Lock()
+_loading = threading.Lock()  # `cache` alone would let threads load the weights twice
 
 
 @configurable

@@ -136,7 +136,7 @@ def _completed(target: Any, facts: Facts) -> Facts:
     complete: Facts = {**facts}
     complete.setdefault("name", getattr(target, "__name__", type(target).__name__))
     complete.setdefault("description", _first_line(target))
-    Scorer(target, **complete)
+    Scorer(target, **complete)  # for its checks alone
     return complete
 
 

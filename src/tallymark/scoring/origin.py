@@ -20,7 +20,7 @@ def code_hash(sources: Iterable[object]) -> str:
     digest = hashlib.sha256()
     for source in sources:
         digest.update(_code_of(source))
-        digest.update(b"\0")
+        digest.update(b"\0")  # so that text moved from one source to the next changes the hash
     return digest.hexdigest()[:12]
 
 

@@ -65,6 +65,7 @@ def plugin_score(result: object, *, origin: Origin | None) -> Score:
     if "score" not in result:
         return _bad(_no_score(result), origin)
     value, details = result["score"], result.get("details")
+    # By exact class: True is an int to isinstance, but no score.
     if value.__class__ is not float and value.__class__ is not int:
         return _bad(f"the score is a number, not {shown(value)}", origin)
     try:

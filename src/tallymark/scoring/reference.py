@@ -70,7 +70,7 @@ def _options(text: str, at: int) -> dict[str, Any]:
 
 
 def _literal(node: ast.expr, text: str, source: str, shift: int) -> Any:
-    class Words(ast.NodeTransformer):
+    class LiteralWords(ast.NodeTransformer):
         def visit_Name(self, name: ast.Name) -> ast.expr:
             if name.id in _WORDS:
                 return ast.copy_location(ast.Constant(_WORDS[name.id]), name)
@@ -78,7 +78,7 @@ def _literal(node: ast.expr, text: str, source: str, shift: int) -> Any:
             raise _error(f"write text in quotes: {name.id!r}", text, column, len(name.id))
 
     try:
-        return ast.literal_eval(Words().visit(node))
+        return ast.literal_eval(LiteralWords().visit(node))
     except (ValueError, TypeError, RecursionError):
         column = _column(node, source, shift)
         raise _error("only literal values can be options", text, column) from None

@@ -77,7 +77,7 @@ def run_to_end(scorer: Scorer, awaitable: Awaitable[object]) -> object:
     except RuntimeError:
         return asyncio.run(wait_for_return(scorer, awaitable, None))
     if isinstance(awaitable, Coroutine):
-        awaitable.close()
+        awaitable.close()  # or Python warns that it was never awaited
     raise ScorerError(
         f"{scorer.name} is async and an event loop is running here",
         hint="use `await scorer.evaluate(ctx)` instead of `scorer.score(ctx)`",

@@ -25,7 +25,7 @@ DEFAULTS = {
 
 
 class WeightedScorer:
-    """Its config may set any of `DEFAULTS`."""
+    """Its config may set any of the default weights."""
 
     def score(
         self,
@@ -41,6 +41,7 @@ class WeightedScorer:
         terms = {
             "success": weights["success_bonus"] if _succeeded(metrics) else 0.0,
             "rating": rating * weights["rating_weight"],
+            # Taken from 0, not negated: a term of nothing is 0.0 and not -0.0.
             "time": 0.0 - elapsed_ms / 1000 * weights["time_penalty"],
             "tokens": 0.0 - tokens * weights["token_penalty"],
         }

@@ -47,6 +47,7 @@ class Job:
     def answer(self, result: object) -> None:
         """Hand the result to the waiting loop, from any thread."""
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            # Futures belong to their loop: no other thread may set them.
             self.loop.call_soon_threadsafe(self.settle, result)
 
     def settle(self, result: object) -> None:
@@ -84,6 +85,8 @@ class Workers:
                 return
             job.abandoned = True
             self._open -= 1
+            # One that waits in the queue is skipped there. One that runs keeps its thread, which
+            # cannot be ended and is no longer counted, so another takes its place.
             if job.started is not None:
                 self._hanging[job.scorer] += 1
                 self._threads -= 1

@@ -90,7 +90,6 @@ def _make_messages(ctx: EvalContext) -> list[ChatMessage]:
 
 
 def _add_tool_call(span: Span, asking: Any, identity: str) -> ChatMessage:
-
     call = ToolCall(id=identity, function=tool_name(span), arguments=tool_arguments(span))
     asking.tool_calls = [*(asking.tool_calls or ()), call]
     error = ToolCallError("unknown", span.error or "failed") if span.failed else None

@@ -112,6 +112,7 @@ def _parsed(text: bytes, name: str) -> Rubric:
 def _checked(rubric: Rubric, where: str) -> Rubric:
     """Refuse choices that a verdict could not be told apart by, or that have no number."""
     verdicts = rubric.verdicts()
+    # Case is ignored in a judge's answer, so labels that differ only in case would be one.
     folded = {label.strip().casefold() for label in verdicts}
     if len(verdicts) < 2 or len(folded) < len(verdicts) or "" in folded:
         raise ScorerError(f"{where}: a rubric needs at least two choices, each with its own name")

@@ -31,6 +31,7 @@ def read_verdict(text: str, labels: Iterable[str]) -> Verdict | None:
     Only the last one counts: a judge may quote what it judges before it decides.
     """
     known = {_folded(label): label for label in labels}
+    # Thoughts are cut out first: a model considers choices in them that it then rejects.
     said = _THOUGHT.sub("", text)[-_LONGEST:]
     objects = [found for found in _objects(said) if "choice" in found]
     matches = list(_CHOICE.finditer(said))
