@@ -108,7 +108,8 @@ def why_not_imported(what: str, raised: BaseException) -> str:
 
 def find_entry_points(group: str) -> Iterable[EntryPoint]:
     """What installed packages offer under a group of entry points; nothing is imported yet."""
-    return _metadata().entry_points(group=group)
+    points: Iterable[EntryPoint] = _metadata().entry_points(group=group)
+    return points
 
 
 def find_version(package: str) -> str | None:
