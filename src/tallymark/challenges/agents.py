@@ -17,12 +17,14 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput
+from tallymark.models import Answer, Model, Request, open_model
+from tallymark.models.answers import finished
+from tallymark.models.endpoint import Endpoint, _address
 from tallymark.scoring.score import shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tallymark.models import Answer, Model, Request
     from tallymark.models.pricing import Pricing
 
 KINDS = ("http", "local", "replay", "echo")
@@ -37,8 +39,6 @@ def open_agent(
     name: str, *, allow: Collection[str], folder: Path, pricing: Pricing | None = None
 ) -> Model:
     """The agent that a competitor named, or InvalidInput with what is wrong with the name."""
-    from tallymark.models import open_model  # noqa: PLC0415 (models are heavy)
-
     found = _KIND.match(name.strip())
     kind = found[1].lower() if found else ""
     if kind in ("http", "https"):
@@ -63,8 +63,6 @@ class _Counted:
 
     async def answer(self, request: Request) -> Answer:
         """The agent's answer with our count, and the price that the suite gives."""
-        from tallymark.models.answers import finished  # noqa: PLC0415 (models are heavy)
-
         said = await self._model.answer(request)
         bare = replace(
             said, input_tokens=None, output_tokens=None, tokens_counted_by=None, cost=None
@@ -78,8 +76,6 @@ class _Counted:
 
 def _keyless(address: str, pricing: Pricing | None) -> Model:
     """The endpoint without the organiser's key, which is not for competitors' servers."""
-    from tallymark.models.endpoint import Endpoint, _address  # noqa: PLC0415 (heavy)
-
     return Endpoint(address, _address(address), pricing)
 
 

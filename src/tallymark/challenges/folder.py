@@ -10,6 +10,7 @@ import os
 from pathlib import Path, PurePosixPath
 
 import msgspec
+import zstandard
 
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import shown
@@ -37,8 +38,6 @@ def hash_of(files: dict[str, bytes]) -> str:
 
 def pack(folder: Path) -> bytes:
     """All files in one value, the same for the same files."""
-    import zstandard  # noqa: PLC0415 (only where a challenge is published)
-
     files = read_files(folder)
     packed = msgspec.msgpack.encode({name: files[name] for name in sorted(files)})
     return zstandard.ZstdCompressor(level=9).compress(packed)
@@ -96,8 +95,6 @@ def wrong_name(name: str) -> str | None:
 
 
 def _unpacked(packed: bytes) -> dict[str, bytes]:
-    import zstandard  # noqa: PLC0415 (only where a published challenge is used)
-
     most = MAX_BYTES + MAX_FILES * (MAX_NAME + 16)
     try:
         with zstandard.ZstdDecompressor().stream_reader(packed) as reader:

@@ -1,4 +1,7 @@
-"""Calling one function of an organiser's script in the sandbox, with JSON in and JSON out."""
+"""An organiser's script: calling one of its functions in the sandbox, with JSON in and JSON out.
+
+Submitted programs are run from here too.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.folder import read_files
 from tallymark.errors import InvalidInput
+from tallymark.sandbox import Limits
 from tallymark.scorers.json_text import read_json
 from tallymark.text import shorten
 
 if TYPE_CHECKING:
-    from tallymark.sandbox import Limits, Policy, ProgramOutcome
+    from tallymark.sandbox import Policy, ProgramOutcome
 
 SCRATCH_MB = 64
 """What a script may write, its answer included."""
@@ -50,15 +54,11 @@ def call_script(  # noqa: PLR0913 (each says one thing about the call)
 
     The folder's files lie beside the script. InvalidInput says what the script did wrong.
     """
-    from tallymark.sandbox import Limits, run_program  # noqa: PLC0415 (only where code is run)
-
-    files = read_files(folder)
-    limits = Limits(wall_s=time_s, memory_mb=memory_mb, disk_mb=SCRATCH_MB)
-    outcome = run_program(
+    outcome = run_limited(
         ["python", "-P", "-c", _CALL, script, function],
-        files=files,
+        files=read_files(folder),
         stdin=json.dumps(arguments, allow_nan=False),
-        limits=limits_with(files, limits),
+        limits=Limits(wall_s=time_s, memory_mb=memory_mb, disk_mb=SCRATCH_MB),
         keep=[_ANSWER],
         packages=packages,
         policy=policy,
@@ -85,10 +85,30 @@ def with_public(submitted: Mapping[str, str], public: Mapping[str, Any]) -> dict
     return {**texts, **submitted}
 
 
-def limits_with(files: Mapping[str, str | bytes], limits: Limits) -> Limits:
-    """The limits of a program, with room on its disk for the files that it is given."""
+def run_limited(  # noqa: PLR0913 (each says one thing about the run)
+    command: Sequence[str],
+    *,
+    files: Mapping[str, str | bytes],
+    limits: Limits,
+    stdin: str = "",
+    keep: Sequence[str] = (),
+    packages: bool = False,
+    policy: Policy | None = None,
+) -> ProgramOutcome:
+    """Runs a program in a new sandbox, with room on its disk for the files that it is given."""
+    # The walls load ctypes and subprocess, and most of what is done with challenges runs no code.
+    from tallymark.sandbox import run_program  # noqa: PLC0415
+
     size = sum(4 * len(content) for content in files.values())  # of a text, at most
-    return replace(limits, disk_mb=limits.disk_mb + size / 2**20)
+    return run_program(
+        command,
+        files=files,
+        stdin=stdin,
+        limits=replace(limits, disk_mb=limits.disk_mb + size / 2**20),
+        keep=keep,
+        packages=packages,
+        policy=policy,
+    )
 
 
 def why_failed(outcome: ProgramOutcome) -> str:

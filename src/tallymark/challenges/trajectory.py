@@ -97,7 +97,7 @@ def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
 
 
 def _joined(raw: bytes) -> Trace:
-    from tallymark.traces import read_traces  # noqa: PLC0415 - the readers are heavy
+    from tallymark.traces import read_traces  # noqa: PLC0415 (the readers are heavy)
 
     first: Trace | None = None
     spans: list[Span] = []

@@ -7,9 +7,8 @@ from typing import Any
 
 from tallymark.challenges.definition import Challenge, Evaluator, Submission, Versus, VersusJudge
 from tallymark.challenges.versus import pairing
-from tallymark.challenges.versus.judge import Meeting
 from tallymark.challenges.versus.pairing import Side
-from tallymark.challenges.versus.verdict import Ruling
+from tallymark.challenges.versus.verdict import Meeting, Ruling
 
 
 def a_challenge(name: str = "guard", **changes: Any) -> Challenge:

@@ -12,8 +12,7 @@ from tests.challenges.versus.making import FakeJudge, a_challenge
 from tallymark.challenges.definition import Challenge, Submission
 from tallymark.challenges.versus import arena as arena_module
 from tallymark.challenges.versus.arena import Arena
-from tallymark.challenges.versus.judge import Meeting
-from tallymark.challenges.versus.verdict import Ruling
+from tallymark.challenges.versus.verdict import Meeting, Ruling
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import Store, open_store
 

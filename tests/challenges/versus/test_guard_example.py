@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tallymark.challenges.file.loading import load_challenge
-from tallymark.challenges.versus.judge import Judge, Meeting, judge_of
+from tallymark.challenges.versus.judge import Judge, judge_of
+from tallymark.challenges.versus.verdict import Meeting
 
 FOLDER = Path(__file__).parents[3] / "examples" / "challenges" / "red-blue-guard"
 CATEGORIES = ("leak", "override", "exfiltrate")

@@ -17,6 +17,8 @@ from tallymark.challenges.checking.versus import check_versus
 from tallymark.challenges.file.loading import validate_challenge
 from tallymark.challenges.plugins import find_plugin, ready
 from tallymark.errors import InvalidInput
+from tallymark.sandbox import PluginCode, Sandbox
+from tallymark.sandbox.policy import policy as current_policy
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
@@ -84,17 +86,13 @@ def _policy(challenge: Challenge, given: Policy | None) -> Policy | None:
     """How code is run here; asked before anything is tried, so that nothing is half checked."""
     runs_code = challenge.evaluator.type in ("tests", "script") or challenge.generate
     if given is None and (runs_code or (challenge.reference or "").endswith(".py")):
-        from tallymark.sandbox.policy import policy  # noqa: PLC0415 (only where code is run)
-
-        return policy()
+        return current_policy()
     return given
 
 
 def _plugin(
     challenge: Challenge, folder: Path, policy: Policy | None, stack: ExitStack
 ) -> Plugin | None:
-    from tallymark.sandbox import PluginCode, Sandbox  # noqa: PLC0415 (only where code is run)
-
     if challenge.scoring.plugin is None:
         return None
     found = find_plugin(challenge.scoring.plugin, folder=folder)

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.checking.report import Finding
-from tallymark.challenges.versus.judge import Meeting, judge_of
+from tallymark.challenges.versus.judge import judge_of
 from tallymark.challenges.versus.pairing import versus_part
+from tallymark.challenges.versus.verdict import Meeting
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge

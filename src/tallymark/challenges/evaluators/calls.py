@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tallymark.challenges.program import limits_with
+from tallymark.challenges.program import run_limited
+from tallymark.sandbox import Limits
 from tallymark.scorers.json_text import read_json
 
 if TYPE_CHECKING:
@@ -103,8 +104,6 @@ def call_all(program: Program, cases: Mapping[int, Case]) -> Called:
 
 
 def _call(program: Program, cases: Mapping[int, Case]) -> Called:
-    from tallymark.sandbox import Limits, run_program  # noqa: PLC0415 (only where code is run)
-
     word = f"{secrets.token_hex(16)} "
     given = {
         "word": word,
@@ -112,17 +111,14 @@ def _call(program: Program, cases: Mapping[int, Case]) -> Called:
         "time": program.time_s,
         "calls": [[index, case.inputs] for index, case in cases.items()],
     }
-    outcome = run_program(
+    outcome = run_limited(
         ["python", "-P", "-c", _RUNNER],
         files=program.files,
         stdin=json.dumps(given),
-        limits=limits_with(
-            program.files,
-            Limits(
-                wall_s=STARTING_S + program.time_s * len(cases),
-                memory_mb=program.memory_mb,
-                output_mb=8.0,
-            ),
+        limits=Limits(
+            wall_s=STARTING_S + program.time_s * len(cases),
+            memory_mb=program.memory_mb,
+            output_mb=8.0,
         ),
         packages=program.packages,
         policy=program.policy,

@@ -15,7 +15,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -26,16 +26,18 @@ from tallymark.errors import InvalidInput, ModelError, Problem
 from tallymark.scoring.score import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from tallymark.challenges.definition import Challenge
     from tallymark.challenges.evaluators.evaluator import Setting, Submitted
-    from tallymark.models import Answer, Message, Model
+    from tallymark.models import Answer
 
 _WORDS = Path(__file__).with_suffix(".toml")
 _MAX_RUBRIC = 50_000
 _TRIES = 2
 """How often a judge is asked when its answer cannot be read."""
+JudgeTurns: TypeAlias = "tuple[tuple[Literal['system', 'user', 'assistant'], str], ...]"
+"""What a judge is told: who speaks, and what is said."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,8 +99,6 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
 
 def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
     """The judge's rating; an answer that cannot be read twice is an error, and no rating."""
-    from tallymark.models import open_model  # noqa: PLC0415 (models are heavy)
-
     challenge = setting.challenge
     options = read_options(challenge.evaluator, Options)
     reference = setting.judge_model or options.model
@@ -109,7 +109,7 @@ def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
     text, cut = shown_submission(submitted.answer, options.max_chars)
     conversation = Conversation(challenge.goal, _rubric(setting.folder, options.rubric), text)
     spent: list[Answer] = []
-    rating = _rated(conversation, options, open_model(reference, folder=setting.folder), spent)
+    rating = _rated(conversation, options, reference, setting.folder, spent)
     facts = {"model": reference, "rubric": conversation.hash, **_spent(spent)}
     notes = (warning(cut),) if cut else ()
     if isinstance(rating, str):
@@ -154,49 +154,63 @@ class Conversation:
         parts = "\0".join((*self.words.values(), goal, rubric))
         self.hash = hashlib.sha256(parts.encode()).hexdigest()[:12]
 
-    def messages(self, options: Options, failed: tuple[str, str] | None) -> tuple[Message, ...]:
+    def turns(self, options: Options, failed: tuple[str, str] | None) -> JudgeTurns:
         """The instructions and the submission; after a failure also what was wrong."""
-        from tallymark.models import Message  # noqa: PLC0415 (models are heavy)
-
         most = {"most": f"{options.max_rating:g}"}
         told = Template(self.words["instructions"]).substitute(self.known, **most).strip()
-        said = [Message("system", told), Message("user", self.prompt)]
-        if failed is not None:
-            answer, why = failed
-            retry = Template(self.words["retry"]).substitute(most, why=why).strip()
-            said += [Message("assistant", answer[:2000] or "(nothing)"), Message("user", retry)]
-        return tuple(said)
+        first: JudgeTurns = (("system", told), ("user", self.prompt))
+        if failed is None:
+            return first
+        answer, why = failed
+        retry = Template(self.words["retry"]).substitute(most, why=why).strip()
+        return (*first, ("assistant", answer[:2000] or "(nothing)"), ("user", retry))
 
 
 def _rated(
-    conversation: Conversation, options: Options, model: Model, spent: list[Answer]
+    conversation: Conversation, options: Options, reference: str, folder: Path, spent: list[Answer]
 ) -> Rating | str:
     """The rating, or why there is none; every answer that was paid for is added to `spent`."""
+    # Models are heavy, and whoever only checks a challenge asks none.
+    from tallymark.models import (  # noqa: PLC0415
+        Message,
+        Pace,
+        Request,
+        answer_with_retries,
+        open_model,
+    )
+
+    model, pace = open_model(reference, folder=folder), Pace(1)
+    settings = {} if options.temperature is None else {"temperature": options.temperature}
+
+    async def ask(turns: JudgeTurns) -> str:
+        request = Request(messages=tuple(Message(*turn) for turn in turns), settings=settings)
+        answer, _ = await answer_with_retries(model, request, pace, timeout=options.timeout)
+        spent.append(answer)
+        return answer.output
+
+    async def rate() -> Rating | str:
+        try:
+            return await _asked(conversation, options, ask)
+        finally:
+            await model.close()
+
     try:
-        return asyncio.run(_asked(conversation, options, model, spent))
+        return asyncio.run(rate())
     except ModelError as error:
         return f"the judge did not answer: {error}"
 
 
 async def _asked(
-    conversation: Conversation, options: Options, model: Model, spent: list[Answer]
+    conversation: Conversation, options: Options, ask: Callable[[JudgeTurns], Awaitable[str]]
 ) -> Rating | str:
-    from tallymark.models import Pace, Request, answer_with_retries  # noqa: PLC0415 (heavy)
-
-    settings = {} if options.temperature is None else {"temperature": options.temperature}
-    pace, failed, why = Pace(1), None, ""
-    try:
-        for _ in range(_TRIES):
-            request = Request(messages=conversation.messages(options, failed), settings=settings)
-            answer, _ = await answer_with_retries(model, request, pace, timeout=options.timeout)
-            spent.append(answer)
-            rating = read_rating(answer.output, options.max_rating)
-            if isinstance(rating, Rating):
-                return rating
-            why = rating
-            failed = answer.output, why
-    finally:
-        await model.close()
+    failed, why = None, ""
+    for _ in range(_TRIES):
+        output = await ask(conversation.turns(options, failed))
+        rating = read_rating(output, options.max_rating)
+        if isinstance(rating, Rating):
+            return rating
+        why = rating
+        failed = output, why
     return f"the judge's answer could not be used, twice: {why}"
 
 

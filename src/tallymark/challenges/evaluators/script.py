@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.data import challenge_data
 from tallymark.challenges.evaluators.evaluator import MEASURED, metrics_of, warning
-from tallymark.challenges.program import call_script, limits_with, with_public
+from tallymark.challenges.program import call_script, run_limited, with_public
 from tallymark.errors import InvalidInput, Problem, nearest
+from tallymark.sandbox import Limits
 from tallymark.scoring.score import shown
 
 if TYPE_CHECKING:
@@ -64,15 +65,12 @@ def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
 
 def _run(options: Mapping[str, Any], files: dict[str, str], setting: Setting) -> dict[str, Any]:
     """How the submitted program ended, and what it printed."""
-    from tallymark.sandbox import Limits, run_program  # noqa: PLC0415 (only where code is run)
-
     time_s, memory_mb = options.get("time", RUN_TIME_S), options.get("memory", MEMORY_MB)
-    limits = Limits(wall_s=time_s, memory_mb=memory_mb)
-    outcome = run_program(
+    outcome = run_limited(
         options["command"],
         files=files,
         stdin=options.get("stdin", ""),
-        limits=limits_with(files, limits),
+        limits=Limits(wall_s=time_s, memory_mb=memory_mb),
         packages=options.get("packages", False),
         policy=setting.policy,
     )

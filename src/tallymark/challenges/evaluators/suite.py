@@ -22,13 +22,17 @@ from tallymark.challenges.evaluators.evaluator import metrics_of, own_dimensions
 from tallymark.challenges.evaluators.options import inner_file, read_options, wrong_options
 from tallymark.errors import InvalidInput, Problem, ScorerError
 from tallymark.scoring import Scorer, load_scorer
+from tallymark.suites.evaluation import Evaluation as Run
+from tallymark.suites.evaluation import Limits
+from tallymark.suites.file.loading import load_suite
+from tallymark.suites.file.resolving import ResolvedSuite, resolve
+from tallymark.suites.tally import Tally
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
     from tallymark.challenges.evaluators.evaluator import Setting, Submitted
     from tallymark.models import Model
     from tallymark.suites.file.definition import SuiteDefinition
-    from tallymark.suites.file.resolving import ResolvedSuite
     from tallymark.suites.record import CaseResult
 
 _SHOWN_CASES = 200
@@ -103,9 +107,6 @@ def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
 
 
 def _resolved(options: Options, folder: Path, judge: str | None) -> ResolvedSuite:
-    from tallymark.suites.file.loading import load_suite  # noqa: PLC0415 (suites are heavy)
-    from tallymark.suites.file.resolving import resolve  # noqa: PLC0415 (suites are heavy)
-
     definition = load_suite(inner_file(folder, options.suite, "evaluator, suite"), load=_load)
     if any("command" in server for server in definition.mcp_servers):
         raise InvalidInput(
@@ -127,9 +128,6 @@ def _load(reference: str, /, **options: Any) -> Scorer:
 
 async def _asked(suite: ResolvedSuite, agent: Model, options: Options) -> list[CaseResult]:
     """Every result that came in time."""
-    from tallymark.suites.evaluation import Evaluation as Run  # noqa: PLC0415 (heavy)
-    from tallymark.suites.evaluation import Limits  # noqa: PLC0415 (heavy)
-
     results: list[CaseResult] = []
 
     async def keep(result: CaseResult) -> None:
@@ -185,8 +183,6 @@ def _more(
     suite: ResolvedSuite, results: list[CaseResult], total: int, success: float
 ) -> dict[str, float | None]:
     """What formulas may use: the suite's own score counts only when every case ran."""
-    from tallymark.suites.tally import Tally  # noqa: PLC0415 (suites are heavy)
-
     latency = _sum(results, total, "latency")
     complete = len(results) == total and not any(each.status == "error" for each in results)
     scored = Tally(results).score(suite.formula).score if complete else None

@@ -19,8 +19,9 @@ from tallymark.challenges.evaluators.evaluator import (
     unusable,
     warning,
 )
-from tallymark.challenges.program import limits_with, with_public
+from tallymark.challenges.program import run_limited, with_public
 from tallymark.errors import InvalidInput, Problem
+from tallymark.sandbox import Limits
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
@@ -119,15 +120,11 @@ def _passed(program: Program, cases: list[Case], told: list[dict[str, Any]]) -> 
 
 def _run(program: Program, case: Case) -> bool:
     """One program run, in a sandbox of its own."""
-    from tallymark.sandbox import Limits, run_program  # noqa: PLC0415 (only where code is run)
-
-    outcome = run_program(
+    outcome = run_limited(
         ["python", program.entry, *(str(argument) for argument in case.args)],
         files=program.files,
         stdin=case.stdin,
-        limits=limits_with(
-            program.files, Limits(wall_s=program.time_s, memory_mb=program.memory_mb)
-        ),
+        limits=Limits(wall_s=program.time_s, memory_mb=program.memory_mb),
         packages=program.packages,
         policy=program.policy,
     )

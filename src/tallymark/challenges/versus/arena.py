@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 from tallymark.challenges.definition import Challenge
 from tallymark.challenges.evaluators.intake import receive
-from tallymark.challenges.versus.judge import Judge, Meeting
+from tallymark.challenges.versus.judge import Judge
 from tallymark.challenges.versus.pairing import Side, Submission, versus_part
 from tallymark.challenges.versus.standings import Tally, VersusStanding, versus_standings
-from tallymark.challenges.versus.verdict import Ruling, Verdict
+from tallymark.challenges.versus.verdict import Meeting, Ruling, Verdict
 from tallymark.errors import InvalidInput
 
 AT_ONCE = 200

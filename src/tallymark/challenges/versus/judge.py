@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from tallymark.challenges.versus.pairing import versus_part
-from tallymark.challenges.versus.verdict import Ruling
+from tallymark.challenges.versus.script_judge import ScriptJudge
+from tallymark.challenges.versus.verdict import Meeting, Ruling
 from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.scorers.evidence import as_text
 from tallymark.scoring import EvalContext, Scorer, load_scorer
@@ -21,14 +22,6 @@ from tallymark.traces import Span, Trace
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
     from tallymark.sandbox import Policy
-
-
-class Meeting(NamedTuple):
-    """What is judged: an attack, a defence, and the category in which they meet."""
-
-    attack: Any
-    defence: Any
-    category: str
 
 
 class Judge(Protocol):
@@ -54,11 +47,10 @@ def judge_of(
     """The judge that a challenge names; `folder` has its files."""
     versus = versus_part(challenge)
     if versus.judge.type == "script":
-        from tallymark.challenges.versus.script_judge import ScriptJudge  # noqa: PLC0415 (sandbox)
-
         return ScriptJudge.of(challenge, folder, policy)
     if versus.judge.type == "judge":
-        from tallymark.challenges.versus.model_judge import ModelJudge  # noqa: PLC0415 (models)
+        # It loads asyncio, which no other judge needs.
+        from tallymark.challenges.versus.model_judge import ModelJudge  # noqa: PLC0415
 
         return ModelJudge.of(challenge, folder, judge_model)
     return ScorerJudge.of(versus.judge.options)

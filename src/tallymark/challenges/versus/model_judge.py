@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tallymark.challenges.evaluators.judge import shown_submission
+from tallymark.challenges.evaluators.judge import JudgeTurns, shown_submission
 from tallymark.challenges.evaluators.options import inner_file, read_options
-from tallymark.challenges.versus.judge import Meeting
 from tallymark.challenges.versus.pairing import versus_part
-from tallymark.challenges.versus.verdict import Ruling, read_ruling
+from tallymark.challenges.versus.verdict import Meeting, Ruling, read_ruling
 from tallymark.errors import InvalidInput, ModelError
 from tallymark.scorers.json_text import read_json
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
-    from tallymark.models import Message, Model, Pace
 
 _WORDS = Path(__file__).with_suffix(".toml")
 _AT_ONCE = 8
@@ -79,37 +77,44 @@ class ModelJudge:
         return asyncio.run(self._rule(meetings))
 
     async def _rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
-        from tallymark.models import Pace, open_model  # noqa: PLC0415 (models are heavy)
+        # Models are heavy, and whoever only looks at a board asks none.
+        from tallymark.models import (  # noqa: PLC0415
+            Message,
+            Pace,
+            Request,
+            answer_with_retries,
+            open_model,
+        )
 
+        options = self.options
         model, pace = open_model(self.model, folder=self.folder), Pace(_AT_ONCE)
+        settings = {} if options.temperature is None else {"temperature": options.temperature}
+
+        async def ask(turns: JudgeTurns) -> str:
+            request = Request(messages=tuple(Message(*turn) for turn in turns), settings=settings)
+            answer, _ = await answer_with_retries(model, request, pace, timeout=options.timeout)
+            return answer.output
+
         try:
-            return await asyncio.gather(*(self._asked(each, model, pace) for each in meetings))
+            return await asyncio.gather(*(self._asked(each, ask) for each in meetings))
         finally:
             await model.close()
 
-    async def _asked(self, meeting: Meeting, model: Model, pace: Pace) -> Ruling:
-        from tallymark.models import Request, answer_with_retries  # noqa: PLC0415 (heavy)
-
-        options, failed, ruling = self.options, None, Ruling.failed("")
-        settings = {} if options.temperature is None else {"temperature": options.temperature}
+    async def _asked(self, meeting: Meeting, ask: Callable[[JudgeTurns], Awaitable[str]]) -> Ruling:
+        failed, ruling = None, Ruling.failed("")
         for _ in range(_TRIES):
-            request = Request(messages=self.messages(meeting, failed), settings=settings)
             try:
-                answer, _ = await answer_with_retries(model, request, pace, timeout=options.timeout)
+                output = await ask(self.turns(meeting, failed))
             except ModelError as error:
                 return Ruling.failed(f"the judge did not answer: {error}")
-            ruling = _read(answer.output)
+            ruling = _read(output)
             if ruling.error is None:
                 return ruling
-            failed = answer.output, ruling.error
+            failed = output, ruling.error
         return Ruling.failed(f"the judge's answer could not be used, twice: {ruling.error}")
 
-    def messages(
-        self, meeting: Meeting, failed: tuple[str, str] | None = None
-    ) -> tuple[Message, ...]:
+    def turns(self, meeting: Meeting, failed: tuple[str, str] | None = None) -> JudgeTurns:
         """What the judge is told: the same meeting always in the same words."""
-        from tallymark.models import Message  # noqa: PLC0415 (models are heavy)
-
         attack, _ = shown_submission(meeting.attack, self.options.max_chars)
         defence, _ = shown_submission(meeting.defence, self.options.max_chars)
         # The mark is a hash of what it fences, so that no text can hold its own.
@@ -121,12 +126,12 @@ class ModelJudge:
             f"<<< {title} {mark}\n{text}\n>>> {title} {mark}"
             for title, text in (("ATTACK", attack), ("DEFENCE", defence))
         )
-        said = [Message("system", told.strip()), Message("user", shown)]
-        if failed is not None:
-            answer, why = failed
-            retry = Template(_words()["retry"]).substitute(why=why).strip()
-            said += [Message("assistant", answer[:2000] or "(nothing)"), Message("user", retry)]
-        return tuple(said)
+        first: JudgeTurns = (("system", told.strip()), ("user", shown))
+        if failed is None:
+            return first
+        answer, why = failed
+        retry = Template(_words()["retry"]).substitute(why=why).strip()
+        return (*first, ("assistant", answer[:2000] or "(nothing)"), ("user", retry))
 
 
 def _read(text: str) -> Ruling:

@@ -17,9 +17,9 @@ import msgspec
 from tallymark.challenges.evaluators.options import inner_file, read_options
 from tallymark.challenges.folder import read_files
 from tallymark.challenges.program import why_failed
-from tallymark.challenges.versus.judge import Meeting
 from tallymark.challenges.versus.pairing import versus_part
-from tallymark.challenges.versus.verdict import Ruling, read_ruling
+from tallymark.challenges.versus.verdict import Meeting, Ruling, read_ruling
+from tallymark.sandbox import Limits
 from tallymark.scorers.json_text import read_json
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ class ScriptJudge:
 
     def _run(self, meetings: Sequence[Meeting]) -> list[Ruling] | str:
         """The rulings of one run, or why there are none."""
-        from tallymark.sandbox import Limits, run_program  # noqa: PLC0415 (only where code is run)
+        # The walls load ctypes and subprocess, and a judge is often made only to show a board.
+        from tallymark.sandbox import run_program  # noqa: PLC0415
 
         options = self.options
         outcome = run_program(

@@ -6,7 +6,7 @@ one stands.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -14,6 +14,14 @@ from tallymark.scoring.score import shown
 
 MAX_REASON = 2000
 VerdictState = Literal["pending", "judged", "failed"]
+
+
+class Meeting(NamedTuple):
+    """What is judged: an attack, a defence, and the category in which they meet."""
+
+    attack: Any
+    defence: Any
+    category: str
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
