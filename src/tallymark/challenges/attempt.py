@@ -1,8 +1,6 @@
 """`Attempt`: one try by one agent, and the states it goes through.
 
-entered -> submitted -> scored | failed, or entered -> expired | withdrawn. A trusted system that
-reports an attempt enters and submits it at once. A failed attempt was evaluated, but could not be
-scored: its score is None and `error` says why; scoring it again may mend that.
+entered -> submitted -> scored | failed, or entered -> expired | withdrawn.
 """
 
 from __future__ import annotations
@@ -22,7 +20,12 @@ NEXT: dict[State, frozenset[State]] = {
     "expired": frozenset(),
     "withdrawn": frozenset(),
 }
-"""Which states may follow which; scored and failed follow themselves when rescored."""
+"""Which states may follow which; scored and failed follow themselves when rescored.
+
+A trusted system that reports an attempt enters and submits it at once. A failed attempt was
+evaluated, but could not be scored: its score is None and `error` says why; scoring it again may
+mend that.
+"""
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,6 +13,7 @@ JudgeType = Literal["script", "judge", "scorer"]
 SubmissionFormat = Literal["json", "text", "files", "agent"]
 
 DEFAULT_TIMEOUT_MS = 5000
+"""How long a plugin may take for one attempt."""
 
 
 class Constraints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -22,7 +22,8 @@ SYSTEM = ("/proc", "/sys", "/dev", "/usr", "/lib", "/lib64", "/bin", "/sbin")
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|TALLY|DATABASE|URL|_DB")
 
 
-def ran() -> bool:
+def has_run() -> bool:
+    """Tells that the probe could be imported, and so that it looked at all."""
     return True
 
 

@@ -20,7 +20,10 @@ _DATA = (".json", ".yaml", ".yml")
 
 
 def reference_answer(trial: Trial, seed: int) -> Any:
-    """What ought to do well with the data of a seed; None when the challenge names nothing."""
+    """What ought to do well with the data of a seed; None when the challenge names nothing.
+
+    It names a file, a folder of files, or a program that finds the answer.
+    """
     if seed not in trial.references:
         trial.references[seed] = _found(trial, seed)
     return trial.references[seed]

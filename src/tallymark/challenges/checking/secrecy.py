@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.challenges.checking import probe
 from tallymark.challenges.checking.report import Finding
 from tallymark.challenges.definition import Evaluator
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.data import Data
     from tallymark.challenges.definition import Challenge
 
-PROBE = Path(__file__).with_name("probe.py")
+PROBE = Path(probe.__file__)
 KINDS = ("files", "environment", "processes", "descriptors", "memory")
 """Where the probe looks; each is a function `probe_KIND` of it that lists what it found."""
 _PROBED_S = 20.0
@@ -77,8 +78,9 @@ def _probed_by_tests(trial: Trial, folder: Path, mark: str) -> list[str] | str:
         {"name": kind, "call": f"probe_{kind}", "args": [str(folder)], "value": []}
         for kind in KINDS
     ]
-    cases.append({"name": "ran", "call": "ran", "value": True})
-    cases.append({"name": "marked", "call": "ran", "value": mark})
+    cases.append({"name": "ran", "call": "has_run", "value": True})
+    # It cannot pass: its value is there so that the cases themselves, the truth, hold the mark.
+    cases.append({"name": "marked", "call": "has_run", "value": mark})
     (folder / "marked.json").write_text(json.dumps(cases), encoding="utf-8")
     options = {**trial.challenge.evaluator.options, "cases": "marked.json", "time": _PROBED_S}
     copy = _copied(trial, folder, "tests", options)

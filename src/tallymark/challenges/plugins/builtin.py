@@ -1,4 +1,4 @@
-"""Plugins that Tallymark brings along: our own code, so they run in this process."""
+"""Plugins that Tallymark brings along."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ BUILTINS: Mapping[str, type[ScorerProtocol]] = {
 
 
 class BuiltinPlugin:
-    """A class of ours behind the `Plugin` protocol. It needs no timeout."""
+    """A class of ours behind the `Plugin` protocol; it runs in this process, without a timeout.
+
+    A leaderboard with it has to work on a machine without a sandbox, too.
+    """
 
     kind: Literal["built-in"] = "built-in"
 
@@ -37,6 +40,7 @@ class BuiltinPlugin:
 
     @cached_property
     def code_hash(self) -> str:
+        # Of the whole module, because what the class calls there makes its scores too.
         source = inspect.getsource(inspect.getmodule(self._class) or self._class)
         return hashlib.sha256(source.encode()).hexdigest()
 

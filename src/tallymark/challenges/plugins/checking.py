@@ -1,8 +1,4 @@
-"""`check_plugin`: is this a plugin that a leaderboard can rest on?
-
-Each sample is scored alone, alone again, and in a batch in another order; what comes out must
-not depend on that.
-"""
+"""`check_plugin`: is this a plugin that a leaderboard can rest on?"""
 
 from __future__ import annotations
 
@@ -26,7 +22,11 @@ _TIMEOUTS = 3
 def check_plugin(
     plugin: Plugin, config: Mapping[str, Any], *, timeout_s: float = TIMEOUT_S
 ) -> PluginReport:
-    """Try a plugin on every sample; the report says what is wrong with it, if anything."""
+    """Try a plugin on every sample; the report says what is wrong with it, if anything.
+
+    Each is scored alone, alone again, and in a batch in another order; what comes out must not
+    depend on that.
+    """
     plugin.score(ORDINARY, config, CONTEXT, timeout_s)  # a guest's start is not the plugin's time
     trials = list(_alone(plugin, config, timeout_s))
     if len(trials) == len(SAMPLES):

@@ -1,12 +1,4 @@
-"""What a reference to a plugin means: one of ours, a formula, or files that hold its class.
-
-    builtin.weighted_scorer             ours
-    formula: rating * 10 - elapsed_s    a formula over the metrics
-    module:Class, path/file.py:Class    from the organiser's folder
-    name, module:Class                  of a package's `tallymark.scorers` entry point
-
-Nothing else can be named, and nothing is imported to find out.
-"""
+"""What a reference to a plugin means: one of ours, a formula, or files that hold its class."""
 
 from __future__ import annotations
 
@@ -29,7 +21,15 @@ _HOW = "write file.py:Class, module:Class, builtin.weighted_scorer or formula: .
 
 
 def find_plugin(reference: str, *, folder: Path) -> Found:
-    """What a reference names; a ScorerError says why it names nothing."""
+    """What a reference names; a ScorerError says why it names nothing.
+
+        builtin.weighted_scorer             ours
+        formula: rating * 10 - elapsed_s    a formula over the metrics
+        module:Class, path/file.py:Class    from the organiser's folder
+        name, module:Class                  of a package's `tallymark.scorers` entry point
+
+    Nothing else can be named, and nothing is imported to find out.
+    """
     reference = reference.strip()
     if reference.startswith(FORMULA):
         return FormulaPlugin(reference.removeprefix(FORMULA).strip())
@@ -40,6 +40,7 @@ def find_plugin(reference: str, *, folder: Path) -> Found:
         raise ScorerError(f"{reference!r} does not name a plugin", hint=_HOW)
     if "/" in home or home.endswith(".py"):
         return _code(reference, name, _file(home, folder))
+    # A file of the organiser's that is called like one of ours comes before it.
     sources = _module(home, folder)
     if sources is None and reference in BUILTINS:
         return BuiltinPlugin(reference)

@@ -68,6 +68,7 @@ class FormulaPlugin:
         except ScorerError:  # rare enough to go the slow way
             return [self.score(metrics, config, ctx, timeout_s) for metrics in attempts]
         columns = {name: [row[name] for row in rows] for name in self.formula.names}
+        # A formula without names gets a column that it does not use, for the number of rows.
         found = self.formula.evaluate_many(columns or {"succeeded": [0.0] * len(rows)})
         origin = self._origin(config)
         return [

@@ -1,7 +1,4 @@
-"""Plugins of installed packages: those that an entry point of `tallymark.scorers` names.
-
-They are found by metadata and by their files; nothing of them is imported here.
-"""
+"""Plugins of installed packages: those that an entry point of `tallymark.scorers` names."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from tallymark.challenges.plugins.sources import Sources, read_sources
 from tallymark.errors import ScorerError
 
 GROUP = "tallymark.scorers"
+"""What packages name their plugins in. They are found by metadata and files, never imported."""
 OWN = "tallymark"
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
+from tallymark.challenges.definition import DEFAULT_TIMEOUT_MS
 from tallymark.scoring import Score
 
 Kind: TypeAlias = Literal["sandboxed", "formula", "built-in"]
-TIMEOUT_S = 5.0
+TIMEOUT_S = DEFAULT_TIMEOUT_MS / 1000
+"""How long one call may take, where nobody says otherwise."""
 
 
 class Plugin(Protocol):
@@ -55,7 +57,10 @@ class Plugin(Protocol):
 
 
 def known(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The metrics that have a value: `metrics.get("rating", 0)` must not be None."""
+    """The metrics that have a value.
+
+    The plugin document's own example multiplies `metrics.get("rating", 0)`: a None would raise.
+    """
     return {name: value for name, value in metrics.items() if value is not None}
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SandboxedPlugin:
-    """`PluginCode` behind the `Plugin` protocol."""
+    """Somebody's Python code behind the `Plugin` protocol: every call goes to the sandbox."""
 
     kind: Literal["sandboxed"] = "sandboxed"
 

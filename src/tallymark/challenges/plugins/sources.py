@@ -1,9 +1,4 @@
-"""The files of a plugin, found by reading: a module and all that it imports from its folder.
-
-Nothing is imported. The files are copied to a folder of their own, and that copy is all of the
-plugin that a guest sees: the code that was hashed is the code that runs, and what else lies in
-the organiser's folder stays out of its reach.
-"""
+"""The files of a plugin, found by reading: a module and all that it imports from its folder."""
 
 from __future__ import annotations
 
@@ -27,12 +22,20 @@ MOST_FILES = 500
 MOST_BYTES = 4_000_000
 _LIMIT = f"{MOST_FILES} files or {MOST_BYTES // 1_000_000} MB"
 TAKEN = sys.stdlib_module_names | {"tallymark", "msgspec"}
-"""Modules that are always Python's or ours, whatever a plugin's folder has."""
+"""Modules that are always Python's or ours, whatever a plugin's folder has.
+
+What `import json` means must not depend on which modules a guest has loaded already.
+"""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """A module with its files, by their names under the folder that imports start from."""
+    """A module with its files, by their names under the folder that imports start from.
+
+    Nothing is imported. The files are copied to a folder of their own, and that copy is all of the
+    plugin that a guest sees: the code that was hashed is the code that runs, and what else lies in
+    the organiser's folder stays out of its reach.
+    """
 
     module: str
     tree: ast.Module

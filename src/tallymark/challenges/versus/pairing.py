@@ -1,7 +1,4 @@
-"""Which pairings a new submission makes: it meets the newest one of every opponent.
-
-Nobody meets themselves: points against one's own other side would be for the taking.
-"""
+"""Which pairings a new submission makes."""
 
 from __future__ import annotations
 
@@ -46,7 +43,11 @@ def active(submissions: Iterable[Submission], side: Side) -> list[Submission]:
 
 
 def pairings(new: Submission, others: Iterable[Submission]) -> list[Pairing]:
-    """All that a new submission makes, in the order in which its opponents came."""
+    """All that a new submission makes, in the order in which its opponents came.
+
+    It meets the newest one of every opponent. Nobody meets themselves: points against one's own
+    other side would be for the taking.
+    """
     opponents = [each for each in active(others, OTHER[new.side]) if each.player != new.player]
     if new.side == "red":
         return [Pairing(new.id, each.id) for each in opponents]

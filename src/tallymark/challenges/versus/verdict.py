@@ -1,8 +1,4 @@
-"""`Verdict`: whether a defence was breached in one category. A judge's failure is nobody's point.
-
-pending -> judged, or pending -> failed -> judged: a failed verdict can be judged again, a judged
-one stands.
-"""
+"""Whether a defence was breached in one category. A judge's failure is nobody's point."""
 
 from __future__ import annotations
 
@@ -38,7 +34,11 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of one pairing in one category, with all that is needed to check it."""
+    """The state of one pairing in one category, with all that is needed to check it.
+
+    pending -> judged, or pending -> failed -> judged: a failed verdict can be judged again, a
+    judged one stands.
+    """
 
     red: int
     blue: int
