@@ -222,13 +222,14 @@ class Competition:
             try:
                 self._score(attempt, evaluation, shown)
                 break
-            except WorkFailed:
+            except WorkFailed:  # the rule changed between reading it and storing its score
                 if not tries_left:
                     raise
         return self.store.attempts.get(attempt.id)
 
     def _score(self, attempt: Attempt, evaluation: Evaluation, shown: Verification) -> None:
         """By the rule of today, so that all attempts of a board are scored by one."""
+        # Before the rule: one that comes between the two reads is then noticed, and refused.
         revision = self.store.challenges.revision(attempt.challenge)
         ruling = self.store.challenges.get(attempt.challenge)
         outcome = score(

@@ -19,10 +19,9 @@ from tests.store.contests import (
     submitted,
 )
 
-from tallymark.challenges import standing
 from tallymark.challenges.attempt import Metrics, Outcome
 from tallymark.challenges.definition import Strategy
-from tallymark.challenges.standing import Standing
+from tallymark.challenges.standing import Standing, best_per_agent
 from tallymark.errors import InvalidInput
 from tallymark.store import Store
 
@@ -50,7 +49,7 @@ strategies = st.sampled_from(STRATEGIES)
 
 
 def sorted_by_hand(store: Store, strategy: Any) -> list[tuple[int, str, str]]:
-    best = standing.best_per_agent(store.attempts.of("sums", limit=None), strategy)
+    best = best_per_agent(store.attempts.of("sums", limit=None), strategy)
     return [(rank, each.agent, each.id) for rank, each in enumerate(best, 1)]
 
 

@@ -103,6 +103,7 @@ def _is_public(address: str) -> bool:
         wrapped = (known.ipv4_mapped, known.sixtofour, *(known.teredo or ()))
         if not all(each.is_global for each in wrapped if each is not None):
             return False
+        # Python need not call a mapped address global; the one inside it was looked at above.
         return known.is_global or known.ipv4_mapped is not None
     return known.is_global
 

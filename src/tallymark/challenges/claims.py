@@ -14,6 +14,7 @@ _RELEASE = re.compile(r"[-@:_](latest|preview|\d[\d.-]*)")
 """What may follow a model's name without making it another model: a date or a revision."""
 
 _PROVIDER = re.compile(r"^[a-z-]+:(?!latest$)(?=[a-z])")
+"""`openai:gpt-5` begins with a provider; in `mistral:7b` and `mistral:latest` a tag follows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ def challenge_data(
         named = challenge.evaluator.options.get("truth")
         return Data(public, None if named is None else read_truth(folder / named))
     encoded = _generated(challenge.version, str(folder), challenge.generate, seed, policy)
+    # The text is remembered, not the data: callers may change what they get.
     made = json.loads(encoded)
     if both := sorted(public.keys() & made["public"].keys()):
         raise InvalidInput(f"{challenge.generate} makes {both[0]}, which is also a public file")

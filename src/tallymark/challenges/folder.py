@@ -31,6 +31,7 @@ def hash_of(files: dict[str, bytes]) -> str:
     digest = hashlib.sha256()
     for name in sorted(files):
         for part in (name.encode(), files[name]):
+            # With lengths, so that no content can read like another file's name.
             digest.update(len(part).to_bytes(8, "big"))
             digest.update(part)
     return digest.hexdigest()
@@ -71,6 +72,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
         for path in _walk(folder):
             name = _name(path, folder)
             with path.open("rb") as file:
+                # One byte too many tells that it is too large, and no more is ever read.
                 files[name] = file.read(left + 1)
             left -= len(files[name])
             if left < 0 or len(files) > MAX_FILES:
@@ -95,6 +97,7 @@ def wrong_name(name: str) -> str | None:
 
 
 def _unpacked(packed: bytes) -> dict[str, bytes]:
+    # A few packed bytes can unpack to any size, so no more is unpacked than a folder may have.
     most = MAX_BYTES + MAX_FILES * (MAX_NAME + 16)
     try:
         with zstandard.ZstdDecompressor().stream_reader(packed) as reader:

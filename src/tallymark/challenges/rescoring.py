@@ -61,6 +61,7 @@ class Plan:
             )
         again = evaluate if need == "evaluate" else None
         made_by = origin_of(new, 0, plugin)
+        # Seeds are the attempts' own; all else is the same for every score of the plan.
         shared = {name: value for name, value in made_by.config.items() if name != "seed"}
         return cls(
             old,
@@ -129,6 +130,7 @@ def by_scoring(challenge: Challenge, **changes: Any) -> Challenge:
         raise InvalidInput("a challenge is scored by a formula or by a plugin", hint="give one")
     if scoring == challenge.scoring:
         raise InvalidInput(f"challenge {challenge.name!r} is scored so already")
+    # Of the old version and the rule, so that the same change always gives the same version.
     rule = challenge.version.encode() + msgspec.json.encode(scoring, order="sorted")
     version = hashlib.sha256(rule).hexdigest()
     new = msgspec.structs.replace(challenge, scoring=scoring, version=version)

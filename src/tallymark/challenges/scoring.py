@@ -84,6 +84,7 @@ def elapsed_ms(attempt: Attempt) -> int | None:
     """From entry to submission by the server's clock; None before it is submitted."""
     if attempt.submitted_at is None:
         return None
+    # Rounded first: of moments that are floats, 0.29 s would be 289.99996 ms, and count as 289.
     return max(0, math.floor(round((attempt.submitted_at - attempt.entered_at) * 1000, 2)))
 
 
@@ -138,6 +139,7 @@ def _metrics(
     known = evaluation.metrics
     before = attempt.outcome.metrics if attempt.outcome is not None else Metrics()
     shown = trajectory if trajectory is not None and trajectory.verified else None
+    # What is reported is entered and submitted at once, so our clock says nothing of its time.
     timed = None if challenge.evaluator.type == "reported" else elapsed_ms(attempt)
     found = {
         "created_at": _first(known.created_at, math.floor(attempt.entered_at * 1000)),
@@ -193,6 +195,7 @@ def origin_of(challenge: Challenge, seed: int, plugin: Plugin | None = None) -> 
     name: str = scoring.strategy
     if scoring.formula or scoring.dimensions:
         name = "formula" if scoring.formula else "dimensions"
+    # Sorted keys: the same rule has the same hash, however its file was written.
     rule = msgspec.json.encode(scoring, order="sorted")
     return Origin(name, hashlib.sha256(rule).hexdigest()[:12], config)
 
@@ -257,7 +260,7 @@ def _context(challenge: Challenge, agent: str | None, tenant: str) -> dict[str, 
 def _plugin_metrics(weighed: Weighed) -> dict[str, Any]:
     """The document's five, then cost and calls, the evaluator's own, and the dimensions."""
     metrics = weighed.metrics
-    rating = metrics.rating
+    rating = metrics.rating  # a whole number in the plugin document, where it can be one
     given: dict[str, Any] = {
         **metrics.more,
         "succeeded": metrics.succeeded,

@@ -1,7 +1,7 @@
 """Standings: the order of a board, the same whoever sorts it: Python, SQLite or PostgreSQL.
 
-Every strategy becomes one number where less is better (`key`), or None where it is missing; None
-ranks last in either direction. Ties go to the earlier submission, then to the attempt's id.
+Every strategy becomes one number where less is better, or None where it is missing; None ranks
+last in either direction. Ties go to the earlier attempt, by when it was submitted, then by its id.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def key(attempt: Attempt, strategy: Strategy) -> float | None:
 def order(attempt: Attempt, strategy: Strategy) -> tuple[bool, float, float, str]:
     """The whole order, for Python's own sort."""
     number = key(attempt, strategy)
+    # Ids are rows' numbers filled up with zeros, so that as texts they sort alike everywhere.
     return (number is None, number or 0.0, attempt.submitted_at or 0.0, attempt.id)
 
 

@@ -43,6 +43,7 @@ def weighted_dimensions(weights: tuple[DimensionWeight, ...]) -> tuple[WeightedD
         elif missing := [name for name in texts if name not in given]:
             message = f"the own dimension {each.key!r} has no {' and no '.join(missing)}"
             problems.append(Problem(message, hint="give it label, description and color"))
+            # Something in its place, so that `dims` can tell what else is wrong.
             chosen[Dimension(each.key, *[each.key] * 3)] = each.weight
         else:
             chosen[Dimension(each.key, **given)] = each.weight
@@ -89,6 +90,7 @@ def _measured(
         if allowed is None:
             raise InvalidInput(f"{key} needs a bound: constraints, {what}")
         if verified and used is None:
+            # An error of a dimension makes it 0, so that the 0 below does not pass for thrift.
             message = f"the trajectory does not tell how many {what} were used"
             warnings.append(SubmissionWarning(message, "error", key))
         found[key] = efficiency(used or 0, allowed, verified=verified)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _LARGE = 100_000
 _DEEP = 50
+# A module's own __getattr__ makes every function that a case may call.
 _ANY_NAME = "def __getattr__(name):\n    return lambda *args, **kwargs: {}\n"
 _CODE = {
     "an empty program": "",

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 STARTING_S = 2.0
 """What starting Python and importing the submission may add to the time of the calls."""
 
-# Runs inside the sandbox, before and around the submitted code.
+# Runs inside the sandbox, before and around the submitted code. The pipe is moved away from 1, so
+# that what the submission prints goes nowhere; `os._exit` leaves its threads and exit handlers
+# behind.
 _RUNNER = """
 import builtins, importlib.util, json, os, signal, sys
 given = json.loads(sys.stdin.buffer.read())
@@ -95,6 +97,8 @@ def call_all(program: Program, cases: Mapping[int, Case]) -> Called:
     called = _call(program, cases)
     if called.not_loaded is not None:
         return called
+    # Cases are called in order: the first without an end is the one that ended the sandbox, and
+    # would end the next one too.
     broken = next((index for index in cases if index not in called.done), None)
     left = [index for index in cases if index not in called.done and index != broken]
     for index in left:

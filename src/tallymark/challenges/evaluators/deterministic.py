@@ -106,6 +106,7 @@ def at_path(value: object, path: str) -> Any:
     for part in [] if path == "." else path.split("."):
         if isinstance(value, dict) and part in value:
             value = value[part]
+        # Nine digits are more than any list has, and `int` refuses thousands of them.
         elif isinstance(value, list) and part.isdecimal() and int(part[:9]) < len(value):
             value = value[int(part[:9])]
         else:

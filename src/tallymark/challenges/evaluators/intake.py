@@ -82,7 +82,7 @@ class _Taken:
         raise _Refused(f"the submission has {shown(value)}, which is no JSON value")
 
     def text(self, value: str) -> str:
-        if len(value) > self.left:
+        if len(value) > self.left:  # bytes are never fewer than characters: refused unencoded
             self.spend(len(value))
         raw = value.encode("utf-8", "replace")
         self.spend(len(raw) + 2)
@@ -95,6 +95,7 @@ class _Taken:
 
     def number(self, value: float) -> float | None:
         if isinstance(value, int):
+            # By its bits: writing out the digits of a huge number takes their square in time.
             self.spend(value.bit_length() // 4)
             finite = value.bit_length() <= _LARGEST
         else:

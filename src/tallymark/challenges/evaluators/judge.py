@@ -229,7 +229,7 @@ def read_rating(text: str, most: float) -> Rating | str:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
+    found = dict(pairs)  # of a key that is there twice, the last counts
     if len(found) < len(pairs):
         raise ValueError("a key is there twice")
     return found

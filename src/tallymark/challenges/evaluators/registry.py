@@ -26,6 +26,7 @@ class _Evaluators(Mapping[str, "EvaluatorKind"]):
     def __getitem__(self, name: str) -> EvaluatorKind:
         if name not in get_args(EvaluatorType):
             raise KeyError(name)
+        # By the type's name, so a module is called like its type; models and suites are heavy.
         return cast("EvaluatorKind", import_module(f"tallymark.challenges.evaluators.{name}"))
 
     def __iter__(self) -> Iterator[str]:

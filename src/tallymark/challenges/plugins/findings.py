@@ -25,7 +25,8 @@ def warnings(trials: Sequence[Trial], kind: Kind, timeout_s: float) -> Iterator[
     yield from _unscored(trial for trial in trials if _excused(trial, kind))
     low = {t.name: t.score.metadata["clamped_from"] for t in trials if t.clamped}
     if low:
-        yield f"scores below 0, down to {number(min(low.values()))}, count as 0: {_listed(low)}"
+        least = number(min(low.values()))
+        yield f"scores below 0, down to {least}, count as 0: {_listed(low)}"
     values = {trial.score.value for trial in trials}
     if len(values) == 1 and None not in values:
         yield f"every attempt gets the same score, {number(trials[0].score.value)}"

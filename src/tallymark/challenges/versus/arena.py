@@ -92,6 +92,8 @@ class Arena:
         judged = 0
         tried: set[tuple[int, int, str]] = set()
         while True:
+            # What fails again is still unjudged, so those tried are asked for on top, and the
+            # loop ends when nothing else comes.
             found = self._store.unjudged(
                 self.challenge.name, failed=again, limit=AT_ONCE + len(tried)
             )

@@ -82,6 +82,7 @@ class ScriptJudge:
             some = meetings[start : start + AT_ONCE]
             together = self._run(some)
             if isinstance(together, str):
+                # One at a time, so that only the meeting that is to blame fails.
                 alone = [self._run([each]) for each in some] if len(some) > 1 else [together]
                 rulings += [Ruling.failed(r) if isinstance(r, str) else r[0] for r in alone]
             else:
