@@ -15,7 +15,7 @@ import sys
 
 from bench.bench_boards import AGENTS, ATTEMPTS, CHALLENGE, agent, attempts, databases, timed
 
-from tallymark.challenges.rescoring import Plan, by_scoring
+from tallymark.challenges.rescoring import RescorePlan, change_scoring
 from tallymark.formula import Formula
 from tallymark.store import Store, open_store
 
@@ -28,8 +28,8 @@ _numbers = itertools.count(60)
 def apply(store: Store) -> None:
     """By a formula that nobody has tried before, so that every score changes."""
     old = store.challenges.get("bench")
-    new = by_scoring(old, formula=FORMULA.format(n=next(_numbers)))
-    done = store.rescorings.apply(Plan.of(old, new), at=0.0)
+    new = change_scoring(old, formula=FORMULA.format(n=next(_numbers)))
+    done = store.rescorings.apply(RescorePlan.of(old, new), at=0.0)
     assert (done.attempts, done.undefined) == (ATTEMPTS, 0)
 
 

@@ -18,7 +18,7 @@ from tallymark import competition as competition_module
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.competition import Competition
 from tallymark.errors import InvalidInput
-from tallymark.sandbox.policy import UNSAFE, policy
+from tallymark.sandbox.policy import UNSAFE_WARNING, choose_policy
 from tallymark.store import Store, open_store
 
 SUMS = """
@@ -185,12 +185,12 @@ def test_a_rule_that_changes_while_an_attempt_is_scored_scores_it(
     other = SUMS.replace("1000 * succeeded", "500 * succeeded")
 
     def slow(*given: Any, **named: Any) -> Any:
-        monkeypatch.setattr(competition_module, "score", scored)
+        monkeypatch.setattr(competition_module, "score_attempt", scored)
         outcome = scored(*given, **named)
         publish(games, tmp_path, other)
         return outcome
 
-    monkeypatch.setattr(competition_module, "score", slow)
+    monkeypatch.setattr(competition_module, "score_attempt", slow)
     outcome = played(games, clock).outcome
     assert outcome is not None
     assert outcome.score == 490.0
@@ -279,12 +279,12 @@ def test_the_wrong_door_is_said_to_be_wrong(
 
 
 def test_without_a_sandbox_every_result_says_so(store: Store, clock: Clock, tmp_path: Path) -> None:
-    games = Competition(store, clock=clock, policy=policy(insecure_local=True))
+    games = Competition(store, clock=clock, policy=choose_policy(insecure_local=True))
     publish(games, tmp_path)
     outcome = played(games, clock).outcome
     games.close()
     assert outcome is not None
-    assert outcome.details["warning"] == UNSAFE
+    assert outcome.details["warning"] == UNSAFE_WARNING
 
 
 PLUGIN = """

@@ -11,7 +11,7 @@ from tallymark.errors import (
     Problem,
     TallymarkError,
     WorkFailed,
-    nearest,
+    suggest,
 )
 
 
@@ -77,4 +77,4 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     ],
 )
 def test_the_nearest_word(wrong: str, right: str | None) -> None:
-    assert nearest(wrong, ["success", "total_cost", "avg_latency"]) == right
+    assert suggest(wrong, ["success", "total_cost", "avg_latency"]) == right

@@ -17,8 +17,8 @@ from tests.postgres import postgres, postgres_url
 from tallymark.app import App
 from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.formula import Formula
-from tallymark.running import RunOptions, in_suite_order, new_id
-from tallymark.suites.evaluation import Limits
+from tallymark.running import RunOptions, make_id, sort_by_suite
+from tallymark.suites.evaluation import RunLimits
 from tallymark.suites.file.loading import load_suite
 from tallymark.suites.record import CaseResult, RunRecord
 from tallymark.suites.tally import Tally
@@ -82,7 +82,7 @@ def test_a_run_is_scored_by_its_formula_and_kept(app: App, tmp_path: Path) -> No
     assert (record.status, record.passed, record.failed, record.errors) == ("completed", 1, 1, 0)
     assert record.score == 60
     assert record.formula == "four * 10 + success_pct"
-    kept, results = app.runs.loaded(record.id)
+    kept, results = app.runs.load_run(record.id)
     assert kept.score == 60
     assert kept.metrics["total_cost"] == pytest.approx(record.metrics["total_cost"])
     assert [(each.case, each.status) for each in results] == [("four", "passed"), ("six", "failed")]
@@ -98,10 +98,10 @@ def test_several_models_make_runs_of_one_group(app: App, tmp_path: Path) -> None
 
 
 def test_epochs_and_limit(app: App, tmp_path: Path) -> None:
-    options = RunOptions(Limits(epochs=3, cases=1))
+    options = RunOptions(RunLimits(epochs=3, cases=1))
     (record,) = app.runs.run(load_suite(suite(tmp_path)), [], options, Silent())
     assert record.total == 3
-    keys = [each.key for each in app.runs.loaded(record.id)[1]]
+    keys = [each.key for each in app.runs.load_run(record.id)[1]]
     assert keys == [("four", 0), ("four", 1), ("four", 2)]
 
 
@@ -110,7 +110,7 @@ def test_a_run_resumes_with_the_epochs_it_began_with(app: App, tmp_path: Path) -
     (record,) = app.runs.run(load_suite(suite(tmp_path, text)), [], RunOptions(), Silent())
     assert record.total == 3
     resumed = app.runs.resume(record.id, RunOptions(), Silent())
-    assert (resumed.status, len(app.runs.loaded(record.id)[1])) == ("completed", 3)
+    assert (resumed.status, len(app.runs.load_run(record.id)[1])) == ("completed", 3)
 
 
 def test_a_run_whose_data_changed_is_not_resumed(app: App, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_rescoring_by_a_formula_equals_running_with_it(app: App, tmp_path: Path)
     (record,) = app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
     other = load_suite(suite(tmp_path, SUITE.replace("four * 10 + success_pct", "success_pct / 2")))
     (fresh,) = app.runs.run(other, [], RunOptions(), Silent())
-    before, after = app.runs.rescored(record.id, formula="success_pct / 2")
+    before, after = app.runs.rescore_run(record.id, formula="success_pct / 2")
     assert (before[0].score, after[0].score) == (60, fresh.score)
     saved = app.runs.save_as_new(after)
     assert app.store.run(saved.id).score == fresh.score
@@ -134,7 +134,7 @@ def test_rescoring_by_a_formula_equals_running_with_it(app: App, tmp_path: Path)
 def test_rescoring_by_a_suite_checks_the_stored_answers_again(app: App, tmp_path: Path) -> None:
     (record,) = app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
     mended = load_suite(suite(tmp_path, SUITE.replace('"*6*"', '"*7*"')))
-    _, (after, results) = app.runs.rescored(
+    _, (after, results) = app.runs.rescore_run(
         record.id, suite=app.runs.resolved(mended, RunOptions())
     )
     assert (after.passed, after.score) == (2, 110)
@@ -171,7 +171,7 @@ def test_values_come_from_the_user_then_the_store_then_the_environment(
             app.store.set_var("said", "4 from the store")
         values = {"said": "4 from the user"} if step == 2 else {}
         (record,) = app.runs.run(definition, [], RunOptions(values=values), Silent())
-        outputs.append(app.runs.loaded(record.id)[1][0].output.rpartition("from ")[2])
+        outputs.append(app.runs.load_run(record.id)[1][0].output.rpartition("from ")[2])
     assert outputs == ["the environment", "the store", "the user"]
 
 
@@ -191,7 +191,7 @@ def test_a_secret_is_nowhere_but_in_the_request(tmp_path: Path) -> None:
         model = f"{server.url}/v1#m"
         (record,) = app.runs.run(load_suite(suite(tmp_path, text)), [model], RunOptions(), Silent())
         assert secret in str(server.bodies)
-    loaded = app.runs.loaded(record.id)
+    loaded = app.runs.load_run(record.id)
     assert loaded[1][0].output == "***token*** 4"
     reports = [summed(*loaded), *(r([loaded]) for r in (csv_report, json_report, junit_report))]
     reports += [markdown_report([loaded]), html_report([loaded])]
@@ -214,10 +214,10 @@ def test_a_provider_that_fails_half_its_calls_loses_no_case(app: App, tmp_path: 
         for number in range(20):
             server.on(f"item {number}", Fail(500), Reply())
         path = dataset(tmp_path, 20, f"{server.url}/v1#m")
-        options = RunOptions(Limits(tries=3))
+        options = RunOptions(RunLimits(tries=3))
         (record,) = app.runs.run(load_suite(path), [], options, Silent())
     assert (record.status, record.passed) == ("completed", 20)
-    assert {each.tries for each in app.runs.loaded(record.id)[1]} == {2}
+    assert {each.tries for each in app.runs.load_run(record.id)[1]} == {2}
 
 
 def test_a_case_that_cannot_run_is_an_error_not_a_fail(app: App, tmp_path: Path) -> None:
@@ -252,9 +252,9 @@ def test_a_budget_stops_before_it_is_passed(app: App, tmp_path: Path) -> None:
         .read_text()
         .replace("threads: 8", "threads: 8, pricing: {input: 100000, output: 100000}")
     )
-    options = RunOptions(Limits(budget=5.0))
+    options = RunOptions(RunLimits(budget=5.0))
     (record,) = app.runs.run(load_suite(suite(tmp_path, text)), [], options, Silent())
-    spent = sum(each.cost or 0 for each in app.runs.loaded(record.id)[1])
+    spent = sum(each.cost or 0 for each in app.runs.load_run(record.id)[1])
     assert 0 < spent <= 5.0
     assert (record.status, record.error) == ("cancelled", "the budget is spent")
 
@@ -265,7 +265,7 @@ def test_a_model_that_answers_with_5_mb(app: App, tmp_path: Path) -> None:
         path = dataset(tmp_path, 2, f"{server.url}/v1#m")
         (record,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
     assert record.passed == 2
-    assert len(app.runs.loaded(record.id)[1][0].output) == 5_000_005
+    assert len(app.runs.load_run(record.id)[1][0].output) == 5_000_005
 
 
 KILLED = """
@@ -308,7 +308,7 @@ def test_killed_20_times_in_a_row_and_resumed_no_case_is_lost_doubled_or_changed
     assert run_id is not None
     record = app.runs.resume(run_id, RunOptions(), Silent())
     (whole,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
-    cases = [each.case for each in app.runs.loaded(run_id)[1]]
+    cases = [each.case for each in app.runs.load_run(run_id)[1]]
     assert cases == [f"row[{number}]" for number in range(1, rows + 1)] or len(set(cases)) == rows
     assert len(cases) == rows
     assert (record.score, record.status, record.passed) == (whole.score, "completed", rows)
@@ -363,12 +363,12 @@ def test_results_stand_in_the_order_of_the_suite() -> None:
     )
     keys = [("a[10]", 0), ("a[9]", 0), ("#2", 1), ("#2", 0), ("z", 0)]
     given = [CaseResult(case=case, epoch=epoch, status="passed") for case, epoch in keys]
-    ordered = [each.key for each in in_suite_order(record, given)]
+    ordered = [each.key for each in sort_by_suite(record, given)]
     assert ordered == [("z", 0), ("#2", 0), ("#2", 1), ("a[9]", 0), ("a[10]", 0)]
 
 
 def test_ids_are_short_and_differ() -> None:
-    ids = {new_id("r") for _ in range(1000)}
+    ids = {make_id("r") for _ in range(1000)}
     assert len(ids) > 995
     assert {len(each) for each in ids} == {11}
 
@@ -376,4 +376,4 @@ def test_ids_are_short_and_differ() -> None:
 def test_an_unknown_run_is_refused(app: App, tmp_path: Path) -> None:
     app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
     with pytest.raises(TallymarkError):
-        app.runs.loaded("nothing")
+        app.runs.load_run("nothing")

@@ -10,7 +10,7 @@ from tallymark.store import Store, open_store
 
 if TYPE_CHECKING:
     from tallymark.competition import Competition
-    from tallymark.running import Running
+    from tallymark.running import RunService
 
 
 class App:
@@ -31,11 +31,11 @@ class App:
             self.store.close()
 
     @cached_property
-    def runs(self) -> Running:
+    def runs(self) -> RunService:
         """Runs of suites."""
-        from tallymark.running import Running  # noqa: PLC0415 (models and suites load slowly)
+        from tallymark.running import RunService  # noqa: PLC0415 (models and suites load slowly)
 
-        return Running(lambda: self.store)
+        return RunService(lambda: self.store)
 
     def competition(
         self, *, insecure_local: bool = False, judge_model: str | None = None

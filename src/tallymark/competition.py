@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics
-from tallymark.challenges.data import Data, challenge_data
+from tallymark.challenges.data import ChallengeData, load_challenge_data
 from tallymark.challenges.definition import Challenge
-from tallymark.challenges.evaluators import Setting, Submitted, evaluate
+from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
 from tallymark.challenges.file.loading import load_challenge
 from tallymark.challenges.folder import pack, unpack
 from tallymark.challenges.payload import Payload
 from tallymark.challenges.plugins import load_plugin
-from tallymark.challenges.rescoring import Plan, Rescoring, by_scoring
-from tallymark.challenges.scoring import elapsed_ms, score
+from tallymark.challenges.rescoring import RescorePlan, Rescoring, change_scoring
+from tallymark.challenges.scoring import elapsed_ms, score_attempt
 from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
 from tallymark.challenges.trajectory import Verification, verify_sent
 from tallymark.challenges.versus.arena import Arena
 from tallymark.challenges.versus.judge import judge_of
-from tallymark.errors import InvalidInput, WorkFailed, nearest
+from tallymark.errors import InvalidInput, WorkFailed, suggest
 from tallymark.sandbox import Policy, Sandbox
-from tallymark.sandbox.policy import policy as choose_policy
+from tallymark.sandbox.policy import choose_policy
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import Plugin
@@ -105,7 +105,7 @@ class Competition:
             name, agent, at=self._clock(), seed=self._draw(), memoryless=memoryless, key=key
         )
         challenge = self.store.challenges.get_version(name, attempt.version)
-        return Entry(attempt, challenge, self._data(challenge, attempt.seed).public)
+        return Entry(attempt, challenge, self._load_data(challenge, attempt.seed).public)
 
     def submit(
         self,
@@ -120,25 +120,25 @@ class Competition:
         """Takes a submission and scores it. Said again, it is the same attempt."""
         payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
         attempt = self.store.attempts.submit(attempt_id, agent, payload, at=self._clock(), key=key)
-        return self._settled(attempt)
+        return self._settle_attempt(attempt)
 
     def report(self, name: str, agent: str, metrics: Metrics, *, key: str | None = None) -> Attempt:
         """Takes the metrics of an attempt that a trusted system saw, and scores it."""
         self._refuse_other_kind(name, "report")
         declared = self.store.challenges.get(name).evaluator.options.get("metrics", ())
         for unknown in metrics.more.keys() - set(declared):
-            close = nearest(unknown, [*Metrics.__struct_fields__, *declared])
+            close = suggest(unknown, [*Metrics.__struct_fields__, *declared])
             hint = f"did you mean {close!r}?" if close else "name it in evaluator.metrics"
             raise InvalidInput(f"{name} knows no metric {unknown!r}", hint=hint)
         attempt = self.store.attempts.report(
             name, agent, Payload(), metrics, at=self._clock(), key=key
         )
-        return self._settled(attempt)
+        return self._settle_attempt(attempt)
 
     def settle(self) -> list[Attempt]:
         """Expires what ran out of time, and scores what was left submitted."""
         self.store.attempts.expire(self._clock())
-        return [self._settled(attempt) for attempt in self.store.attempts.pending()]
+        return [self._settle_attempt(attempt) for attempt in self.store.attempts.pending()]
 
     def rescore(
         self, name: str, *, apply: bool = False, folder: Path | None = None, **scoring: Any
@@ -148,17 +148,19 @@ class Competition:
         The rule is that of a new version in `folder`, or today's with changes to its scoring.
         """
         old = self.store.challenges.get(name)
-        new, packed, files = self._new_version(old, folder, scoring)
+        new, packed, files = self._make_version(old, folder, scoring)
 
         def again(attempt: Attempt) -> Evaluation:
             payload = self.store.attempts.payload(attempt.id)
-            return self._evaluation(attempt, payload, new, _verified(attempt, payload, new), files)
+            return self._evaluate(
+                attempt, payload, new, _verify_trajectory(attempt, payload, new), files
+            )
 
-        plan = Plan.of(
+        plan = RescorePlan.of(
             old,
             new,
             packed=packed,
-            plugin=self._plugin(new, files),
+            plugin=self._load_plugin(new, files),
             evaluate=again,
             tenant=self.store.tenant,
         )
@@ -169,7 +171,10 @@ class Competition:
         """A challenge of red against blue, ready to be played."""
         challenge = self.store.challenges.get(name)
         judge = judge_of(
-            challenge, self._folder(challenge), policy=self._policy, judge_model=self._judge_model
+            challenge,
+            self._open_folder(challenge),
+            policy=self._policy,
+            judge_model=self._judge_model,
         )
         return Arena(self.store.versus, challenge, judge, clock=self._clock)
 
@@ -183,12 +188,12 @@ class Competition:
         }
         return track, track_standings(track, found)
 
-    def _new_version(
+    def _make_version(
         self, old: Challenge, folder: Path | None, scoring: Mapping[str, Any]
     ) -> tuple[Challenge, bytes | None, Path]:
         """What to rescore by, its files if they are others, and where they are."""
         if folder is None:
-            return by_scoring(old, **scoring), None, self._folder(old)
+            return change_scoring(old, **scoring), None, self._open_folder(old)
         new = load_challenge(folder)
         if new.name != old.name:
             raise InvalidInput(f"{folder} holds the challenge {new.name!r}, not {old.name!r}")
@@ -210,14 +215,16 @@ class Competition:
             hint = f"tally attempt enter {name} --agent NAME"
             raise InvalidInput(f"attempts at {name} are judged here, not reported", hint=hint)
 
-    def _settled(self, attempt: Attempt) -> Attempt:
+    def _settle_attempt(self, attempt: Attempt) -> Attempt:
         """The attempt with its score; whoever was quicker, it has only one."""
         if attempt.state != "submitted":
             return attempt
         payload = self.store.attempts.payload(attempt.id)
         challenge = self.store.challenges.get_version(attempt.challenge, attempt.version)
-        shown = _verified(attempt, payload, challenge)
-        evaluation = self._evaluation(attempt, payload, challenge, shown, self._folder(challenge))
+        shown = _verify_trajectory(attempt, payload, challenge)
+        evaluation = self._evaluate(
+            attempt, payload, challenge, shown, self._open_folder(challenge)
+        )
         for tries_left in reversed(range(_TRIES)):
             try:
                 self._score(attempt, evaluation, shown)
@@ -232,11 +239,11 @@ class Competition:
         # Before the rule: one that comes between the two reads is then noticed, and refused.
         revision = self.store.challenges.revision(attempt.challenge)
         ruling = self.store.challenges.get(attempt.challenge)
-        outcome = score(
+        outcome = score_attempt(
             ruling,
             evaluation,
             attempt=attempt,
-            plugin=self._plugin(ruling, self._folder(ruling)),
+            plugin=self._load_plugin(ruling, self._open_folder(ruling)),
             trajectory=shown,
             tenant=self.store.tenant,
         )
@@ -252,7 +259,7 @@ class Competition:
             revision=revision,
         )
 
-    def _evaluation(
+    def _evaluate(
         self,
         attempt: Attempt,
         payload: Payload,
@@ -274,7 +281,7 @@ class Competition:
             calls=shown.calls if shown.verified else None,
             metadata=payload.metadata,
         )
-        setting = Setting(
+        setting = EvaluationSetting(
             challenge=challenge,
             folder=folder,
             policy=self._policy,
@@ -282,21 +289,21 @@ class Competition:
         )
         return evaluate(submitted, setting)
 
-    def _plugin(self, challenge: Challenge, folder: Path) -> Plugin | None:
+    def _load_plugin(self, challenge: Challenge, folder: Path) -> Plugin | None:
         reference = challenge.scoring.plugin
         if reference is None:
             return None
-        return load_plugin(reference, folder=folder, sandbox=self._warm())
+        return load_plugin(reference, folder=folder, sandbox=self._open_sandbox())
 
-    def _warm(self) -> Sandbox:
+    def _open_sandbox(self) -> Sandbox:
         if self._sandbox is None:
             self._sandbox = Sandbox(self._policy)
         return self._sandbox
 
-    def _data(self, challenge: Challenge, seed: int) -> Data:
-        return challenge_data(challenge, self._folder(challenge), seed, self._policy)
+    def _load_data(self, challenge: Challenge, seed: int) -> ChallengeData:
+        return load_challenge_data(challenge, self._open_folder(challenge), seed, self._policy)
 
-    def _folder(self, challenge: Challenge) -> Path:
+    def _open_folder(self, challenge: Challenge) -> Path:
         """The files of a version, unpacked once."""
         known = self._folders.get(challenge.version)
         if known is None:
@@ -308,7 +315,7 @@ class Competition:
         return Path(known.name)
 
 
-def _verified(attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
+def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
     return verify_sent(
         payload.trajectory,
         entered_at=attempt.entered_at,

@@ -147,7 +147,7 @@ class ModelError(WorkFailed):
         self.retry_after = retry_after
 
 
-def nearest(wrong: str, known: Iterable[str]) -> str | None:
+def suggest(wrong: str, known: Iterable[str]) -> str | None:
     """The most similar of the known words, if any is similar enough.
 
     Only words of about the same length that share an end are compared, so that an enormous

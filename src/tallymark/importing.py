@@ -17,7 +17,7 @@ from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tallymark.errors import InvalidInput, nearest
+from tallymark.errors import InvalidInput, suggest
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -28,7 +28,7 @@ _TREE_TRIES = 10
 _TREE_LOCK = [RLock()]
 
 
-def imported(
+def import_object(
     home: str,
     name: str,
     *,
@@ -40,27 +40,27 @@ def imported(
 
     `home` is a module, or a file that ends with `.py`; both are looked for in `folder` first.
     """
-    module = imported_module(home, folder=folder, error=error)
+    module = import_user_module(home, folder=folder, error=error)
     try:
         return getattr(module, name)
     except AttributeError:
-        near = nearest(name, [each for each in vars(module) if not each.startswith("_")])
+        near = suggest(name, [each for each in vars(module) if not each.startswith("_")])
         hint = f"did you mean {near!r}?" if near else None
         raise error(f"{home} has no {what} {name!r}", hint=hint) from None
 
 
-def imported_module(
+def import_user_module(
     home: str, *, folder: Path | None = None, error: type[InvalidInput] = InvalidInput
 ) -> ModuleType:
     """A module, or the module of a file, executed once however often it is asked for."""
     here = folder or Path()
     if home.endswith(".py"):
-        return _file(home, here, error)
-    with _reachable(home, here.resolve(), error):
+        return _import_file(home, here, error)
+    with _put_on_path(home, here.resolve(), error):
         return importlib.import_module(home)
 
 
-def _file(home: str, folder: Path, error: type[InvalidInput]) -> ModuleType:
+def _import_file(home: str, folder: Path, error: type[InvalidInput]) -> ModuleType:
     path = next((p for p in (folder / home, Path(home)) if p.is_file()), None)
     if path is None:
         raise error(f"there is no file {folder / home}")
@@ -75,7 +75,7 @@ def _file(home: str, folder: Path, error: type[InvalidInput]) -> ModuleType:
     # Before it runs, as `import` does it: dataclasses look there for the module they are in.
     sys.modules[name] = module
     try:
-        with _reachable(home, path.parent, error):
+        with _put_on_path(home, path.parent, error):
             spec.loader.exec_module(module)
     except InvalidInput:
         del sys.modules[name]  # else the next to ask would be given half a module
@@ -84,7 +84,7 @@ def _file(home: str, folder: Path, error: type[InvalidInput]) -> ModuleType:
 
 
 @contextmanager
-def _reachable(home: str, folder: Path, error: type[InvalidInput]) -> Iterator[None]:
+def _put_on_path(home: str, folder: Path, error: type[InvalidInput]) -> Iterator[None]:
     """Import with a folder on the path."""
     sys.path.insert(0, str(folder))
     try:
@@ -92,13 +92,13 @@ def _reachable(home: str, folder: Path, error: type[InvalidInput]) -> Iterator[N
     except KeyboardInterrupt:
         raise
     except BaseException as raised:  # noqa: BLE001 (a user's module may raise anything)
-        raise error(why_not_imported(home, raised)) from None
+        raise error(explain_import_failure(home, raised)) from None
     finally:
         if str(folder) in sys.path:  # the user's code may have changed the path itself
             sys.path.remove(str(folder))
 
 
-def why_not_imported(what: str, raised: BaseException) -> str:
+def explain_import_failure(what: str, raised: BaseException) -> str:
     """In one sentence, with the line where it stopped."""
     frames = traceback.extract_tb(raised.__traceback__)
     known = frames and not frames[-1].filename.startswith("<")

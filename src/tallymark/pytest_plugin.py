@@ -37,9 +37,9 @@ class EvalFile(pytest.Module):
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """The suites, then whatever else pytest finds."""
-        from tallymark.suites.code.files import suites_of  # noqa: PLC0415 (plain runs do not need it)
+        from tallymark.suites.code.files import find_suites  # noqa: PLC0415 (plain runs do not need it)
 
-        for suite in suites_of(vars(self.obj)):
+        for suite in find_suites(vars(self.obj)):
             yield EvalSuite.from_parent(self, name=suite.name, suite=suite)
         yield from super().collect()
 
@@ -77,19 +77,19 @@ class EvalItem(pytest.Item):
         if self._report.interrupted:
             raise KeyboardInterrupt
         if self._report.counts["error"] and not self._report.counts["failed"]:
-            pytest.fail(_problems(self._report), pytrace=False)
+            pytest.fail(_list_problems(self._report), pytrace=False)
 
     def runtest(self) -> None:
         """Judge what the agent did."""
         if self._report is not None and not self._report.passed:
-            pytest.fail(_problems(self._report), pytrace=False)
+            pytest.fail(_list_problems(self._report), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Where the item comes from."""
         return self.path, None, f"{self._suite.name}::{self.name}"
 
 
-def _problems(report: Report) -> str:
+def _list_problems(report: Report) -> str:
     """Everything that kept the epochs of a test from passing, and what the agent answered."""
     lines = []
     for result in report.results:

@@ -20,10 +20,10 @@ from tallymark.formula import Formula
 from tallymark.models import Model
 from tallymark.models.opening import open_model
 from tallymark.store import ResultWriter, Store
-from tallymark.suites.evaluation import Ending, Evaluation, Limits, planned
+from tallymark.suites.evaluation import RunEnding, RunLimits, SuiteEvaluation, plan_cases
 from tallymark.suites.file.definition import SuiteDefinition
 from tallymark.suites.file.loading import load_stored
-from tallymark.suites.file.resolving import ResolvedSuite, resolve
+from tallymark.suites.file.resolving import FilledSuite, resolve
 from tallymark.suites.outcome import final_status, outcome
 from tallymark.suites.rechecking import recheck
 from tallymark.suites.record import CaseResult, Run, RunRecord
@@ -31,7 +31,7 @@ from tallymark.suites.tally import Tally
 
 # Crockford's base 32: without i, l, o and u, which are taken for other signs.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_ENDINGS: Mapping[Ending, str] = {
+_ENDING_WORDS: Mapping[RunEnding, str] = {
     "budget": "the budget is spent",
     "hopeless": "the model refused every case so far",
     "stopped": "stopped by hand",
@@ -39,7 +39,7 @@ _ENDINGS: Mapping[Ending, str] = {
 }
 
 
-class Watch(Protocol):
+class RunWatch(Protocol):
     """Whoever wants to see a run go on."""
 
     def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
@@ -56,7 +56,7 @@ class Watch(Protocol):
 class RunOptions:
     """What a user may say about a run besides its suite and models."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: RunLimits = field(default_factory=RunLimits)
     values: Mapping[str, str] = field(default_factory=dict)
     """Of variables and secrets; they win over the store and the environment."""
     judge: str | None = None
@@ -64,18 +64,18 @@ class RunOptions:
     cache: Path | None = None
 
 
-class Running:
+class RunService:
     """What commands and servers do with runs. The store is opened when it is first needed."""
 
     def __init__(self, opened: Callable[[], Store]) -> None:
-        self._opened = opened
+        self._open_store = opened
 
     @property
     def store(self) -> Store:
         """Where runs are kept."""
-        return self._opened()
+        return self._open_store()
 
-    def resolved(self, definition: SuiteDefinition, options: RunOptions) -> ResolvedSuite:
+    def resolved(self, definition: SuiteDefinition, options: RunOptions) -> FilledSuite:
         """The suite with values for its templates; what is missing is said before a model is asked.
 
         Each name is looked up in what the user gave, then in the store, then in the environment.
@@ -101,7 +101,7 @@ class Running:
         return resolve(definition, vars=known_vars, secrets=known_secrets, judge=options.judge)
 
     def run(
-        self, definition: SuiteDefinition, models: list[str], options: RunOptions, watch: Watch
+        self, definition: SuiteDefinition, models: list[str], options: RunOptions, watch: RunWatch
     ) -> list[RunRecord]:
         """Runs a suite against each model in turn; the runs share a group."""
         suite = self.resolved(definition, options)
@@ -109,16 +109,16 @@ class Running:
         if not chosen:
             hint = "name one with -m, as in -m openai/gpt-5-mini, or in metadata.model"
             raise InvalidInput("no model is named", hint=hint)
-        total = sum(1 for _ in planned(suite, options.limits))
+        total = sum(1 for _ in plan_cases(suite, options.limits))
         if not total:
             raise InvalidInput("no case is selected", hint="raise --limit, or add evals")
         # A wrong name must not leave a run behind, so all are opened first.
-        opened = [(each, _opened(each, suite, options)) for each in chosen]
-        group = new_id("g")
+        opened = [(each, _open_model(each, suite, options)) for each in chosen]
+        group = make_id("g")
         records = []
         for name, model in opened:
             record = RunRecord(
-                id=new_id("r"),
+                id=make_id("r"),
                 suite=definition.name,
                 model=suite.redactor.text(name),
                 status="running",
@@ -140,21 +140,21 @@ class Running:
             # Stored before anything is asked: a process that is killed leaves a run to resume.
             self.store.create_run(record)
             records.append(
-                self._evaluated(_Work(record, suite, model, options.limits, watch, Tally(), ()))
+                self._evaluate(_RunWork(record, suite, model, options.limits, watch, Tally(), ()))
             )
         return records
 
-    def loaded(self, run: str) -> Run:
+    def load_run(self, run: str) -> Run:
         """A run with all its results."""
         record = self.store.run(run)
         results = self.store.results(record.id, with_traces=True)
-        return record, in_suite_order(record, results)
+        return record, sort_by_suite(record, results)
 
-    def rescored(
-        self, run: str, *, formula: str | None = None, suite: ResolvedSuite | None = None
+    def rescore_run(
+        self, run: str, *, formula: str | None = None, suite: FilledSuite | None = None
     ) -> tuple[Run, Run]:
         """A run as it is and as another formula or suite sees it. No model is asked."""
-        record, results = before = self.loaded(run)
+        record, results = before = self.load_run(run)
         if suite is not None:
             results = asyncio.run(recheck(suite, results))
             if not results:
@@ -174,12 +174,12 @@ class Running:
         record, results = run
         now = time.time()
         tags = {**record.tags, "rescored_from": record.id}
-        new = replace(record, id=new_id("r"), created_at=now, group=None, tags=tags)
+        new = replace(record, id=make_id("r"), created_at=now, group=None, tags=tags)
         self.store.create_run(new)
         self.store.add_results(new.id, results)
         return new
 
-    def resume(self, run: str, options: RunOptions, watch: Watch) -> RunRecord:
+    def resume(self, run: str, options: RunOptions, watch: RunWatch) -> RunRecord:
         """Asks again only what is missing or could not run."""
         record = self.store.run(run)
         definition = load_stored(record.definition, folder=Path(record.tags.get("folder", ".")))
@@ -195,30 +195,30 @@ class Running:
         results = (r for r in self.store.results(record.id) if r.status != "error")
         # A name with a secret in it was stored redacted; the suite knows the real one.
         hidden = {suite.redactor.text(each): each for each in suite.models}
-        model = _opened(hidden.get(record.model, record.model), suite, options)
+        model = _open_model(hidden.get(record.model, record.model), suite, options)
         record = replace(record, status="running", error=None)
         self.store.save_run(record)
-        return self._evaluated(_Work(record, suite, model, limits, watch, Tally(results), done))
+        return self._evaluate(_RunWork(record, suite, model, limits, watch, Tally(results), done))
 
-    def _evaluated(self, work: _Work) -> RunRecord:
-        ending: Ending = "broken"
+    def _evaluate(self, work: _RunWork) -> RunRecord:
+        ending: RunEnding = "broken"
         work.watch.started(work.record, work.tally, work.suite.formula)
         try:
-            ending = asyncio.run(self._asked(work))
+            ending = asyncio.run(self._ask_cases(work))
         except KeyboardInterrupt:
             ending = "stopped"
             raise
         finally:
             # Also after Ctrl-C or a broken disk: what is known by then is summed up.
-            record = _summed_up(work, ending)
+            record = _sum_up(work, ending)
             self.store.save_run(record)
             work.watch.ended(record)
         return record
 
-    async def _asked(self, work: _Work) -> Ending:
+    async def _ask_cases(self, work: _RunWork) -> RunEnding:
         try:
             with ResultWriter(self.store, work.record.id) as writer:
-                evaluation = Evaluation(
+                evaluation = SuiteEvaluation(
                     work.suite, work.model, work.limits, tally=work.tally, done=work.done
                 )
 
@@ -232,19 +232,19 @@ class Running:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _RunWork:
     """A run that is to be done, or gone on with from what it has."""
 
     record: RunRecord
-    suite: ResolvedSuite
+    suite: FilledSuite
     model: Model
-    limits: Limits
-    watch: Watch
+    limits: RunLimits
+    watch: RunWatch
     tally: Tally
     done: Collection[tuple[str, int]]
 
 
-def _opened(reference: str, suite: ResolvedSuite, options: RunOptions) -> Model:
+def _open_model(reference: str, suite: FilledSuite, options: RunOptions) -> Model:
     return open_model(
         reference,
         folder=suite.definition.folder,
@@ -254,16 +254,16 @@ def _opened(reference: str, suite: ResolvedSuite, options: RunOptions) -> Model:
     )
 
 
-def _summed_up(work: _Work, ending: Ending) -> RunRecord:
+def _sum_up(work: _RunWork, ending: RunEnding) -> RunRecord:
     summary = outcome(work.suite.formula, work.tally, undefined=work.suite.definition.undefined)
     record = replace(work.record, **summary, finished_at=time.time())
     status = final_status(record, stopped=ending != "finished")
     return replace(
-        record, status=status, error=_ENDINGS.get(ending) if status == "cancelled" else None
+        record, status=status, error=_ENDING_WORDS.get(ending) if status == "cancelled" else None
     )
 
 
-def in_suite_order(record: RunRecord, results: Iterable[CaseResult]) -> list[CaseResult]:
+def sort_by_suite(record: RunRecord, results: Iterable[CaseResult]) -> list[CaseResult]:
     """Results as the suite has their evals; the rows of a dataset by number, then by name."""
     document = msgspec.json.decode(record.definition or "{}")
     places = {
@@ -279,7 +279,7 @@ def in_suite_order(record: RunRecord, results: Iterable[CaseResult]) -> list[Cas
     return sorted(results, key=place)
 
 
-def new_id(letter: str) -> str:
+def make_id(letter: str) -> str:
     """A short name that nothing else has: a letter, the time in six signs, four of chance.
 
     Later ids sort after earlier ones, to the second, for about 34 years.

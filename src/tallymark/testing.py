@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from tallymark.errors import InvalidInput
 from tallymark.scoring import Config, EvalContext, Expected
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 from tallymark.traces import Span, Trace
 from tallymark.traces.plain import compact
 
@@ -73,7 +73,7 @@ class TraceBuilder:
 
     def generation(self, output: str = "", *, input: Any = "", **fields: Any) -> Self:  # noqa: A002
         """A model call; other fields of `Span` by keyword, such as model, cost, input_tokens."""
-        return self._add("generation", {"input": _text(input), "output": output, **fields})
+        return self._add("generation", {"input": _to_text(input), "output": output, **fields})
 
     def tool(
         self,
@@ -88,8 +88,8 @@ class TraceBuilder:
         told = {
             "name": name,
             "tool_name": name,
-            "tool_input": None if arguments is None else _text(arguments),
-            "tool_output": None if result is None else _text(result),
+            "tool_input": None if arguments is None else _to_text(arguments),
+            "tool_output": None if result is None else _to_text(result),
             "status": "ok" if error is None else "error",
             "error": error,
         }
@@ -97,7 +97,7 @@ class TraceBuilder:
 
     def retrieval(self, query: str, documents: Any = (), **fields: Any) -> Self:
         """A search for documents."""
-        told = {"name": "retrieval", "input": query, "output": _text(documents)}
+        told = {"name": "retrieval", "input": query, "output": _to_text(documents)}
         return self._add("retrieval", {**told, **fields})
 
     def event(self, name: str, **fields: Any) -> Self:
@@ -147,7 +147,7 @@ class TraceBuilder:
         return self
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else compact(value)
 
 
@@ -191,7 +191,7 @@ class FakeAgent:
         if reply is HANG:
             self._released.wait()
             return ""
-        return _raised(reply)
+        return _raise_or_return(reply)
 
     def release(self) -> None:
         """Let calls that hang return."""
@@ -203,7 +203,7 @@ class FakeAgent:
             number = len(self.calls)
         replies = self._replies
         if isinstance(replies, Mapping):
-            return _by_input(replies, given)
+            return _find_reply(replies, given)
         if isinstance(replies, list | tuple):
             if number > len(replies):
                 raise InvalidInput(f"the fake agent has {len(replies)} replies, not {number}")
@@ -222,18 +222,18 @@ class AsyncFakeAgent(FakeAgent):
             reply = reply.reply
         if reply is HANG:
             await asyncio.get_running_loop().create_future()
-        return _raised(reply)
+        return _raise_or_return(reply)
 
 
-def _by_input(replies: Mapping[Any, Any], given: Any) -> Any:
+def _find_reply(replies: Mapping[Any, Any], given: Any) -> Any:
     key = next(iter(given.values())) if isinstance(given, Mapping) and len(given) == 1 else given
     try:
         return replies[key]
     except (KeyError, TypeError):
-        raise InvalidInput(f"the fake agent has no reply to {shown(given)}") from None
+        raise InvalidInput(f"the fake agent has no reply to {show_value(given)}") from None
 
 
-def _raised(reply: Any) -> Any:
+def _raise_or_return(reply: Any) -> Any:
     if isinstance(reply, BaseException) or (
         isinstance(reply, type) and issubclass(reply, BaseException)
     ):

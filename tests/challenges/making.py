@@ -10,7 +10,7 @@ import msgspec
 
 from tallymark.challenges.attempt import Attempt, Evaluation
 from tallymark.challenges.definition import Challenge
-from tallymark.challenges.evaluators import Setting, Submitted, evaluate
+from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
 from tallymark.challenges.file.loading import load_challenge
 
 ENTERED = 1_700_000_000.0
@@ -32,7 +32,7 @@ def challenge_in(folder: Path, text: str, files: dict[str, str] | None = None) -
 def judged(challenge: Challenge, folder: Path, answer: Any, **known: Any) -> Evaluation:
     """The evaluation of an answer."""
     submitted = Submitted(**{"answer": answer, "seed": 7, "elapsed_ms": 1000, **known})
-    return evaluate(submitted, Setting(challenge=challenge, folder=folder))
+    return evaluate(submitted, EvaluationSetting(challenge=challenge, folder=folder))
 
 
 def attempt_at(challenge: Challenge, **changes: Any) -> Attempt:

@@ -19,10 +19,10 @@ from tallymark.challenges.definition import (
 )
 from tallymark.challenges.file.format import challenge_schema
 from tallymark.challenges.file.loading import load_challenge, validate_challenge
-from tallymark.challenges.folder import version
+from tallymark.challenges.folder import hash_folder
 from tallymark.errors import InvalidInput
 from tallymark.suites.file.parsing import parse_yaml
-from tallymark.suites.file.reader import Reader, plain
+from tallymark.suites.file.reader import Reader, to_plain
 from tallymark.suites.file.source import Source
 
 WHOLE = """
@@ -67,7 +67,7 @@ LEAST = "name: least\nscoring: {strategy: fastest}\n"
 
 def test_every_key_is_read(tmp_path: Path) -> None:
     challenge = challenge_in(tmp_path, WHOLE, FILES)
-    assert challenge.version == version(tmp_path)
+    assert challenge.version == hash_folder(tmp_path)
     assert (challenge.name, challenge.title) == ("log-detective", "The log detective")
     assert (challenge.time_limit_s, challenge.difficulty) == (5400.0, "veteran")
     assert (challenge.attempts, challenge.attempts_per_day) == (5, 2)
@@ -377,7 +377,7 @@ def test_the_json_schema_accepts_what_is_accepted(tmp_path: Path) -> None:
     source = Source(WHOLE)
     root, _ = parse_yaml(source)
     assert root is not None
-    jsonschema.Draft202012Validator(challenge_schema()).validate(plain(root, Reader(source)))
+    jsonschema.Draft202012Validator(challenge_schema()).validate(to_plain(root, Reader(source)))
 
 
 @pytest.mark.parametrize(

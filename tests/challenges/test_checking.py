@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.challenges.making import folder_with
 
-from tallymark.challenges.checking import ChallengeReport, Finding, check_challenge
+from tallymark.challenges.checking import ChallengeReport, CheckFinding, check_challenge
 from tallymark.challenges.checking.limits import check_limits
 from tallymark.challenges.checking.nonsense import empty_answers, random_answers
 from tallymark.challenges.checking.secrecy import check_sandbox
@@ -315,7 +315,7 @@ def test_code_finds_no_truth_in_the_sandbox(tmp_path: Path) -> None:
     assert "submitted code found no truth" in found(report, "ok", "secrecy")
 
 
-def probed(folder: Path, policy: Policy | None = None) -> Finding:
+def probed(folder: Path, policy: Policy | None = None) -> CheckFinding:
     trial = Trial(challenge=load_challenge(folder), folder=folder, policy=policy)
     (finding,) = check_sandbox(trial)
     return finding
@@ -442,7 +442,11 @@ def test_files_get_programs_for_nonsense() -> None:
 
 
 def test_findings_tell_problems_from_warnings() -> None:
-    findings = (Finding("ok", "a", ""), Finding("warning", "b", ""), Finding("problem", "c", ""))
+    findings = (
+        CheckFinding("ok", "a", ""),
+        CheckFinding("warning", "b", ""),
+        CheckFinding("problem", "c", ""),
+    )
     report = ChallengeReport("folder", None, None, findings)
     assert [each.what for each in report.warnings] == ["b"]
     assert (report.ok, [each.what for each in report.problems]) == (False, ["c"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tallymark.challenges.constraints import MOST, Usage, usage_of, violations
+from tallymark.challenges.constraints import MOST, Usage, find_violations, sum_usage
 from tallymark.challenges.definition import Constraints
 from tallymark.traces import Span, Trace
 
@@ -68,11 +68,11 @@ CALL = {"span_type": "generation"}
     ],
 )
 def test_a_violation_is_a_sentence(usage: Usage, constraints: Constraints, said: list[str]) -> None:
-    assert list(violations(usage, constraints)) == said
+    assert list(find_violations(usage, constraints)) == said
 
 
 def test_many_wrong_tools_are_summed_up() -> None:
-    said = violations(Usage(tools=tuple("abcdefgh")), Constraints(tools=()))
+    said = find_violations(Usage(tools=tuple("abcdefgh")), Constraints(tools=()))
     assert len(said) == 6
     assert said[-1] == "3 more tools are not allowed"
 
@@ -124,7 +124,7 @@ def test_many_wrong_tools_are_summed_up() -> None:
 def test_tokens_are_known_only_when_every_model_call_is_counted(
     spans: list[dict[str, Any]], tokens: int | None, calls: int
 ) -> None:
-    used = usage_of(trace(*spans))
+    used = sum_usage(trace(*spans))
     assert (used.tokens, used.calls) == (tokens, calls)
 
 
@@ -139,12 +139,12 @@ def test_tokens_are_known_only_when_every_model_call_is_counted(
     ],
 )
 def test_the_cost_is_the_sum_of_known_costs(costs: list[Any], total: float | None) -> None:
-    assert usage_of(trace(*({**CALL, "cost": cost} for cost in costs))).cost == total
+    assert sum_usage(trace(*({**CALL, "cost": cost} for cost in costs))).cost == total
 
 
 def test_tools_are_named_once_in_order() -> None:
     called = [{"span_type": "tool", "tool_name": name} for name in ("b", "a", "b")]
-    assert usage_of(trace(*called)).tools == ("b", "a")
+    assert sum_usage(trace(*called)).tools == ("b", "a")
 
 
 def test_a_deep_trace_is_climbed_once() -> None:
@@ -152,4 +152,4 @@ def test_a_deep_trace_is_climbed_once() -> None:
     deep: list[dict[str, Any]] = [{"span_id": "0", "input_tokens": 1}]
     deep += [{"span_id": str(i), "parent_id": str(i - 1)} for i in range(1, 10_000)]
     deep += [{**CALL, "span_id": f"call {i}", "parent_id": "9999"} for i in range(10_000)]
-    assert usage_of(trace(*deep)).tokens == 1
+    assert sum_usage(trace(*deep)).tokens == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.challenges.making import challenge_in, judged
 
-from tallymark.challenges.data import challenge_data, read_truth
+from tallymark.challenges.data import load_challenge_data, read_truth
 from tallymark.errors import InvalidInput
 
 GENERATE = """
@@ -36,7 +36,7 @@ FILES = {
 
 def test_public_data_and_truth_are_made_from_the_seed(tmp_path: Path) -> None:
     challenge = challenge_in(tmp_path, TEXT, FILES)
-    data = challenge_data(challenge, tmp_path, 1)
+    data = load_challenge_data(challenge, tmp_path, 1)
     assert set(data.public) == {"words.json", "note.txt", "about.txt"}
     assert data.truth == {"first": data.public["words.json"][0]}
     assert judged(challenge, tmp_path, data.truth, seed=1).metrics.succeeded
@@ -44,8 +44,8 @@ def test_public_data_and_truth_are_made_from_the_seed(tmp_path: Path) -> None:
 
 def test_the_same_seed_gives_the_same_data_and_others_differ(tmp_path: Path) -> None:
     challenge = challenge_in(tmp_path, TEXT, FILES)
-    first = [challenge_data(challenge, tmp_path, seed) for seed in (1, 2, 2**62)]
-    again = [challenge_data(challenge, tmp_path, seed) for seed in (1, 2, 2**62)]
+    first = [load_challenge_data(challenge, tmp_path, seed) for seed in (1, 2, 2**62)]
+    again = [load_challenge_data(challenge, tmp_path, seed) for seed in (1, 2, 2**62)]
     assert first == again
     assert len({str(each.public) for each in first}) == 3
 
@@ -60,22 +60,22 @@ def test_hashes_do_not_differ_from_run_to_run(tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         folder = tmp_path / name
         challenge = challenge_in(folder, text, {"generate.py": script})
-        seen.append(challenge_data(challenge, folder, 1).truth)
+        seen.append(load_challenge_data(challenge, folder, 1).truth)
     assert seen[0] == seen[1] == seen[2]
 
 
 def test_who_changes_the_data_changes_nobody_elses(tmp_path: Path) -> None:
     challenge = challenge_in(tmp_path, TEXT, FILES)
-    data = challenge_data(challenge, tmp_path, 1)
+    data = load_challenge_data(challenge, tmp_path, 1)
     data.public.clear()
     data.truth["first"] = "changed"
-    assert challenge_data(challenge, tmp_path, 1) != data
+    assert load_challenge_data(challenge, tmp_path, 1) != data
 
 
 def test_a_new_version_is_generated_anew(tmp_path: Path) -> None:
-    before = challenge_data(challenge_in(tmp_path, TEXT, FILES), tmp_path, 1)
+    before = load_challenge_data(challenge_in(tmp_path, TEXT, FILES), tmp_path, 1)
     changed = {**FILES, "words.py": 'WORDS = ["yak"]'}
-    after = challenge_data(challenge_in(tmp_path, TEXT, changed), tmp_path, 1)
+    after = load_challenge_data(challenge_in(tmp_path, TEXT, changed), tmp_path, 1)
     assert after.truth == {"first": "yak"} != before.truth
 
 
@@ -109,7 +109,7 @@ def test_a_script_that_goes_wrong_is_told(tmp_path: Path, body: str, told: str) 
 def test_a_script_without_the_function_is_told(tmp_path: Path) -> None:
     challenge = challenge_in(tmp_path, TEXT, {**FILES, "generate.py": "make = 1"})
     with pytest.raises(InvalidInput, match=r"generate.py has no function generate\(\)"):
-        challenge_data(challenge, tmp_path, 1)
+        load_challenge_data(challenge, tmp_path, 1)
 
 
 def test_without_a_script_the_files_are_the_data(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_without_a_script_the_files_are_the_data(tmp_path: Path) -> None:
     """
     files = {"a.txt": "text", "b.json": "[1]", "truth.yaml": "n: 5"}
     challenge = challenge_in(tmp_path, text, files)
-    data = challenge_data(challenge, tmp_path, 1)
+    data = load_challenge_data(challenge, tmp_path, 1)
     assert data.public == {"a.txt": "text", "b.json": "[1]"}
     assert data.truth == {"n": 5}
 

@@ -11,12 +11,12 @@ from tests.challenges.making import challenge_in, judged
 from tests.challenges.test_intake import JSON_VALUES, nested
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.evaluators import Setting, Submitted
+from tallymark.challenges.evaluators import EvaluationSetting, Submitted
 from tallymark.challenges.evaluators.deterministic import (
     LONGEST_TEXT,
     MOST_VALUES,
-    at_path,
     evaluate,
+    read_path,
 )
 
 TRUTH = (
@@ -177,7 +177,7 @@ def test_a_truth_may_lie_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_truth_that_lacks_a_field_is_the_organisers_error(world: World, tmp_path: Path) -> None:
-    setting = Setting(challenge=world.challenge, folder=tmp_path)
+    setting = EvaluationSetting(challenge=world.challenge, folder=tmp_path)
     (tmp_path / "truth.json").write_text('{"who": "db"}')
     found = judged(world.challenge, tmp_path, GOOD)
     assert found.error == "the truth has no value for the field 'count'"
@@ -191,9 +191,9 @@ def test_a_truth_that_lacks_a_field_is_the_organisers_error(world: World, tmp_pa
     [(".", {"a": [5]}), ("a", [5]), ("a.0", 5)],
 )
 def test_paths_lead_into_mappings_and_lists(path: str, value: object) -> None:
-    assert at_path({"a": [5]}, path) == value
+    assert read_path({"a": [5]}, path) == value
 
 
 @pytest.mark.parametrize("path", ["b", "a.1", "a.-1", "a.x", "a.0.0", "a.²", f"a.{'9' * 5000}"])
 def test_paths_that_lead_nowhere_raise_nothing(path: str) -> None:
-    assert type(at_path({"a": [5]}, path)) is object
+    assert type(read_path({"a": [5]}, path)) is object

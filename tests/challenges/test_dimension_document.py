@@ -12,7 +12,7 @@ from tests.challenges.making import ENTERED, attempt_at, challenge_in
 
 from tallymark.challenges.attempt import Evaluation, Metrics, Outcome
 from tallymark.challenges.definition import Challenge
-from tallymark.challenges.scoring import score
+from tallymark.challenges.scoring import score_attempt
 from tallymark.challenges.trajectory import Verification
 from tallymark.challenges.weighing import weighted_dimensions
 from tallymark.dimensions import CORE
@@ -39,7 +39,7 @@ def scored(it: Challenge, dimensions: dict[str, float], seconds: float, **change
         warnings=changes.pop("warnings", ()),
     )
     attempt = attempt_at(it, submitted_at=ENTERED + seconds)
-    return score(it, evaluation, attempt=attempt, **changes)
+    return score_attempt(it, evaluation, attempt=attempt, **changes)
 
 
 def test_the_example_breakdown_of_823(folder: Path) -> None:

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallymark.challenges import folder as folders
-from tallymark.challenges.folder import hash_of, pack, read_files, unpack, version, wrong_name
+from tallymark.challenges.folder import (
+    find_name_problem,
+    hash_files,
+    hash_folder,
+    pack,
+    read_files,
+    unpack,
+)
 from tallymark.errors import InvalidInput
 
 
@@ -29,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 def test_what_is_packed_comes_out_again(folder: Path, tmp_path: Path) -> None:
     unpack(pack(folder), tmp_path / "copy")
     assert read_files(tmp_path / "copy") == read_files(folder)
-    assert version(tmp_path / "copy") == version(folder)
+    assert hash_folder(tmp_path / "copy") == hash_folder(folder)
 
 
 def test_packing_again_gives_the_same_bytes(folder: Path) -> None:
@@ -46,9 +53,9 @@ def ignored(folder: Path) -> None:
 
 
 def test_hidden_files_and_caches_are_no_part_of_it(folder: Path) -> None:
-    before = version(folder)
+    before = hash_folder(folder)
     ignored(folder)
-    assert version(folder) == before
+    assert hash_folder(folder) == before
     assert list(read_files(folder)) == ["challenge.yaml", "data/log.txt"]
 
 
@@ -62,16 +69,16 @@ def test_hidden_files_and_caches_are_no_part_of_it(folder: Path) -> None:
     ids=["content", "new-file", "name"],
 )
 def test_any_change_is_a_new_version(folder: Path, change: Callable[[Path], object]) -> None:
-    before = version(folder)
+    before = hash_folder(folder)
     change(folder)
-    assert version(folder) != before
+    assert hash_folder(folder) != before
 
 
 @given(st.dictionaries(st.text("ab/", min_size=1), st.binary(max_size=4), max_size=3))
 def test_the_version_tells_names_from_contents(files: dict[str, bytes]) -> None:
     """Moving bytes between names and contents never gives the same hash."""
     moved = {name + "a": content for name, content in files.items()}
-    assert (hash_of(moved) == hash_of(files)) == (moved == files)
+    assert (hash_files(moved) == hash_files(files)) == (moved == files)
 
 
 def test_links_are_refused(folder: Path) -> None:
@@ -83,7 +90,7 @@ def test_links_are_refused(folder: Path) -> None:
 def test_a_pipe_is_refused(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     with pytest.raises(InvalidInput, match="pipe is neither a file nor a folder"):
-        version(folder)
+        hash_folder(folder)
 
 
 @pytest.mark.parametrize("limit", ["MAX_BYTES", "MAX_FILES"])
@@ -115,7 +122,7 @@ def test_what_is_too_large_is_refused(
     ],
 )
 def test_names_that_lead_elsewhere_are_wrong(name: str, tmp_path: Path) -> None:
-    assert wrong_name(name) is not None
+    assert find_name_problem(name) is not None
     packed = zstandard.compress(msgspec.msgpack.encode({name: b"x"}))
     with pytest.raises(InvalidInput, match="the packed challenge has a file"):
         unpack(packed, tmp_path / "copy")
@@ -124,7 +131,7 @@ def test_names_that_lead_elsewhere_are_wrong(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "data/log 1.txt", "é/ü.json", "a/b/c"])
 def test_ordinary_names_are_right(name: str) -> None:
-    assert wrong_name(name) is None
+    assert find_name_problem(name) is None
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallymark.challenges.definition import Submission
-from tallymark.challenges.evaluators.intake import MAX_LEVELS, receive
-from tallymark.challenges.evaluators.schema import schema_problems
+from tallymark.challenges.evaluators.intake import MAX_LEVELS, receive_submission
+from tallymark.challenges.evaluators.schema import find_schema_problems
 
 JSON = Submission(max_bytes=1000)
 
@@ -28,7 +28,7 @@ def nested(levels: int) -> Any:
     ids=str,
 )
 def test_json_is_taken_as_it_is(answer: Any) -> None:
-    received = receive(answer, JSON)
+    received = receive_submission(answer, JSON)
     assert (received.answer, received.warnings, received.refused) == (answer, (), None)
 
 
@@ -61,7 +61,7 @@ def test_json_is_taken_as_it_is(answer: Any) -> None:
     ids=lambda value: str(value)[:30] if isinstance(value, str) else "",
 )
 def test_what_cannot_be_judged_is_refused(submission: Submission, answer: Any, told: str) -> None:
-    received = receive(answer, submission)
+    received = receive_submission(answer, submission)
     assert received.refused is not None
     assert told in received.refused
     assert received.answer is None
@@ -73,13 +73,13 @@ def test_what_cannot_be_judged_is_refused(submission: Submission, answer: Any, t
     ids=["nan", "inf", "-inf", "big"],
 )
 def test_numbers_that_are_none_are_null(number: float) -> None:
-    received = receive({"a": [number]}, JSON)
+    received = receive_submission({"a": [number]}, JSON)
     assert received.answer == {"a": [None]}
     assert received.warnings[0]["severity"] == "warning"
 
 
 def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
-    assert receive("a\ud800", JSON).answer == "a?"
+    assert receive_submission("a\ud800", JSON).answer == "a?"
 
 
 JSON_VALUES = st.recursive(
@@ -90,8 +90,8 @@ JSON_VALUES = st.recursive(
 
 @given(JSON_VALUES)
 def test_what_was_received_is_received_again_without_a_change(value: Any) -> None:
-    once = receive(value, Submission()).answer
-    again = receive(once, Submission())
+    once = receive_submission(value, Submission()).answer
+    again = receive_submission(once, Submission())
     assert (again.answer, again.warnings) == (once, ())
 
 
@@ -99,7 +99,7 @@ SCHEMA = {"type": "object", "required": ["a"], "properties": {"a": {"type": "num
 
 
 def test_a_schema_warns() -> None:
-    (warning,) = receive({"a": "1"}, Submission(schema=SCHEMA)).warnings
+    (warning,) = receive_submission({"a": "1"}, Submission(schema=SCHEMA)).warnings
     assert warning == {
         "message": "the schema is not met: $.a: '1' is not of type 'number'",
         "severity": "warning",
@@ -109,19 +109,19 @@ def test_a_schema_warns() -> None:
 
 def test_a_schema_with_a_dimension_zeroes_it() -> None:
     submission = Submission(schema=SCHEMA, schema_dimension="correctness")
-    (warning,) = receive({}, submission).warnings
+    (warning,) = receive_submission({}, submission).warnings
     assert (warning["severity"], warning["dimension"]) == ("error", "correctness")
 
 
 def test_many_mistakes_are_not_all_told() -> None:
     schema = {"items": {"type": "number"}}
-    assert len(receive(["x"] * 50, Submission(schema=schema)).warnings) == 5
+    assert len(receive_submission(["x"] * 50, Submission(schema=schema)).warnings) == 5
 
 
 def test_a_pattern_cannot_be_made_to_run_long() -> None:
     schema = {"pattern": "^(a|aa)+$"}
-    assert schema_problems("a" * 5000 + "!", schema)
-    assert not schema_problems("aaa", schema)
+    assert find_schema_problems("a" * 5000 + "!", schema)
+    assert not find_schema_problems("aaa", schema)
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_a_pattern_cannot_be_made_to_run_long() -> None:
     ids=str,
 )
 def test_unique_items_are_compared_as_json(items: list[Any], unique: bool) -> None:
-    assert (schema_problems(items, {"uniqueItems": True}) == []) == unique
+    assert (find_schema_problems(items, {"uniqueItems": True}) == []) == unique
 
 
 def test_many_items_are_compared_without_comparing_pairs() -> None:
     """Pairwise, these 30,000 mappings would take minutes."""
     items = [{"a": {"b": number}} for number in range(30_000)]
-    assert schema_problems(items, {"uniqueItems": True}) == []
+    assert find_schema_problems(items, {"uniqueItems": True}) == []

@@ -9,17 +9,17 @@ import pytest
 from tests.store.rescoring_games import DIMENSIONS, Halves, challenge
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
-from tallymark.challenges.definition import Challenge, Constraints, Evaluator, Scoring
+from tallymark.challenges.definition import Challenge, Constraints, Evaluator, ScoringRule
 from tallymark.challenges.rescoring import (
-    Plan,
-    by_scoring,
+    RescorePlan,
+    change_scoring,
+    describe_rule,
     evaluation_of,
-    needed,
-    rescorer,
-    rule_of,
-    terms,
+    find_need,
+    formula_terms,
+    make_rescorer,
 )
-from tallymark.challenges.scoring import score
+from tallymark.challenges.scoring import score_attempt
 from tallymark.errors import FormulaError, InvalidInput
 
 JUDGED = challenge(evaluator=Evaluator(type="deterministic", options={}))
@@ -34,16 +34,16 @@ def scored(metrics: Metrics, dimensions: dict[str, float] | None = None, **facts
 
 def test_another_formula_is_another_version() -> None:
     old = challenge()
-    new = by_scoring(old, formula="tokens_total")
-    assert new.scoring == Scoring(formula="tokens_total")
-    assert new.version not in (old.version, by_scoring(old, formula="cost").version)
-    assert new == by_scoring(old, formula="tokens_total")
+    new = change_scoring(old, formula="tokens_total")
+    assert new.scoring == ScoringRule(formula="tokens_total")
+    assert new.version not in (old.version, change_scoring(old, formula="cost").version)
+    assert new == change_scoring(old, formula="tokens_total")
 
 
 def test_a_plugin_takes_the_place_of_a_formula_and_the_other_way_round() -> None:
-    by_plugin = by_scoring(challenge(), plugin="halves:Halves", config={"times": 2})
+    by_plugin = change_scoring(challenge(), plugin="halves:Halves", config={"times": 2})
     assert (by_plugin.scoring.formula, by_plugin.scoring.plugin) == (None, "halves:Halves")
-    assert by_scoring(by_plugin, formula="cost").scoring.plugin is None
+    assert change_scoring(by_plugin, formula="cost").scoring.plugin is None
 
 
 @pytest.mark.parametrize(
@@ -58,25 +58,31 @@ def test_a_plugin_takes_the_place_of_a_formula_and_the_other_way_round() -> None
 )
 def test_what_is_no_new_rule(changes: dict[str, Any], error: type[InvalidInput], said: str) -> None:
     with pytest.raises(error, match=said):
-        by_scoring(challenge(), **changes)
+        change_scoring(challenge(), **changes)
 
 
 def replaced(old: Challenge, **changes: Any) -> Challenge:
     return msgspec.structs.replace(old, version="2", **changes)
 
 
-WEIGHED = challenge(scoring=Scoring(formula="total", dimensions=DIMENSIONS))
+WEIGHED = challenge(scoring=ScoringRule(formula="total", dimensions=DIMENSIONS))
 SWAPPED = tuple(msgspec.structs.replace(each, weight=1 - each.weight) for each in DIMENSIONS)
-INSTEAD = challenge(scoring=Scoring(formula="cost", config={"undefined": 0}))
+INSTEAD = challenge(scoring=ScoringRule(formula="cost", config={"undefined": 0}))
 NEEDS: list[tuple[str, Challenge, Challenge, bool, str]] = [
-    ("formula", JUDGED, by_scoring(JUDGED, formula="cost"), True, "formula"),
-    ("from a strategy", challenge(None), by_scoring(challenge(None), formula="1"), True, "formula"),
+    ("formula", JUDGED, change_scoring(JUDGED, formula="cost"), True, "formula"),
+    (
+        "from a strategy",
+        challenge(None),
+        change_scoring(challenge(None), formula="1"),
+        True,
+        "formula",
+    ),
     ("title", JUDGED, replaced(JUDGED, title="Other"), True, "formula"),
-    ("plugin", JUDGED, by_scoring(JUDGED, plugin="a:B"), True, "score"),
-    ("strategy", JUDGED, by_scoring(JUDGED, formula=None, strategy="first"), True, "score"),
-    ("weights", WEIGHED, by_scoring(WEIGHED, dimensions=SWAPPED), True, "score"),
+    ("plugin", JUDGED, change_scoring(JUDGED, plugin="a:B"), True, "score"),
+    ("strategy", JUDGED, change_scoring(JUDGED, formula=None, strategy="first"), True, "score"),
+    ("weights", WEIGHED, change_scoring(WEIGHED, dimensions=SWAPPED), True, "score"),
     ("constraints", JUDGED, replaced(JUDGED, constraints=Constraints(calls=1)), True, "score"),
-    ("undefined", INSTEAD, by_scoring(INSTEAD, formula="calls"), True, "score"),
+    ("undefined", INSTEAD, change_scoring(INSTEAD, formula="calls"), True, "score"),
     ("time", JUDGED, replaced(JUDGED, time_limit_s=1.0), True, "score"),
     ("files", JUDGED, replaced(JUDGED), False, "evaluate"),
     ("data", JUDGED, replaced(JUDGED, generate="generate.py"), True, "evaluate"),
@@ -92,16 +98,16 @@ NEEDS: list[tuple[str, Challenge, Challenge, bool, str]] = [
 def test_what_a_new_version_takes(
     old: Challenge, new: Challenge, same_files: bool, need: str
 ) -> None:
-    assert needed(old, new, same_files=same_files) == need
+    assert find_need(old, new, same_files=same_files) == need
 
 
 def test_a_version_that_judges_otherwise_needs_an_evaluator() -> None:
     with pytest.raises(InvalidInput, match="judges submissions in another way"):
-        Plan.of(JUDGED, replaced(JUDGED), packed=b"other")
+        RescorePlan.of(JUDGED, replaced(JUDGED), packed=b"other")
 
 
 def test_the_origin_of_many_names_no_seed() -> None:
-    plan = Plan.of(challenge(), by_scoring(challenge(), plugin="a:B"), plugin=Halves())  # type: ignore[arg-type]
+    plan = RescorePlan.of(challenge(), change_scoring(challenge(), plugin="a:B"), plugin=Halves())  # type: ignore[arg-type]
     assert (plan.origin.scorer, plan.origin.version) == ("halves", "abc")
     assert "seed" not in plan.origin.config
     assert plan.origin.config["challenge_version"] == plan.new.version
@@ -110,22 +116,22 @@ def test_the_origin_of_many_names_no_seed() -> None:
 def test_attempts_are_scored_by_what_was_found() -> None:
     attempt = scored(Metrics(succeeded=True, tokens_total=40))
     evaluation = Evaluation(metrics=Metrics(succeeded=True, tokens_total=40))
-    new = by_scoring(challenge(), formula="tokens_total / 2")
-    assert rescorer(new)([(attempt, evaluation)]) == [
-        (evaluation, score(new, evaluation, attempt=attempt))
+    new = change_scoring(challenge(), formula="tokens_total / 2")
+    assert make_rescorer(new)([(attempt, evaluation)]) == [
+        (evaluation, score_attempt(new, evaluation, attempt=attempt))
     ]
 
 
 def test_or_by_what_is_found_anew() -> None:
     attempt = scored(Metrics(succeeded=True, tokens_total=40))
     other = Evaluation(metrics=Metrics(succeeded=True, tokens_total=8))
-    again = rescorer(challenge("tokens_total"), evaluate=lambda _: other)
+    again = make_rescorer(challenge("tokens_total"), evaluate=lambda _: other)
     ((evaluation, outcome),) = again([(attempt, Evaluation())])
     assert (evaluation, outcome.score) == (other, 8)
 
 
 def test_an_outcome_from_elsewhere_scores_alike() -> None:
-    first = challenge(scoring=Scoring(formula="total", dimensions=DIMENSIONS))
+    first = challenge(scoring=ScoringRule(formula="total", dimensions=DIMENSIONS))
     warning = {"message": "late", "severity": "error", "dimension": "completeness"}
     evaluation = Evaluation(
         metrics=Metrics(succeeded=True),
@@ -133,27 +139,27 @@ def test_an_outcome_from_elsewhere_scores_alike() -> None:
         warnings=(warning,),
     )
     attempt = scored(evaluation.metrics)
-    outcome = score(first, evaluation, attempt=attempt)
-    again = score(first, evaluation_of(outcome), attempt=attempt)
+    outcome = score_attempt(first, evaluation, attempt=attempt)
+    again = score_attempt(first, evaluation_of(outcome), attempt=attempt)
     assert (again.score, again.result, again.dimensions) == (600, "draw", outcome.dimensions)
 
 
 def test_terms_say_what_each_part_contributes() -> None:
-    weighed = challenge(scoring=Scoring(formula="total - 2 * calls", dimensions=DIMENSIONS))
+    weighed = challenge(scoring=ScoringRule(formula="total - 2 * calls", dimensions=DIMENSIONS))
     attempt = scored(Metrics(calls=10), {"correctness": 800.0, "completeness": 400.0})
-    assert terms(weighed, attempt) == {"total": 700, "-2 * calls": -20}
-    assert terms(challenge(None), attempt) == {}
+    assert formula_terms(weighed, attempt) == {"total": 700, "-2 * calls": -20}
+    assert formula_terms(challenge(None), attempt) == {}
 
 
 @pytest.mark.parametrize(
     ("scoring", "words"),
     [
-        (Scoring(plugin="a:B"), "plugin a:B"),
-        (Scoring(formula="cost"), "cost"),
-        (Scoring(dimensions=DIMENSIONS), "dimensions"),
-        (Scoring(strategy="first"), "first"),
+        (ScoringRule(plugin="a:B"), "plugin a:B"),
+        (ScoringRule(formula="cost"), "cost"),
+        (ScoringRule(dimensions=DIMENSIONS), "dimensions"),
+        (ScoringRule(strategy="first"), "first"),
     ],
     ids=["plugin", "formula", "dimensions", "strategy"],
 )
-def test_a_rule_in_few_words(scoring: Scoring, words: str) -> None:
-    assert rule_of(scoring) == words
+def test_a_rule_in_few_words(scoring: ScoringRule, words: str) -> None:
+    assert describe_rule(scoring) == words

@@ -16,7 +16,7 @@ from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
 from tallymark.challenges.definition import Challenge
 from tallymark.challenges.plugins.loading import load_plugin
 from tallymark.challenges.plugins.plugin import Plugin
-from tallymark.challenges.scoring import elapsed_ms, score, score_many
+from tallymark.challenges.scoring import elapsed_ms, score_attempt, score_attempts
 from tallymark.challenges.trajectory import Verification
 from tallymark.errors import ScorerError
 from tallymark.scoring import Score, plugin_score
@@ -32,7 +32,7 @@ def with_scoring(folder: Path, scoring: str, more: str = "") -> Challenge:
 
 def outcome_of(challenge: Challenge, metrics: Metrics = FULL, **changes: Any) -> Outcome:
     evaluation = Evaluation(metrics=metrics, dimensions=changes.pop("dimensions", {}))
-    return score(challenge, evaluation, attempt=attempt_at(challenge), **changes)
+    return score_attempt(challenge, evaluation, attempt=attempt_at(challenge), **changes)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_undefined_may_have_a_number(tmp_path: Path) -> None:
 def test_an_evaluation_that_failed_is_never_a_zero(tmp_path: Path) -> None:
     challenge = with_scoring(tmp_path, "{strategy: fastest}")
     evaluation = Evaluation(metrics=FULL, error="the judge is down")
-    outcome = score(challenge, evaluation, attempt=attempt_at(challenge))
+    outcome = score_attempt(challenge, evaluation, attempt=attempt_at(challenge))
     assert (outcome.score, outcome.result, outcome.ranks) == (None, None, False)
     assert outcome.error == "the judge is down"
 
@@ -139,7 +139,7 @@ def test_the_servers_clock_gives_the_time(tmp_path: Path) -> None:
         tmp_path, "{strategy: fastest}", "evaluator: {type: script, script: challenge.yaml}"
     )
     attempt = attempt_at(challenge, submitted_at=ENTERED + 1.1)
-    outcome = score(challenge, Evaluation(), attempt=attempt)
+    outcome = score_attempt(challenge, Evaluation(), attempt=attempt)
     assert outcome.metrics.elapsed_ms == 1100
     assert outcome.metrics.created_at == int(ENTERED * 1000)
 
@@ -307,8 +307,10 @@ def test_many_are_scored_as_each_alone(
         )
         for index, (agent, rating, good, points, error) in enumerate(rows)
     ]
-    alone = [score(challenge, each, attempt=attempt, plugin=plugin) for attempt, each in pairs]
-    assert score_many(challenge, pairs, plugin) == alone
+    alone = [
+        score_attempt(challenge, each, attempt=attempt, plugin=plugin) for attempt, each in pairs
+    ]
+    assert score_attempts(challenge, pairs, plugin) == alone
 
 
 def test_rescoring_keeps_what_the_trajectory_showed(tmp_path: Path) -> None:
@@ -322,10 +324,10 @@ def test_rescoring_keeps_what_the_trajectory_showed(tmp_path: Path) -> None:
         verified=True, tokens=400, calls=2, cost=0.1, violations=("v",), harness_warning="h"
     )
     attempt = attempt_at(challenge)
-    first = score(challenge, evaluation, attempt=attempt, trajectory=shown)
+    first = score_attempt(challenge, evaluation, attempt=attempt, trajectory=shown)
     assert first.score == 800
     kept = msgspec.structs.replace(attempt, verified=True, outcome=first)
-    assert score_many(challenge, [(kept, evaluation)]) == [first]
+    assert score_attempts(challenge, [(kept, evaluation)]) == [first]
 
 
 def test_a_verified_trajectory_that_counts_nothing_scores_0_and_says_so(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.challenges.making import attempt_at, challenge_in, judged
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.definition import Challenge
-from tallymark.challenges.scoring import score
+from tallymark.challenges.scoring import score_attempt
 
 TEXT = """
     name: x
@@ -57,7 +57,7 @@ def test_the_script_scores(tmp_path: Path) -> None:
         {"message": "slow", "severity": "warning", "dimension": None},
         {"message": "odd", "severity": "error", "dimension": "methodology"},
     )
-    assert score(challenge, found, attempt=attempt_at(challenge)).score == 500
+    assert score_attempt(challenge, found, attempt=attempt_at(challenge)).score == 500
 
 
 def test_the_same_submission_is_judged_alike(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_script_that_goes_wrong_is_the_organisers_error(
 ) -> None:
     challenge, found = with_answer(tmp_path, body)
     assert told in str(found.error)
-    outcome = score(challenge, found, attempt=attempt_at(challenge))
+    outcome = score_attempt(challenge, found, attempt=attempt_at(challenge))
     assert (outcome.score, outcome.ranks, outcome.error) == (None, False, found.error)
 
 

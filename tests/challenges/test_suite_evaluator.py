@@ -17,10 +17,10 @@ from tallymark.challenges.definition import (
     Challenge,
     DimensionWeight,
     Evaluator,
-    Scoring,
+    ScoringRule,
     Submission,
 )
-from tallymark.challenges.evaluators import Setting, Submitted, evaluate
+from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
 from tallymark.challenges.evaluators.suite import check
 from tallymark.errors import InvalidInput
 from tallymark.models import count_tokens
@@ -63,13 +63,15 @@ def challenge(dimensions: tuple[str, ...] = (), **options: Any) -> Challenge:
         version="v1",
         submission=Submission(format="agent"),
         evaluator=Evaluator(type="suite", options={"suite": "suite.yaml", **options}),
-        scoring=Scoring(dimensions=weights),
+        scoring=ScoringRule(dimensions=weights),
     )
 
 
 def run(folder: Path, agent: Any, dimensions: tuple[str, ...] = (), **options: Any) -> Evaluation:
     submitted = Submitted(answer=agent, seed=1, elapsed_ms=7, tokens_total=1, calls=3)
-    return evaluate(submitted, Setting(challenge=challenge(dimensions, **options), folder=folder))
+    return evaluate(
+        submitted, EvaluationSetting(challenge=challenge(dimensions, **options), folder=folder)
+    )
 
 
 def test_a_sample_agent_is_replayed_where_that_is_allowed(folder: Path) -> None:

@@ -12,8 +12,8 @@ from tests.challenges.making import challenge_in, judged
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.definition import Challenge
-from tallymark.challenges.evaluators.calls import _read
-from tallymark.challenges.evaluators.cases import Case, cases_of, read_cases
+from tallymark.challenges.evaluators.calls import _read_results
+from tallymark.challenges.evaluators.cases import ProgramCase, parse_cases, read_cases
 from tallymark.errors import InvalidInput
 
 TEXT = """
@@ -227,9 +227,12 @@ def test_expected_values_and_the_organisers_files_are_not_in_the_sandbox(tmp_pat
 
 def test_a_forged_frame_can_only_give_wrong_values() -> None:
     """What a submission that found the word could send: nonsense, others' cases, twice."""
-    cases = {0: Case(name="a", call="f", value=1), 1: Case(name="b", call="f", value=2)}
+    cases = {
+        0: ProgramCase(name="a", call="f", value=1),
+        1: ProgramCase(name="b", call="f", value=2),
+    }
     lines = [b"w [0, 5]", b"w [0, 1]", b"w [7, 1]", b"w {", b"w 5", b'w ["x"]', b"[1, 2]", b"\xff"]
-    called = _read(b"\n".join(lines), "w ", cases)
+    called = _read_results(b"\n".join(lines), "w ", cases)
     assert called.values == {0: 5}
     assert called.done == {0}
 
@@ -308,7 +311,7 @@ def test_cases_that_make_no_sense_are_refused(tmp_path: Path, cases: str, told: 
 @pytest.mark.parametrize("truth", [None, [], {}, {"cases": {}}, {"cases": [{"nam": "a"}]}])
 def test_generated_cases_that_make_no_sense_are_refused(truth: Any) -> None:
     with pytest.raises(InvalidInput):
-        cases_of(truth, "generate.py")
+        parse_cases(truth, "generate.py")
 
 
 def test_tests_need_code(tmp_path: Path) -> None:

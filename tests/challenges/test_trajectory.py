@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallymark.challenges import trajectory
-from tallymark.challenges.claims import claims_of, same_model
+from tallymark.challenges.claims import is_same_model, read_claims
 from tallymark.challenges.definition import Constraints
 from tallymark.challenges.trajectory import (
     CLOCK_TOLERANCE_S,
@@ -362,9 +362,9 @@ def test_whatever_is_sent_is_answered(data: Any, claims: Any) -> None:
     ],
 )
 def test_one_model_has_several_names(claimed: str, found: str, same: bool) -> None:
-    assert same_model(claimed, found) is same
+    assert is_same_model(claimed, found) is same
 
 
 def test_the_first_key_of_a_claim_counts() -> None:
-    claims, problems = claims_of({"tokens_total": 5, "tokens": 7, "other": "x"})
+    claims, problems = read_claims({"tokens_total": 5, "tokens": 7, "other": "x"})
     assert (claims.tokens, problems) == (5, [])

@@ -12,7 +12,7 @@ from tests.cli.tallying import TALLY
 from typer.testing import CliRunner
 
 from tallymark.cli.main import app
-from tallymark.sandbox.conformance import Case
+from tallymark.sandbox.conformance import Attack
 from tallymark.sandbox.probe import probe
 
 
@@ -83,8 +83,8 @@ def test_no_password_is_shown(tmp_path: Path) -> None:
 def test_conformance_prints_each_attack_and_exits_by_them(
     score: float, exit_code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = Case(name="an attack", body="return {'score': 7.0}", score=score)
-    monkeypatch.setattr("tallymark.sandbox.conformance.cases", lambda _: [case])
+    case = Attack(name="an attack", body="return {'score': 7.0}", score=score)
+    monkeypatch.setattr("tallymark.sandbox.conformance.load_attacks", lambda _: [case])
     done = CliRunner().invoke(app, ["doctor", "--backend", "landlock", "--conformance"])
     assert done.exit_code == exit_code
     assert f"{'FAILED' if exit_code else 'held'}  an attack" in done.stdout

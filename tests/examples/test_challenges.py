@@ -10,11 +10,11 @@ from tests.challenges.making import attempt_at
 
 from tallymark.challenges.attempt import Outcome
 from tallymark.challenges.checking import check_challenge
-from tallymark.challenges.evaluators import Setting, Submitted, evaluate
+from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
 from tallymark.challenges.file.loading import load_challenge
 from tallymark.challenges.file.plain import read_plain
 from tallymark.challenges.plugins import load_plugin
-from tallymark.challenges.scoring import score
+from tallymark.challenges.scoring import score_attempt
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "challenges"
 FOLDERS = sorted(path.parent for path in EXAMPLES.glob("*/challenge.*"))
@@ -30,9 +30,9 @@ def scored(path: Path) -> Outcome:
     submitted = Submitted(answer=sample["submission"], seed=seed, trusted=True)
     attempt = attempt_at(challenge, seed=seed, entered_at=0.0, submitted_at=sample["elapsed_s"])
     named = challenge.scoring.plugin
-    return score(
+    return score_attempt(
         challenge,
-        evaluate(submitted, Setting(challenge=challenge, folder=folder)),
+        evaluate(submitted, EvaluationSetting(challenge=challenge, folder=folder)),
         attempt=attempt,
         plugin=None if named is None else load_plugin(named, folder=folder, sandbox=None),
     )

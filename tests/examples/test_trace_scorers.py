@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tallymark.scoring import EvalContext, Score, load_scorer
-from tallymark.scoring.reference import find
+from tallymark.scoring.reference import import_scorer
 
 FILE = str(Path(__file__).parents[2] / "examples" / "trace_scorers.py")
 
@@ -170,7 +170,7 @@ def test_from_api() -> None:
     async def down(text: str) -> dict[str, Any]:
         raise ConnectionError("no route")
 
-    from_api = find(FILE, "from_api")
+    from_api = import_scorer(FILE, "from_api")
     counted = from_api(kind).score(mock_context("Hello"))
     failed = from_api(down).score(mock_context("Hello"))
     assert (counted.value, counted.reason) == (0.5, "Counted")

@@ -11,13 +11,13 @@ from tallymark.formula import Names
 from tallymark.formula.functions import COMPARISONS, FUNCTIONS
 from tallymark.formula.tree import (
     Call,
-    Comparison,
     Name,
     Negative,
     Node,
     Number,
     Product,
     Sum,
+    ValueComparison,
 )
 
 NAMES = Names.of_run(["a", "b-c", "2nd"])
@@ -55,7 +55,7 @@ def _bigger(parts: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         _chain(Sum, "+-", parts),
         _chain(Product, "*/", parts),
         parts.map(Negative),
-        st.builds(Comparison, st.sampled_from(sorted(COMPARISONS)), parts, parts),
+        st.builds(ValueComparison, st.sampled_from(sorted(COMPARISONS)), parts, parts),
         _calls(parts),
     )
 

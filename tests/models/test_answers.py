@@ -7,7 +7,12 @@ import pytest
 from tests.models.conformance import request
 
 from tallymark.models import Answer, Message, Request
-from tallymark.models.answers import WrongShape, draft_from, draft_from_trace, finished
+from tallymark.models.answers import (
+    WrongShape,
+    draft_answer,
+    draft_answer_from_trace,
+    finish_answer,
+)
 from tallymark.models.pricing import Pricing
 from tallymark.traces import Span, Trace
 
@@ -16,7 +21,7 @@ TEN = Pricing(10, 10)
 
 @pytest.mark.parametrize("key", ["output", "text", "response"])
 def test_the_output_goes_by_three_names(key: str) -> None:
-    assert draft_from({key: "four"}, 0.5) == Answer(output="four", latency=0.5)
+    assert draft_answer({key: "four"}, 0.5) == Answer(output="four", latency=0.5)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +33,7 @@ def test_the_output_goes_by_three_names(key: str) -> None:
     ],
 )
 def test_usage_stands_beside_the_output_or_under_its_own_key(data: dict[str, Any]) -> None:
-    draft = draft_from({"output": "x", **data}, 0)
+    draft = draft_answer({"output": "x", **data}, 0)
     assert (draft.input_tokens, draft.output_tokens, draft.cost) == (3, 4, 0.5)
     assert draft.tokens_counted_by == "provider"
 
@@ -36,7 +41,7 @@ def test_usage_stands_beside_the_output_or_under_its_own_key(data: dict[str, Any
 def test_tool_calls_become_spans() -> None:
     calls = ["look", {"name": "add", "arguments": {"a": 1}, "output": 2}]
     calls += [{"name": "send", "args": "x", "result": "no", "error": "refused"}]
-    spans = draft_from({"output": "x", "tool_calls": calls}, 0).spans
+    spans = draft_answer({"output": "x", "tool_calls": calls}, 0).spans
     assert [(s.tool_name, s.tool_input, s.tool_output, s.failed) for s in spans] == [
         ("look", None, None, False),
         ("add", '{"a":1}', "2", False),
@@ -48,7 +53,7 @@ def test_tool_calls_become_spans() -> None:
 def test_spans_are_taken_as_objects_or_as_they_are() -> None:
     span = Span(name="think", span_type="generation", output="hm")
     camel = {"name": "think", "spanType": "generation", "output": "hm"}
-    assert draft_from({"output": "x", "spans": [span, camel]}, 0).spans == (span, span)
+    assert draft_answer({"output": "x", "spans": [span, camel]}, 0).spans == (span, span)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +75,7 @@ def test_spans_are_taken_as_objects_or_as_they_are() -> None:
 )
 def test_wrong_values_are_refused_by_key(data: dict[str, Any], message: str) -> None:
     with pytest.raises(WrongShape, match=message):
-        draft_from(data, 0)
+        draft_answer(data, 0)
 
 
 def test_a_trace_is_an_answer_too() -> None:
@@ -79,7 +84,7 @@ def test_a_trace_is_an_answer_too() -> None:
         Span(span_type="tool", output="3"),
         Span(span_type="generation", output="b", input_tokens=3, cost=0.5),
     ]
-    draft = draft_from_trace(Trace(spans=spans), 2.0)
+    draft = draft_answer_from_trace(Trace(spans=spans), 2.0)
     assert (draft.output, draft.latency, draft.model) == ("b", 2.0, "m")
     assert (draft.input_tokens, draft.output_tokens, draft.cost) == (4, 2, 0.5)
     assert draft.spans == tuple(spans)
@@ -87,11 +92,11 @@ def test_a_trace_is_an_answer_too() -> None:
 
 def test_a_trace_without_model_calls_ends_with_its_last_output() -> None:
     spans = [Span(output="first"), Span(output="last"), Span()]
-    assert draft_from_trace(Trace(spans=spans), 0).output == "last"
+    assert draft_answer_from_trace(Trace(spans=spans), 0).output == "last"
 
 
 def done(draft: Answer, pricing: Pricing | None = None, asked: Request | None = None) -> Answer:
-    return asyncio.run(finished(asked or request("What is 2 + 2?"), draft, pricing))
+    return asyncio.run(finish_answer(asked or request("What is 2 + 2?"), draft, pricing))
 
 
 def test_reported_tokens_are_kept() -> None:

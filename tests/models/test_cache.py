@@ -15,7 +15,7 @@ from tests.models.conformance import FULL, UNICODE, request
 
 from tallymark.errors import ModelError, WorkFailed
 from tallymark.models import Answer, McpServer, Message, Request, open_model
-from tallymark.models.cache import Cached
+from tallymark.models.cache import CachedModel
 from tallymark.models.pricing import Pricing
 
 
@@ -41,7 +41,7 @@ def outputs(path: Path, *asked: tuple[Counting, Pricing | None, Request]) -> lis
     async def asking() -> list[str]:
         found = []
         for model, pricing, what in asked:
-            cached = Cached(model, path, pricing)
+            cached = CachedModel(model, path, pricing)
             found.append((await cached.answer(what)).output)
             await cached.close()
         return found
@@ -51,7 +51,7 @@ def outputs(path: Path, *asked: tuple[Counting, Pricing | None, Request]) -> lis
 
 def test_a_hit_is_the_same_answer_marked_as_cached(tmp_path: Path) -> None:
     async def twice() -> tuple[Answer, Answer]:
-        cached = Cached(Counting(), tmp_path / "new" / "cache.db")
+        cached = CachedModel(Counting(), tmp_path / "new" / "cache.db")
         try:
             return await cached.answer(request(UNICODE)), await cached.answer(request(UNICODE))
         finally:
@@ -106,7 +106,7 @@ def test_other_models_and_other_prices_have_answers_of_their_own(tmp_path: Path)
 def test_errors_are_asked_again(tmp_path: Path) -> None:
     async def failing() -> int:
         model = Counting()
-        cached = Cached(model, tmp_path / "c.db")
+        cached = CachedModel(model, tmp_path / "c.db")
         for _ in range(2):
             with pytest.raises(ModelError):
                 await cached.answer(request("fail"))
@@ -118,7 +118,7 @@ def test_errors_are_asked_again(tmp_path: Path) -> None:
 
 def test_many_at_once_share_one_file(tmp_path: Path) -> None:
     async def many() -> list[Answer]:
-        models = [Cached(Counting(), tmp_path / "c.db") for _ in range(4)]
+        models = [CachedModel(Counting(), tmp_path / "c.db") for _ in range(4)]
 
         async def all_at_once() -> list[Answer]:
             asked = [model.answer(request(str(n))) for n in range(40) for model in models]
@@ -167,7 +167,7 @@ def test_a_file_locked_by_another_costs_the_saving_not_the_answer(
     path = tmp_path / "c.db"
 
     async def locked() -> str:
-        cached = Cached(Counting(), path)
+        cached = CachedModel(Counting(), path)
         cached._writer.execute("PRAGMA busy_timeout=200")
         other = sqlite3.connect(path)
         other.execute("BEGIN IMMEDIATE")
@@ -207,7 +207,7 @@ def test_an_answer_that_cannot_be_read_is_asked_again(
 
 def test_closing_closes_the_model(tmp_path: Path) -> None:
     model = Counting()
-    cached = Cached(model, tmp_path / "c.db")
+    cached = CachedModel(model, tmp_path / "c.db")
     asyncio.run(cached.close())
     asyncio.run(cached.close())
     assert model.closed == 2

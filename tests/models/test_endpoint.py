@@ -13,7 +13,12 @@ from tests.models.provider_server import BrokenJson, Drop, Fail, ProviderServer,
 
 from tallymark.errors import InvalidInput, ModelError
 from tallymark.models import Answer, McpServer, Message, Request, endpoint, open_model
-from tallymark.models.endpoint import Address, Endpoint, _address, _chat_draft
+from tallymark.models.endpoint import (
+    EndpointAddress,
+    EndpointModel,
+    _draft_chat_answer,
+    _parse_address,
+)
 
 CONVERSATION = Request(
     messages=(Message("system", "be brief"), Message("user", "hi")), settings={"temperature": 0.5}
@@ -53,7 +58,7 @@ def ask(reference: str, asked: Request | str = "hi", **options: Any) -> Answer:
     ],
 )
 def test_addresses(text: str, url: str, model: str | None, chat: bool) -> None:
-    assert _address(text) == Address(url, model, chat)
+    assert _parse_address(text) == EndpointAddress(url, model, chat)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +176,7 @@ def test_nobody_at_the_address_is_worth_another_try() -> None:
 
 def test_connections_are_kept_and_limited(server: ProviderServer) -> None:
     async def many() -> None:
-        model = Endpoint("x", _address(f"{server.url}/v1"), connections=3)
+        model = EndpointModel("x", _parse_address(f"{server.url}/v1"), connections=3)
         await asyncio.gather(*(model.answer(request(str(n))) for n in range(30)))
         await model.close()
 
@@ -206,7 +211,7 @@ def test_a_plain_endpoint_cannot_be_given_mcp_servers(server: ProviderServer) ->
     ],
 )
 def test_other_shapes_of_content(body: dict[str, Any], output: str) -> None:
-    assert _chat_draft(json.dumps({"choices": [body]}).encode(), 0).output == output
+    assert _draft_chat_answer(json.dumps({"choices": [body]}).encode(), 0).output == output
 
 
 @pytest.mark.parametrize(
@@ -223,7 +228,7 @@ def test_a_completion_of_the_wrong_shape_is_worth_another_try(
     body: dict[str, Any] | str, message: str
 ) -> None:
     text = body if isinstance(body, str) else json.dumps(body)
-    model = Endpoint("m", _address("http://h/v1"))
+    model = EndpointModel("m", _parse_address("http://h/v1"))
     with pytest.raises(ModelError, match=f"m gave an answer that cannot be read: .*{message}") as e:
         model._read(text.encode(), 0)
     assert e.value.retryable
@@ -232,5 +237,7 @@ def test_a_completion_of_the_wrong_shape_is_worth_another_try(
 def test_an_address_that_the_price_table_knows_is_priced(
     server: ProviderServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint, "prices_at", lambda url: lambda model, sent, got: sent + got / 10)
+    monkeypatch.setattr(
+        endpoint, "find_prices", lambda url: lambda model, sent, got: sent + got / 10
+    )
     assert ask(f"{server.url}/v1#m").cost == pytest.approx(11.7)

@@ -14,7 +14,7 @@ from tests.models.conformance import request, until
 
 from tallymark.errors import InvalidInput, ModelError
 from tallymark.models import Answer, McpServer, Message, Request, open_model
-from tallymark.models.function import Function
+from tallymark.models.function import PythonFunctionModel
 from tallymark.traces import Span, Trace
 
 CONVERSATION = Request(
@@ -27,7 +27,7 @@ CONVERSATION = Request(
 
 def ask(function: Callable[..., Any], asked: Request | None = None) -> Answer:
     async def asking() -> Answer:
-        model = Function("python/f", function)
+        model = PythonFunctionModel("python/f", function)
         try:
             return await model.answer(asked or request("hi"))
         finally:
@@ -171,14 +171,14 @@ def test_a_function_that_cannot_be_called_is_refused(
     function: Callable[..., Any], message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
-        Function("python/f", function)
+        PythonFunctionModel("python/f", function)
 
 
 def test_functions_that_block_do_so_at_the_same_time() -> None:
     barrier = threading.Barrier(50, timeout=20)
 
     async def asking() -> None:
-        model = Function("python/f", lambda prompt: (barrier.wait() and "") or "")
+        model = PythonFunctionModel("python/f", lambda prompt: (barrier.wait() and "") or "")
         await asyncio.gather(*(model.answer(request("hi")) for _ in range(50)))
         await model.close()
 
@@ -191,7 +191,7 @@ def test_threads_are_used_again_and_end_when_closed() -> None:
 
     async def asking() -> None:
         await until(lambda: not threads())
-        model = Function("python/f", str.upper)
+        model = PythonFunctionModel("python/f", str.upper)
         for _ in range(20):
             await model.answer(request("hi"))
         assert len(threads()) == 1
@@ -206,7 +206,7 @@ def test_a_thread_sees_the_context_of_its_caller() -> None:
 
     async def asking() -> str:
         variable.set("inside")
-        model = Function("python/f", lambda prompt: variable.get())
+        model = PythonFunctionModel("python/f", lambda prompt: variable.get())
         answer = await model.answer(request("hi"))
         await model.close()
         return answer.output

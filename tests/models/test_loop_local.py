@@ -16,7 +16,7 @@ from tests.models.provider_server import ProviderServer
 
 from tallymark.models import open_model
 from tallymark.models.loop_local import LoopLocal, LoopTurns
-from tallymark.models.sessions import Sessions
+from tallymark.models.sessions import HttpSessions
 
 
 @contextmanager
@@ -157,7 +157,7 @@ class TestTurns:
 
 
 def test_loops_that_take_turns_keep_their_sessions() -> None:
-    sessions = Sessions()
+    sessions = HttpSessions()
     with loop_in_a_thread() as here, loop_in_a_thread() as there:
         first, second, again = (run(called(sessions.get)).result() for run in (here, there, here))
         assert first is again

@@ -11,7 +11,7 @@ from tests.models.conformance import request
 from tallymark.errors import InvalidInput
 from tallymark.models import open_model
 from tallymark.models.opening import KINDS
-from tallymark.models.reference import Reference
+from tallymark.models.reference import ModelReference
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from tallymark.models.reference import Reference
     ],
 )
 def test_a_reference_is_taken_apart(text: str, kind: str, rest: str) -> None:
-    reference = Reference.parse(text)
+    reference = ModelReference.parse(text)
     assert (reference.kind, reference.rest) == (kind, rest)
 
 

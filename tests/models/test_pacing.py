@@ -6,10 +6,10 @@ import pytest
 from tests.models.virtual_time import now, run
 
 from tallymark.models import Pace
-from tallymark.models.pacing import LONGEST_PAUSE, Outcome
+from tallymark.models.pacing import LONGEST_PAUSE, RequestOutcome
 
 
-async def answered(pace: Pace, outcome: Outcome = "success", seconds: float = 1.0) -> None:
+async def answered(pace: Pace, outcome: RequestOutcome = "success", seconds: float = 1.0) -> None:
     async with pace.slot():
         await asyncio.sleep(seconds)
         pace.feed(outcome)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tallymark.errors import InvalidInput
-from tallymark.models.pricing import Pricing, prices_at
+from tallymark.models.pricing import Pricing, find_prices
 
 
 def test_prices_are_dollars_for_a_million_tokens() -> None:
@@ -38,11 +38,11 @@ def test_wrong_prices_are_refused_all_at_once(data: dict[str, Any], messages: li
 
 
 def test_the_table_knows_providers_by_their_address() -> None:
-    prices = prices_at("https://api.openai.com/v1/chat/completions")
+    prices = find_prices("https://api.openai.com/v1/chat/completions")
     assert prices is not None
     assert prices("gpt-4o-mini", 1_000_000, 0) == pytest.approx(0.15)
     assert prices("no-such-model", 1, 1) is None
 
 
 def test_an_address_of_ones_own_has_no_known_price() -> None:
-    assert prices_at("http://127.0.0.1:8000/v1/chat/completions") is None
+    assert find_prices("http://127.0.0.1:8000/v1/chat/completions") is None

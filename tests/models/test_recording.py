@@ -12,7 +12,7 @@ from tests.models.conformance import FULL, UNICODE, request
 
 from tallymark.errors import ModelError, WorkFailed
 from tallymark.models import Answer, Message, Request, open_model
-from tallymark.models.recording import Recording
+from tallymark.models.recording import RecordedModel
 
 
 class Canned:
@@ -48,7 +48,7 @@ def test_what_is_recorded_is_replayed(tmp_path: Path, canned: Answer) -> None:
     requests = [request("hi", epoch) for epoch in (2, 0, 1)] + [request("bye"), conversation]
 
     async def recorded_and_replayed() -> None:
-        model = Recording(Canned(canned), path)
+        model = RecordedModel(Canned(canned), path)
         recorded = [await model.answer(each) for each in requests]
         await model.close()
         replay = open_model(f"replay/{path}")
@@ -65,7 +65,7 @@ def test_many_at_once_give_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "record.jsonl"
 
     async def recorded() -> None:
-        models = [Recording(Canned(FULL), path) for _ in range(3)]
+        models = [RecordedModel(Canned(FULL), path) for _ in range(3)]
         asked = [model.answer(request(str(n))) for n in range(50) for model in models]
         await asyncio.gather(*asked)
         for model in models:
@@ -78,7 +78,7 @@ def test_many_at_once_give_whole_lines(tmp_path: Path) -> None:
 
 def test_errors_are_not_recorded(tmp_path: Path) -> None:
     async def failing() -> None:
-        model = Recording(Canned(FULL), tmp_path / "a.jsonl")
+        model = RecordedModel(Canned(FULL), tmp_path / "a.jsonl")
         with pytest.raises(ModelError):
             await model.answer(request("fail"))
         await model.close()
@@ -136,5 +136,5 @@ except WorkFailed as error:
 
 def test_closing_closes_the_model(tmp_path: Path) -> None:
     canned = Canned(FULL)
-    asyncio.run(Recording(canned, tmp_path / "a.jsonl").close())
+    asyncio.run(RecordedModel(canned, tmp_path / "a.jsonl").close())
     assert canned.closed == 1

@@ -28,7 +28,7 @@ def test_known_counts(text: str, count: int) -> None:
 
 def whole(text: str) -> int:
     """The count of the tokenizer itself, in one piece."""
-    return len(tokens._tokenizer().encode(" " + text, add_special_tokens=False)) if text else 0
+    return len(tokens._load_tokenizer().encode(" " + text, add_special_tokens=False)) if text else 0
 
 
 @given(st.text(st.sampled_from(list("ab  \n\té日🎉{}_.1")), max_size=60))
@@ -48,7 +48,7 @@ def test_a_word_without_end_is_counted_in_pieces() -> None:
 def test_the_memory_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_KEPT_PIECES", 10)
     assert count_tokens(" ".join(f"w{n}" for n in range(100))) > 100
-    assert len(tokens._counts) <= 10
+    assert len(tokens._token_counts) <= 10
 
 
 def test_long_texts_are_counted_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from tallymark.errors import InvalidInput
 from tallymark.ratings import (
     AttemptRates,
     Counts,
-    Estimate,
     Match,
+    RatingEstimate,
     attempt_rates,
     best_of_k,
     learning_curve,
@@ -22,7 +22,7 @@ from tallymark.ratings import (
     pass_hat_k,
     suggest_tier,
 )
-from tallymark.ratings.attempts import wilson
+from tallymark.ratings.attempts import wilson_interval
 
 
 def tries(agent: str, challenge: str, results: str) -> list[Match]:
@@ -107,7 +107,7 @@ def test_the_learning_curve_counts_by_attempt_number() -> None:
     ],
 )
 def test_wilson_intervals(attempts: int, successes: int, low: float, high: float) -> None:
-    assert wilson(attempts, successes) == pytest.approx((low, high), abs=1e-5)
+    assert wilson_interval(attempts, successes) == pytest.approx((low, high), abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_wilson_intervals(attempts: int, successes: int, low: float, high: float
 def test_the_tier_suggested_is_the_nearest_and_the_harder_of_two(
     difficulty: float, tier: str
 ) -> None:
-    exact = Estimate(difficulty, difficulty, difficulty, 0.0, 0.0, 1)
+    exact = RatingEstimate(difficulty, difficulty, difficulty, 0.0, 0.0, 1)
     assert suggest_tier(exact).tier == tier
 
 
@@ -134,7 +134,7 @@ def test_the_tier_suggested_is_the_nearest_and_the_harder_of_two(
 def test_a_suggestion_is_sure_if_the_interval_lies_in_the_tier(
     low: float, high: float, sure: bool
 ) -> None:
-    assert suggest_tier(Estimate(1000, low, high, 50.0, 50.0, 10)).sure is sure
+    assert suggest_tier(RatingEstimate(1000, low, high, 50.0, 50.0, 10)).sure is sure
 
 
 @pytest.mark.parametrize(

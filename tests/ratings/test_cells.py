@@ -8,22 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallymark.ratings import cells as module
-from tallymark.ratings.cells import Array, Cells
+from tallymark.ratings.cells import Array, SparseCells
 
 THIN_AND_FULL = pytest.mark.parametrize("full", [0.0, 0.5, 2.0], ids=["full", "mixed", "thin"])
 
 
-def sparse(seed: int, shape: tuple[int, int]) -> tuple[Cells, Array, Array]:
+def sparse(seed: int, shape: tuple[int, int]) -> tuple[SparseCells, Array, Array]:
     """A random matrix without empty rows, as cells and two sets of values for them."""
     draw = np.random.default_rng(seed)
     there = draw.random(shape) < draw.random()
     there[np.arange(shape[0]), draw.integers(0, shape[1], shape[0])] = True
     rows, columns = np.nonzero(there)
     left, right = draw.normal(size=(2, len(rows)))
-    return Cells(rows, columns, shape), left, right
+    return SparseCells(rows, columns, shape), left, right
 
 
-def dense(cells: Cells, values: Array) -> Array:
+def dense(cells: SparseCells, values: Array) -> Array:
     matrix = np.zeros(cells.shape)
     matrix[cells.rows, cells.columns] = values
     return matrix
@@ -35,8 +35,8 @@ def test_sums_are_those_of_the_whole_matrix(
     full: float, seed: int, rows: int, columns: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "FULL", full)
-        patch.setattr(module, "AT_ONCE", 40)
+        patch.setattr(module, "FULL_SHARE", full)
+        patch.setattr(module, "NUMBERS_AT_ONCE", 40)
         cells, left, right = sparse(seed, (rows, columns))
     kernel = np.random.default_rng(seed).normal(size=(columns, columns))
     one, other = dense(cells, left), dense(cells, right)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.ratings.strategies import logs, pairs
 
 from tallymark.errors import InvalidInput
-from tallymark.ratings import Counts, Estimate, Fit, Match, Pair, fit
+from tallymark.ratings import Counts, Fit, Match, Pair, RatingEstimate, fit
 
 SCALE = 400 / math.log(10)
 
 
-def estimates(fitted: Fit) -> list[Estimate]:
+def estimates(fitted: Fit) -> list[RatingEstimate]:
     return [*fitted.strengths.values(), *fitted.difficulties.values()]
 
 

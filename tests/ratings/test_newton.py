@@ -10,7 +10,7 @@ import pytest
 
 from tallymark.ratings import Counts, Pair
 from tallymark.ratings.cells import Array
-from tallymark.ratings.newton import Solution, Table, solve
+from tallymark.ratings.newton import FitSolution, MatchTable, solve
 
 PRECISION = 0.2
 
@@ -54,7 +54,7 @@ def whole_matrix(counts: Counts) -> tuple[Array, Array, Array]:
     return values, np.sqrt(plain), np.sqrt(np.diag(robust))
 
 
-def assert_same(found: Solution, wanted: tuple[Array, Array, Array]) -> None:
+def assert_same(found: FitSolution, wanted: tuple[Array, Array, Array]) -> None:
     for ours, theirs in zip((found.values, found.errors, found.robust_errors), wanted, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
 
@@ -68,7 +68,7 @@ def test_nothing_changes_by_eliminating_the_longer_side(
     agents: int, challenges: int, each: int
 ) -> None:
     counts = pool(agents, challenges, each)
-    solution = solve(Table.of(counts.columns()), precision=PRECISION)
+    solution = solve(MatchTable.of(counts.columns()), precision=PRECISION)
     assert solution.groups.max() == 0
     assert_same(solution, whole_matrix(counts))
 
@@ -78,7 +78,7 @@ def test_a_pool_needs_memory_for_who_met_and_not_for_all_who_could_have() -> Non
     columns = counts.columns()
     tracemalloc.start()
     try:
-        Table.of(columns)
+        MatchTable.of(columns)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.sandbox.plugins.frames import BadFrame, Frames, frame
+from tallymark.sandbox.plugins.frames import BadFrame, Frames, pack_frame
 
 NONCE = bytes(range(16))
 
 
 @given(st.lists(st.binary(max_size=50)), st.integers(1, 40))
 def test_frames_come_out_whole_however_they_are_cut(payloads: list[bytes], size: int) -> None:
-    data = b"".join(frame(NONCE, payload) for payload in payloads)
+    data = b"".join(pack_frame(NONCE, payload) for payload in payloads)
     frames = Frames(NONCE, most=50)
     found = [f for at in range(0, len(data), size) for f in frames.feed(data[at : at + size])]
     assert found == payloads
@@ -25,10 +25,10 @@ def test_frames_come_out_whole_however_they_are_cut(payloads: list[bytes], size:
     [
         (b'{"score": 999}', "not an answer"),
         (b"\xff", "not an answer"),
-        (frame(bytes(16), b"x"), "not an answer"),
+        (pack_frame(bytes(16), b"x"), "not an answer"),
         (NONCE[:15] + b"\xff", "not an answer"),
-        (frame(NONCE, b"x" * 51), "51 bytes, more than 50"),
-        (frame(NONCE, b"x") + b"y", "not an answer"),
+        (pack_frame(NONCE, b"x" * 51), "51 bytes, more than 50"),
+        (pack_frame(NONCE, b"x") + b"y", "not an answer"),
     ],
     ids=["text", "first byte", "other nonce", "last byte", "too large", "after an answer"],
 )
@@ -39,5 +39,5 @@ def test_anything_else_is_refused(data: bytes, said: str) -> None:
 
 def test_an_answer_may_be_under_way() -> None:
     frames = Frames(NONCE, most=50)
-    assert frames.feed(frame(NONCE, b"whole")[:-1]) == []
+    assert frames.feed(pack_frame(NONCE, b"whole")[:-1]) == []
     assert frames.begun

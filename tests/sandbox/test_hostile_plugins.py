@@ -8,7 +8,7 @@ import pytest
 from tests.sandbox.backends import SAFE
 
 from tallymark.sandbox import Policy, Sandbox
-from tallymark.sandbox.conformance import Case, Conformance, cases
+from tallymark.sandbox.conformance import Attack, Conformance, load_attacks
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conformance]:
         yield made
 
 
-CASES = [(backend, case) for backend in SAFE for case in cases(backend)]
+CASES = [(backend, case) for backend in SAFE for case in load_attacks(backend)]
 
 
 @pytest.mark.parametrize(
@@ -32,19 +32,19 @@ CASES = [(backend, case) for backend in SAFE for case in cases(backend)]
     ids=[f"{backend}-{case.name}" for backend, case in CASES],
     indirect=["sandbox"],
 )
-def test_hostile_code_hurts_nobody(sandbox: Sandbox, suite: Conformance, case: Case) -> None:
+def test_hostile_code_hurts_nobody(sandbox: Sandbox, suite: Conformance, case: Attack) -> None:
     assert suite.failures(sandbox, case) == []
 
 
 @pytest.mark.parametrize("sandbox", SAFE, indirect=True)
 def test_a_case_says_what_it_misses(suite: Conformance, sandbox: Sandbox) -> None:
     """The suite itself can fail: an ordinary case, expected to be stopped, or to be another."""
-    ordinary = next(case for case in cases(SAFE[0]) if case.name == "types of scoring")
+    ordinary = next(case for case in load_attacks(SAFE[0]) if case.name == "types of scoring")
     for wrong in ({"score": 4.0}, {"stopped": ("timeout",)}, {"refused": True}):
-        expected = Case(**{"name": ordinary.name, "body": ordinary.body} | wrong)
+        expected = Attack(**{"name": ordinary.name, "body": ordinary.body} | wrong)
         assert "expected, not" in suite.failures(sandbox, expected)[0]
 
 
 def test_names_are_unique() -> None:
-    names = [case.name for case in cases("bubblewrap")]
+    names = [case.name for case in load_attacks("bubblewrap")]
     assert len(set(names)) == len(names) >= 100

@@ -20,12 +20,12 @@ from tests.sandbox.plugins import ORDINARY, plugin
 
 import tallymark
 from tallymark.sandbox import Limits, Policy, interpreter, run_program
-from tallymark.sandbox.conformance import cases, host_paths
+from tallymark.sandbox.conformance import host_paths, load_attacks
 from tallymark.sandbox.plugins import host
 
 pytestmark = pytest.mark.skipif("bubblewrap" not in SAFE, reason="no bubblewrap here")
 
-CASE = next(case for case in cases("bubblewrap") if case.name == "no path of the host shows")
+CASE = next(case for case in load_attacks("bubblewrap") if case.name == "no path of the host shows")
 PROGRAM = f"""{CASE.source}
 import json
 print(json.dumps(Plugin().score({{}}, json.load(sys.stdin), {{}})["details"]))
@@ -69,7 +69,7 @@ def test_what_is_told_to_a_guest_names_no_path_of_the_host(
         return data
 
     monkeypatch.setattr(host, "encode", encode)
-    guest = host.Guest(plugin(tmp_path / "root", ORDINARY), "bubblewrap", Limits())
+    guest = host.GuestHandle(plugin(tmp_path / "root", ORDINARY), "bubblewrap", Limits())
     guest.close()
     assert b"/plugin" in told[0]
     assert not [path for path in (*host_paths(), str(tmp_path)) if path.encode() in told[0]]

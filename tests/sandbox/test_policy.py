@@ -6,7 +6,7 @@ import pytest
 from tests.sandbox.machines import ALL, machine
 
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.sandbox.policy import Policy, policy
+from tallymark.sandbox.policy import Policy, choose_policy
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ FOLLOWS = {
 def test_the_strongest_backend_that_works_is_chosen(pretend: pytest.MonkeyPatch, name: str) -> None:
     missing, backend = FOLLOWS[name]
     on(pretend, *missing)
-    assert policy() == Policy(backend)  # type: ignore[arg-type]
+    assert choose_policy() == Policy(backend)  # type: ignore[arg-type]
 
 
 REFUSED = {
@@ -49,46 +49,46 @@ def test_without_a_layer_nothing_is_run(pretend: pytest.MonkeyPatch, name: str) 
     missing = REFUSED[name]
     on(pretend, *missing)
     with pytest.raises(WorkFailed, match="untrusted code is not run: no sandbox works") as refused:
-        policy()
+        choose_policy()
     assert f"{missing[0]}: no {missing[0]} here" in str(refused.value)
     assert f"install {missing[0]}" in str(refused.value)
 
 
 def test_a_backend_asked_for_is_not_replaced_by_another(pretend: pytest.MonkeyPatch) -> None:
     on(pretend, "bubblewrap")
-    assert policy(backend="landlock").backend == "landlock"
+    assert choose_policy(backend="landlock").backend == "landlock"
     with pytest.raises(WorkFailed, match="the sandbox 'bubblewrap' does not work here"):
-        policy(backend="bubblewrap")
+        choose_policy(backend="bubblewrap")
 
 
 def test_the_environment_may_ask_for_a_backend(pretend: pytest.MonkeyPatch) -> None:
     on(pretend)
     pretend.setenv("TALLY_SANDBOX", "landlock")
-    assert policy().backend == "landlock"
-    assert policy(backend="bubblewrap").backend == "bubblewrap"
+    assert choose_policy().backend == "landlock"
+    assert choose_policy(backend="bubblewrap").backend == "bubblewrap"
 
 
 def test_the_environment_cannot_switch_the_sandbox_off(pretend: pytest.MonkeyPatch) -> None:
     on(pretend)
     pretend.setenv("TALLY_SANDBOX", "insecure-local")
     with pytest.raises(InvalidInput, match="say --insecure-local on the command line"):
-        policy()
+        choose_policy()
 
 
 def test_insecure_local_is_had_by_its_name_only(pretend: pytest.MonkeyPatch) -> None:
     on(pretend, *ALL)
-    chosen = policy(insecure_local=True)
+    chosen = choose_policy(insecure_local=True)
     assert chosen.backend == "insecure-local"
     assert len(chosen.warnings) == 1
     with pytest.raises(InvalidInput, match="cannot be asked for"):
-        policy(backend="insecure-local")
+        choose_policy(backend="insecure-local")
     with pytest.raises(InvalidInput, match="contradict"):
-        policy(insecure_local=True, backend="bubblewrap")
+        choose_policy(insecure_local=True, backend="bubblewrap")
 
 
 def test_an_unknown_backend_is_corrected(pretend: pytest.MonkeyPatch) -> None:
     on(pretend)
     with pytest.raises(InvalidInput, match="did you mean 'landlock'"):
-        policy(backend="landlok")
+        choose_policy(backend="landlok")
     with pytest.raises(InvalidInput, match="it is bubblewrap or landlock"):
-        policy(backend="docker")
+        choose_policy(backend="docker")

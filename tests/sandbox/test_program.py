@@ -17,7 +17,7 @@ from tests.sandbox.backends import SAFE, limits, run_python
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.sandbox.limits import Limits
-from tallymark.sandbox.policy import Policy, policy
+from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.sandbox.probe import SafeBackend
 from tallymark.sandbox.program import PROGRAM_LIMITS, run_program
 
@@ -274,7 +274,7 @@ def test_several_processes_without_bubblewrap_are_refused() -> None:
 
 
 def test_insecure_local_runs_with_its_warning() -> None:
-    chosen = policy(insecure_local=True)
+    chosen = choose_policy(insecure_local=True)
     outcome = run_program(
         ["sh", "-c", "echo ran; echo kept > out"],
         keep=["out"],
@@ -290,7 +290,7 @@ def test_insecure_local_still_keeps_deadlines() -> None:
     outcome = run_program(
         ["sh", "-c", "sleep 3600 & sleep 3600"],
         limits=Limits(wall_s=0.3),
-        policy=policy(insecure_local=True),
+        policy=choose_policy(insecure_local=True),
     )
     assert outcome.stopped == "timeout"
 

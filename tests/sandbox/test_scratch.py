@@ -9,12 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tallymark.sandbox.scratch import MOST_ENTRIES, clear, collect, lay, overfull
+from tallymark.sandbox.scratch import (
+    MOST_ENTRIES,
+    collect_files,
+    is_overfull,
+    lay_file,
+    remove_folder,
+)
 
 
 def test_what_is_laid_in_can_be_collected(tmp_path: Path) -> None:
-    lay(tmp_path, "a/b/c.txt", b"content")
-    assert collect(tmp_path, ["a/b/c.txt", "missing", "a/missing"], 100) == (
+    lay_file(tmp_path, "a/b/c.txt", b"content")
+    assert collect_files(tmp_path, ["a/b/c.txt", "missing", "a/missing"], 100) == (
         {"a/b/c.txt": b"content"},
         {},
     )
@@ -47,38 +53,38 @@ def test_only_ordinary_files_of_fair_size_are_read(
     make, why = TRAPS[name]
     monkeypatch.chdir(tmp_path)  # the path of a socket has to be short
     make(Path("kept"))
-    kept, refused = collect(tmp_path, ["kept"], 1000)
+    kept, refused = collect_files(tmp_path, ["kept"], 1000)
     assert kept == {}
     assert why in refused["kept"]
 
 
 def test_no_link_on_the_way_is_followed(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to("/etc")
-    kept, refused = collect(tmp_path, ["out/passwd"], 10**6)
+    kept, refused = collect_files(tmp_path, ["out/passwd"], 10**6)
     assert kept == {}
     assert "without following links" in refused["out/passwd"]
 
 
 def test_files_share_one_allowance(tmp_path: Path) -> None:
-    lay(tmp_path, "a", b"x" * 60)
-    lay(tmp_path, "b", b"x" * 60)
-    kept, refused = collect(tmp_path, ["a", "b"], 100)
+    lay_file(tmp_path, "a", b"x" * 60)
+    lay_file(tmp_path, "b", b"x" * 60)
+    kept, refused = collect_files(tmp_path, ["a", "b"], 100)
     assert list(kept) == ["a"]
     assert refused == {"b": "it has 60 bytes, 40 were left"}
 
 
 def test_bytes_and_entries_make_it_overfull(tmp_path: Path) -> None:
-    lay(tmp_path, "a/b", b"x" * 100_000)
-    assert not overfull(tmp_path, 200_000)
-    assert overfull(tmp_path, 50_000)
+    lay_file(tmp_path, "a/b", b"x" * 100_000)
+    assert not is_overfull(tmp_path, 200_000)
+    assert is_overfull(tmp_path, 50_000)
     for number in range(MOST_ENTRIES):
         os.mkdir(tmp_path / str(number))  # noqa: PTH102 (quick)
-    assert overfull(tmp_path, 10**9)
+    assert is_overfull(tmp_path, 10**9)
 
 
 def test_a_sparse_file_counts_what_it_holds(tmp_path: Path) -> None:
     _sparse(tmp_path / "sparse")
-    assert not overfull(tmp_path, 10**6)
+    assert not is_overfull(tmp_path, 10**6)
 
 
 def test_a_folder_deeper_than_any_path_counts_as_overfull_and_goes_away(tmp_path: Path) -> None:
@@ -91,19 +97,19 @@ def test_a_folder_deeper_than_any_path_counts_as_overfull_and_goes_away(tmp_path
         os.close(at)
         at = below
     os.close(at)
-    assert overfull(top, 10**9)
-    clear(top)
+    assert is_overfull(top, 10**9)
+    remove_folder(top)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_clearing_follows_no_links_and_opens_closed_folders(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
-    lay(tmp_path, "outside/precious", b"")
+    lay_file(tmp_path, "outside/precious", b"")
     top = tmp_path / "top"
-    lay(top, "closed/inner/file", b"")
+    lay_file(top, "closed/inner/file", b"")
     (top / "link").symlink_to(outside)
     (top / "closed" / "link").symlink_to(outside)
     for folder in ("closed/inner", "closed"):
         (top / folder).chmod(0)
-    clear(top)
+    remove_folder(top)
     assert sorted(each.name for each in tmp_path.rglob("*")) == ["outside", "precious"]

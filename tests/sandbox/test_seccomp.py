@@ -15,7 +15,7 @@ from tests.sandbox.forked_child import in_a_child
 
 from tallymark.sandbox import kernel, seccomp
 
-needs_seccomp = pytest.mark.skipif(not seccomp.available(), reason="no seccomp here")
+needs_seccomp = pytest.mark.skipif(not seccomp.is_available(), reason="no seccomp here")
 
 
 def fork() -> None:

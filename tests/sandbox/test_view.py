@@ -30,12 +30,12 @@ def code(root: Path, module: str = "scorer") -> PluginCode:
 )
 def test_only_the_library_is_imported_ahead(tmp_path: Path, text: str, ahead: list[str]) -> None:
     (tmp_path / "scorer.py").write_text(text, encoding="utf-8")
-    assert view.modules(code(tmp_path)) == ahead
+    assert view.find_modules_ahead(code(tmp_path)) == ahead
 
 
 def test_our_own_modules_are_ahead_where_they_are_named(tmp_path: Path) -> None:
     (tmp_path / "scorer.py").write_text("from tallymark.scoring import Score", encoding="utf-8")
-    assert "tallymark.scoring" in view.modules(code(tmp_path))
+    assert "tallymark.scoring" in view.find_modules_ahead(code(tmp_path))
 
 
 SCORER = """

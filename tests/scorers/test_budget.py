@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallymark.errors import ScorerError
-from tallymark.scorers.budget import budget
+from tallymark.scorers.budget import make_budget_score
 
 AMOUNTS = st.floats(0, 1e300)
 
@@ -31,12 +31,12 @@ AMOUNTS = st.floats(0, 1e300)
 def test_full_marks_up_to_the_target_then_a_line_to_the_limit(
     target: float, limit: float, amount: float, value: float
 ) -> None:
-    assert budget("latency", target, limit)(amount) == value
+    assert make_budget_score("latency", target, limit)(amount) == value
 
 
 @given(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
 def test_more_is_never_better(a: float, b: float, one: float, other: float) -> None:
-    value = budget("latency", min(a, b), max(a, b))
+    value = make_budget_score("latency", min(a, b), max(a, b))
     assert 1 >= value(min(one, other)) >= value(max(one, other)) >= 0
 
 
@@ -53,5 +53,5 @@ def test_more_is_never_better(a: float, b: float, one: float, other: float) -> N
 )
 def test_refused_budgets(target: float, limit: float, message: str) -> None:
     with pytest.raises(ScorerError) as refused:
-        budget("cost", target, limit)
+        make_budget_score("cost", target, limit)
     assert message in str(refused.value)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.scorers.json_compare import Comparison, leaves, same
+from tallymark.scorers.json_compare import JsonComparison, count_leaves, is_same
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "b"]),
@@ -39,7 +39,7 @@ VALUES = st.recursive(
     ],
 )
 def test_equal_values(want: Any, got: Any, equal: bool) -> None:
-    assert same(want, got) is equal
+    assert is_same(want, got) is equal
 
 
 @pytest.mark.parametrize(
@@ -47,20 +47,20 @@ def test_equal_values(want: Any, got: Any, equal: bool) -> None:
     [(None, 1), ("abc", 1), ([], 1), ({}, 1), ([1, 2], 2), ({"a": [1, {}], "b": {"c": 3}}, 3)],
 )
 def test_leaves_are_counted(value: Any, count: int) -> None:
-    assert leaves(value) == count
+    assert count_leaves(value) == count
 
 
 def test_leaves_are_counted_however_deep() -> None:
     deep: Any = 1
     for _ in range(100_000):
         deep = [deep]
-    assert leaves(deep) == 1
+    assert count_leaves(deep) == 1
 
 
 @given(VALUES, VALUES, st.booleans())
 def test_laws_of_comparing(want: Any, got: Any, exact: bool) -> None:
-    found = Comparison(want, got, exact_keys=exact)
-    assert 0 <= found.matched <= leaves(want) <= found.total
+    found = JsonComparison(want, got, exact_keys=exact)
+    assert 0 <= found.matched <= count_leaves(want) <= found.total
     assert (found.matched == found.total) is (not found.differs_at)
     if exact:
-        assert (found.matched == found.total) is same(want, got)
+        assert (found.matched == found.total) is is_same(want, got)

@@ -88,11 +88,11 @@ def test_no_spans_is_an_empty_output() -> None:
 
 
 def test_the_model_is_loaded_once_however_many_threads_ask() -> None:
-    module._embedder.cache_clear()
+    module._load_embedder.cache_clear()
     ctx = said("The capital of France is Paris.", output="Paris is France's capital city.")
     with ThreadPoolExecutor(8) as pool:
         scores = list(pool.map(lambda _: OFFLINE.score(ctx), range(40)))
-    assert module._embedder.cache_info().misses == 1
+    assert module._load_embedder.cache_info().misses == 1
     assert len({score.value for score in scores}) == 1
 
 
@@ -100,11 +100,11 @@ def test_the_model_is_loaded_once_however_many_threads_ask() -> None:
 def test_missing_weights_are_a_sentence_and_no_download(monkeypatch: pytest.MonkeyPatch) -> None:
     wordllama = import_module("wordllama")
     monkeypatch.setattr(wordllama.WordLlama, "get_filename", lambda *_: "gone.safetensors")
-    module._embedder.cache_clear()
+    module._load_embedder.cache_clear()
     try:
         score = OFFLINE.score(said("one text", output="another text"))
     finally:
-        module._embedder.cache_clear()
+        module._load_embedder.cache_clear()
     assert score.value is None
     assert "the weights of wordllama cannot be loaded" in str(score.error)
     assert "gone.safetensors" in str(score.error)
@@ -112,7 +112,7 @@ def test_missing_weights_are_a_sentence_and_no_download(monkeypatch: pytest.Monk
 
 def test_a_missing_library_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wordllama", None)
-    module._embedder.cache_clear()
+    module._load_embedder.cache_clear()
     score = OFFLINE.score(said("one text", output="another text"))
     assert "wordllama cannot be loaded" in str(score.error)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tallymark.errors import ScorerError
 from tallymark.scoring import EvalContext, Scorer, scorer
-from tallymark.scoring.building import build
+from tallymark.scoring.building import build_scorer
 
 
 @scorer
@@ -45,7 +45,7 @@ def gives_text() -> str:
 
 
 def test_a_scorer_without_options_is_itself() -> None:
-    assert build(fixed, "fixed", {}) is fixed
+    assert build_scorer(fixed, "fixed", {}) is fixed
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_a_scorer_without_options_is_itself() -> None:
 def test_a_built_scorer_remembers_all_its_options(
     entry: Any, options: dict[str, Any], config: dict[str, Any]
 ) -> None:
-    assert build(entry, "x", options).origin.config == config
+    assert build_scorer(entry, "x", options).origin.config == config
 
 
 @pytest.mark.parametrize(
     ("entry", "options"), [(fixed, {}), (at_least, {"words": 1}), (at_most, {"words": 1})]
 )
 def test_every_scorer_takes_a_name_and_a_threshold(entry: Any, options: dict[str, Any]) -> None:
-    made = build(entry, "x", {**options, "name": "mine", "threshold": 0.9})
+    made = build_scorer(entry, "x", {**options, "name": "mine", "threshold": 0.9})
     assert (made.name, made.threshold) == ("mine", 0.9)
 
 
@@ -88,5 +88,5 @@ def test_every_scorer_takes_a_name_and_a_threshold(entry: Any, options: dict[str
 )
 def test_what_cannot_be_built_is_refused(entry: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ScorerError) as caught:
-        build(entry, "x", options)
+        build_scorer(entry, "x", options)
     assert message in str(caught.value)

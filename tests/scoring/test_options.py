@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tallymark.errors import ScorerError
-from tallymark.scoring.options import bind
+from tallymark.scoring.options import bind_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def nothing() -> None:
 
 
 def test_values_take_the_annotated_type_and_defaults_are_filled_in() -> None:
-    bound = bind(keyword_match, "k", (), {"keywords": ("a", "b"), "ratio": 1})
+    bound = bind_options(keyword_match, "k", (), {"keywords": ("a", "b"), "ratio": 1})
     assert bound.arguments == {
         "keywords": ["a", "b"],
         "min_match": 1,
@@ -64,11 +64,13 @@ def test_values_take_the_annotated_type_and_defaults_are_filled_in() -> None:
 
 def test_an_annotation_that_cannot_be_checked_lets_the_value_pass() -> None:
     pattern = re.compile("x")
-    assert bind(keyword_match, "k", (["a"],), {"stop": pattern}).arguments["stop"] is pattern
+    assert (
+        bind_options(keyword_match, "k", (["a"],), {"stop": pattern}).arguments["stop"] is pattern
+    )
 
 
 def test_a_builder_of_any_options_takes_them() -> None:
-    assert bind(anything, "k", (), {"x": 1}).kwargs == {"x": 1}
+    assert bind_options(anything, "k", (), {"x": 1}).kwargs == {"x": 1}
 
 
 @pytest.mark.parametrize(
@@ -105,10 +107,10 @@ def test_wrong_options_are_refused_in_a_sentence(
     builder: Any, given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ScorerError) as caught:
-        bind(builder, "k", (), given)
+        bind_options(builder, "k", (), given)
     assert message in str(caught.value)
 
 
 def test_too_many_positional_options_are_refused() -> None:
     with pytest.raises(ScorerError, match="k cannot be built with these options"):
-        bind(nothing, "k", (1,), {})
+        bind_options(nothing, "k", (1,), {})

@@ -7,7 +7,7 @@ import pytest
 
 from tallymark.errors import ScorerError
 from tallymark.scoring import Scorer
-from tallymark.scoring.reference import Reference, find
+from tallymark.scoring.reference import ScorerReference, import_scorer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +53,7 @@ def half(ctx):
 def test_a_reference_is_taken_apart(
     text: str, home: str | None, name: str, options: dict[str, Any]
 ) -> None:
-    assert Reference.parse(text) == Reference(name, home, options)
+    assert ScorerReference.parse(text) == ScorerReference(name, home, options)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_reference_is_taken_apart(
 )
 def test_options_that_cannot_be_read_are_pointed_at(text: str, column: int, message: str) -> None:
     with pytest.raises(ScorerError) as caught:
-        Reference.parse(text)
+        ScorerReference.parse(text)
     problem = caught.value.problems[0]
     assert message in problem.message
     assert problem.place is not None
@@ -84,12 +84,12 @@ def test_options_that_cannot_be_read_are_pointed_at(text: str, column: int, mess
 @pytest.mark.parametrize("text", ["", "  ", "checks.py:", ":half", "(a=1)", "x:(a=1)"])
 def test_a_text_without_a_name_is_refused(text: str) -> None:
     with pytest.raises(ScorerError, match=r"does not name a scorer; write a name, file.py:name"):
-        Reference.parse(text)
+        ScorerReference.parse(text)
 
 
 def test_brackets_without_end_are_refused_and_do_not_crash() -> None:
     with pytest.raises(ScorerError, match="the options cannot be read"):
-        Reference.parse("a(x=" + "[" * 100_000)
+        ScorerReference.parse("a(x=" + "[" * 100_000)
 
 
 @pytest.fixture
@@ -109,14 +109,14 @@ def test_a_scorer_is_found_in_a_file_or_a_module_of_the_current_folder(
     folder: Path, home: str
 ) -> None:
     before = list(sys.path)
-    found = find(home, "half")
+    found = import_scorer(home, "half")
     assert isinstance(found, Scorer)
     assert found.name == "half"
     assert sys.path == before
 
 
 def test_a_file_is_executed_once(folder: Path) -> None:
-    assert find("checks.py", "half") is find(str(folder / "checks.py"), "half")
+    assert import_scorer("checks.py", "half") is import_scorer(str(folder / "checks.py"), "half")
 
 
 @pytest.mark.parametrize(
@@ -138,5 +138,5 @@ def test_a_file_is_executed_once(folder: Path) -> None:
 def test_what_cannot_be_found_is_said(folder: Path, home: str, name: str, message: str) -> None:
     for _ in range(2):  # a broken file is not remembered as a good one
         with pytest.raises(ScorerError) as caught:
-            find(home, name)
+            import_scorer(home, name)
         assert message in str(caught.value)

@@ -53,7 +53,7 @@ def test_a_scorer_that_hangs_is_abandoned_with_an_error(gate: threading.Event) -
 def test_hanging_calls_do_not_take_the_places_of_others(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_WORKERS", [workers.Workers(at_once=1)])
+    monkeypatch.setattr(workers, "_WORKERS", [workers.ScorerThreads(at_once=1)])
     quick = Scorer(lambda ctx: 0.5, name="quick")
 
     async def main() -> list[str | float | None]:
@@ -67,7 +67,7 @@ def test_hanging_calls_do_not_take_the_places_of_others(
 def test_waiting_for_a_free_thread_does_not_count_as_the_scorers_time(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_WORKERS", [workers.Workers(at_once=1)])
+    monkeypatch.setattr(workers, "_WORKERS", [workers.ScorerThreads(at_once=1)])
     quick = Scorer(lambda ctx: 0.5, name="quick")
 
     async def main() -> float | None:
@@ -86,8 +86,8 @@ def test_waiting_for_a_free_thread_does_not_count_as_the_scorers_time(
 def test_a_scorer_with_too_many_hanging_calls_is_not_called_until_they_end(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "HANGING", 2)
-    pool = workers.Workers()
+    monkeypatch.setattr(workers, "MOST_HANGING", 2)
+    pool = workers.ScorerThreads()
     monkeypatch.setattr(workers, "_WORKERS", [pool])
     scorer = _waiting(gate)
 
@@ -107,7 +107,7 @@ def test_a_scorer_with_too_many_hanging_calls_is_not_called_until_they_end(
 def test_a_cancelled_caller_leaves_at_once_and_frees_the_place(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_WORKERS", [workers.Workers(at_once=1)])
+    monkeypatch.setattr(workers, "_WORKERS", [workers.ScorerThreads(at_once=1)])
     started = threading.Event()
 
     def wait(ctx: EvalContext) -> bool:
@@ -129,7 +129,7 @@ def test_a_cancelled_caller_leaves_at_once_and_frees_the_place(
 
 
 def test_threads_are_used_again() -> None:
-    pool = workers.Workers()
+    pool = workers.ScorerThreads()
     seen = set()
 
     def note(ctx: EvalContext) -> bool:
@@ -138,7 +138,7 @@ def test_threads_are_used_again() -> None:
 
     async def main() -> None:
         for _ in range(20):
-            job = workers.Job(Scorer(note, name="note"), lambda: note(CTX))
+            job = workers.ScorerCall(Scorer(note, name="note"), lambda: note(CTX))
             pool.submit(job)
             await job.future
 
@@ -158,8 +158,8 @@ def test_a_scorer_in_a_thread_sees_the_callers_context_variables() -> None:
 
 
 def test_a_late_answer_to_a_closed_loop_is_dropped() -> None:
-    async def main() -> workers.Job:
-        return workers.Job(Scorer(lambda ctx: 0.5, name="half"), lambda: 0.5)
+    async def main() -> workers.ScorerCall:
+        return workers.ScorerCall(Scorer(lambda ctx: 0.5, name="half"), lambda: 0.5)
 
     job = asyncio.run(main())
     job.answer(0.5)

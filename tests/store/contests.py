@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import event
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
-from tallymark.challenges.definition import Challenge, Evaluator, Scoring
+from tallymark.challenges.definition import Challenge, Evaluator, ScoringRule
 from tallymark.challenges.payload import Payload
 from tallymark.scoring import Origin
 from tallymark.store import Store, open_store
@@ -64,7 +64,7 @@ def a_challenge(**fields: Any) -> Challenge:
 
 def by(strategy: Any, **fields: Any) -> Challenge:
     """A challenge whose board is ordered by a strategy."""
-    return a_challenge(scoring=Scoring(strategy=strategy), **fields)
+    return a_challenge(scoring=ScoringRule(strategy=strategy), **fields)
 
 
 def an_outcome(score: float | None = 1.0, **fields: Any) -> Outcome:

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
-from tallymark.challenges.definition import Challenge, DimensionWeight, Evaluator, Scoring
+from tallymark.challenges.definition import Challenge, DimensionWeight, Evaluator, ScoringRule
 from tallymark.challenges.payload import Payload
-from tallymark.challenges.rescoring import Plan, by_scoring
-from tallymark.challenges.scoring import score
+from tallymark.challenges.rescoring import RescorePlan, change_scoring
+from tallymark.challenges.scoring import score_attempt
 from tallymark.scoring import Score
 from tallymark.store import Store
 
@@ -29,7 +29,7 @@ def challenge(formula: str | None = "1000 - tokens_total", **changes: Any) -> Ch
         "goal": "Add.",
         "version": "1",
         "evaluator": Evaluator(type="reported", options={"metrics": ("x",)}),
-        "scoring": Scoring(formula=formula),
+        "scoring": ScoringRule(formula=formula),
     }
     return Challenge(**(facts | changes))
 
@@ -57,7 +57,9 @@ def submitted(store: Store, given: Play, at: float) -> Attempt:
 
 def finished(store: Store, attempt: Attempt, given: Play, plugin: Any = None) -> Attempt:
     """Scored by the rule of now."""
-    outcome = score(store.challenges.get("sums"), given.evaluation, attempt=attempt, plugin=plugin)
+    outcome = score_attempt(
+        store.challenges.get("sums"), given.evaluation, attempt=attempt, plugin=plugin
+    )
     at = (attempt.submitted_at or 0.0) + 1
     assert store.attempts.finish(attempt.id, given.evaluation, outcome, at=at, verified=False)
     return store.attempts.get(attempt.id)
@@ -72,11 +74,11 @@ def played(store: Store, plays: list[Play], at: float = START, plugin: Any = Non
     return done
 
 
-def plan(store: Store, **changes: Any) -> Plan:
+def plan(store: Store, **changes: Any) -> RescorePlan:
     """To another formula, plugin, config or strategy."""
     old = store.challenges.get("sums")
     plugin = changes.pop("loaded", None)
-    return Plan.of(old, by_scoring(old, **changes), plugin=plugin)
+    return RescorePlan.of(old, change_scoring(old, **changes), plugin=plugin)
 
 
 def board(store: Store, **how: Any) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from tests.store.contests import agents
 
 from tallymark.challenges.standing import Standing
 from tallymark.store import Store, blocks, board_rows
-from tallymark.store.challenges import find
+from tallymark.store.challenges import find_challenge
 from tallymark.store.contest_tables import board_blocks
 
 
@@ -22,7 +22,7 @@ from tallymark.store.contest_tables import board_blocks
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Blocks so small that they are split and merged all the time."""
     with monkeypatch.context() as patch:
-        patch.setattr(blocks, "MOST", 16)
+        patch.setattr(blocks, "MOST_ROWS", 16)
         yield 16
 
 
@@ -30,10 +30,10 @@ def put_all(store: Store, rows: list[tuple[str, float, float]]) -> None:
     """Lets attempts with these scores and times come to the board, all in one transaction."""
 
     def work(connection: Any) -> None:
-        kept = find(connection, store.tenant, "sums", lock=True)
+        kept = find_challenge(connection, store.tenant, "sums", lock=True)
         for number, (agent, score, at) in enumerate(rows, 1):
             row = {"agent": agent, "attempt": number, "submitted_at": at, "score": score}
-            board_rows.put(connection, kept, row)
+            board_rows.put_attempt(connection, kept, row)
 
     store._database.write(work)
 

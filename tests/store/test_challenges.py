@@ -9,7 +9,7 @@ from tallymark.challenges.definition import (
     Constraints,
     DimensionWeight,
     Evaluator,
-    Scoring,
+    ScoringRule,
     Submission,
 )
 from tallymark.errors import InvalidInput
@@ -27,7 +27,7 @@ FULL = a_challenge(
     constraints=Constraints(tokens=5, tools=("search",)),
     submission=Submission(schema={"type": "object"}, schema_dimension="speed"),
     evaluator=Evaluator(type="deterministic", options={"fields": [{"a": None}]}),
-    scoring=Scoring(dimensions=(DimensionWeight(key="speed", weight=1.0),), config={"a": 1}),
+    scoring=ScoringRule(dimensions=(DimensionWeight(key="speed", weight=1.0),), config={"a": 1}),
     public=("data.json",),
 )
 

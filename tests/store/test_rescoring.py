@@ -30,9 +30,9 @@ from tests.store.rescoring_games import (
 )
 
 from tallymark.challenges.attempt import Evaluation, Metrics
-from tallymark.challenges.definition import Scoring
+from tallymark.challenges.definition import ScoringRule
 from tallymark.challenges.formula_values import formula_names
-from tallymark.challenges.rescoring import Plan, by_scoring
+from tallymark.challenges.rescoring import RescorePlan, change_scoring
 from tallymark.errors import FormulaError, WorkFailed
 from tallymark.formula.tree import Node, to_text
 from tallymark.store import Store, open_store, rescoring
@@ -49,7 +49,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "quick":
-            patch.setattr(rescoring, "COUNTED", 0)
+            patch.setattr(rescoring, "MOST_COUNTED", 0)
         if request.param == "postgresql":
             yield request.getfixturevalue("postgres").fresh()
         else:
@@ -58,7 +58,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def counted(number: int) -> int | None:
     """How many changed, where that is counted."""
-    return number if rescoring.COUNTED else None
+    return number if rescoring.MOST_COUNTED else None
 
 
 @pytest.fixture
@@ -165,14 +165,14 @@ def test_submissions_are_evaluated_again_when_the_judge_changed(store: Store) ->
     old = challenge(version="2", evaluator=msgspec_evaluator("deterministic"))
     store.challenges.publish(old, b"files", at=START)
     attempt = played(store, PLAYS)[0]
-    new = by_scoring(old, formula="tokens_total")
+    new = change_scoring(old, formula="tokens_total")
     seen = []
 
     def evaluate(attempt: Any) -> Evaluation:
         seen.append(attempt.id)
         return Evaluation(metrics=Metrics(succeeded=True, tokens_total=len(seen)))
 
-    again = Plan.of(old, new, packed=b"other files", evaluate=evaluate)
+    again = RescorePlan.of(old, new, packed=b"other files", evaluate=evaluate)
     assert again.need == "evaluate"
     store.rescorings.apply(again, at=LATER)
     assert len(seen) == 4
@@ -313,7 +313,7 @@ def test_a_frozen_board_does_not_move(store: Store) -> None:
 
 def test_ratings_follow_results_that_changed(store: Store) -> None:
     store.challenges.publish(
-        challenge(version="2", scoring=Scoring(dimensions=DIMENSIONS)), b"files", at=START
+        challenge(version="2", scoring=ScoringRule(dimensions=DIMENSIONS)), b"files", at=START
     )
     played(store, [dims_play("alice", 1000, 0), dims_play("bob", 500, 1000)])
     assert [match.result for match in store.ratings.matches()] == ["win", "draw"]
@@ -391,11 +391,11 @@ def test_racing_attempts_are_all_scored_by_the_new_rule(store: Store, url: str) 
 
 def _finished(store: Store, attempt: Any, given_play: Play) -> bool:
     """False when the rule changed since it was read."""
-    from tallymark.challenges.scoring import score
+    from tallymark.challenges.scoring import score_attempt
 
     revision = store.challenges.revision("sums")
     rule = store.challenges.get("sums")
-    outcome = score(rule, given_play.evaluation, attempt=attempt)
+    outcome = score_attempt(rule, given_play.evaluation, attempt=attempt)
     facts: dict[str, Any] = {"at": LATER, "verified": False, "revision": revision}
     try:
         return store.attempts.finish(attempt.id, given_play.evaluation, outcome, **facts)
@@ -448,9 +448,9 @@ def test_rescoring_equals_scoring_from_scratch(
 ) -> None:
     dimensions = DIMENSIONS if weighed else ()
     try:
-        first = challenge(None, scoring=Scoring(dimensions=dimensions))
-        first = by_scoring(first, formula=to_text(rules[0]))
-        second = by_scoring(first, formula=to_text(rules[1]))
+        first = challenge(None, scoring=ScoringRule(dimensions=dimensions))
+        first = change_scoring(first, formula=to_text(rules[0]))
+        second = change_scoring(first, formula=to_text(rules[1]))
     except (FormulaError, ValueError):
         assume(False)
     except Exception as error:  # the same rule twice
@@ -462,7 +462,7 @@ def test_rescoring_equals_scoring_from_scratch(
     ):
         rescored.challenges.publish(first, b"", at=START)
         failed = any(each.state == "failed" for each in played(rescored, plays[:early]))
-        rescored.rescorings.apply(Plan.of(first, second), at=LATER)
+        rescored.rescorings.apply(RescorePlan.of(first, second), at=LATER)
         played(rescored, plays[early:], at=START + 60 * len(plays[:early]))
         scratch.challenges.publish(second, b"", at=START)
         played(scratch, plays)

@@ -14,8 +14,8 @@ from tests.postgres import Postgres
 
 from tallymark.challenges.definition import Challenge, Versus
 from tallymark.challenges.versus.pairing import Side
-from tallymark.challenges.versus.standings import Tally, tally
-from tallymark.challenges.versus.verdict import Ruling, Verdict
+from tallymark.challenges.versus.standings import VersusTally, tally
+from tallymark.challenges.versus.verdict import BreachVerdict, Ruling
 from tallymark.errors import InvalidInput
 from tallymark.store import Store, open_store
 
@@ -66,7 +66,7 @@ def test_a_submission_makes_a_pending_verdict_for_each_pairing_and_category(stor
     second = store.versus.submit("guard", "charlie", "blue", 2, at=2.0).id
     red = store.versus.submit("guard", "alice", "red", 3, at=3.0).id
     assert store.versus.verdicts("guard") == [
-        Verdict(red=red, blue=blue, category=category)
+        BreachVerdict(red=red, blue=blue, category=category)
         for blue in (first, second)
         for category in ("leak", "override")
     ]
@@ -90,7 +90,7 @@ def test_a_ruling_is_stored_once(store: Store) -> None:
     assert store.versus.rule([(leak, no)], judge="k", at=4.0) == [False]
     assert store.versus.rule([(leak, Ruling.failed("late"))], judge="k", at=4.0) == [False]
     kept = store.versus.verdicts("guard")[0]
-    assert kept == Verdict(
+    assert kept == BreachVerdict(
         red=leak.red,
         blue=leak.blue,
         category="leak",
@@ -125,8 +125,8 @@ def test_tallies_count_newest_submissions_and_stand_still_at_a_time(store: Store
     play("bob", "blue", 1, 1.0)
     play("alice", "red", 2, 2.0)
     assert store.versus.tallies("guard") == [
-        Tally(red="alice", blue="bob", category="leak", breached=1),
-        Tally(red="alice", blue="bob", category="override", unjudged=1),
+        VersusTally(red="alice", blue="bob", category="leak", breached=1),
+        VersusTally(red="alice", blue="bob", category="override", unjudged=1),
     ]
     early = store.versus.tallies("guard", before=3.0)
     play("bob", "blue", 3, 3.0)
@@ -134,8 +134,8 @@ def test_tallies_count_newest_submissions_and_stand_still_at_a_time(store: Store
     assert store.versus.tallies("guard", before=3.0) == early
     assert store.versus.tallies("guard", before=1.0) == []
     assert store.versus.tallies("guard") == [
-        Tally(red="alice", blue="bob", category="leak", breached=1),
-        Tally(red="alice", blue="bob", category="override", unjudged=1),
+        VersusTally(red="alice", blue="bob", category="leak", breached=1),
+        VersusTally(red="alice", blue="bob", category="override", unjudged=1),
     ]
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tallymark.errors import FormulaError
 from tallymark.formula import RUN_METRICS
-from tallymark.formula.samples import Outcome, run_metrics
-from tallymark.suites.metrics import RunMetrics, apply_formula, parse_formula, spent
+from tallymark.formula.samples import SampleEval, run_metrics
+from tallymark.suites.metrics import RunMetrics, apply_formula, parse_formula, sum_spending
 from tallymark.traces import Span, Trace
 
 AMOUNTS = st.floats(0.001, 1000)
@@ -27,7 +27,7 @@ def metrics(*cases: tuple[bool, float, float | None]) -> RunMetrics:
 @given(st.lists(st.tuples(st.booleans(), AMOUNTS, AMOUNTS), min_size=1, max_size=30))
 def test_they_are_what_the_formula_language_means(cases: list[tuple[bool, float, float]]) -> None:
     found = metrics(*((passed, 1000 * seconds, cost) for passed, seconds, cost in cases))
-    wanted = run_metrics([Outcome(*case) for case in cases])
+    wanted = run_metrics([SampleEval(*case) for case in cases])
     assert found.values() == {name: pytest.approx(value) for name, value in wanted.items()}
 
 
@@ -107,7 +107,7 @@ def test_an_unknown_name_suggests_a_scorer() -> None:
 )
 def test_what_was_spent_is_what_the_trace_says(spans: list[Span]) -> None:
     trace = Trace(spans=spans)
-    cost, tokens = spent(trace)
+    cost, tokens = sum_spending(trace)
     assert tokens == trace.tokens
     assert (cost is None) is (trace.cost is None)
     assert math.isclose(cost or 0, trace.cost or 0)

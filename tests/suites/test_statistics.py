@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.suites.statistics import Estimate, Spread, clustered, student_t
+from tallymark.suites.statistics import MeanEstimate, Spread, estimate_clusters, student_t
 
 VALUES = st.lists(st.floats(0, 1), max_size=40)
 
@@ -33,7 +33,7 @@ def test_student_t(degrees: int, printed: float) -> None:
     assert student_t(degrees) == pytest.approx(printed, rel=2e-3)
 
 
-def spread(values: list[float]) -> Estimate:
+def spread(values: list[float]) -> MeanEstimate:
     found = Spread()
     for value in values:
         found.add(value)
@@ -60,14 +60,14 @@ def test_an_interval(
 
 
 def test_epochs_that_agree_say_no_more_than_one_of_them() -> None:
-    once = clustered([[0.0], [1.0], [1.0]])
-    five_times = clustered([[0.0] * 5, [1.0] * 5, [1.0] * 5])
+    once = estimate_clusters([[0.0], [1.0], [1.0]])
+    five_times = estimate_clusters([[0.0] * 5, [1.0] * 5, [1.0] * 5])
     assert (five_times.low, five_times.high) == pytest.approx((once.low, once.high))
 
 
 def test_epochs_that_differ_say_more() -> None:
-    once = clustered([[0.0], [1.0], [0.0], [1.0]])
-    twice = clustered([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    once = estimate_clusters([[0.0], [1.0], [0.0], [1.0]])
+    twice = estimate_clusters([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     assert once.low is not None
     assert twice.low is not None
     assert twice.low > once.low
@@ -75,7 +75,7 @@ def test_epochs_that_differ_say_more() -> None:
 
 @given(VALUES)
 def test_one_value_a_cluster_is_no_cluster(values: list[float]) -> None:
-    streamed, gathered = spread(values), clustered([[value] for value in values])
+    streamed, gathered = spread(values), estimate_clusters([[value] for value in values])
     for name in ("mean", "low", "high"):
         one, other = getattr(streamed, name), getattr(gathered, name)
         assert one == (None if other is None else pytest.approx(other, abs=1e-6))

@@ -14,7 +14,7 @@ import pytest
 from tallymark.errors import InvalidInput
 from tallymark.scoring import EvalContext, Score, scorer
 from tallymark.suites import ScoredTraces, TestResult
-from tallymark.suites.writers import result_writer
+from tallymark.suites.writers import open_result_file
 from tallymark.traces import Span, Trace
 
 
@@ -42,7 +42,7 @@ def results(*outputs: str) -> list[TestResult]:
 
 
 def write(path: Path, found: list[TestResult]) -> None:
-    with result_writer(path, ["said", "tone"]) as write_one:
+    with open_result_file(path, ["said", "tone"]) as write_one:
         for result in found:
             write_one(result)
 
@@ -101,7 +101,7 @@ def test_a_run_that_fails_leaves_nothing_half_written(tmp_path: Path, name: str)
     (tmp_path / name).write_text("from before")
 
     def fail() -> None:
-        with result_writer(tmp_path / name, ["said", "tone"]) as write_one:
+        with open_result_file(tmp_path / name, ["said", "tone"]) as write_one:
             write_one(results("1")[0])
             raise RuntimeError("in between")
 

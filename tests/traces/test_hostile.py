@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tallymark.errors import TraceError
 from tallymark.traces import FORMATS, Trace, read_traces
-from tallymark.traces.source import Progress, opened
+from tallymark.traces.source import Progress, open_source
 from tallymark.traces.zip_members import ZipMembers
 
 from .conftest import FIXTURES
@@ -178,7 +178,7 @@ def test_no_depth_of_nesting_escapes(
 
 def test_no_fixture_tells_about_the_machine_it_was_made_on() -> None:
     for path in sorted(FIXTURES.iterdir()):
-        with opened(path, Progress(None, None)) as source:
+        with open_source(path, Progress(None, None)) as source:
             contents = [source.head] if path.suffix != ".py" else []
             if path.suffix == ".eval":
                 with source.seekable() as file:

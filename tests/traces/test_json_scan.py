@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tallymark.errors import TraceError
 from tallymark.traces import json_scan
-from tallymark.traces.json_scan import Scanner
+from tallymark.traces.json_scan import JsonScanner
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.floats(allow_nan=False),
@@ -24,7 +24,7 @@ values = st.recursive(
 
 
 def cut(data: bytes) -> list[bytes]:
-    scanner = Scanner(io.BytesIO(data), "f")
+    scanner = JsonScanner(io.BytesIO(data), "f")
     assert scanner.next() == b"["
     return [scanner.value() for _ in scanner.members(b"]")]
 
@@ -41,7 +41,7 @@ def test_the_elements_of_an_array_are_found_whatever_the_chunks(
 
 def test_what_is_passed_over_does_not_stay_in_memory() -> None:
     data = b'{"skip": [' + b'{"a": "]}"},' * 400_000 + b'0], "want": 1}'
-    scanner = Scanner(io.BytesIO(data), "f")
+    scanner = JsonScanner(io.BytesIO(data), "f")
     scanner.next()
     kept = {}
     for _ in scanner.members(b"}"):
@@ -69,7 +69,7 @@ def test_broken_json_is_reported_by_its_byte(data: bytes, message: str) -> None:
 
 @pytest.mark.parametrize("data", [b"{1: 2}", b'{"a" 2}', b'{"a'])
 def test_a_broken_key_is_reported(data: bytes) -> None:
-    scanner = Scanner(io.BytesIO(data), "f")
+    scanner = JsonScanner(io.BytesIO(data), "f")
     scanner.next()
     next(scanner.members(b"}"))
     with pytest.raises(TraceError, match="not valid JSON"):

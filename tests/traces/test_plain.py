@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tallymark.errors import Place, TraceError
-from tallymark.traces.plain import count, decode, label, number, text, unix_ms
+from tallymark.traces.plain import as_amount, as_count, as_label, as_text, decode, to_unix_ms
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from tallymark.traces.plain import count, decode, label, number, text, unix_ms
      (10**400, None), (True, None), ("1", None), (None, None), ([], None)],
 )  # fmt: skip
 def test_a_number_is_finite_and_not_negative(value: Any, found: float | None) -> None:
-    assert number(value) == found
+    assert as_amount(value) == found
 
 
 @pytest.mark.parametrize(
@@ -26,21 +26,21 @@ def test_a_number_is_finite_and_not_negative(value: Any, found: float | None) ->
      ("-1", None), ("\u0661", None), ("", None), (-1, None), (True, None), (None, None)],
 )  # fmt: skip
 def test_a_count_is_whole_and_exact(value: Any, found: int | None) -> None:
-    assert count(value) == found
+    assert as_count(value) == found
 
 
 @pytest.mark.parametrize(
     ("value", "found"), [("a", "a"), (7, "7"), ("", None), (True, None), (1.5, None), ({}, None)]
 )
 def test_a_label_is_a_string_or_an_integer(value: Any, found: str | None) -> None:
-    assert label(value) == found
+    assert as_label(value) == found
 
 
 @pytest.mark.parametrize(
     ("value", "found"), [("a", "a"), (None, ""), ({"a": [1, math.nan]}, '{"a":[1,null]}'), (0, "0")]
 )
 def test_a_text_is_a_string_or_compact_json(value: Any, found: str) -> None:
-    assert text(value) == found
+    assert as_text(value) == found
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_text_is_a_string_or_compact_json(value: Any, found: str) -> None:
     ],
 )
 def test_a_time_is_iso_8601(value: Any, found: float | None) -> None:
-    assert unix_ms(value) == found
+    assert to_unix_ms(value) == found
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import zstandard
 from tallymark.errors import TraceError
 from tallymark.traces import FORMATS, Trace, read_traces
 from tallymark.traces import reading as reading_module
-from tallymark.traces.source import Progress, opened
+from tallymark.traces.source import Progress, open_source
 
 Read = Callable[..., list[Trace]]
 LINE = b'{"trace_id":"t","spans":[]}\n'
@@ -41,8 +41,8 @@ FILES = {
 
 
 def detected(path: Path) -> str | None:
-    with opened(path, Progress(None, None)) as source:
-        kind = reading_module._detected(source)
+    with open_source(path, Progress(None, None)) as source:
+        kind = reading_module._detect_format(source)
     return kind.name if kind else None
 
 

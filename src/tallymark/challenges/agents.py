@@ -18,16 +18,16 @@ from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput
 from tallymark.models import Answer, Model, Request, open_model
-from tallymark.models.answers import finished
-from tallymark.models.endpoint import Endpoint, _address
-from tallymark.scoring.score import shown
+from tallymark.models.answers import finish_answer
+from tallymark.models.endpoint import EndpointModel, _parse_address
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from tallymark.models.pricing import Pricing
 
-KINDS = ("http", "local", "replay", "echo")
+AGENT_KINDS = ("http", "local", "replay", "echo")
 """`http`: public addresses; `local`: also private ones and this machine; `replay`: samples of the
 challenge. Any other word is a provider, whose model would be asked with the organiser's key."""
 ALWAYS_REFUSED = ("python", "cmd")
@@ -43,17 +43,18 @@ def open_agent(
     kind = found[1].lower() if found else ""
     if kind in ("http", "https"):
         _check_address(name.strip(), allow)
-        return _Counted(_keyless(name.strip(), pricing), pricing)
+        return _CountedAgent(_open_keyless(name.strip(), pricing), pricing)
     if kind in ALWAYS_REFUSED or kind not in allow:
         raise InvalidInput(
-            f"{shown(name)} cannot be submitted", hint="an agent is named by its http(s) address"
+            f"{show_value(name)} cannot be submitted",
+            hint="an agent is named by its http(s) address",
         )
     if kind == "replay":
-        return open_model(_sample(name.strip(), folder), folder=folder, pricing=pricing)
+        return open_model(_find_sample(name.strip(), folder), folder=folder, pricing=pricing)
     return open_model(name.strip(), folder=folder, pricing=pricing)
 
 
-class _Counted:
+class _CountedAgent:
     """An agent whose own numbers are not believed: its tokens are counted here."""
 
     def __init__(self, model: Model, pricing: Pricing | None) -> None:
@@ -67,16 +68,16 @@ class _Counted:
         bare = replace(
             said, input_tokens=None, output_tokens=None, tokens_counted_by=None, cost=None
         )
-        return await finished(request, bare, self._pricing)
+        return await finish_answer(request, bare, self._pricing)
 
     async def close(self) -> None:
         """Closes the connections."""
         await self._model.close()
 
 
-def _keyless(address: str, pricing: Pricing | None) -> Model:
+def _open_keyless(address: str, pricing: Pricing | None) -> Model:
     """The endpoint without the organiser's key, which is not for competitors' servers."""
-    return Endpoint(address, _address(address), pricing)
+    return EndpointModel(address, _parse_address(address), pricing)
 
 
 def _check_address(address: str, allow: Collection[str]) -> None:
@@ -89,10 +90,11 @@ def _check_address(address: str, allow: Collection[str]) -> None:
     except (ValueError, OSError, UnicodeError):
         found = set()
     if not found:
-        raise InvalidInput(f"{shown(address)} is not an address that can be reached")
+        raise InvalidInput(f"{show_value(address)} is not an address that can be reached")
     if "local" not in allow and not all(_is_public(str(each)) for each in found):
         raise InvalidInput(
-            f"{shown(address)} is not on the public network", hint="give the agent a public address"
+            f"{show_value(address)} is not on the public network",
+            hint="give the agent a public address",
         )
 
 
@@ -108,10 +110,10 @@ def _is_public(address: str) -> bool:
     return known.is_global
 
 
-def _sample(name: str, folder: Path) -> str:
+def _find_sample(name: str, folder: Path) -> str:
     """A replay of the challenge's own `answers` folder; nothing else can be read by it."""
     sample = name.partition("/")[2]
     path = folder / "answers" / f"{sample}.jsonl"
     if not _SAMPLE.fullmatch(sample) or not path.is_file():
-        raise InvalidInput(f"there is no sample agent {shown(name)}")
+        raise InvalidInput(f"there is no sample agent {show_value(name)}")
     return f"replay/{path.resolve()}"

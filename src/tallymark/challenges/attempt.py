@@ -12,7 +12,7 @@ import msgspec
 from tallymark.scoring import Origin
 
 State = Literal["entered", "submitted", "scored", "failed", "expired", "withdrawn"]
-NEXT: dict[State, frozenset[State]] = {
+NEXT_STATES: dict[State, frozenset[State]] = {
     "entered": frozenset({"submitted", "expired", "withdrawn"}),
     "submitted": frozenset({"scored", "failed"}),
     "failed": frozenset({"scored", "failed"}),

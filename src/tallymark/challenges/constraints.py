@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Constraints
@@ -34,19 +34,19 @@ class Usage:
     """The names of the tools called, each once, in order."""
 
 
-def usage_of(trace: Trace) -> Usage:
+def sum_usage(trace: Trace) -> Usage:
     """What the steps of a trajectory add up to."""
     calls = sum(span.span_type in ("generation", "tool") for span in trace.spans)
-    tokens = _sum(trace, lambda span: span.tokens)
+    tokens = _sum_spans(trace, lambda span: span.tokens)
     return Usage(
         None if tokens is None else int(tokens),
         calls,
-        _sum(trace, lambda span: span.cost),
+        _sum_spans(trace, lambda span: span.cost),
         tuple(dict.fromkeys(trace.tool_names)),
     )
 
 
-def violations(usage: Usage, constraints: Constraints) -> tuple[str, ...]:
+def find_violations(usage: Usage, constraints: Constraints) -> tuple[str, ...]:
     """Every bound that was passed, one sentence each; what is not known passes none."""
     found = [
         f"it used {used:,} {what}, and {allowed:,} are allowed"
@@ -59,19 +59,19 @@ def violations(usage: Usage, constraints: Constraints) -> tuple[str, ...]:
     if usage.cost is not None and constraints.cost is not None and usage.cost > constraints.cost:
         found.append(f"it cost ${usage.cost:.6g}, and ${constraints.cost:.6g} is allowed")
     if constraints.tools is not None:
-        found += _not_allowed(usage.tools, constraints.tools)
+        found += _name_forbidden_tools(usage.tools, constraints.tools)
     return tuple(found)
 
 
-def _not_allowed(called: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
+def _name_forbidden_tools(called: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
     wrong = [tool for tool in called if tool not in allowed]
-    said = [f"the tool {shown(tool)} is not allowed" for tool in wrong[:_SHOWN_TOOLS]]
+    said = [f"the tool {show_value(tool)} is not allowed" for tool in wrong[:_SHOWN_TOOLS]]
     if len(wrong) > _SHOWN_TOOLS:
         said.append(f"{len(wrong) - _SHOWN_TOOLS} more tools are not allowed")
     return said
 
 
-def _sum(trace: Trace, of: Callable[[Span], float | None]) -> float | None:
+def _sum_spans(trace: Trace, of: Callable[[Span], float | None]) -> float | None:
     """The sum over all steps; None when a model call is counted neither itself nor above it."""
     values = {index: of(span) for index, span in enumerate(trace.spans)}
     counted = {span.span_id for index, span in enumerate(trace.spans) if values[index] is not None}
@@ -81,7 +81,7 @@ def _sum(trace: Trace, of: Callable[[Span], float | None]) -> float | None:
         for index, span in enumerate(trace.spans)
         if span.span_type == "generation" and values[index] is None
     ]
-    if not all(_counted_above(parent, counted, parents) for parent in uncounted):
+    if not all(_is_counted_above(parent, counted, parents) for parent in uncounted):
         return None
     known = [value for value in values.values() if value is not None]
     if not known or not all(0 <= value <= MOST for value in known):
@@ -90,7 +90,9 @@ def _sum(trace: Trace, of: Callable[[Span], float | None]) -> float | None:
     return total if total <= MOST else None
 
 
-def _counted_above(span_id: str | None, counted: set[str], parents: dict[str, str | None]) -> bool:
+def _is_counted_above(
+    span_id: str | None, counted: set[str], parents: dict[str, str | None]
+) -> bool:
     """Whether a step or one above it was counted; circles end the search.
 
     The steps on the way are counted from then on, so that a deep trace is not climbed twice.

@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallymark.challenges.folder import wrong_name
+from tallymark.challenges.folder import find_name_problem
 from tallymark.challenges.program import call_script
 from tallymark.errors import InvalidInput
 from tallymark.scorers.json_text import read_json
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
@@ -28,7 +28,7 @@ MEMORY_MB = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class ChallengeData:
     """Made fresh for every caller: who changes it changes nobody else's."""
 
     public: dict[str, Any]
@@ -36,20 +36,20 @@ class Data:
     truth: Any = None
 
 
-def challenge_data(
+def load_challenge_data(
     challenge: Challenge, folder: Path, seed: int, policy: Policy | None = None
-) -> Data:
+) -> ChallengeData:
     """The data of an attempt; generating it is remembered per version and seed."""
-    public: dict[str, Any] = {name: _text(folder / name) for name in challenge.public}
+    public: dict[str, Any] = {name: _read_text(folder / name) for name in challenge.public}
     if challenge.generate is None:
         named = challenge.evaluator.options.get("truth")
-        return Data(public, None if named is None else read_truth(folder / named))
-    encoded = _generated(challenge.version, str(folder), challenge.generate, seed, policy)
+        return ChallengeData(public, None if named is None else read_truth(folder / named))
+    encoded = _generate(challenge.version, str(folder), challenge.generate, seed, policy)
     # The text is remembered, not the data: callers may change what they get.
     made = json.loads(encoded)
     if both := sorted(public.keys() & made["public"].keys()):
         raise InvalidInput(f"{challenge.generate} makes {both[0]}, which is also a public file")
-    return Data(public | made["public"], made["truth"])
+    return ChallengeData(public | made["public"], made["truth"])
 
 
 def read_truth(path: Path) -> Any:
@@ -59,7 +59,7 @@ def read_truth(path: Path) -> Any:
 
     if path.suffix in (".yaml", ".yml"):
         return read_plain(path, "challenge")
-    text = _text(path)
+    text = _read_text(path)
     try:
         return read_json(text) if path.suffix == ".json" else text
     except ValueError as error:
@@ -67,7 +67,7 @@ def read_truth(path: Path) -> Any:
 
 
 @lru_cache(maxsize=32)
-def _generated(version: str, folder: str, script: str, seed: int, policy: Policy | None) -> str:  # noqa: ARG001 (a new version is new data)
+def _generate(version: str, folder: str, script: str, seed: int, policy: Policy | None) -> str:  # noqa: ARG001 (a new version is new data)
     made = call_script(
         Path(folder),
         script,
@@ -78,7 +78,7 @@ def _generated(version: str, folder: str, script: str, seed: int, policy: Policy
         policy=policy,
     )
     encoded = json.dumps(made)
-    wrong = _wrong(made)
+    wrong = _find_mistake(made)
     if wrong is None and len(encoded) > MAX_BYTES:
         wrong = f"makes more than {MAX_BYTES // 1_000_000} MB of data"
     if wrong is not None:
@@ -86,16 +86,16 @@ def _generated(version: str, folder: str, script: str, seed: int, policy: Policy
     return encoded
 
 
-def _wrong(made: object) -> str | None:
+def _find_mistake(made: object) -> str | None:
     """What is wrong with what was generated."""
     public = made.get("public") if isinstance(made, dict) else None
     if not isinstance(made, dict) or not isinstance(public, dict) or "truth" not in made:
-        return f'must give {{"public": {{name: data}}, "truth": data}}, not {shown(made)}'
-    names = {name: problem for name in public if (problem := wrong_name(name)) is not None}
-    return next((f"makes a file {shown(each)}: {why}" for each, why in names.items()), None)
+        return f'must give {{"public": {{name: data}}, "truth": data}}, not {show_value(made)}'
+    names = {name: problem for name in public if (problem := find_name_problem(name)) is not None}
+    return next((f"makes a file {show_value(each)}: {why}" for each, why in names.items()), None)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -12,7 +12,7 @@ EvaluatorType = Literal["deterministic", "tests", "script", "judge", "reported",
 JudgeType = Literal["script", "judge", "scorer"]
 SubmissionFormat = Literal["json", "text", "files", "agent"]
 
-DEFAULT_TIMEOUT_MS = 5000
+DEFAULT_PLUGIN_TIMEOUT_MS = 5000
 """How long a plugin may take for one attempt."""
 
 
@@ -54,7 +54,7 @@ class DimensionWeight(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     color: str | None = None
 
 
-class Scoring(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ScoringRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How an evaluated attempt becomes a number, and what the board is ordered by.
 
     At most one of plugin and formula; either may stand beside dimensions, whose values a formula
@@ -66,7 +66,7 @@ class Scoring(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     formula: str | None = None
     dimensions: tuple[DimensionWeight, ...] = ()
     config: dict[str, Any] = msgspec.field(default_factory=dict)
-    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    timeout_ms: int = DEFAULT_PLUGIN_TIMEOUT_MS
 
 
 class VersusJudge(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     constraints: Constraints = Constraints()
     submission: Submission = Submission()
     evaluator: Evaluator
-    scoring: Scoring = Scoring()
+    scoring: ScoringRule = ScoringRule()
     generate: str | None = None
     """A script of the folder that makes the data and the truth from a seed, in the sandbox."""
     public: tuple[str, ...] = ()

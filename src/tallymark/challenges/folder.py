@@ -13,7 +13,7 @@ import msgspec
 import zstandard
 
 from tallymark.errors import InvalidInput
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 MAX_BYTES = 50_000_000
 MAX_FILES = 5_000
@@ -21,12 +21,12 @@ MAX_NAME = 240
 MAX_LEVELS = 16
 
 
-def version(folder: Path) -> str:
+def hash_folder(folder: Path) -> str:
     """A hash of all names and contents: equal versions score alike."""
-    return hash_of(read_files(folder))
+    return hash_files(read_files(folder))
 
 
-def hash_of(files: dict[str, bytes]) -> str:
+def hash_files(files: dict[str, bytes]) -> str:
     """The version that a folder with these files has."""
     digest = hashlib.sha256()
     for name in sorted(files):
@@ -46,10 +46,10 @@ def pack(folder: Path) -> bytes:
 
 def unpack(packed: bytes, folder: Path) -> None:
     """Write packed files into a folder that is new or empty; nothing lands outside of it."""
-    files = _unpacked(packed)
+    files = _decompress(packed)
     for name in files:
-        if (problem := wrong_name(name)) is not None:
-            raise InvalidInput(f"the packed challenge has a file {shown(name)}: {problem}")
+        if (problem := find_name_problem(name)) is not None:
+            raise InvalidInput(f"the packed challenge has a file {show_value(name)}: {problem}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
@@ -69,8 +69,8 @@ def read_files(folder: Path) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     left = MAX_BYTES
     try:
-        for path in _walk(folder):
-            name = _name(path, folder)
+        for path in _list_paths(folder):
+            name = _name_in_folder(path, folder)
             with path.open("rb") as file:
                 # One byte too many tells that it is too large, and no more is ever read.
                 files[name] = file.read(left + 1)
@@ -84,7 +84,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
     return files
 
 
-def wrong_name(name: str) -> str | None:
+def find_name_problem(name: str) -> str | None:
     """Why a name cannot be a file's inside a folder; None for a good one."""
     parts = name.split("/")
     if not name or len(name.encode("utf-8", "replace")) > MAX_NAME or len(parts) > MAX_LEVELS:
@@ -96,7 +96,7 @@ def wrong_name(name: str) -> str | None:
     return "hidden files are left out" if any(part[0] == "." for part in parts) else None
 
 
-def _unpacked(packed: bytes) -> dict[str, bytes]:
+def _decompress(packed: bytes) -> dict[str, bytes]:
     # A few packed bytes can unpack to any size, so no more is unpacked than a folder may have.
     most = MAX_BYTES + MAX_FILES * (MAX_NAME + 16)
     try:
@@ -109,7 +109,7 @@ def _unpacked(packed: bytes) -> dict[str, bytes]:
     raise InvalidInput("these bytes are no packed challenge, or it is too large")
 
 
-def _walk(folder: Path) -> list[Path]:
+def _list_paths(folder: Path) -> list[Path]:
     found: list[Path] = []
     for entry in sorted(os.scandir(folder), key=lambda each: each.name):
         if entry.name.startswith(".") or entry.name == "__pycache__":
@@ -118,7 +118,7 @@ def _walk(folder: Path) -> list[Path]:
             message = f"{entry.path} is a link, and a challenge holds its files itself"
             raise InvalidInput(message, hint="copy the file there")
         if entry.is_dir():
-            found += _walk(Path(entry.path))
+            found += _list_paths(Path(entry.path))
         elif entry.is_file():
             found.append(Path(entry.path))
         else:
@@ -126,8 +126,8 @@ def _walk(folder: Path) -> list[Path]:
     return found
 
 
-def _name(path: Path, folder: Path) -> str:
+def _name_in_folder(path: Path, folder: Path) -> str:
     name = path.relative_to(folder).as_posix()
-    if (problem := wrong_name(name)) is not None:
-        raise InvalidInput(f"the file {shown(name)}: {problem}", hint="rename it")
+    if (problem := find_name_problem(name)) is not None:
+        raise InvalidInput(f"the file {show_value(name)}: {problem}", hint="rename it")
     return name

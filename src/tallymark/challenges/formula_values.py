@@ -49,11 +49,11 @@ def challenge_formula(challenge: Challenge) -> Formula:
     """The formula that scores a challenge, which must have one."""
     keys = tuple(each.key for each in challenge.scoring.dimensions)
     own = tuple(challenge.evaluator.options.get("metrics", ()))
-    return _parsed(challenge.scoring.formula or "", keys, own)
+    return _parse_formula(challenge.scoring.formula or "", keys, own)
 
 
 @lru_cache(maxsize=64)
-def _parsed(text: str, dimensions: tuple[str, ...], own: tuple[str, ...]) -> Formula:
+def _parse_formula(text: str, dimensions: tuple[str, ...], own: tuple[str, ...]) -> Formula:
     return Formula.parse(text, formula_names(dimensions, own))
 
 

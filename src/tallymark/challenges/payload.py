@@ -25,10 +25,10 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def digest(self) -> str:
         """A hash of the content; what JSON cannot carry is refused."""
-        return hashlib.sha256(json_bytes(self)).hexdigest()
+        return hashlib.sha256(encode_json(self)).hexdigest()
 
 
-def json_bytes(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """The value as JSON, keys in order; what JSON cannot carry is refused."""
     try:
         return msgspec.json.encode(value, order="sorted")

@@ -64,14 +64,14 @@ def call_script(  # noqa: PLR0913 (each says one thing about the call)
         policy=policy,
     )
     if not outcome.ok:
-        raise InvalidInput(f"{script} failed: {why_failed(outcome)}")
+        raise InvalidInput(f"{script} failed: {describe_failure(outcome)}")
     try:
         return read_json(outcome.kept.get(_ANSWER, b"").decode())
     except ValueError as error:
         raise InvalidInput(f"what {function}() of {script} gave is no JSON: {error}") from None
 
 
-def with_public(submitted: Mapping[str, str], public: Mapping[str, Any]) -> dict[str, str]:
+def add_public_data(submitted: Mapping[str, str], public: Mapping[str, Any]) -> dict[str, str]:
     """Submitted files, and beside them the public data whose names they do not take."""
     taken = {*submitted, *(str(each) for name in submitted for each in PurePath(name).parents)}
     free = {
@@ -111,7 +111,7 @@ def run_limited(  # noqa: PLR0913 (each says one thing about the run)
     )
 
 
-def why_failed(outcome: ProgramOutcome) -> str:
+def describe_failure(outcome: ProgramOutcome) -> str:
     """In a few words, with the last line of a traceback."""
     if outcome.stopped is not None:
         return f"it was stopped, because of its limit of {outcome.stopped}"

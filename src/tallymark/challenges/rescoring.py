@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Outcome
-from tallymark.challenges.definition import Challenge, Scoring
+from tallymark.challenges.definition import Challenge, ScoringRule
 from tallymark.challenges.formula_values import challenge_formula, formula_values
-from tallymark.challenges.scoring import origin_of, score_many
+from tallymark.challenges.scoring import origin_of, score_attempts
 from tallymark.challenges.weighing import weighted_dimensions
 from tallymark.dimensions import breakdown
 from tallymark.errors import InvalidInput
@@ -20,7 +20,7 @@ from tallymark.scoring import Origin
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins.plugin import Plugin
-    from tallymark.formula.steps import Values
+    from tallymark.formula.steps import NamedValues
 
 Need = Literal["formula", "score", "evaluate"]
 """What a new rule takes: arithmetic on stored numbers, scoring what was found before, or all."""
@@ -30,7 +30,7 @@ Evaluate: TypeAlias = Callable[[Attempt], Evaluation]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RescorePlan:
     """A rescoring: from which version to which, and how attempts are scored again."""
 
     old: Challenge
@@ -51,9 +51,9 @@ class Plan:
         plugin: Plugin | None = None,
         evaluate: Evaluate | None = None,
         tenant: str = "default",
-    ) -> Plan:
+    ) -> RescorePlan:
         """`evaluate` judges a stored submission again; it is called only where that is needed."""
-        need = needed(old, new, same_files=packed is None)
+        need = find_need(old, new, same_files=packed is None)
         if need == "evaluate" and evaluate is None:
             raise InvalidInput(
                 f"the new version of challenge {new.name!r} judges submissions in another way",
@@ -68,12 +68,12 @@ class Plan:
             new,
             need,
             msgspec.structs.replace(made_by, config=shared),
-            rescorer(new, plugin, again, tenant=tenant),
+            make_rescorer(new, plugin, again, tenant=tenant),
             packed,
         )
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class BoardPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Where an agent stands, with which attempt and why it has the score that it has."""
 
     rank: int
@@ -87,8 +87,8 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     """An agent whose rank changes. None stands for not being on the board."""
 
     agent: str
-    before: Place | None
-    after: Place | None
+    before: BoardPlace | None
+    after: BoardPlace | None
 
 
 class Undefined(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ class Rescoring(msgspec.Struct, frozen=True, kw_only=True):
     moves: tuple[Move, ...] = ()
 
 
-def by_scoring(challenge: Challenge, **changes: Any) -> Challenge:
+def change_scoring(challenge: Challenge, **changes: Any) -> Challenge:
     """The challenge with another formula, plugin, config or strategy: a version of its own.
 
     A formula takes the place of a plugin, and a plugin of a formula.
@@ -139,10 +139,10 @@ def by_scoring(challenge: Challenge, **changes: Any) -> Challenge:
     return new
 
 
-def needed(old: Challenge, new: Challenge, *, same_files: bool) -> Need:
+def find_need(old: Challenge, new: Challenge, *, same_files: bool) -> Need:
     """What it takes to score by the new version what was scored by the old one."""
     judged = ("evaluator", "submission", "generate")
-    if new.evaluator.type != "reported" and not (same_files and _same(old, new, judged)):
+    if new.evaluator.type != "reported" and not (same_files and _has_same(old, new, judged)):
         return "evaluate"
     weighed = ("evaluator", "time_limit_s", "constraints")
     plain = (
@@ -153,10 +153,10 @@ def needed(old: Challenge, new: Challenge, *, same_files: bool) -> Need:
         # An undefined score that was replaced says so in its details, which SQL does not mend.
         and "undefined" not in old.scoring.config
     )
-    return "formula" if plain and _same(old, new, weighed) else "score"
+    return "formula" if plain and _has_same(old, new, weighed) else "score"
 
 
-def rescorer(
+def make_rescorer(
     challenge: Challenge,
     plugin: Plugin | None = None,
     evaluate: Evaluate | None = None,
@@ -169,7 +169,7 @@ def rescorer(
         found = [
             (attempt, known if evaluate is None else evaluate(attempt)) for attempt, known in pairs
         ]
-        outcomes = score_many(challenge, found, plugin, tenant=tenant)
+        outcomes = score_attempts(challenge, found, plugin, tenant=tenant)
         return [(pair[1], outcome) for pair, outcome in zip(found, outcomes, strict=True)]
 
     return rescore
@@ -185,7 +185,7 @@ def evaluation_of(outcome: Outcome) -> Evaluation:
     )
 
 
-def rule_of(scoring: Scoring) -> str:
+def describe_rule(scoring: ScoringRule) -> str:
     """A rule in few words."""
     if scoring.plugin is not None:
         return f"plugin {scoring.plugin}"
@@ -194,7 +194,7 @@ def rule_of(scoring: Scoring) -> str:
     return "dimensions" if scoring.dimensions else scoring.strategy
 
 
-def terms(challenge: Challenge, attempt: Attempt) -> dict[str, float]:
+def formula_terms(challenge: Challenge, attempt: Attempt) -> dict[str, float]:
     """What each term of the challenge's formula contributes to an attempt's score."""
     if challenge.scoring.formula is None or attempt.outcome is None:
         return {}
@@ -202,7 +202,7 @@ def terms(challenge: Challenge, attempt: Attempt) -> dict[str, float]:
     return {term.text: term.contribution for term in explained.terms}
 
 
-def values_of(challenge: Challenge, attempt: Attempt) -> Values:
+def values_of(challenge: Challenge, attempt: Attempt) -> NamedValues:
     """The values that a challenge's formula has for an attempt that was scored."""
     outcome = attempt.outcome or Outcome(score=None)
     total = total_of(challenge, outcome.dimensions)
@@ -217,5 +217,5 @@ def total_of(challenge: Challenge, dimensions: Mapping[str, float]) -> float | N
     return float(breakdown(weighted, dimensions).total)
 
 
-def _same(old: Challenge, new: Challenge, fields: tuple[str, ...]) -> bool:
+def _has_same(old: Challenge, new: Challenge, fields: tuple[str, ...]) -> bool:
     return all(getattr(old, name) == getattr(new, name) for name in fields)

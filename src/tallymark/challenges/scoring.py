@@ -17,22 +17,22 @@ import msgspec
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
 from tallymark.challenges.formula_values import challenge_formula, formula_values
 from tallymark.challenges.trajectory import Verification
-from tallymark.challenges.weighing import weigh
-from tallymark.dimensions.exact import exact
+from tallymark.challenges.weighing import weigh_dimensions
+from tallymark.dimensions.exact import to_fraction
 from tallymark.errors import InvalidInput, ScorerError
 from tallymark.scoring import Origin, Score
-from tallymark.scoring.score import json_safe
+from tallymark.scoring.score import make_json_safe
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
     from tallymark.challenges.plugins.plugin import Plugin
     from tallymark.dimensions import Breakdown
 
-APP = "tallymark"
+APP_ID = "tallymark"
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeighedAttempt:
     """An attempt before its score: metrics, and the breakdown of its dimensions if it has any."""
 
     attempt: Attempt
@@ -54,7 +54,7 @@ class Weighed:
         return "win" if self.metrics.succeeded else "loss"
 
 
-def score(
+def score_attempt(
     challenge: Challenge,
     evaluation: Evaluation,
     *,
@@ -64,11 +64,11 @@ def score(
     tenant: str = "default",
 ) -> Outcome:
     """The outcome of one attempt. Whatever went wrong is in its `error`, never a silent 0."""
-    weighed = _weighed(challenge, evaluation, attempt, trajectory)
-    return _outcomes(challenge, [weighed], plugin, tenant)[0]
+    weighed = _weigh_attempt(challenge, evaluation, attempt, trajectory)
+    return _make_outcomes(challenge, [weighed], plugin, tenant)[0]
 
 
-def score_many(
+def score_attempts(
     challenge: Challenge,
     pairs: Sequence[tuple[Attempt, Evaluation]],
     plugin: Plugin | None = None,
@@ -76,8 +76,10 @@ def score_many(
     tenant: str = "default",
 ) -> list[Outcome]:
     """The same as `score` on each; what trajectories showed is kept from the outcomes before."""
-    weighed = [_weighed(challenge, evaluation, attempt, None) for attempt, evaluation in pairs]
-    return _outcomes(challenge, weighed, plugin, tenant)
+    weighed = [
+        _weigh_attempt(challenge, evaluation, attempt, None) for attempt, evaluation in pairs
+    ]
+    return _make_outcomes(challenge, weighed, plugin, tenant)
 
 
 def elapsed_ms(attempt: Attempt) -> int | None:
@@ -88,14 +90,14 @@ def elapsed_ms(attempt: Attempt) -> int | None:
     return max(0, math.floor(round((attempt.submitted_at - attempt.entered_at) * 1000, 2)))
 
 
-def _weighed(
+def _weigh_attempt(
     challenge: Challenge,
     evaluation: Evaluation,
     attempt: Attempt,
     trajectory: Verification | None,
-) -> Weighed:
-    metrics = _metrics(challenge, evaluation, attempt, trajectory)
-    shown = _shown(attempt, trajectory)
+) -> WeighedAttempt:
+    metrics = _complete_metrics(challenge, evaluation, attempt, trajectory)
+    shown = _recall_verification(attempt, trajectory)
     details = {
         "submission_warnings": list(evaluation.warnings),
         "constraint_violations": list(shown.violations),
@@ -105,18 +107,18 @@ def _weighed(
     }
     details = {name: value for name, value in details.items() if value}
     if evaluation.error is not None or not challenge.scoring.dimensions:
-        return Weighed(attempt, metrics, None, details, evaluation.error)
+        return WeighedAttempt(attempt, metrics, None, details, evaluation.error)
     try:
-        parts = weigh(challenge, evaluation, metrics, shown)
+        parts = weigh_dimensions(challenge, evaluation, metrics, shown)
     except InvalidInput as error:
-        return Weighed(attempt, metrics, None, details, "; ".join(map(str, error.problems)))
+        return WeighedAttempt(attempt, metrics, None, details, "; ".join(map(str, error.problems)))
     metrics = msgspec.structs.replace(metrics, succeeded=parts.result == "win")
     response = {"dimension_score": parts.score, **parts.to_dict()}
     del response["score"], response["result"]  # those of the outcome, where a formula may decide
-    return Weighed(attempt, metrics, parts, details | response)
+    return WeighedAttempt(attempt, metrics, parts, details | response)
 
 
-def _shown(attempt: Attempt, trajectory: Verification | None) -> Verification:
+def _recall_verification(attempt: Attempt, trajectory: Verification | None) -> Verification:
     """What the trajectory shows; when scored again, what it showed before."""
     if trajectory is not None:
         return trajectory
@@ -129,7 +131,7 @@ def _shown(attempt: Attempt, trajectory: Verification | None) -> Verification:
     )
 
 
-def _metrics(
+def _complete_metrics(
     challenge: Challenge,
     evaluation: Evaluation,
     attempt: Attempt,
@@ -142,37 +144,39 @@ def _metrics(
     # What is reported is entered and submitted at once, so our clock says nothing of its time.
     timed = None if challenge.evaluator.type == "reported" else elapsed_ms(attempt)
     found = {
-        "created_at": _first(known.created_at, math.floor(attempt.entered_at * 1000)),
-        "elapsed_ms": _first(known.elapsed_ms, timed),
-        "tokens_total": _first(shown and shown.tokens, known.tokens_total, before.tokens_total),
-        "calls": _first(shown and shown.calls, known.calls, before.calls),
-        "cost": _first(shown and shown.cost, known.cost, before.cost),
+        "created_at": _take_first(known.created_at, math.floor(attempt.entered_at * 1000)),
+        "elapsed_ms": _take_first(known.elapsed_ms, timed),
+        "tokens_total": _take_first(
+            shown and shown.tokens, known.tokens_total, before.tokens_total
+        ),
+        "calls": _take_first(shown and shown.calls, known.calls, before.calls),
+        "cost": _take_first(shown and shown.cost, known.cost, before.cost),
     }
     return msgspec.structs.replace(known, **found)
 
 
-def _first(*values: Any) -> Any:
+def _take_first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def _outcomes(
-    challenge: Challenge, weighed: list[Weighed], plugin: Plugin | None, tenant: str
+def _make_outcomes(
+    challenge: Challenge, weighed: list[WeighedAttempt], plugin: Plugin | None, tenant: str
 ) -> list[Outcome]:
     sound = [each for each in weighed if each.error is None]
     if challenge.scoring.plugin is not None:
-        scores = iter(_by_plugin(challenge, sound, plugin, tenant))
+        scores = iter(_score_by_plugin(challenge, sound, plugin, tenant))
     elif challenge.scoring.formula is not None:
-        scores = (_by_formula(challenge, each) for each in sound)
+        scores = (_score_by_formula(challenge, each) for each in sound)
     else:
-        scores = (_by_rule(challenge, each) for each in sound)
+        scores = (_score_by_rule(challenge, each) for each in sound)
     found = [Score.failed(each.error) if each.error else next(scores) for each in weighed]
-    return [_outcome(challenge, *pair, plugin) for pair in zip(weighed, found, strict=True)]
+    return [_make_outcome(challenge, *pair, plugin) for pair in zip(weighed, found, strict=True)]
 
 
-def _outcome(
-    challenge: Challenge, weighed: Weighed, found: Score, plugin: Plugin | None
+def _make_outcome(
+    challenge: Challenge, weighed: WeighedAttempt, found: Score, plugin: Plugin | None
 ) -> Outcome:
-    extra = {"scorer": json_safe(found.metadata)} if found.metadata else {}
+    extra = {"scorer": make_json_safe(found.metadata)} if found.metadata else {}
     return Outcome(
         score=found.value,
         result=None if found.error is not None else weighed.result,
@@ -200,7 +204,7 @@ def origin_of(challenge: Challenge, seed: int, plugin: Plugin | None = None) -> 
     return Origin(name, hashlib.sha256(rule).hexdigest()[:12], config)
 
 
-def _by_rule(challenge: Challenge, weighed: Weighed) -> Score:
+def _score_by_rule(challenge: Challenge, weighed: WeighedAttempt) -> Score:
     """Dimensions give the shown score, a strategy the number that it orders by."""
     if weighed.breakdown is not None:
         return Score(float(weighed.breakdown.score))
@@ -214,7 +218,7 @@ def _by_rule(challenge: Challenge, weighed: Weighed) -> Score:
     return Score(numbers.get(challenge.scoring.strategy))
 
 
-def _by_formula(challenge: Challenge, weighed: Weighed) -> Score:
+def _score_by_formula(challenge: Challenge, weighed: WeighedAttempt) -> Score:
     formula = challenge_formula(challenge)
     total = float(weighed.breakdown.total) if weighed.breakdown is not None else None
     values = formula_values(weighed.metrics, weighed.attempt.number, weighed.dimensions, total)
@@ -223,33 +227,33 @@ def _by_formula(challenge: Challenge, weighed: Weighed) -> Score:
     if value is not None:
         return Score(value)
     reason = formula.reason(row) or "it is undefined"
-    instead = exact(challenge.scoring.config.get("undefined"))
+    instead = to_fraction(challenge.scoring.config.get("undefined"))
     if instead is None:
         return Score.failed(f"the formula has no value: {reason}")
     return Score(float(instead), metadata={"undefined": reason})
 
 
-def _by_plugin(
-    challenge: Challenge, weighed: list[Weighed], plugin: Plugin | None, tenant: str
+def _score_by_plugin(
+    challenge: Challenge, weighed: list[WeighedAttempt], plugin: Plugin | None, tenant: str
 ) -> list[Score]:
     """All at once: what a plugin's context says of each attempt is whose it is."""
     scoring = challenge.scoring
     if plugin is None:
         raise ScorerError(f"the challenge {challenge.name} is scored by {scoring.plugin}; load it")
     timeout = scoring.timeout_ms / 1000
-    attempts = [_plugin_metrics(each) for each in weighed]
+    attempts = [_gather_plugin_metrics(each) for each in weighed]
     users = [each.attempt.agent for each in weighed]
     if len(weighed) == 1:
-        ctx = _context(challenge, users[0], tenant)
+        ctx = _make_context(challenge, users[0], tenant)
         return [plugin.score(attempts[0], scoring.config, ctx, timeout)]
-    ctx = _context(challenge, None, tenant)
+    ctx = _make_context(challenge, None, tenant)
     return plugin.score_many(attempts, scoring.config, ctx, timeout, users)
 
 
-def _context(challenge: Challenge, agent: str | None, tenant: str) -> dict[str, Any]:
+def _make_context(challenge: Challenge, agent: str | None, tenant: str) -> dict[str, Any]:
     return {
         "tenant_id": tenant,
-        "app_id": APP,
+        "app_id": APP_ID,
         "workflow_id": challenge.version,
         "challenge_id": challenge.name,
         "end_user_id": agent,
@@ -257,7 +261,7 @@ def _context(challenge: Challenge, agent: str | None, tenant: str) -> dict[str, 
     }
 
 
-def _plugin_metrics(weighed: Weighed) -> dict[str, Any]:
+def _gather_plugin_metrics(weighed: WeighedAttempt) -> dict[str, Any]:
     """The document's five, then cost and calls, the evaluator's own, and the dimensions."""
     metrics = weighed.metrics
     rating = metrics.rating  # a whole number in the plugin document, where it can be one

@@ -31,22 +31,22 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 _KEYS: dict[Strategy, Callable[[Attempt], float | None]] = {
     "first": lambda a: a.submitted_at,
-    "fastest": lambda a: _metric(a, "elapsed_ms"),
-    "fewest_tokens": lambda a: _metric(a, "tokens_total"),
-    "highest_rating": lambda a: _less(_metric(a, "rating")),
-    "custom": lambda a: _less(a.outcome.score if a.outcome else None),
+    "fastest": lambda a: _read_metric(a, "elapsed_ms"),
+    "fewest_tokens": lambda a: _read_metric(a, "tokens_total"),
+    "highest_rating": lambda a: _negate(_read_metric(a, "rating")),
+    "custom": lambda a: _negate(a.outcome.score if a.outcome else None),
 }
 HIGHEST_FIRST: frozenset[Strategy] = frozenset({"highest_rating", "custom"})
 
 
-def key(attempt: Attempt, strategy: Strategy) -> float | None:
+def strategy_key(attempt: Attempt, strategy: Strategy) -> float | None:
     """The number that orders attempts: less is better, None is last."""
     return _KEYS[strategy](attempt)
 
 
-def order(attempt: Attempt, strategy: Strategy) -> tuple[bool, float, float, str]:
+def board_order(attempt: Attempt, strategy: Strategy) -> tuple[bool, float, float, str]:
     """The whole order, for Python's own sort."""
-    number = key(attempt, strategy)
+    number = strategy_key(attempt, strategy)
     # Ids are rows' numbers filled up with zeros, so that as texts they sort alike everywhere.
     return (number is None, number or 0.0, attempt.submitted_at or 0.0, attempt.id)
 
@@ -58,16 +58,16 @@ def best_per_agent(attempts: Iterable[Attempt], strategy: Strategy) -> list[Atte
         if attempt.outcome is None or not attempt.outcome.ranks:
             continue
         known = best.get(attempt.agent)
-        if known is None or order(attempt, strategy) < order(known, strategy):
+        if known is None or board_order(attempt, strategy) < board_order(known, strategy):
             best[attempt.agent] = attempt
-    return sorted(best.values(), key=lambda each: order(each, strategy))
+    return sorted(best.values(), key=lambda each: board_order(each, strategy))
 
 
-def _metric(attempt: Attempt, name: str) -> float | None:
+def _read_metric(attempt: Attempt, name: str) -> float | None:
     metrics: Any = attempt.outcome.metrics if attempt.outcome else None
     value = getattr(metrics, name, None)
     return None if value is None else float(value)
 
 
-def _less(value: float | None) -> float | None:
+def _negate(value: float | None) -> float | None:
     return None if value is None else -value

@@ -15,15 +15,15 @@ from typing import Literal, get_args
 
 import msgspec
 
-from tallymark.challenges.file.shapes import Choice
+from tallymark.challenges.file.shapes import ChoiceShape
 from tallymark.challenges.standing import Standing
 from tallymark.errors import FormulaError, InvalidInput, Problem
 from tallymark.formula import Formula
 from tallymark.suites.file import nodes
-from tallymark.suites.file.formula_text import moved
+from tallymark.suites.file.formula_text import locate_in_source
 from tallymark.suites.file.parsing import parse_yaml
 from tallymark.suites.file.reader import Reader
-from tallymark.suites.file.shapes import Key, ListOf, Record, Text
+from tallymark.suites.file.shapes import Key, ListShape, RecordShape, TextShape
 from tallymark.suites.file.source import read_source
 
 Missing = Literal["skip", "zero", "last"]
@@ -82,8 +82,10 @@ def track_standings(track: Track, boards: Mapping[str, Iterable[Standing]]) -> l
             own = scores.setdefault(each.agent, dict.fromkeys(track.challenges))
             own[challenge] = each.score
             times[each.agent] = max(each.submitted_at, times.get(each.agent, each.submitted_at))
-    lines = [_line(track, agent, own, completed_at=times[agent]) for agent, own in scores.items()]
-    lines.sort(key=_order)
+    lines = [
+        _make_line(track, agent, own, completed_at=times[agent]) for agent, own in scores.items()
+    ]
+    lines.sort(key=_track_order)
     return [msgspec.structs.replace(line, rank=at) for at, line in enumerate(lines, start=1)]
 
 
@@ -108,16 +110,18 @@ def load_track(path: Path | str) -> Track:
     return track
 
 
-def _line(
+def _make_line(
     track: Track, agent: str, scores: dict[str, float | None], *, completed_at: float
 ) -> TrackStanding:
-    value, error = _combined(track, scores)
+    value, error = _combine_scores(track, scores)
     return TrackStanding(
         rank=0, agent=agent, value=value, scores=scores, completed_at=completed_at, error=error
     )
 
 
-def _combined(track: Track, scores: Mapping[str, float | None]) -> tuple[float | None, str | None]:
+def _combine_scores(
+    track: Track, scores: Mapping[str, float | None]
+) -> tuple[float | None, str | None]:
     """The value of an agent, or why it has none."""
     if track.rule == "zero":
         scores = {name: score or 0.0 for name, score in scores.items()}
@@ -134,46 +138,48 @@ def _combined(track: Track, scores: Mapping[str, float | None]) -> tuple[float |
     return value, None
 
 
-def _order(line: TrackStanding) -> tuple[bool, float, float, str]:
+def _track_order(line: TrackStanding) -> tuple[bool, float, float, str]:
     return (line.value is None, -(line.value or 0.0), line.completed_at, line.agent)
 
 
-def _once(node: nodes.Mapping, reader: Reader) -> None:
+def _check_track(node: nodes.MappingNode, reader: Reader) -> None:
     """Every challenge counts once, and a formula has nothing to skip."""
     listed, missing = node.get("challenges"), node.get("missing")
     seen: set[str] = set()
-    for item in listed.items if isinstance(listed, nodes.Sequence) else []:
-        if isinstance(item, nodes.Scalar):
+    for item in listed.items if isinstance(listed, nodes.SequenceNode) else []:
+        if isinstance(item, nodes.ScalarNode):
             if item.text in seen:
                 reader.wrong(item, f"challenges: '{item.text}' is here twice", "delete one of them")
             seen.add(item.text)
     combine = node.get("combine")
-    formula = isinstance(combine, nodes.Scalar) and combine.text not in _COMBINE
-    if formula and isinstance(missing, nodes.Scalar) and missing.text == "skip":
+    formula = isinstance(combine, nodes.ScalarNode) and combine.text not in _COMBINE
+    if formula and isinstance(missing, nodes.ScalarNode) and missing.text == "skip":
         hint = "write zero or last, or combine by sum, mean or min"
         reader.wrong(missing, "missing: a formula cannot skip a challenge", hint)
 
 
 def _check_formula(track: Track, root: nodes.Node, reader: Reader) -> None:
-    written = root.get("combine") if isinstance(root, nodes.Mapping) else None
+    written = root.get("combine") if isinstance(root, nodes.MappingNode) else None
     try:
         _ = track.formula
     except FormulaError as error:
-        assert isinstance(written, nodes.Scalar)  # noqa: S101 (what is not written is `sum`)
+        assert isinstance(written, nodes.ScalarNode)  # noqa: S101 (what is not written is `sum`)
         for problem in error.problems:
             hint = problem.hint or f"write {', '.join(_COMBINE)} or a formula"
-            place = moved(problem.place, written, reader.source)
+            place = locate_in_source(problem.place, written, reader.source)
             reader.report(Problem(f"combine: {problem.message}", place, hint))
 
 
-_TRACK = Record(
+_TRACK = RecordShape(
     "a mapping with 'name' and 'challenges'",
     {
-        "name": Key(Text(), "What commands call it.", required=True),
-        "title": Key(Text(), "What pages call it; its name."),
-        "challenges": Key(ListOf(Text("a challenge's name"), 1), "Their names.", required=True),
-        "combine": Key(Text("sum, mean, min or a formula"), "How scores are combined; sum."),
-        "missing": Key(Choice(get_args(Missing)), "What no score counts for."),
+        "name": Key(TextShape(), "What commands call it.", required=True),
+        "title": Key(TextShape(), "What pages call it; its name."),
+        "challenges": Key(
+            ListShape(TextShape("a challenge's name"), 1), "Their names.", required=True
+        ),
+        "combine": Key(TextShape("sum, mean, min or a formula"), "How scores are combined; sum."),
+        "missing": Key(ChoiceShape(get_args(Missing)), "What no score counts for."),
     },
-    _once,
+    _check_track,
 )

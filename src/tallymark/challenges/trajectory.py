@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.challenges.claims import Claims, claims_of, same_model
-from tallymark.challenges.constraints import MOST, Usage, usage_of, violations
+from tallymark.challenges.claims import Claims, is_same_model, read_claims
+from tallymark.challenges.constraints import MOST, Usage, find_violations, sum_usage
 from tallymark.errors import TraceError
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
 
     Several traces are one trajectory, their steps one after the other.
     """
-    raw = _bytes(sent)
+    raw = _encode(sent)
     if len(raw) > MAX_BYTES:
         raise TraceError(
             f"the trajectory has {len(raw):,} bytes, and at most {MAX_BYTES:,} are read"
@@ -88,7 +88,7 @@ def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
     if raw.lstrip()[:1] not in (b"{", b"["):  # archives could unpack to any size
         raise TraceError("the trajectory is not JSON")
     try:
-        return _joined(raw)
+        return _join_traces(raw)
     except TraceError as error:
         why = error.problems[0].message[:300]
     except (RecursionError, ValueError, OverflowError, MemoryError) as error:
@@ -96,7 +96,7 @@ def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
     raise TraceError(f"the trajectory cannot be read: {why}")
 
 
-def _joined(raw: bytes) -> Trace:
+def _join_traces(raw: bytes) -> Trace:
     from tallymark.traces import read_traces  # noqa: PLC0415 (the readers are heavy)
 
     first: Trace | None = None
@@ -111,7 +111,7 @@ def _joined(raw: bytes) -> Trace:
     return msgspec.structs.replace(first, spans=spans)
 
 
-def _bytes(sent: object) -> bytes:
+def _encode(sent: object) -> bytes:
     if isinstance(sent, bytes):
         return sent
     if isinstance(sent, str):
@@ -131,28 +131,28 @@ def verify(
     constraints: Constraints,
 ) -> Verification:
     """Whether a trajectory can be believed, what it used, and what that breaks."""
-    claimed, problems = claims_of(claims)
+    claimed, problems = read_claims(claims)
     if trajectory is None:
-        return _without(claimed, constraints)
-    usage = usage_of(trajectory)
-    moments = _Moments(trajectory, entered_at, submitted_at)
-    problems += _nonsense(trajectory)
+        return _verify_without(claimed, constraints)
+    usage = sum_usage(trajectory)
+    moments = _StepTimes(trajectory, entered_at, submitted_at)
+    problems += _find_nonsense(trajectory)
     problems += moments.problems()
-    problems += _uncounted(usage, claimed, constraints)
-    problems += _disagreements(usage, claimed)
-    warnings = [*moments.warnings(), *_differences(trajectory, claimed)]
+    problems += _find_uncounted(usage, claimed, constraints)
+    problems += _find_disagreements(usage, claimed)
+    warnings = [*moments.warnings(), *_find_differences(trajectory, claimed)]
     return Verification(
         verified=not problems,
         problems=tuple(problems),
         tokens=usage.tokens,
         calls=usage.calls,
         cost=usage.cost,
-        violations=violations(usage, constraints),
+        violations=find_violations(usage, constraints),
         harness_warning="; ".join(warnings) or None,
     )
 
 
-def _without(claimed: Claims, constraints: Constraints) -> Verification:
+def _verify_without(claimed: Claims, constraints: Constraints) -> Verification:
     """No trajectory: the claims are all there is, and they prove nothing."""
     bounded = any(
         bound is not None
@@ -162,7 +162,7 @@ def _without(claimed: Claims, constraints: Constraints) -> Verification:
     return Verification(
         verified=False,
         problems=("no trajectory was sent",),
-        violations=violations(usage, constraints),
+        violations=find_violations(usage, constraints),
         harness_warning="the challenge has constraints, and without a trajectory nobody can tell "
         "whether they were kept"
         if bounded
@@ -170,27 +170,27 @@ def _without(claimed: Claims, constraints: Constraints) -> Verification:
     )
 
 
-def _nonsense(trajectory: Trace) -> list[str]:
+def _find_nonsense(trajectory: Trace) -> list[str]:
     """Numbers that no run can have; the readers refuse most, but a trace can be made by hand."""
     if not any(span.span_type in ("generation", "tool") for span in trajectory.spans):
         return ["the trajectory has no model call and no tool call"]
-    wrong = sum(not _sane(span) for span in trajectory.spans)
-    return [f"{_steps(wrong)} of the trajectory had impossible numbers"] if wrong else []
+    wrong = sum(not _is_sane(span) for span in trajectory.spans)
+    return [f"{_count_steps(wrong)} of the trajectory had impossible numbers"] if wrong else []
 
 
-def _sane(span: Span) -> bool:
+def _is_sane(span: Span) -> bool:
     times = (span.start_ms or 0.0, span.duration_ms)
     amounts = (span.duration_ms, span.input_tokens or 0, span.output_tokens or 0, span.cost or 0.0)
     return all(map(math.isfinite, times)) and all(0 <= amount <= MOST for amount in amounts)
 
 
-class _Moments:
+class _StepTimes:
     """When the steps happened, against the two moments that the server's clock knows."""
 
     def __init__(self, trajectory: Trace, entered_at: float, submitted_at: float) -> None:
         calls = [s for s in trajectory.spans if s.span_type in ("generation", "tool")]
         self.untold = sum(span.start_ms is None for span in calls)
-        told = [s for s in trajectory.spans if s.start_ms is not None and _sane(s)]
+        told = [s for s in trajectory.spans if s.start_ms is not None and _is_sane(s)]
         begins = [(span.start_ms or 0.0) / 1000 for span in told]
         ends = [(span.start_ms or 0.0) / 1000 + span.duration_ms / 1000 for span in told]
         self.early = [max(0.0, entered_at - begin) for begin in begins]
@@ -201,14 +201,14 @@ class _Moments:
     def problems(self) -> list[str]:
         found = []
         if self.untold:
-            found.append(f"{_steps(self.untold)} of the trajectory came without a time")
+            found.append(f"{_count_steps(self.untold)} of the trajectory came without a time")
         for amounts, when in (
             (self.early, "before the entry"),
             (self.late, "after the submission"),
         ):
             outside = [amount for amount in amounts if amount > CLOCK_TOLERANCE_S]
             if outside:
-                found.append(f"{_steps(len(outside))} lay up to {max(outside):,.1f} s {when}")
+                found.append(f"{_count_steps(len(outside))} lay up to {max(outside):,.1f} s {when}")
         return found
 
     def warnings(self) -> list[str]:
@@ -221,7 +221,7 @@ class _Moments:
         return [f"the harness's clock seems {max(early, late):,.1f} s {direction} the server's"]
 
 
-def _uncounted(usage: Usage, claimed: Claims, constraints: Constraints) -> list[str]:
+def _find_uncounted(usage: Usage, claimed: Claims, constraints: Constraints) -> list[str]:
     """Counts that a claim or a bound needs, and that the trajectory does not have."""
     asked = {
         "tokens": usage.tokens is None and (claimed.tokens, constraints.tokens) != (None, None),
@@ -234,7 +234,7 @@ def _uncounted(usage: Usage, claimed: Claims, constraints: Constraints) -> list[
     ]
 
 
-def _disagreements(usage: Usage, claimed: Claims) -> list[str]:
+def _find_disagreements(usage: Usage, claimed: Claims) -> list[str]:
     found = [
         f"the metadata claims {told:,} {what}, and the trajectory has {counted:,}"
         for what, told, counted in (
@@ -254,27 +254,28 @@ def _disagreements(usage: Usage, claimed: Claims) -> list[str]:
     return found
 
 
-def _differences(trajectory: Trace, claimed: Claims) -> list[str]:
+def _find_differences(trajectory: Trace, claimed: Claims) -> list[str]:
     """What the metadata says of the harness and the model, where the trajectory says otherwise."""
     found = []
     models = list(dict.fromkeys(s.model for s in trajectory.generations if s.model))
     if not trajectory.generations:
         found.append("the trajectory has no model call")
     claim = claimed.model
-    if claim and models and not any(same_model(claim, model) for model in models):
+    if claim and models and not any(is_same_model(claim, model) for model in models):
         found.append(
-            f"the metadata names the model {shown(claim)}, and the trajectory {shown(models[0])}"
+            f"the metadata names the model {show_value(claim)}, "
+            f"and the trajectory {show_value(models[0])}"
         )
-    harness = _harness(trajectory)
+    harness = _find_harness(trajectory)
     if claimed.harness and harness and claimed.harness.casefold() != harness.casefold():
         found.append(
-            f"the metadata names the harness {shown(claimed.harness)}, and the trajectory "
-            f"{shown(harness)}"
+            f"the metadata names the harness {show_value(claimed.harness)}, and the trajectory "
+            f"{show_value(harness)}"
         )
     return found
 
 
-def _harness(trajectory: Trace) -> str | None:
+def _find_harness(trajectory: Trace) -> str | None:
     """What ran the agent: ATIF's agent, OpenTelemetry's service, or `harness` in our own shape."""
     data = trajectory.metadata
     resource = data.get("resource")
@@ -287,5 +288,5 @@ def _harness(trajectory: Trace) -> str | None:
     return next((name for name in named if isinstance(name, str) and name), None)
 
 
-def _steps(count: int) -> str:
+def _count_steps(count: int) -> str:
     return "1 step" if count == 1 else f"{count:,} steps"

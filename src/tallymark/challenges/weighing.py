@@ -56,21 +56,22 @@ def weighted_dimensions(weights: tuple[DimensionWeight, ...]) -> tuple[WeightedD
     return weighted
 
 
-def weigh(
+def weigh_dimensions(
     challenge: Challenge, evaluation: Evaluation, metrics: Metrics, shown: Verification
 ) -> Breakdown:
     """The breakdown of an attempt; InvalidInput where the evaluator's scores do not fit."""
     warnings = [SubmissionWarning(**each) for each in evaluation.warnings]
     return breakdown(
         weighted_dimensions(challenge.scoring.dimensions),
-        evaluation.dimensions | _measured(challenge, metrics, warnings, verified=shown.verified),
+        evaluation.dimensions
+        | _score_measured(challenge, metrics, warnings, verified=shown.verified),
         warnings,
         constraint_violations=shown.violations,
         harness_warning=shown.harness_warning,
     )
 
 
-def _measured(
+def _score_measured(
     challenge: Challenge, metrics: Metrics, warnings: list[SubmissionWarning], *, verified: bool
 ) -> dict[str, float]:
     """Speed and the efficiencies, as far as the challenge weighs them."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.database import Db, InsecureLocal, JudgeModel, competing, opened
+from tallymark.cli.database import Db, InsecureLocal, JudgeModel, open_app, open_competition
 from tallymark.cli.output import print_json, read_text
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import format_digits, format_moment, format_table
@@ -21,37 +21,41 @@ if TYPE_CHECKING:
     from tallymark.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Attempts: enter, submit, report, list, show.")
-Challenge = Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)]
-Id = Annotated[str, typer.Argument(metavar="ATTEMPT", show_default=False)]
-Agent = Annotated[str, typer.Option("--agent", help="Who makes the attempt.", show_default=False)]
-Key = Annotated[
+ChallengeArgument = Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)]
+AttemptArgument = Annotated[str, typer.Argument(metavar="ATTEMPT", show_default=False)]
+AgentOption = Annotated[
+    str, typer.Option("--agent", help="Who makes the attempt.", show_default=False)
+]
+KeyOption = Annotated[
     str | None, typer.Option("--key", help="Said twice with the same key, it is done once.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command()
 def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
-    challenge: Challenge,
-    agent: Agent,
+    challenge: ChallengeArgument,
+    agent: AgentOption,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A folder to write the challenge's files to.")
     ] = None,
     memoryless: Annotated[
         bool, typer.Option("--memoryless", help="The agent keeps nothing of earlier attempts.")
     ] = False,
-    key: Key = None,
+    key: KeyOption = None,
     db: Db = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Enter a challenge: the clock starts, and you get its goal and files."""
-    with competing(db) as competition:
+    with open_competition(db) as competition:
         entry = competition.enter(challenge, agent, memoryless=memoryless, key=key)
     if data is not None:
         _write_files(data, entry.data)
     attempt = entry.attempt
     if as_json:
-        print_json(_document(attempt) | {"goal": entry.challenge.goal, "data": dict(entry.data)})
+        print_json(
+            _make_document(attempt) | {"goal": entry.challenge.goal, "data": dict(entry.data)}
+        )
         return
     typer.echo(f"Attempt {attempt.id} of {agent} at {challenge}, number {attempt.number}")
     typer.echo(f"\n{entry.challenge.goal.strip()}\n")
@@ -65,33 +69,35 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 @app.command()
 def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
-    attempt: Id,
+    attempt: AttemptArgument,
     answer: Annotated[
         Path,
         typer.Argument(metavar="FILE", help="The answer; a folder of files; - reads from stdin."),
     ],
-    agent: Agent,
+    agent: AgentOption,
     metadata: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What you say of the attempt, as JSON.")
     ] = None,
     trajectory: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What the agent did, as a trace.")
     ] = None,
-    key: Key = None,
+    key: KeyOption = None,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Submit an answer, once, before the time is up, and see its score."""
-    with competing(db, insecure_local=insecure_local, judge_model=judge_model) as competition:
+    with open_competition(
+        db, insecure_local=insecure_local, judge_model=judge_model
+    ) as competition:
         entered = competition.store.attempts.get(attempt)
         form = competition.store.challenges.get_version(entered.challenge, entered.version)
         done = competition.submit(
             attempt,
             agent,
-            answer_in(answer, form.submission.format),
-            metadata=None if metadata is None else _metadata(metadata),
+            read_answer(answer, form.submission.format),
+            metadata=None if metadata is None else _read_metadata(metadata),
             trajectory=None if trajectory is None else read_text(trajectory),
             key=key,
         )
@@ -100,20 +106,20 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 @app.command()
 def report(  # noqa: PLR0913, PLR0917 (the options of a command)
-    challenge: Challenge,
-    agent: Agent,
+    challenge: ChallengeArgument,
+    agent: AgentOption,
     metric: Annotated[
         list[str],
         typer.Option("--metric", metavar="NAME=VALUE", help="As in succeeded=true, rating=8."),
     ],
-    key: Key = None,
+    key: KeyOption = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Report an attempt that another system, which you trust, saw and measured."""
-    with competing(db, insecure_local=insecure_local) as competition:
-        done = competition.report(challenge, agent, _metrics(metric), key=key)
+    with open_competition(db, insecure_local=insecure_local) as competition:
+        done = competition.report(challenge, agent, _read_metrics(metric), key=key)
         _tell(competition.store, done, as_json)
 
 
@@ -122,30 +128,32 @@ def settle(
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Score what was submitted but not scored, and end what ran out of time."""
-    with competing(db, insecure_local=insecure_local, judge_model=judge_model) as competition:
+    with open_competition(
+        db, insecure_local=insecure_local, judge_model=judge_model
+    ) as competition:
         done = competition.settle()
     if as_json:
-        print_json({"attempts": [_document(each) for each in done]})
+        print_json({"attempts": [_make_document(each) for each in done]})
     else:
-        typer.echo("\n".join(_headline(each) for each in done) or "nothing was left to do")
+        typer.echo("\n".join(_write_headline(each) for each in done) or "nothing was left to do")
 
 
 @app.command("list")
 def list_(
-    challenge: Challenge,
+    challenge: ChallengeArgument,
     agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
     db: Db = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List the attempts at a challenge, newest first."""
-    with opened(db) as application:
+    with open_app(db) as application:
         found = application.store.attempts.of(challenge, agent=agent, limit=limit)
     if as_json:
-        print_json({"attempts": [_document(each) for each in found]})
+        print_json({"attempts": [_make_document(each) for each in found]})
     elif found:
         heads = ("ATTEMPT", "AGENT", "NUMBER", "ENTERED (UTC)", "STATE", "SCORE", "RESULT")
         rows = [
@@ -155,7 +163,7 @@ def list_(
                 str(each.number),
                 format_moment(each.entered_at),
                 each.state,
-                _score(each),
+                _format_score(each),
                 (each.outcome.result if each.outcome else None) or "-",
             )
             for each in found
@@ -166,22 +174,22 @@ def list_(
 
 
 @app.command()
-def show(attempt: Id, db: Db = None, as_json: AsJson = False) -> None:
+def show(attempt: AttemptArgument, db: Db = None, as_json: JsonOption = False) -> None:
     """Show an attempt: how its score came about, and all that happened to it."""
     import msgspec
 
-    with opened(db) as application:
+    with open_app(db) as application:
         found = application.store.attempts.get(attempt)
         challenge = application.store.challenges.get(found.challenge)
         audit = application.store.attempts.audit(attempt)
         history = application.store.attempts.history(attempt)
     if as_json:
         extra = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
-        print_json(_document(found) | extra)
+        print_json(_make_document(found) | extra)
         return
-    typer.echo("\n".join(_lines(found)))
+    typer.echo("\n".join(_list_lines(found)))
     if challenge.scoring.formula and found.outcome is not None:
-        typer.echo(f"\n{_explained(challenge, found, found.outcome)}")
+        typer.echo(f"\n{_explain_score(challenge, found, found.outcome)}")
     typer.echo("\nWhat happened:")
     for entry in audit:
         typer.echo(f"  {format_moment(entry.at)}  {entry.event} by {entry.actor}")
@@ -199,9 +207,9 @@ def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
     rating = store.ratings.of(attempt.agent)
     if as_json:
         after = {"rank": standing.rank if standing else None, "elo": rating.rating}
-        print_json(_document(attempt) | after)
+        print_json(_make_document(attempt) | after)
         return
-    lines = _lines(attempt)
+    lines = _list_lines(attempt)
     if standing is not None:
         lines.append(f"Rank {standing.rank} of {store.boards.size(attempt.challenge)}")
     counted = "1 rated attempt" if rating.matches == 1 else f"{rating.matches} rated attempts"
@@ -209,8 +217,8 @@ def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
     typer.echo("\n".join(lines))
 
 
-def _lines(attempt: Attempt) -> list[str]:
-    lines = [_headline(attempt)]
+def _list_lines(attempt: Attempt) -> list[str]:
+    lines = [_write_headline(attempt)]
     outcome = attempt.outcome
     if outcome is None:
         return lines
@@ -230,7 +238,7 @@ def _lines(attempt: Attempt) -> list[str]:
     return lines
 
 
-def _explained(challenge: Definition, attempt: Attempt, outcome: Outcome) -> str:
+def _explain_score(challenge: Definition, attempt: Attempt, outcome: Outcome) -> str:
     """The formula with this attempt's values."""
     from tallymark.challenges.formula_values import challenge_formula, formula_values
 
@@ -245,7 +253,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _headline(attempt: Attempt) -> str:
+def _write_headline(attempt: Attempt) -> str:
     head = f"Attempt {attempt.id} of {attempt.agent} at {attempt.challenge}: "
     outcome = attempt.outcome
     if outcome is None:
@@ -253,14 +261,14 @@ def _headline(attempt: Attempt) -> str:
     if outcome.error is not None:
         return f"{head}no score, because {outcome.error}"
     verified = ", verified" if attempt.verified else ""
-    return f"{head}{_score(attempt)} ({outcome.result or attempt.state}{verified})"
+    return f"{head}{_format_score(attempt)} ({outcome.result or attempt.state}{verified})"
 
 
-def _score(attempt: Attempt) -> str:
+def _format_score(attempt: Attempt) -> str:
     return format_digits(attempt.outcome.score if attempt.outcome else None)
 
 
-def _document(attempt: Attempt) -> dict[str, Any]:
+def _make_document(attempt: Attempt) -> dict[str, Any]:
     """An attempt as one flat document: the fields of the dimension document at the top."""
     import msgspec
 
@@ -270,7 +278,7 @@ def _document(attempt: Attempt) -> dict[str, Any]:
     return {**document, "score": outcome.pop("score", None), **outcome, **details}
 
 
-def answer_in(path: Path, form: str) -> Any:
+def read_answer(path: Path, form: str) -> Any:
     """What a file or folder holds, in the form that a challenge takes."""
     if path.is_dir():
         if form != "files":
@@ -282,17 +290,17 @@ def answer_in(path: Path, form: str) -> Any:
         return {path.name: text}
     if form != "json":
         return text.strip() if form == "agent" else text
-    return _json(text, str(path))
+    return _parse_json(text, str(path))
 
 
-def _metadata(path: Path) -> dict[str, Any]:
-    said = _json(read_text(path), str(path))
+def _read_metadata(path: Path) -> dict[str, Any]:
+    said = _parse_json(read_text(path), str(path))
     if not isinstance(said, dict):
         raise InvalidInput(f"{path} is not a JSON object", hint='as in {"tokens": 1200}')
     return said
 
 
-def _json(text: str, source: str) -> Any:
+def _parse_json(text: str, source: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
@@ -301,7 +309,7 @@ def _json(text: str, source: str) -> Any:
         raise InvalidInput(f"{source} is nested too deeply") from None
 
 
-def _metrics(given: list[str]) -> Metrics:
+def _read_metrics(given: list[str]) -> Metrics:
     import msgspec
 
     from tallymark.challenges.attempt import Metrics
@@ -312,7 +320,7 @@ def _metrics(given: list[str]) -> Metrics:
         name, equals, text = each.partition("=")
         if not equals or not name:
             raise InvalidInput(f"--metric {each} has no value", hint="write NAME=VALUE")
-        value = _json(text or "null", f"--metric {name}")
+        value = _parse_json(text or "null", f"--metric {name}")
         (values if name in known else values["more"])[name] = value
     try:
         return msgspec.convert(values, Metrics)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.database import Db, InsecureLocal, JudgeModel, competing, opened
+from tallymark.cli.database import Db, InsecureLocal, JudgeModel, open_app, open_competition
 from tallymark.cli.output import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import format_moment, format_table, shorten_line
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
 
 app = typer.Typer(no_args_is_help=True, help="Challenges: check, publish, list.")
-Folder = Annotated[
+FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A folder with a challenge.yaml.", show_default=False)
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _MARKS = {"ok": "ok", "warning": "warning", "problem": "PROBLEM"}
 
 
 @app.command()
 def check(
-    folder: Folder,
+    folder: FolderArgument,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Try a challenge as its competitors will, honest and not.
 
@@ -36,9 +36,9 @@ def check(
     must always score the same; and no submission may read the truth.
     """
     from tallymark.challenges.checking import check_challenge
-    from tallymark.sandbox.policy import policy
+    from tallymark.sandbox.policy import choose_policy
 
-    chosen = policy(insecure_local=True) if insecure_local else None
+    chosen = choose_policy(insecure_local=True) if insecure_local else None
     if not folder.is_dir():
         raise InvalidInput(f"there is no folder {folder}", hint="name one with a challenge.yaml")
     report = check_challenge(folder, policy=chosen, judge_model=judge_model)
@@ -54,12 +54,12 @@ def check(
 
 
 @app.command()
-def publish(folder: Folder, db: Db = None, as_json: AsJson = False) -> None:
+def publish(folder: FolderArgument, db: Db = None, as_json: JsonOption = False) -> None:
     """Open a challenge to attempts; published again, it gets a new version."""
-    with competing(db) as competition:
+    with open_competition(db) as competition:
         challenge = competition.publish(folder)
     if as_json:
-        print_json(_document(challenge))
+        print_json(_make_document(challenge))
         return
     typer.echo(f"Published {challenge.name} (version {challenge.version[:12]}).")
     if challenge.kind == "versus":
@@ -71,12 +71,12 @@ def publish(folder: Folder, db: Db = None, as_json: AsJson = False) -> None:
 
 
 @app.command("list")
-def list_(db: Db = None, as_json: AsJson = False) -> None:
+def list_(db: Db = None, as_json: JsonOption = False) -> None:
     """List the published challenges."""
-    with opened(db) as application:
+    with open_app(db) as application:
         found = application.store.challenges.all() if application.store.exists else []
     if as_json:
-        print_json({"challenges": [_document(each) for each in found]})
+        print_json({"challenges": [_make_document(each) for each in found]})
     elif found:
         heads = ("CHALLENGE", "TITLE", "DIFFICULTY", "KIND", "SCORED BY", "CLOSES (UTC)")
         rows = [
@@ -85,7 +85,7 @@ def list_(db: Db = None, as_json: AsJson = False) -> None:
                 shorten_line(each.title),
                 each.difficulty,
                 each.kind,
-                shorten_line(_scored_by(each)),
+                shorten_line(_describe_scoring(each)),
                 format_moment(each.closes_at) if each.closes_at else "-",
             )
             for each in found
@@ -99,13 +99,13 @@ def list_(db: Db = None, as_json: AsJson = False) -> None:
 def show(
     name: Annotated[str, typer.Argument(metavar="CHALLENGE")],
     db: Db = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show a published challenge: its goal, its limits and how it is scored."""
-    with opened(db) as application:
+    with open_app(db) as application:
         challenge = application.store.challenges.get(name)
     if as_json:
-        print_json(_document(challenge))
+        print_json(_make_document(challenge))
         return
     taken = challenge.submission
     lines = [
@@ -118,7 +118,7 @@ def show(
         f"attempts    {challenge.attempts or 'any number'}",
         f"submit      {taken.format}, at most {taken.max_bytes:,} bytes",
         f"judged by   {(challenge.versus.judge if challenge.versus else challenge.evaluator).type}",
-        f"scored by   {_scored_by(challenge)}",
+        f"scored by   {_describe_scoring(challenge)}",
     ]
     if challenge.opens_at:
         lines.append(f"opens       {format_moment(challenge.opens_at)} UTC")
@@ -127,7 +127,7 @@ def show(
     typer.echo("\n".join(lines))
 
 
-def _document(challenge: Challenge) -> dict[str, Any]:
+def _make_document(challenge: Challenge) -> dict[str, Any]:
     """What a competitor may know: no evaluator options, which may hold the truth."""
     import msgspec
 
@@ -138,7 +138,7 @@ def _document(challenge: Challenge) -> dict[str, Any]:
     return document
 
 
-def _scored_by(challenge: Challenge) -> str:
+def _describe_scoring(challenge: Challenge) -> str:
     scoring = challenge.scoring
     if challenge.kind == "versus" and challenge.versus is not None:
         return "verdicts in " + ", ".join(challenge.versus.categories)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli.database import Db, opened
+from tallymark.cli.database import Db, open_app
 from tallymark.cli.output import print_json
 from tallymark.cli.reporting import check_reports, write_reports
 
@@ -31,8 +31,8 @@ def compare(
     from tallymark.suites.reports.compared import comparison_text
 
     check_reports(report or [])
-    with opened(db) as app:
-        loaded = [app.runs.loaded(run) for run in runs]
+    with open_app(db) as app:
+        loaded = [app.runs.load_run(run) for run in runs]
     compared = compare_all(loaded, formula=formula)
     write_reports(report or [], loaded)
     if as_json:

@@ -33,7 +33,7 @@ JudgeModel = Annotated[
 
 
 @contextmanager
-def opened(db: str | None) -> Iterator[App]:
+def open_app(db: str | None) -> Iterator[App]:
     """The application over a store."""
     from tallymark.app import App
 
@@ -45,11 +45,11 @@ def opened(db: str | None) -> Iterator[App]:
 
 
 @contextmanager
-def competing(
+def open_competition(
     db: str | None, *, insecure_local: bool = False, judge_model: str | None = None
 ) -> Iterator[Competition]:
     """Challenges and attempts over a store."""
-    with opened(db) as app:
+    with open_app(db) as app:
         competition = app.competition(insecure_local=insecure_local, judge_model=judge_model)
         try:
             yield competition

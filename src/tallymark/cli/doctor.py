@@ -36,37 +36,37 @@ def doctor(
 
     Exits with 0 when untrusted code can be run safely on this machine, with 3 when it cannot.
     """
-    from tallymark.sandbox.policy import policy
+    from tallymark.sandbox.policy import choose_policy
     from tallymark.sandbox.probe import probe
 
     machine = probe()
     chosen, problem = None, None
     try:
-        chosen = policy(backend=backend)
+        chosen = choose_policy(backend=backend)
     except WorkFailed as error:
         problem = error.problems[0]
     if not as_json:
-        typer.echo("\n".join(_report(machine, db)))
+        typer.echo("\n".join(_list_layers(machine, db)))
         why = "" if problem is None else problem.message
         typer.secho(f"untrusted code is run behind {_BEHIND[chosen.backend]}" if chosen else why)
-    attacks = _attacked(chosen, aloud=not as_json) if conformance and chosen else {}
+    attacks = _attack_sandbox(chosen, aloud=not as_json) if conformance and chosen else {}
     if as_json:
         found = {
             "backend": chosen and chosen.backend,
             "problem": problem and problem.to_dict(),
             "conformance": attacks if conformance else None,
         }
-        print_json(_document(machine, db) | found)
+        print_json(_make_document(machine, db) | found)
     if chosen is None or any(attacks.values()):
         raise typer.Exit(3)
 
 
-def _attacked(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:
+def _attack_sandbox(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:
     """Every case of the conformance suite by its name, with what went wrong."""
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    from tallymark.sandbox.conformance import Conformance, cases
+    from tallymark.sandbox.conformance import Conformance, load_attacks
     from tallymark.sandbox.sandbox import Sandbox
 
     outcomes = {}
@@ -75,7 +75,7 @@ def _attacked(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:
         Conformance(Path(folder)) as suite,
         Sandbox(policy) as sandbox,
     ):
-        for case in cases(policy.backend):
+        for case in load_attacks(policy.backend):
             outcomes[case.name] = failures = suite.failures(sandbox, case)
             if aloud:
                 mark = (
@@ -88,7 +88,7 @@ def _attacked(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:
     return outcomes
 
 
-def _document(machine: Machine, db: str | None) -> dict[str, Any]:
+def _make_document(machine: Machine, db: str | None) -> dict[str, Any]:
     layers = [
         {
             "name": layer.name,
@@ -100,29 +100,29 @@ def _document(machine: Machine, db: str | None) -> dict[str, Any]:
         for layer in machine.layers
     ]
     return {
-        "tallymark": _version(),
+        "tallymark": _read_version(),
         "python": machine.python,
         "kernel": machine.kernel,
         "landlock_abi": machine.landlock_abi,
-        "database": _database(db),
+        "database": _describe_database(db),
         "layers": layers,
     }
 
 
-def _report(machine: Machine, db: str | None) -> list[str]:
+def _list_layers(machine: Machine, db: str | None) -> list[str]:
     width = max(len(layer.name) for layer in machine.layers)
     lines = [
-        f"tallymark {_version()}, Python {machine.python}, kernel {machine.kernel}",
-        f"database: {_database(db)}",
+        f"tallymark {_read_version()}, Python {machine.python}, kernel {machine.kernel}",
+        f"database: {_describe_database(db)}",
         "",
         f"{'LAYER'.ljust(width)}  HERE     GUARDS AGAINST",
     ]
     for layer in machine.layers:
-        lines += _lines(layer, width)
+        lines += _describe_layer(layer, width)
     return [*lines, ""]
 
 
-def _lines(layer: Layer, width: int) -> list[str]:
+def _describe_layer(layer: Layer, width: int) -> list[str]:
     have, missing = typer.style("have   ", fg="green"), typer.style("missing", fg="red")
     mark = have if layer.present else missing
     lines = [f"{layer.name.ljust(width)}  {mark}  {layer.guards}"]
@@ -132,13 +132,13 @@ def _lines(layer: Layer, width: int) -> list[str]:
     return lines
 
 
-def _version() -> str:
+def _read_version() -> str:
     from importlib.metadata import version
 
     return version("tallymark")
 
 
-def _database(db: str | None) -> str:
+def _describe_database(db: str | None) -> str:
     """Its name, without a password; nothing is opened or made."""
     from tallymark.store.address import parse_address
 

@@ -17,11 +17,13 @@ app = typer.Typer(
 # So that a formula that starts with a minus is not taken for an option.
 _FORMULA_FIRST = {"ignore_unknown_options": True}
 
-Text = Annotated[
+FormulaArgument = Annotated[
     str | None, typer.Argument(metavar="FORMULA", help="The formula, or - to read it from stdin.")
 ]
-File = Annotated[Path | None, typer.Option("--file", "-f", help="Read the formula from a file.")]
-Evals = Annotated[
+FileOption = Annotated[
+    Path | None, typer.Option("--file", "-f", help="Read the formula from a file.")
+]
+EvalsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--name",
@@ -30,17 +32,20 @@ Evals = Annotated[
         help="An eval of your suite: makes NAME, NAME_latency and NAME_cost known. Repeat it.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command(context_settings=_FORMULA_FIRST)
 def check(
-    formula: Text = None, file: File = None, name: Evals = None, as_json: AsJson = False
+    formula: FormulaArgument = None,
+    file: FileOption = None,
+    name: EvalsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Say what is wrong with a formula, or what its scores can be."""
     from tallymark.formula import Formula, Names
 
-    text = _formula_text(formula, file)
+    text = _read_formula(formula, file)
     try:
         parsed = Formula.parse(text, Names.of_run(name or ()))
     except FormulaError as error:
@@ -67,19 +72,19 @@ def check(
 
 @app.command(context_settings=_FORMULA_FIRST)
 def explain(
-    formula: Text = None,
-    file: File = None,
+    formula: FormulaArgument = None,
+    file: FileOption = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", "-s", metavar="NAME=VALUE", help="A value to put in. Repeat it."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show how a score comes about: the formula with values, and each term's share."""
     from tallymark.formula import RUN_METRICS, Formula
 
-    values = dict(_setting(each) for each in settings or ())
-    text = _formula_text(formula, file)
+    values = dict(_parse_setting(each) for each in settings or ())
+    text = _read_formula(formula, file)
     explanation = Formula.parse(text, [*RUN_METRICS, *values]).explain(values)
     if as_json:
         print_json(explanation.to_dict())
@@ -87,7 +92,7 @@ def explain(
         typer.echo(explanation.render())
 
 
-def _formula_text(given: str | None, file: Path | None) -> str:
+def _read_formula(given: str | None, file: Path | None) -> str:
     if (given is None) == (file is None):
         raise InvalidInput(
             "give one formula", hint='as in: tally formula check "success_pct / total_cost"'
@@ -95,7 +100,7 @@ def _formula_text(given: str | None, file: Path | None) -> str:
     return (given if given not in (None, "-") else read_text(file)) or ""
 
 
-def _setting(text: str) -> tuple[str, float | None]:
+def _parse_setting(text: str) -> tuple[str, float | None]:
     name, _, value = text.partition("=")
     try:
         return name.strip(), None if value.strip() == "null" else float(value)

@@ -15,9 +15,9 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
 ) -> None:
     """Write a suite that runs, with comments that explain it."""
-    from tallymark.suites.file.starter import starter_suite
+    from tallymark.suites.file.starter import read_starter_suite
 
-    text = starter_suite()
+    text = read_starter_suite()
     if path.exists() and not force:
         raise InvalidInput(f"{path} exists already", hint="name another file, or add --force")
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.database import Db, competing
+from tallymark.cli.database import Db, open_competition
 from tallymark.cli.output import print_json
 from tallymark.text import format_digits, format_moment, format_share, format_table, shorten_line
 
@@ -31,7 +31,7 @@ _HEADS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _BoardPage:
     """Which part of a board is asked for."""
 
     agent: str | None
@@ -59,13 +59,13 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show a leaderboard: the best attempt of every agent, in order."""
-    page = _Page(agent, limit, offset, public=not live)
-    with competing(db) as competition:
+    page = _BoardPage(agent, limit, offset, public=not live)
+    with open_competition(db) as competition:
         if name.endswith((".yaml", ".yml")):
-            document, text = _track(competition, Path(name), page)
+            document, text = _show_track(competition, Path(name), page)
         else:
             challenge = competition.store.challenges.get(name)
-            show = _versus if challenge.kind == "versus" else _board
+            show = _show_versus if challenge.kind == "versus" else _show_board
             document, text = show(competition, challenge, page)
     if as_json:
         print_json(document)
@@ -73,8 +73,8 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
         typer.echo(text)
 
 
-def _board(
-    competition: Competition, challenge: Challenge, page: _Page
+def _show_board(
+    competition: Competition, challenge: Challenge, page: _BoardPage
 ) -> tuple[dict[str, Any], str]:
     import msgspec
 
@@ -87,23 +87,26 @@ def _board(
     document = {"challenge": name, "agents": size, "standings": msgspec.to_builtins(found)}
     if found:
         head = _HEADS[challenge.scoring.strategy]
-        return document, f"{_title(challenge.title, size)}\n\n{_board_table(found, head)}"
+        return (
+            document,
+            f"{_write_title(challenge.title, size)}\n\n{_make_board_table(found, head)}",
+        )
     if page.agent is not None:
         return document, f"{page.agent} is not on the board of {name}"
     return document, f"nobody is on the board of {name}" + (" yet" if not size else " so far down")
 
 
-def _title(title: str, size: int) -> str:
+def _write_title(title: str, size: int) -> str:
     return f"{title} ({size} agent{'' if size == 1 else 's'})"
 
 
-def _board_table(found: list[Standing], head: str) -> str:
+def _make_board_table(found: list[Standing], head: str) -> str:
     heads = ("RANK", "AGENT", head, "TRIES", "SUBMITTED (UTC)", "ATTEMPT")
     rows = [
         (
             str(each.rank),
             shorten_line(each.agent),
-            _value(each.value, head),
+            _format_value(each.value, head),
             str(each.tries),
             format_moment(each.submitted_at),
             each.attempt,
@@ -113,14 +116,14 @@ def _board_table(found: list[Standing], head: str) -> str:
     return format_table(heads, rows, right=("RANK", head, "TRIES"))
 
 
-def _value(value: float | None, head: str = "") -> str:
+def _format_value(value: float | None, head: str = "") -> str:
     if value is not None and head == _HEADS["first"]:
         return format_moment(value)
     return format_digits(value)
 
 
-def _versus(
-    competition: Competition, challenge: Challenge, page: _Page
+def _show_versus(
+    competition: Competition, challenge: Challenge, page: _BoardPage
 ) -> tuple[dict[str, Any], str]:
     import msgspec
 
@@ -136,11 +139,11 @@ def _versus(
     parts = [challenge.title]
     for side, found in (("red", red), ("blue", blue)):
         if found:
-            parts.append(_versus_table(side, found))
+            parts.append(_make_versus_table(side, found))
     return document, "\n\n".join(parts)
 
 
-def _versus_table(side: str, found: list[VersusStanding]) -> str:
+def _make_versus_table(side: str, found: list[VersusStanding]) -> str:
     categories = list(dict.fromkeys(name for each in found for name in each.categories))
     numbers = ("POINTS", "RATIO", *(name.upper() for name in categories), "STRENGTH")
     heads = ("RANK", side.upper(), *numbers, "95 %")
@@ -162,7 +165,9 @@ def _versus_table(side: str, found: list[VersusStanding]) -> str:
     return format_table(heads, rows, right=("RANK", *numbers))
 
 
-def _track(competition: Competition, path: Path, page: _Page) -> tuple[dict[str, Any], str]:
+def _show_track(
+    competition: Competition, path: Path, page: _BoardPage
+) -> tuple[dict[str, Any], str]:
     import msgspec
 
     track, found = competition.track(path, public=page.public)
@@ -175,12 +180,12 @@ def _track(competition: Competition, path: Path, page: _Page) -> tuple[dict[str,
     }
     if not shown:
         return document, f"nobody is on the board of {track.name} yet"
-    title = f"{_title(track.title, len(found))}, {track.combine}"
-    return document, f"{title}\n\n{_track_table(track.challenges, shown)}"
+    title = f"{_write_title(track.title, len(found))}, {track.combine}"
+    return document, f"{title}\n\n{_make_track_table(track.challenges, shown)}"
 
 
-def _track_table(challenges: Sequence[str], found: list[TrackStanding]) -> str:
-    from tallymark.formula.explain import show
+def _make_track_table(challenges: Sequence[str], found: list[TrackStanding]) -> str:
+    from tallymark.formula.explain import format_number
 
     names = [shorten_line(name, 24).upper() for name in challenges]
     heads = ("RANK", "AGENT", "VALUE", *names)
@@ -188,8 +193,8 @@ def _track_table(challenges: Sequence[str], found: list[TrackStanding]) -> str:
         (
             str(each.rank),
             shorten_line(each.agent),
-            "-" if each.value is None else show(each.value),
-            *(_value(each.scores[name]) for name in challenges),
+            "-" if each.value is None else format_number(each.value),
+            *(_format_value(each.scores[name]) for name in challenges),
         )
         for each in found
     ]

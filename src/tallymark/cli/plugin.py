@@ -12,7 +12,7 @@ from tallymark.cli.output import print_json, read_text
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tallymark.challenges.plugins import Found, PluginReport
+    from tallymark.challenges.plugins import FoundPlugin, PluginReport
 
 app = typer.Typer(help="Check a scorer plugin of a challenge.", no_args_is_help=True)
 
@@ -47,8 +47,8 @@ def check(
     ] = False,
 ) -> None:
     """Try a plugin on ordinary and awkward attempts, and say whether a board can rest on it."""
-    values = _config(config or [], config_file)
-    report = _checked(_found(reference), values, timeout, insecure_local=insecure_local)
+    values = _read_config(config or [], config_file)
+    report = _check_found(_find_plugin(reference), values, timeout, insecure_local=insecure_local)
     if as_json:
         print_json(report.to_dict())
     else:
@@ -57,21 +57,21 @@ def check(
         raise typer.Exit(1)
 
 
-def _checked(
-    found: Found, config: dict[str, Any], timeout: float, *, insecure_local: bool
+def _check_found(
+    found: FoundPlugin, config: dict[str, Any], timeout: float, *, insecure_local: bool
 ) -> PluginReport:
-    from tallymark.challenges.plugins import check_plugin, ready
+    from tallymark.challenges.plugins import check_plugin, prepare_plugin
     from tallymark.sandbox import PluginCode, Sandbox
-    from tallymark.sandbox.policy import policy
+    from tallymark.sandbox.policy import choose_policy
 
     if not isinstance(found, PluginCode):
-        return check_plugin(ready(found, None), config, timeout_s=timeout)
+        return check_plugin(prepare_plugin(found, None), config, timeout_s=timeout)
     # A plugin that crashes on every attempt is to be reported, not paused.
-    with Sandbox(policy(insecure_local=insecure_local), pause_after=1_000_000) as sandbox:
-        return check_plugin(ready(found, sandbox), config, timeout_s=timeout)
+    with Sandbox(choose_policy(insecure_local=insecure_local), pause_after=1_000_000) as sandbox:
+        return check_plugin(prepare_plugin(found, sandbox), config, timeout_s=timeout)
 
 
-def _found(reference: str) -> Found:
+def _find_plugin(reference: str) -> FoundPlugin:
     """The plugin, looked for here, or in its file's folder where that lies elsewhere."""
     from tallymark.challenges.plugins import find_plugin
 
@@ -84,12 +84,12 @@ def _found(reference: str) -> Found:
     return find_plugin(reference, folder=here)
 
 
-def _config(pairs: list[str], file: Path | None) -> dict[str, Any]:
-    config = {} if file is None else _json_object(read_text(file), str(file))
-    return config | dict(_pair(each) for each in pairs)
+def _read_config(pairs: list[str], file: Path | None) -> dict[str, Any]:
+    config = {} if file is None else _parse_object(read_text(file), str(file))
+    return config | dict(_parse_pair(each) for each in pairs)
 
 
-def _json_object(text: str, where: str) -> dict[str, Any]:
+def _parse_object(text: str, where: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -99,7 +99,7 @@ def _json_object(text: str, where: str) -> dict[str, Any]:
     return value
 
 
-def _pair(text: str) -> tuple[str, Any]:
+def _parse_pair(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise InvalidInput(f"--config {text!r} does not give a key a value", hint="write key=value")

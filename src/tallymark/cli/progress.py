@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-Update = Callable[[int, int | None], None]
+ProgressUpdate = Callable[[int, int | None], None]
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Update | None]:
+def show_progress(what: str) -> Iterator[ProgressUpdate | None]:
     """A bar to be updated with what is done and what there is in all; None without a terminal."""
     if not sys.stderr.isatty():
         yield None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.database import Db, opened
+from tallymark.cli.database import Db, open_app
 from tallymark.cli.output import print_json
 from tallymark.text import format_share, format_table, shorten_line
 
@@ -30,7 +30,7 @@ def ratings(
 
     from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
 
-    with opened(db) as app:
+    with open_app(db) as app:
         elo = dict(app.store.ratings.elo())
         pairs = app.store.ratings.pairs()
         tiers = {each.name: each.difficulty for each in app.store.challenges.all()}
@@ -55,15 +55,17 @@ def ratings(
             }
         )
     elif elo:
-        typer.echo(_agents(elo, fitted, rates, k))
-        typer.echo("\n" + _challenges(fitted, tiers))
+        typer.echo(_make_agent_table(elo, fitted, rates, k))
+        typer.echo("\n" + _make_challenge_table(fitted, tiers))
         if not fitted.connected:
             typer.echo("\nSome agents share no challenge: their strengths cannot be compared.")
     else:
         typer.echo("no rated attempts yet; enter a challenge with: tally attempt enter")
 
 
-def _agents(elo: dict[str, EloRating], fitted: Fit, rates: dict[str, AttemptRates], k: int) -> str:
+def _make_agent_table(
+    elo: dict[str, EloRating], fitted: Fit, rates: dict[str, AttemptRates], k: int
+) -> str:
     shares = ("pass@1", f"pass@{k}", f"pass^{k}")
     heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", *shares)
     rows = []
@@ -84,7 +86,7 @@ def _agents(elo: dict[str, EloRating], fitted: Fit, rates: dict[str, AttemptRate
     return format_table(heads, rows, right=("ELO", "STRENGTH", *shares))
 
 
-def _challenges(fitted: Fit, tiers: Mapping[str, str]) -> str:
+def _make_challenge_table(fitted: Fit, tiers: Mapping[str, str]) -> str:
     from tallymark.ratings import suggest_tier
 
     heads = ("CHALLENGE", "DIFFICULTY", "95 %", "TIER", "PLAYS LIKE")

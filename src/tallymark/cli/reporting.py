@@ -11,21 +11,21 @@ from tallymark.errors import InvalidInput, WorkFailed
 if TYPE_CHECKING:
     from tallymark.suites.record import Run
 
-ENDINGS = (".json", ".csv", ".xml", ".md", ".html")
+REPORT_ENDINGS = (".json", ".csv", ".xml", ".md", ".html")
 
 
 def check_reports(paths: Sequence[Path]) -> None:
     """Refuses endings that stand for no report, before any work is done."""
     for path in paths:
-        if path.suffix not in ENDINGS:
-            hint = f"end it with one of {', '.join(ENDINGS)} (.xml is JUnit)"
+        if path.suffix not in REPORT_ENDINGS:
+            hint = f"end it with one of {', '.join(REPORT_ENDINGS)} (.xml is JUnit)"
             raise InvalidInput(f"--report {path} has no ending that names a report", hint=hint)
 
 
 def write_reports(paths: Sequence[Path], runs: Sequence[Run]) -> None:
     """Writes each report whole or not at all."""
     for path in paths:
-        text = _report(path.suffix)(runs)
+        text = _choose_report(path.suffix)(runs)
         part = path.with_name(f"{path.name}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def write_reports(paths: Sequence[Path], runs: Sequence[Run]) -> None:
             raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _report(ending: str) -> Callable[[Sequence[Run]], str]:
+def _choose_report(ending: str) -> Callable[[Sequence[Run]], str]:
     if ending == ".html":
         from tallymark.suites.reports.html import html_report
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.database import Db, InsecureLocal, competing, opened
+from tallymark.cli.database import Db, InsecureLocal, open_app, open_competition
 from tallymark.cli.output import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import format_table, shorten_line
@@ -15,9 +15,9 @@ from tallymark.text import format_table, shorten_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.challenges.rescoring import Move, Place, Rescoring
+    from tallymark.challenges.rescoring import BoardPlace, Move, Rescoring
 
-_MOVES = 20
+_MOVES_SHOWN = 20
 
 
 def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -60,7 +60,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
 
     Old scores of attempts stay in their history.
     """
-    given = {"formula": formula, "plugin": plugin, "config": _config(config)}
+    given = {"formula": formula, "plugin": plugin, "config": _parse_config(config)}
     scoring = {key: value for key, value in given.items() if value is not None}
     if preview and apply:
         raise InvalidInput("--preview and --apply exclude each other", hint="preview first")
@@ -73,14 +73,14 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise InvalidInput("--suite and --save are for runs, not for challenges")
     if (folder is None) == (not scoring):
         raise InvalidInput("give a new rule", hint="--formula, --plugin, --config, or --folder DIR")
-    with competing(db, insecure_local=insecure_local) as competition:
+    with open_competition(db, insecure_local=insecure_local) as competition:
         found = competition.rescore(name, apply=apply, folder=folder, **scoring)
     if as_json:
         import msgspec
 
         print_json(msgspec.to_builtins(found) | {"applied": apply})
     else:
-        typer.echo("\n".join(_lines(found, applied=apply)))
+        typer.echo("\n".join(_describe_rescoring(found, applied=apply)))
 
 
 def _rescore_run(
@@ -93,20 +93,20 @@ def _rescore_run(
     if formula is None and suite is None:
         hint = 'as in --formula "success_pct"; a challenge takes --preview or --apply too'
         raise InvalidInput("give --formula or --suite", hint=hint)
-    with opened(db) as app:
+    with open_app(db) as app:
         other = app.runs.resolved(load_suite(suite), RunOptions()) if suite is not None else None
-        before, after = app.runs.rescored(run, formula=formula, suite=other)
+        before, after = app.runs.rescore_run(run, formula=formula, suite=other)
         saved = app.runs.save_as_new(after) if save else None
     if as_json:
         document = {"before": run_document(*before), "after": run_document(*after)}
         print_json(document | {"saved_as": saved.id if saved else None})
         return
     typer.echo(summary(*after))
-    typer.echo(f"\nBefore: {_score(before[0].score)} (formula: {before[0].formula})")
+    typer.echo(f"\nBefore: {_format_rescored(before[0].score)} (formula: {before[0].formula})")
     typer.echo(f"Saved as {saved.id}" if saved else "Not saved; --save keeps it as a new run")
 
 
-def _config(given: list[str] | None) -> Mapping[str, Any] | None:
+def _parse_config(given: list[str] | None) -> Mapping[str, Any] | None:
     import json
 
     if given is None:
@@ -123,7 +123,7 @@ def _config(given: list[str] | None) -> Mapping[str, Any] | None:
     return config
 
 
-def _lines(found: Rescoring, *, applied: bool) -> list[str]:
+def _describe_rescoring(found: Rescoring, *, applied: bool) -> list[str]:
     did = "changed" if applied else "would change"
     lines = [f"{found.challenge} by {found.rule}"]
     of_all = f"{found.attempts:,} attempts"
@@ -138,42 +138,45 @@ def _lines(found: Rescoring, *, applied: bool) -> list[str]:
     if not found.moved:
         return [*lines, "Nobody would move."]
     who = "1 agent" if found.moved == 1 else f"{found.moved:,} agents"
-    lines += [f"{who} would move:", "", _moves(found.moves[:_MOVES])]
-    if found.moved > _MOVES:
-        lines.append(f"... and {found.moved - _MOVES:,} more; --json shows up to 100")
+    lines += [f"{who} would move:", "", _make_move_table(found.moves[:_MOVES_SHOWN])]
+    if found.moved > _MOVES_SHOWN:
+        lines.append(f"... and {found.moved - _MOVES_SHOWN:,} more; --json shows up to 100")
     return [*lines, "", "Nothing was changed; --apply does it."]
 
 
-def _moves(moves: tuple[Move, ...]) -> str:
+def _make_move_table(moves: tuple[Move, ...]) -> str:
     heads = ("AGENT", "RANK", "SCORE", "WHY")
     rows = [
         (
             shorten_line(each.agent),
-            f"{_rank(each.before)} -> {_rank(each.after)}",
-            f"{_place_score(each.before)} -> {_place_score(each.after)}",
-            _terms(each.after),
+            f"{_format_rank(each.before)} -> {_format_rank(each.after)}",
+            f"{_format_place(each.before)} -> {_format_place(each.after)}",
+            _format_terms(each.after),
         )
         for each in moves
     ]
     return format_table(heads, rows)
 
 
-def _place_score(place: Place | None) -> str:
-    return _score(None if place is None else place.score)
+def _format_place(place: BoardPlace | None) -> str:
+    return _format_rescored(None if place is None else place.score)
 
 
-def _rank(place: Place | None) -> str:
+def _format_rank(place: BoardPlace | None) -> str:
     return "-" if place is None else str(place.rank)
 
 
-def _terms(place: Place | None) -> str:
+def _format_terms(place: BoardPlace | None) -> str:
     terms = place.terms if place is not None else {}
     return (
-        ", ".join(f"{shorten_line(text)} = {_score(value)}" for text, value in terms.items()) or "-"
+        ", ".join(
+            f"{shorten_line(text)} = {_format_rescored(value)}" for text, value in terms.items()
+        )
+        or "-"
     )
 
 
-def _score(score: float | None) -> str:
-    from tallymark.formula.explain import show
+def _format_rescored(score: float | None) -> str:
+    from tallymark.formula.explain import format_number
 
-    return "-" if score is None else show(score)
+    return "-" if score is None else format_number(score)

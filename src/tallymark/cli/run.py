@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.database import Db, opened
+from tallymark.cli.database import Db, open_app
 from tallymark.cli.output import print_json
 from tallymark.cli.reporting import check_reports, write_reports
 from tallymark.errors import InvalidInput
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Gates:
+class _RunGates:
     fail_under: float | None
     baseline: str | None
     fail_on_regression: bool
@@ -81,9 +81,9 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run a suite against one or more models, and score the runs by its formula."""
-    from tallymark.cli.watching import watcher
+    from tallymark.cli.watching import choose_watch
     from tallymark.running import RunOptions
-    from tallymark.suites.evaluation import Limits
+    from tallymark.suites.evaluation import RunLimits
 
     if (suite is None) == (resume is None):
         raise InvalidInput("give a suite, or a run to resume", hint="as in: tally run suite.yaml")
@@ -91,21 +91,23 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise InvalidInput("--fail-on-regression needs --baseline", hint="add --baseline RUN")
     check_reports(report or [])
     options = RunOptions(
-        Limits(epochs, limit, threads, None if retries is None else retries + 1, timeout, budget),
-        _values(var or [], env_file),
+        RunLimits(
+            epochs, limit, threads, None if retries is None else retries + 1, timeout, budget
+        ),
+        _read_values(var or [], env_file),
         judge,
         record,
         cache,
     )
-    gates = _Gates(fail_under, baseline, fail_on_regression)
+    gates = _RunGates(fail_under, baseline, fail_on_regression)
     # What a user's code prints must not get into our JSON document.
-    with opened(db) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
-        before = app.runs.loaded(baseline) if baseline is not None else None
-        watch = watcher()
-        records = _run(app, suite, resume, model or [], options, watch)
-        runs = [app.runs.loaded(each.id) for each in records]
+    with open_app(db) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
+        before = app.runs.load_run(baseline) if baseline is not None else None
+        watch = choose_watch()
+        records = _run_suite(app, suite, resume, model or [], options, watch)
+        runs = [app.runs.load_run(each.id) for each in records]
         write_reports(report or [], runs)
-        document, text, failures = _outcome(runs, before, gates)
+        document, text, failures = _sum_up(runs, before, gates)
     if as_json:
         print_json(document)
     else:
@@ -119,7 +121,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise typer.Exit(3)
 
 
-def _run(
+def _run_suite(
     app: App,
     suite: Path | None,
     resume: str | None,
@@ -139,7 +141,7 @@ def _run(
         raise typer.Exit(130) from None
 
 
-def _values(given: list[str], env_file: Path | None) -> dict[str, str]:
+def _read_values(given: list[str], env_file: Path | None) -> dict[str, str]:
     from tallymark.suites.file.env_file import read_env_file
 
     values = read_env_file(env_file) if env_file is not None else {}
@@ -152,15 +154,17 @@ def _values(given: list[str], env_file: Path | None) -> dict[str, str]:
     return values
 
 
-def _outcome(
-    runs: list[Run], before: Run | None, gates: _Gates
+def _sum_up(
+    runs: list[Run], before: Run | None, gates: _RunGates
 ) -> tuple[dict[str, object], str, list[str]]:
     """The JSON document, the text, and which gates failed."""
     from tallymark.suites.reports import run_document, summary
 
     text = "\n\n".join(summary(record, results) for record, results in runs)
     document: dict[str, object] = {"runs": [run_document(*each) for each in runs]}
-    failures = [said for record, _ in runs if (said := _too_low(record, gates.fail_under))]
+    failures = [
+        said for record, _ in runs if (said := _explain_shortfall(record, gates.fail_under))
+    ]
     if len(runs) < 2 and before is None:
         return document, text, failures
     from tallymark.suites.comparison import compare, verdict
@@ -178,7 +182,7 @@ def _outcome(
     return document, text, failures
 
 
-def _too_low(record: RunRecord, least: float | None) -> str | None:
+def _explain_shortfall(record: RunRecord, least: float | None) -> str | None:
     if least is None or (record.score is not None and record.score >= least):
         return None
     if record.score is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tallymark.cli.database import Db, opened
+from tallymark.cli.database import Db, open_app
 from tallymark.cli.output import print_json
 from tallymark.text import format_moment, format_table, shorten_line
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from tallymark.suites.record import RunRecord
 
 # Written out again here: importing them would load the database for `tally --help`.
-Sort = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
-Status = Literal["queued", "running", "completed", "partial_failure", "failed", "cancelled"]
+SortOption = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
+StatusOption = Literal["queued", "running", "completed", "partial_failure", "failed", "cancelled"]
 
 
 def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     suite: Annotated[str | None, typer.Option(help="Only runs of this suite.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Only of this model.")] = None,
-    status: Annotated[Status | None, typer.Option(help="Only runs that are so.")] = None,
+    status: Annotated[StatusOption | None, typer.Option(help="Only runs that are so.")] = None,
     group: Annotated[str | None, typer.Option(help="Only runs of one command.")] = None,
     days: Annotated[float | None, typer.Option(min=0, help="Only of the last days.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Only scores from here on.")] = None,
-    sort: Annotated[Sort, typer.Option(help="What to sort by.")] = "created_at",
+    sort: Annotated[SortOption, typer.Option(help="What to sort by.")] = "created_at",
     ascending: Annotated[bool, typer.Option("--ascending", help="Lowest or oldest first.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
     db: Db = None,
@@ -34,7 +34,7 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
 ) -> None:
     """List runs, newest first."""
     since = None if days is None else time.time() - days * 86_400
-    with opened(db) as app:
+    with open_app(db) as app:
         found = app.store.runs(
             sort=sort,
             descending=not ascending,
@@ -47,14 +47,14 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
             min_score=min_score,
         )
     if as_json:
-        print_json({"runs": [_document(record) for record in found]})
+        print_json({"runs": [_make_document(record) for record in found]})
     elif found:
-        typer.echo(_table(found))
+        typer.echo(_make_table(found))
     else:
         typer.echo("no runs; start one with: tally run suite.yaml")
 
 
-def _document(record: RunRecord) -> dict[str, Any]:
+def _make_document(record: RunRecord) -> dict[str, Any]:
     """What is known of a run without its results."""
     from msgspec.structs import asdict
 
@@ -63,8 +63,8 @@ def _document(record: RunRecord) -> dict[str, Any]:
     return known | {"score_formula": known.pop("formula")}
 
 
-def _table(found: list[RunRecord]) -> str:
-    from tallymark.formula.explain import show
+def _make_table(found: list[RunRecord]) -> str:
+    from tallymark.formula.explain import format_number
 
     heads = ("RUN", "STARTED (UTC)", "SUITE", "MODEL", "SCORE", "PASSED", "COST", "STATUS")
     rows = []
@@ -76,7 +76,7 @@ def _table(found: list[RunRecord]) -> str:
                 format_moment(each.created_at),
                 shorten_line(each.suite),
                 shorten_line(each.model),
-                show(each.score) if each.score is not None else "-",
+                format_number(each.score) if each.score is not None else "-",
                 f"{each.passed}/{each.passed + each.failed}",
                 "-" if cost is None else f"${cost:.4f}",
                 each.status,

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.output import print_json, read_text
-from tallymark.cli.progress import progress
+from tallymark.cli.progress import show_progress
 from tallymark.errors import InvalidInput, Problem, WorkFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.cli.progress import Update
+    from tallymark.cli.progress import ProgressUpdate
     from tallymark.errors import TraceError
     from tallymark.scoring import Expected
     from tallymark.suites import Report, Suite
-    from tallymark.suites.writers import Write
+    from tallymark.suites.writers import WriteResult
 
 _SHOWN = 5
 """Broken records that are shown; the others are counted."""
 
 
 @dataclass(frozen=True)
-class _Options:
+class _ScoreOptions:
     paths: list[str]
     scorer: list[str]
     formula: str | None
@@ -101,7 +101,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Score traces that you have, or run suites written in Python."""
-    options = _Options(
+    options = _ScoreOptions(
         paths, scorer or [], formula, output, format, expected,
         threshold, timeout, fail_under, limit, skip_broken, agent, as_json,
     )  # fmt: skip
@@ -115,7 +115,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class _ScoreOutcome:
     """What the command has to say, and how it ends."""
 
     document: dict[str, Any]
@@ -127,7 +127,7 @@ class _Outcome:
     interrupted: bool = False
 
 
-def _tell(outcome: _Outcome, *, as_json: bool) -> None:
+def _tell(outcome: _ScoreOutcome, *, as_json: bool) -> None:
     if as_json:
         print_json(outcome.document)
     else:
@@ -142,10 +142,10 @@ def _tell(outcome: _Outcome, *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _score_stored(options: _Options) -> _Outcome:
+def _score_stored(options: _ScoreOptions) -> _ScoreOutcome:
     from tallymark.scoring import load_scorer
     from tallymark.suites import ScoredTraces
-    from tallymark.suites.code.gate import shortfalls, unscored
+    from tallymark.suites.code.gate import find_shortfalls, find_unscored
     from tallymark.suites.metrics import parse_formula
     from tallymark.traces import read_traces
 
@@ -156,9 +156,9 @@ def _score_stored(options: _Options) -> _Outcome:
     scorers = [load_scorer(reference) for reference in options.scorer]
     names = [each.name for each in scorers]
     formula = None if options.formula is None else parse_formula(options.formula, names)
-    expected = _expected(options.expected)
-    broken = _Broken()
-    with progress("scoring") as update, _writer(options.output, names) as write:
+    expected = _read_expectations(options.expected)
+    broken = _BrokenRecords()
+    with show_progress("scoring") as update, _open_writer(options.output, names) as write:
         traces = read_traces(
             [sys.stdin.buffer if path == "-" else path for path in options.paths],
             format=options.format,
@@ -184,15 +184,15 @@ def _score_stored(options: _Options) -> _Outcome:
         note = f"{scored.unmet:,} of {len(expected):,} lines match no trace"
         typer.echo(f"tally: {options.expected}: {note}", err=True)
     at_least = options.fail_under
-    return _Outcome(
+    return _ScoreOutcome(
         summary.to_dict() | {"broken": broken.count},
         summary.render(),
-        [] if at_least is None else shortfalls(at_least, summary.formula, summary.scorers),
-        unscored(summary.scorers),
+        [] if at_least is None else find_shortfalls(at_least, summary.formula, summary.scorers),
+        find_unscored(summary.scorers),
     )
 
 
-class _Broken:
+class _BrokenRecords:
     """Records that were passed over: the first are shown, all are counted."""
 
     def __init__(self) -> None:
@@ -208,17 +208,17 @@ class _Broken:
             typer.echo(f"tally: skipped {self.count - _SHOWN:,} more", err=True)
 
 
-def _run_suites(options: _Options) -> _Outcome:
-    from tallymark.suites.code.gate import shortfalls
+def _run_suites(options: _ScoreOptions) -> _ScoreOutcome:
+    from tallymark.suites.code.gate import find_shortfalls
     from tallymark.suites.metrics import formula_facts
     from tallymark.suites.render import formula_line
 
-    suites = _chosen_suites(options)
+    suites = _choose_suites(options)
     reports = []
     names = list(dict.fromkeys(name for suite in suites for name in suite.scorer_names))
-    with progress("running") as update, _writer(options.output, names) as write:
+    with show_progress("running") as update, _open_writer(options.output, names) as write:
         for suite in suites:
-            reports.append(_run(suite, options, update))
+            reports.append(_run_suite(suite, options, update))
             for result in reports[-1].results:
                 write(result)
             if reports[-1].interrupted:
@@ -229,10 +229,10 @@ def _run_suites(options: _Options) -> _Outcome:
         documents.append({**report.to_dict(traces=False), **formula_facts(formula)})
         texts.append(report.render() + (f"\n\n{formula_line(formula)}" if formula else ""))
         if options.fail_under is not None:
-            gates += shortfalls(options.fail_under, formula, report.scorers)
+            gates += find_shortfalls(options.fail_under, formula, report.scorers)
         elif not report.passed:
             gates.append(f"not every test of {report.suite} passed")
-    return _Outcome(
+    return _ScoreOutcome(
         {"passed": not gates, "suites": documents},
         "\n\n".join(texts),
         gates,
@@ -241,7 +241,7 @@ def _run_suites(options: _Options) -> _Outcome:
     )
 
 
-def _chosen_suites(options: _Options) -> list[Suite]:
+def _choose_suites(options: _ScoreOptions) -> list[Suite]:
     from tallymark.suites.code.files import load_agent, load_suites
     from tallymark.suites.metrics import parse_formula
 
@@ -259,7 +259,7 @@ def _chosen_suites(options: _Options) -> list[Suite]:
     return suites
 
 
-def _run(suite: Suite, options: _Options, update: Update | None) -> Report:
+def _run_suite(suite: Suite, options: _ScoreOptions, update: ProgressUpdate | None) -> Report:
     from tallymark.suites import run
 
     done = count(1)
@@ -278,13 +278,13 @@ def _refuse(given: dict[str, object], why: str) -> None:
             raise InvalidInput(f"{option} {why}")
 
 
-def _expected(path: Path | None) -> Mapping[str, Expected]:
+def _read_expectations(path: Path | None) -> Mapping[str, Expected]:
     from tallymark.suites.stored import read_expected
 
     return {} if path is None else read_expected(read_text(path).split("\n"), str(path))
 
 
-def _writer(path: Path | None, scorers: list[str]) -> AbstractContextManager[Write]:
-    from tallymark.suites.writers import result_writer
+def _open_writer(path: Path | None, scorers: list[str]) -> AbstractContextManager[WriteResult]:
+    from tallymark.suites.writers import open_result_file
 
-    return nullcontext(lambda _: None) if path is None else result_writer(path, scorers)
+    return nullcontext(lambda _: None) if path is None else open_result_file(path, scorers)

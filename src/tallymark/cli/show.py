@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli.database import Db, opened
+from tallymark.cli.database import Db, open_app
 from tallymark.cli.output import print_json
 from tallymark.cli.reporting import check_reports, write_reports
 
@@ -26,8 +26,8 @@ def show(
     from tallymark.suites.reports import run_document, summary
 
     check_reports(report or [])
-    with opened(db) as app:
-        loaded = app.runs.loaded(run)
+    with open_app(db) as app:
+        loaded = app.runs.load_run(run)
     write_reports(report or [], [loaded])
     if as_json:
         print_json(run_document(*loaded))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli.database import Db, opened
+from tallymark.cli.database import Db, open_app
 from tallymark.cli.output import print_json
 from tallymark.errors import InvalidInput
 
@@ -15,21 +15,21 @@ vars_app = typer.Typer(help="Values for {{var('name')}} in suites.", no_args_is_
 secrets_app = typer.Typer(
     help="Values for {{secret('name')}}: kept encrypted, never shown.", no_args_is_help=True
 )
-Name = Annotated[str, typer.Argument(metavar="NAME")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @vars_app.command("set")
-def set_var(name: Name, value: Annotated[str, typer.Argument()], db: Db = None) -> None:
+def set_var(name: NameArgument, value: Annotated[str, typer.Argument()], db: Db = None) -> None:
     """Keep a variable."""
-    with opened(db) as app:
+    with open_app(db) as app:
         app.store.set_var(name, value)
 
 
 @vars_app.command("list")
-def list_vars(db: Db = None, as_json: AsJson = False) -> None:
+def list_vars(db: Db = None, as_json: JsonOption = False) -> None:
     """List variables with their values."""
-    with opened(db) as app:
+    with open_app(db) as app:
         known = app.store.vars() if app.store.exists else {}
     if as_json:
         print_json(known)
@@ -38,15 +38,15 @@ def list_vars(db: Db = None, as_json: AsJson = False) -> None:
 
 
 @vars_app.command("delete")
-def delete_var(name: Name, db: Db = None) -> None:
+def delete_var(name: NameArgument, db: Db = None) -> None:
     """Forget a variable."""
-    with opened(db) as app:
+    with open_app(db) as app:
         app.store.delete_var(name)
 
 
 @secrets_app.command("set")
 def set_secret(
-    name: Name,
+    name: NameArgument,
     stdin: Annotated[bool, typer.Option("--stdin", help="Read the value from stdin.")] = False,
     db: Db = None,
 ) -> None:
@@ -54,14 +54,14 @@ def set_secret(
     value = sys.stdin.read().rstrip("\n") if stdin else typer.prompt("Value", hide_input=True)
     if not value:
         raise InvalidInput(f"the secret {name!r} is empty", hint="give it a value")
-    with opened(db) as app:
+    with open_app(db) as app:
         app.store.set_secret(name, value)
 
 
 @secrets_app.command("list")
-def list_secrets(db: Db = None, as_json: AsJson = False) -> None:
+def list_secrets(db: Db = None, as_json: JsonOption = False) -> None:
     """List the names of secrets; values are never shown."""
-    with opened(db) as app:
+    with open_app(db) as app:
         known = app.store.secret_names() if app.store.exists else []
     if as_json:
         print_json(known)
@@ -70,7 +70,7 @@ def list_secrets(db: Db = None, as_json: AsJson = False) -> None:
 
 
 @secrets_app.command("delete")
-def delete_secret(name: Name, db: Db = None) -> None:
+def delete_secret(name: NameArgument, db: Db = None) -> None:
     """Forget a secret."""
-    with opened(db) as app:
+    with open_app(db) as app:
         app.store.delete_secret(name)

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from tallymark.cli.attempt import Agent, AsJson, Challenge, answer_in
-from tallymark.cli.database import Db, InsecureLocal, JudgeModel, competing
+from tallymark.cli.attempt import AgentOption, ChallengeArgument, JsonOption, read_answer
+from tallymark.cli.database import Db, InsecureLocal, JudgeModel, open_competition
 from tallymark.cli.output import print_json
 
 app = typer.Typer(no_args_is_help=True, help="Red against blue: submit attacks and defences.")
@@ -16,21 +16,23 @@ app = typer.Typer(no_args_is_help=True, help="Red against blue: submit attacks a
 
 @app.command()
 def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
-    challenge: Challenge,
+    challenge: ChallengeArgument,
     answer: Annotated[Path, typer.Argument(metavar="FILE", help="An attack or a defence.")],
-    agent: Agent,
+    agent: AgentOption,
     side: Annotated[Literal["red", "blue"], typer.Option(help="red attacks, blue defends.")],
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Submit an attack or a defence; it meets every active one of the other side."""
     import msgspec
 
-    with competing(db, insecure_local=insecure_local, judge_model=judge_model) as competition:
+    with open_competition(
+        db, insecure_local=insecure_local, judge_model=judge_model
+    ) as competition:
         arena = competition.arena(challenge)
-        content = answer_in(answer, arena.challenge.submission.format)
+        content = read_answer(answer, arena.challenge.submission.format)
         submission, verdicts = arena.submit(agent, side, content)
     if as_json:
         found = {"submission": submission, "verdicts": verdicts}
@@ -46,17 +48,19 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 @app.command()
 def settle(
-    challenge: Challenge,
+    challenge: ChallengeArgument,
     again: Annotated[
         bool, typer.Option("--again", help="Also what a judge tried and failed to judge.")
     ] = False,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Judge what was left without a verdict."""
-    with competing(db, insecure_local=insecure_local, judge_model=judge_model) as competition:
+    with open_competition(
+        db, insecure_local=insecure_local, judge_model=judge_model
+    ) as competition:
         judged = competition.arena(challenge).settle(again=again)
     if as_json:
         print_json({"judged": judged})

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _EVERY = 5.0
 """Seconds between lines that say how far it is."""
-_SHOWN = 20
+_FAILURES_SHOWN = 20
 """Failures that are told as they come; the summary has them all."""
 
 
-def watcher() -> PlainWatch:
+def choose_watch() -> PlainWatch:
     """A bar when someone looks at the terminal, else lines."""
     return BarWatch() if sys.stderr.isatty() else PlainWatch()
 
@@ -55,9 +55,9 @@ class PlainWatch:
         """A case is done."""
         if result.status != "passed":
             self.told += 1
-            if self.told <= _SHOWN:
-                self.say(f"  {result.status}: {result.case}: {_why(result)}")
-            elif self.told == _SHOWN + 1:
+            if self.told <= _FAILURES_SHOWN:
+                self.say(f"  {result.status}: {result.case}: {_find_reason(result)}")
+            elif self.told == _FAILURES_SHOWN + 1:
                 self.say("  more follow; the summary has them all")
         if self.every and time.monotonic() - self.last >= self.every:
             self.last = time.monotonic()
@@ -126,7 +126,7 @@ class BarWatch(PlainWatch):
         self.bar.console.print(line, markup=False, highlight=False)
 
 
-def _why(result: CaseResult) -> str:
+def _find_reason(result: CaseResult) -> str:
     said = result.error or next(
         (check.reason for check in result.checks if not check.passed), "a check failed"
     )

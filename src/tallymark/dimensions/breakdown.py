@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from tallymark.dimensions.dimension import Dimension, WeightedDimension
-from tallymark.dimensions.exact import MAX_SCORE, clamped, exact, plain
+from tallymark.dimensions.exact import MAX_SCORE, clamp_score, to_fraction, to_json_number
 from tallymark.dimensions.result import Result, result_of
-from tallymark.errors import InvalidInput, Problem, nearest
-from tallymark.scoring.score import shown
+from tallymark.errors import InvalidInput, Problem, suggest
+from tallymark.scoring.score import show_value
 
 Severity = Literal["error", "warning"]
 
@@ -29,11 +29,11 @@ class SubmissionWarning:
         """Refuse a severity that does not exist, and an error that would zero nothing."""
         if self.severity not in get_args(Severity):
             raise InvalidInput(
-                f"a warning's severity is 'error' or 'warning', not {shown(self.severity)}"
+                f"a warning's severity is 'error' or 'warning', not {show_value(self.severity)}"
             )
         if self.severity == "error" and self.dimension is None:
             raise InvalidInput(
-                f"the error {shown(self.message)} names no dimension to score 0",
+                f"the error {show_value(self.message)} names no dimension to score 0",
                 hint="name one, or make it a warning",
             )
 
@@ -54,7 +54,7 @@ class Part:
     def to_dict(self) -> dict[str, int | float]:
         """The dimension's entry in `score_breakdown`."""
         numbers = {"score": self.score, "weight": self.weight, "weighted": self.weighted}
-        return {name: plain(number) for name, number in numbers.items()}
+        return {name: to_json_number(number) for name, number in numbers.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Breakdown:
     @property
     def total(self) -> Fraction:
         """The sum of (score x weight), exactly, at most 1000."""
-        return clamped(sum((part.weighted for part in self.parts), Fraction(0)))
+        return clamp_score(sum((part.weighted for part in self.parts), Fraction(0)))
 
     @property
     def score(self) -> int:
@@ -111,10 +111,10 @@ def breakdown(
     given = tuple(warnings)
     keys = [weighted.key for weighted in dimensions]
     named = [warning.dimension for warning in given if warning.dimension is not None]
-    problems = [_unknown(key, keys, "a score") for key in raw_scores if key not in keys]
-    problems += [_unknown(key, keys, "a warning") for key in named if key not in keys]
+    problems = [_explain_unknown(key, keys, "a score") for key in raw_scores if key not in keys]
+    problems += [_explain_unknown(key, keys, "a warning") for key in named if key not in keys]
     zeroed = {warning.dimension for warning in given if warning.severity == "error"}
-    scores = {key: _score(key, raw_scores, key in zeroed, problems) for key in keys}
+    scores = {key: _read_score(key, raw_scores, key in zeroed, problems) for key in keys}
     if problems:
         raise InvalidInput(problems)
     return Breakdown(
@@ -125,7 +125,7 @@ def breakdown(
     )
 
 
-def _score(
+def _read_score(
     key: str, raw_scores: Mapping[str, float], zeroed: bool, problems: list[Problem]
 ) -> Fraction:
     zero = Fraction(0)
@@ -134,17 +134,17 @@ def _score(
             hint = f"give a number from 0 to {MAX_SCORE}"
             problems.append(Problem(f"dimension {key!r} has no score", hint=hint))
         return zero
-    number = exact(raw_scores[key])
+    number = to_fraction(raw_scores[key])
     if number is None:
-        got = shown(raw_scores[key])
+        got = show_value(raw_scores[key])
         problems.append(Problem(f"the score of {key!r} must be a finite number, not {got}"))
         return zero
-    return zero if zeroed else clamped(number)
+    return zero if zeroed else clamp_score(number)
 
 
-def _unknown(key: object, keys: list[str], what: str) -> Problem:
-    close = nearest(key, keys) if isinstance(key, str) else None
+def _explain_unknown(key: object, keys: list[str], what: str) -> Problem:
+    close = suggest(key, keys) if isinstance(key, str) else None
     hint = f"did you mean {close!r}?" if close else f"its dimensions are {', '.join(keys)}"
     return Problem(
-        f"there is {what} for {shown(key)}, which this challenge does not weigh", hint=hint
+        f"there is {what} for {show_value(key)}, which this challenge does not weigh", hint=hint
     )

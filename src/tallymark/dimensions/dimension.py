@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
-from tallymark.dimensions.exact import exact, plain
-from tallymark.errors import InvalidInput, Problem, nearest
-from tallymark.scoring.score import shown
+from tallymark.dimensions.exact import to_fraction, to_json_number
+from tallymark.errors import InvalidInput, Problem, suggest
+from tallymark.scoring.score import show_value
 
 FEWEST, MOST = 2, 6
 TOLERANCE = Fraction(1, 1000)
@@ -32,27 +32,31 @@ class Dimension:
     def __post_init__(self) -> None:
         """Refuse a key that a formula could not name, and blank or missing texts."""
         problems = [
-            Problem(f"dimension {shown(self.key)}: {field} must be text, not {shown(text)}")
-            for field in _SHOWN
+            Problem(
+                f"dimension {show_value(self.key)}: {field} must be text, not {show_value(text)}"
+            )
+            for field in _TEXT_FIELDS
             if not isinstance(text := getattr(self, field), str) or not text.strip()
         ]
         key: object = self.key
         if not isinstance(key, str) or not _KEY.fullmatch(key):
             hint = "write a small letter, then up to 63 small letters, digits and underscores"
-            problems.insert(0, Problem(f"{shown(self.key)} cannot be a dimension's key", hint=hint))
+            problems.insert(
+                0, Problem(f"{show_value(self.key)} cannot be a dimension's key", hint=hint)
+            )
         if problems:
             raise InvalidInput(problems)
 
 
-_SHOWN = tuple(field.name for field in fields(Dimension) if field.name != "key")
+_TEXT_FIELDS = tuple(field.name for field in fields(Dimension) if field.name != "key")
 """What an override may change."""
 
 
-def _table(*rows: tuple[str, str, str, str]) -> dict[str, Dimension]:
+def _make_table(*rows: tuple[str, str, str, str]) -> dict[str, Dimension]:
     return {row[0]: Dimension(*row) for row in rows}
 
 
-CORE = _table(
+CORE = _make_table(
     ("correctness", "Correctness", "Accuracy of the primary answer or identification", "Emerald"),
     ("completeness", "Completeness", "Coverage of all required targets, actions, or parts", "Gold"),
     ("precision", "Precision", "Fraction of reported findings that are genuine", "Coral"),
@@ -61,11 +65,11 @@ CORE = _table(
     ("code_quality", "Code Quality", "Quality of generated, modified, or optimized code", "Coral"),
     ("analysis", "Analysis", "Depth of evidence gathering and source investigation", "Gold"),
 )
-EFFICIENCY = _table(
+EFFICIENCY = _make_table(
     ("token_efficiency", "Token Efficiency", "Token usage relative to budget", "Teal"),
     ("call_efficiency", "Call Efficiency", "LLM/tool calls relative to limits", "Indigo"),
 )
-_KNOWN = CORE | EFFICIENCY
+_KNOWN_DIMENSIONS = CORE | EFFICIENCY
 
 
 # By key or by Dimension; not a union, because mappings are invariant in their keys.
@@ -96,41 +100,43 @@ def dims(
     """
     for name, given in (("weights", weights), ("overrides", overrides or {})):
         if not isinstance(given, Mapping):
-            raise InvalidInput(f"the {name} must be a mapping by dimension, not {shown(given)}")
+            raise InvalidInput(
+                f"the {name} must be a mapping by dimension, not {show_value(given)}"
+            )
     problems: list[Problem] = []
     found = [each for key in weights if (each := _find(key, problems)) is not None]
-    problems += _repeated([dimension.key for dimension in found])
-    shares = _shares(weights, problems)
-    overridden = _checked_overrides(overrides or {}, [_name(key) for key in weights], problems)
+    problems += _find_repeated([dimension.key for dimension in found])
+    shares = _read_shares(weights, problems)
+    overridden = _check_overrides(overrides or {}, [_get_key(key) for key in weights], problems)
     shown_as = [_override(dimension, overridden, problems) for dimension in found]
     if problems:
         raise InvalidInput(problems)
     return tuple(map(WeightedDimension, shown_as, shares))
 
 
-def _name(key: str | Dimension) -> str:
+def _get_key(key: str | Dimension) -> str:
     return key.key if isinstance(key, Dimension) else key
 
 
 def _find(key: object, problems: list[Problem]) -> Dimension | None:
     if isinstance(key, Dimension):
-        if key != _KNOWN.get(key.key, key):
+        if key != _KNOWN_DIMENSIONS.get(key.key, key):
             hint = "change it by an override, or choose another key"
             problems.append(Problem(f"{key.key!r} is a dimension that already exists", hint=hint))
         return key
-    if isinstance(key, str) and key in _KNOWN:
-        return _KNOWN[key]
-    close = nearest(key, _KNOWN) if isinstance(key, str) else None
+    if isinstance(key, str) and key in _KNOWN_DIMENSIONS:
+        return _KNOWN_DIMENSIONS[key]
+    close = suggest(key, _KNOWN_DIMENSIONS) if isinstance(key, str) else None
     hint = (
         f"did you mean {close!r}?"
         if close
-        else f"choose from {', '.join(_KNOWN)}, or give a Dimension of your own"
+        else f"choose from {', '.join(_KNOWN_DIMENSIONS)}, or give a Dimension of your own"
     )
-    problems.append(Problem(f"there is no dimension {shown(key)}", hint=hint))
+    problems.append(Problem(f"there is no dimension {show_value(key)}", hint=hint))
     return None
 
 
-def _repeated(keys: list[str]) -> list[Problem]:
+def _find_repeated(keys: list[str]) -> list[Problem]:
     return [
         Problem(f"dimension {key!r} is given {count} times; give it once")
         for key, count in Counter(keys).items()
@@ -138,50 +144,52 @@ def _repeated(keys: list[str]) -> list[Problem]:
     ]
 
 
-def _shares(weights: Weights, problems: list[Problem]) -> list[Fraction]:
+def _read_shares(weights: Weights, problems: list[Problem]) -> list[Fraction]:
     """The weights as written, once their number, each of them and their sum are right."""
     if not FEWEST <= len(weights) <= MOST:
         problems.append(Problem(f"choose {FEWEST} to {MOST} dimensions, not {len(weights)}"))
     shares = []
     for key, weight in weights.items():
-        share = exact(weight)
+        share = to_fraction(weight)
         if share is not None and 0 < share <= 1:
             shares.append(share)
             continue
         wanted = "a number above 0 and at most 1"
-        message = f"the weight of {_name(key)!r} must be {wanted}, not {shown(weight)}"
+        message = f"the weight of {_get_key(key)!r} must be {wanted}, not {show_value(weight)}"
         problems.append(Problem(message))
     total = sum(shares, Fraction(0))
     if shares and len(shares) == len(weights) and abs(total - 1) > TOLERANCE:
-        names = ", ".join(str(_name(key)) for key in weights)
-        problems.append(Problem(f"the weights of {names} sum to {plain(total)}, not to 1"))
+        names = ", ".join(str(_get_key(key)) for key in weights)
+        problems.append(Problem(f"the weights of {names} sum to {to_json_number(total)}, not to 1"))
     return shares
 
 
-def _checked_overrides(
+def _check_overrides(
     overrides: Mapping[Any, Any], keys: list[str], problems: list[Problem]
 ) -> dict[str, dict[str, Any]]:
     """The overrides of chosen dimensions, without those that could change nothing."""
     checked: dict[str, dict[str, Any]] = {}
     for key, changes in overrides.items():
         if key not in keys:
-            close = nearest(key, keys) if isinstance(key, str) else None
+            close = suggest(key, keys) if isinstance(key, str) else None
             hint = f"did you mean {close!r}?" if close else "give it a weight, or drop the override"
-            problems.append(Problem(f"{shown(key)} is overridden but has no weight", hint=hint))
+            problems.append(
+                Problem(f"{show_value(key)} is overridden but has no weight", hint=hint)
+            )
         elif not isinstance(changes, Mapping):
-            message = f"the override of {key!r} must be a mapping, not {shown(changes)}"
-            problems.append(Problem(message, hint=f"its keys are {', '.join(_SHOWN)}"))
+            message = f"the override of {key!r} must be a mapping, not {show_value(changes)}"
+            problems.append(Problem(message, hint=f"its keys are {', '.join(_TEXT_FIELDS)}"))
         else:
-            unknown = [field for field in changes if field not in _SHOWN]
-            problems += [_unknown_field(key, field) for field in unknown]
+            unknown = [field for field in changes if field not in _TEXT_FIELDS]
+            problems += [_explain_unknown_field(key, field) for field in unknown]
             checked[key] = {f: text for f, text in changes.items() if f not in unknown}
     return checked
 
 
-def _unknown_field(key: str, field: object) -> Problem:
-    close = nearest(field, _SHOWN) if isinstance(field, str) else None
-    hint = f"did you mean {close!r}?" if close else f"choose from {', '.join(_SHOWN)}"
-    return Problem(f"the override of {key!r} cannot change {shown(field)}", hint=hint)
+def _explain_unknown_field(key: str, field: object) -> Problem:
+    close = suggest(field, _TEXT_FIELDS) if isinstance(field, str) else None
+    hint = f"did you mean {close!r}?" if close else f"choose from {', '.join(_TEXT_FIELDS)}"
+    return Problem(f"the override of {key!r} cannot change {show_value(field)}", hint=hint)
 
 
 def _override(

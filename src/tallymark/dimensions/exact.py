@@ -6,12 +6,12 @@ import math
 from fractions import Fraction
 
 from tallymark.errors import InvalidInput
-from tallymark.scoring.score import scalar, shown
+from tallymark.scoring.score import scalar, show_value
 
 MAX_SCORE = 1000
 
 
-def exact(value: object) -> Fraction | None:
+def to_fraction(value: object) -> Fraction | None:
     """The number as written, or None for what is no finite number (bools are none)."""
     value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
@@ -22,21 +22,21 @@ def exact(value: object) -> Fraction | None:
     return Fraction(repr(float(value))) if math.isfinite(value) else None
 
 
-def demand(value: object, name: str, *, above: int | None = None) -> Fraction:
+def require_number(value: object, name: str, *, above: int | None = None) -> Fraction:
     """The number that an argument must be, if need be more than `above`; else InvalidInput."""
-    number = exact(value)
+    number = to_fraction(value)
     if number is None:
-        raise InvalidInput(f"{name} must be a finite number, not {shown(value)}")
+        raise InvalidInput(f"{name} must be a finite number, not {show_value(value)}")
     if above is not None and number <= above:
-        raise InvalidInput(f"{name} must be more than {above}, not {shown(value)}")
+        raise InvalidInput(f"{name} must be more than {above}, not {show_value(value)}")
     return number
 
 
-def clamped(score: Fraction) -> Fraction:
+def clamp_score(score: Fraction) -> Fraction:
     """Held within 0-1000."""
     return min(max(score, Fraction(0)), Fraction(MAX_SCORE))
 
 
-def plain(number: Fraction) -> int | float:
+def to_json_number(number: Fraction) -> int | float:
     """For JSON: a whole number as an int, any other as the nearest float."""
     return int(number) if number.denominator == 1 else float(number)

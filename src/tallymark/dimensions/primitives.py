@@ -13,9 +13,9 @@ from collections.abc import Hashable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from tallymark.dimensions.exact import MAX_SCORE, demand, exact
+from tallymark.dimensions.exact import MAX_SCORE, require_number, to_fraction
 from tallymark.errors import InvalidInput
-from tallymark.scoring.score import scalar, shown
+from tallymark.scoring.score import scalar, show_value
 
 ZERO_AT = 5
 """A number this many tolerances away from the truth scores 0."""
@@ -28,15 +28,17 @@ def exact_match(answer: object, truth: object) -> float:
     """1000 if answer = truth, else 0."""
     if truth is None:
         raise InvalidInput("exact_match: the truth must be a value, not None")
-    return float(MAX_SCORE * (_key(answer) == _key(truth)))
+    return float(MAX_SCORE * (_make_key(answer) == _make_key(truth)))
 
 
 def exact_match_ratio(answer: object, truth: Iterable[object] | Mapping[str, object]) -> float:
     """1000 x entries that match / entries of either, by position in a list, by key in a mapping."""
-    wanted = _entries(truth)
+    wanted = _list_entries(truth)
     if wanted is None:
-        raise InvalidInput(f"exact_match_ratio: the truth must be a list or a mapping{_not(truth)}")
-    got = _entries(answer)
+        raise InvalidInput(
+            f"exact_match_ratio: the truth must be a list or a mapping{_say_not(truth)}"
+        )
+    got = _list_entries(answer)
     if got is None or isinstance(answer, Mapping) != isinstance(truth, Mapping):
         return 0.0
     matching = sum(key in got and got[key] == value for key, value in wanted.items())
@@ -45,11 +47,11 @@ def exact_match_ratio(answer: object, truth: Iterable[object] | Mapping[str, obj
 
 def numeric_tolerance(answer: object, truth: float, tolerance: float) -> float:
     """1000 x (5t - error) / (4t), within 0-1000: full up to the tolerance t, 0 from 5t on."""
-    wanted = demand(truth, "numeric_tolerance: the truth")
-    allowed = demand(tolerance, "numeric_tolerance: the tolerance")
+    wanted = require_number(truth, "numeric_tolerance: the truth")
+    allowed = require_number(tolerance, "numeric_tolerance: the tolerance")
     if allowed < 0:
         raise InvalidInput(f"numeric_tolerance: the tolerance must be 0 or more, not {tolerance}")
-    got = exact(answer)
+    got = to_fraction(answer)
     if got is None:
         return 0.0
     error = abs(got - wanted)
@@ -62,32 +64,32 @@ def numeric_tolerance(answer: object, truth: float, tolerance: float) -> float:
 def fuzzy_string(answer: object, truth: str) -> float:
     """1000 x (1 - Levenshtein distance / longer length), ignoring case and runs of spaces."""
     if not isinstance(truth, str):
-        raise InvalidInput(f"fuzzy_string: the truth must be text{_not(truth)}")
+        raise InvalidInput(f"fuzzy_string: the truth must be text{_say_not(truth)}")
     if not isinstance(answer, str):
         return 0.0
-    got, wanted = _folded(answer), _folded(truth)
+    got, wanted = _fold_text(answer), _fold_text(truth)
     longer = max(len(got), len(wanted))
-    return _ratio(longer - _distance(got, wanted), longer)
+    return _ratio(longer - _edit_distance(got, wanted), longer)
 
 
 def set_overlap(answer: object, truth: Iterable[object]) -> float:
     """1000 x |answer and truth| / |answer or truth|; duplicates count once."""
-    wanted = set(_demanded(truth, "set_overlap"))
-    got = _items(answer)
+    wanted = set(_require_items(truth, "set_overlap"))
+    got = _list_items(answer)
     return 0.0 if got is None else _ratio(len(wanted & set(got)), len(wanted | set(got)))
 
 
 def coverage(answer: object, truth: Iterable[object]) -> float:
     """1000 x required items done / items required; one required twice must be done twice."""
-    wanted = Counter(_demanded(truth, "coverage"))
-    got = _items(answer)
+    wanted = Counter(_require_items(truth, "coverage"))
+    got = _list_items(answer)
     return 0.0 if got is None else _ratio((wanted & Counter(got)).total(), wanted.total())
 
 
 def precision(answer: object, truth: Iterable[object]) -> float:
     """1000 x genuine findings / findings reported; none reported is 0, unless none exist."""
-    wanted = set(_demanded(truth, "precision"))
-    got = _items(answer)
+    wanted = set(_require_items(truth, "precision"))
+    got = _list_items(answer)
     if got is None or (wanted and not got):
         return 0.0
     return _ratio(len(wanted & set(got)), len(set(got)))
@@ -95,16 +97,16 @@ def precision(answer: object, truth: Iterable[object]) -> float:
 
 def recall(answer: object, truth: Iterable[object]) -> float:
     """1000 x genuine findings reported / genuine findings; duplicates count once."""
-    wanted = set(_demanded(truth, "recall"))
-    got = _items(answer)
+    wanted = set(_require_items(truth, "recall"))
+    got = _list_items(answer)
     return 0.0 if got is None else _ratio(len(wanted & set(got)), len(wanted))
 
 
 def time_decay(used: float, limit: float, full_until: float = 0) -> float:
     """1000 x (limit - used) / (limit - full_until), within 0-1000."""
-    grace = demand(full_until, "time_decay: full_until")
-    end = demand(limit, "time_decay: the limit")
-    spent = demand(used, "time_decay: the time used")
+    grace = require_number(full_until, "time_decay: full_until")
+    end = require_number(limit, "time_decay: the limit")
+    spent = require_number(used, "time_decay: the time used")
     if not 0 <= grace < end:
         raise InvalidInput(
             f"time_decay: full_until must be 0 or more and below the limit, not {full_until}"
@@ -117,33 +119,33 @@ def _ratio(part: int, whole: int) -> float:
     return float(MAX_SCORE * Fraction(part, whole)) if whole else float(MAX_SCORE)
 
 
-def _not(value: object) -> str:
-    return f", not {shown(value)}"
+def _say_not(value: object) -> str:
+    return f", not {show_value(value)}"
 
 
-def _items(value: object) -> list[Hashable] | None:
+def _list_items(value: object) -> list[Hashable] | None:
     """Comparable items of a list or set; None for anything else, text and mappings included."""
     if not isinstance(value, list | tuple | set | frozenset):
         return None
-    return [_key(item) for item in value]
+    return [_make_key(item) for item in value]
 
 
-def _demanded(truth: object, primitive: str) -> list[Hashable]:
-    items = _items(truth)
+def _require_items(truth: object, primitive: str) -> list[Hashable]:
+    items = _list_items(truth)
     if items is None:
-        raise InvalidInput(f"{primitive}: the truth must be a list or a set{_not(truth)}")
+        raise InvalidInput(f"{primitive}: the truth must be a list or a set{_say_not(truth)}")
     return items
 
 
-def _entries(value: object) -> dict[Any, Hashable] | None:
+def _list_entries(value: object) -> dict[Any, Hashable] | None:
     if isinstance(value, Mapping):
-        return {_key(key): _key(item) for key, item in value.items()}
+        return {_make_key(key): _make_key(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return {position: _key(item) for position, item in enumerate(value)}
+        return {position: _make_key(item) for position, item in enumerate(value)}
     return None
 
 
-def _key(value: object, depth: int = 0) -> Hashable:
+def _make_key(value: object, depth: int = 0) -> Hashable:
     """A hashable stand-in for a JSON value, equal for equal values only."""
     value = scalar(value)
     if isinstance(value, str):
@@ -154,22 +156,24 @@ def _key(value: object, depth: int = 0) -> Hashable:
         return ("number", value)
     if depth < _DEEPEST:
         if isinstance(value, Mapping):
-            pairs = ((_key(k, depth + 1), _key(item, depth + 1)) for k, item in value.items())
+            pairs = (
+                (_make_key(k, depth + 1), _make_key(item, depth + 1)) for k, item in value.items()
+            )
             return ("mapping", frozenset(pairs))
         if isinstance(value, list | tuple):
-            return ("list", tuple(_key(item, depth + 1) for item in value))
+            return ("list", tuple(_make_key(item, depth + 1) for item in value))
         if isinstance(value, set | frozenset):
-            return ("set", frozenset(_key(item, depth + 1) for item in value))
+            return ("set", frozenset(_make_key(item, depth + 1) for item in value))
     # A new object equals nothing: so it is with NaN, what is too deep, what JSON does not know.
     return object()
 
 
-def _folded(text: str) -> str:
+def _fold_text(text: str) -> str:
     # Composed last, because casefold takes some letters apart.
     return unicodedata.normalize("NFC", " ".join(text.casefold().split()))
 
 
-def _distance(one: str, other: str) -> int:
+def _edit_distance(one: str, other: str) -> int:
     """Levenshtein distance by Hyyrö's bit vectors (2003): a column of the table is two integers."""
     short, long = sorted((one, other), key=len)
     if not short:

@@ -5,14 +5,14 @@ Only a verified attempt has counts that can be believed; the efficiency of any o
 
 from __future__ import annotations
 
-from tallymark.dimensions.exact import MAX_SCORE, clamped, demand
+from tallymark.dimensions.exact import MAX_SCORE, clamp_score, require_number
 from tallymark.errors import InvalidInput
 
 
 def speed(used: float, limit: float) -> float:
     """1000 x (1 - used / limit), within 0-1000; both in the same unit, by the server's clock."""
-    share = demand(used, "the time used") / demand(limit, "the time limit", above=0)
-    return float(clamped(MAX_SCORE * (1 - share)))
+    share = require_number(used, "the time used") / require_number(limit, "the time limit", above=0)
+    return float(clamp_score(MAX_SCORE * (1 - share)))
 
 
 def token_efficiency(used: float | None, allowed: float, *, verified: bool) -> float:
@@ -26,10 +26,10 @@ def call_efficiency(used: float | None, allowed: float, *, verified: bool) -> fl
 
 
 def _efficiency(used: float | None, allowed: float, what: str, *, verified: bool) -> float:
-    budget = demand(allowed, f"the number of {what} allowed", above=0)
+    budget = require_number(allowed, f"the number of {what} allowed", above=0)
     if not verified:
         return 0.0
-    spent = demand(used, f"the number of {what} used")
+    spent = require_number(used, f"the number of {what} used")
     if spent < 0:
         raise InvalidInput(f"the number of {what} used must be 0 or more, not {used}")
-    return float(clamped(MAX_SCORE * (1 - spent / budget)))
+    return float(clamp_score(MAX_SCORE * (1 - spent / budget)))

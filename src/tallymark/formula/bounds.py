@@ -21,13 +21,13 @@ from tallymark.formula.ranges import (
     Fact,
     Range,
     compare,
-    flip,
+    flip_directions,
     hull,
-    join,
-    negative,
-    where,
+    join_directions,
+    narrow_range,
+    negate,
 )
-from tallymark.formula.tree import Call, Comparison, Name, Negative, Node, Number, Product, Sum
+from tallymark.formula.tree import Call, Name, Negative, Node, Number, Product, Sum, ValueComparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Analysis:
 
     def fact(self, node: Node) -> Fact:
         self.patience -= 1
-        fact = self._of(node)
+        fact = self._find_fact(node)
         if fact.range is None:
             return NEVER
         allowed = self.narrowed.get(node)
@@ -68,7 +68,7 @@ class Analysis:
             return NEVER
         return Fact(span, {} if span.is_point else fact.directions)
 
-    def _of(self, node: Node) -> Fact:
+    def _find_fact(self, node: Node) -> Fact:
         match node:
             case Number(value=value):
                 return Fact(Range(value, value))
@@ -76,12 +76,12 @@ class Analysis:
                 known = self.names[name]
                 return Fact(Range(known.low, known.high), {name: Direction.UP})
             case Negative(operand=operand):
-                return negative(self.fact(operand))
+                return negate(self.fact(operand))
             case Sum(operands=parts, operators=operators):
                 return self.chain(node, parts, operators)
             case Product(operands=parts, operators=operators):
                 return self.chain(node, parts, operators)
-            case Comparison():
+            case ValueComparison():
                 return self.comparison(node)
             case Call(function="if"):
                 return self.branch(node)
@@ -116,7 +116,7 @@ class Analysis:
                 self.idle += [(each, "it is multiplied by 0") for each in parts if each is not part]
                 return
 
-    def comparison(self, node: Comparison) -> Fact:
+    def comparison(self, node: ValueComparison) -> Fact:
         left, right = self.fact(node.left), self.fact(node.right)
         if left.range is None or right.range is None:
             return NEVER
@@ -125,9 +125,9 @@ class Analysis:
             word = "true" if outcome else "false"
             self.idle.append((node, f"it is always {word}"))
             return Fact(Range(float(outcome), float(outcome)))
-        directions = join(left.directions, flip(right.directions))
+        directions = join_directions(left.directions, flip_directions(right.directions))
         if node.operator in ("<", "<="):
-            directions = flip(directions)
+            directions = flip_directions(directions)
         elif node.operator in ("==", "!="):
             directions = dict.fromkeys(directions, Direction.EITHER)
         return Fact(Range(0.0, 1.0), directions)
@@ -143,17 +143,20 @@ class Analysis:
         if test.range.is_point:
             self.idle.append((yes, "its condition is always false"))
             return self.fact(no)
-        either = [self._assuming(condition, True, yes), self._assuming(condition, False, no)]
+        either = [
+            self._find_branch_fact(condition, True, yes),
+            self._find_branch_fact(condition, False, no),
+        ]
         defined = [fact.range for fact in either if fact.range is not None]
         if not defined:
             return NEVER
-        directions = join(either[0].directions, either[1].directions)
+        directions = join_directions(either[0].directions, either[1].directions)
         for name, direction in test.directions.items():
             known = _branch_direction(direction, test.range, either, name)
             directions[name] = known
         return Fact(hull(*defined), directions)
 
-    def _assuming(self, condition: Node, truth: bool, branch: Node) -> Fact:
+    def _find_branch_fact(self, condition: Node, truth: bool, branch: Node) -> Fact:
         """The facts of a branch, with the ranges narrowed to where it is taken."""
         before = dict(self.narrowed)
         possible = self._assume(condition, truth)
@@ -164,7 +167,7 @@ class Analysis:
     def _assume(self, condition: Node, truth: bool) -> bool:
         """Narrows ranges by a condition's outcome; False when it cannot have that outcome."""
         match condition:
-            case Comparison(operator=operator, left=left, right=right):
+            case ValueComparison(operator=operator, left=left, right=right):
                 operator = operator if truth else NEGATED[operator]
                 return self._narrow(left, operator, right) and self._narrow(
                     right, MIRRORED[operator], left
@@ -173,29 +176,31 @@ class Analysis:
             # only where each part is. For `min` and `max`, if no part can be negative.
             case Product(operators=operators, operands=parts) if truth and "/" not in operators:
                 return all(self._assume(part, truth) for part in parts)
-            case Call(function="min", arguments=parts) if truth and self._none_negative(parts):
+            case Call(function="min", arguments=parts) if truth and self._are_never_negative(parts):
                 return all(self._assume(part, truth) for part in parts)
-            case Call(function="max", arguments=parts) if not truth and self._none_negative(parts):
+            case Call(function="max", arguments=parts) if not truth and self._are_never_negative(
+                parts
+            ):
                 return all(self._assume(part, truth) for part in parts)
             case _:
                 return self._narrow(condition, "!=" if truth else "==", Number(0.0))
 
-    def _none_negative(self, parts: tuple[Node, ...]) -> bool:
-        ranges = [self._silently(part) for part in parts]
+    def _are_never_negative(self, parts: tuple[Node, ...]) -> bool:
+        ranges = [self._find_range(part) for part in parts]
         return all(span is not None and span.low >= 0.0 for span in ranges)
 
     def _narrow(self, node: Node, operator: str, other: Node) -> bool:
         if self.patience < 0:
             return True
-        span, limit = self._silently(node), self._silently(other)
+        span, limit = self._find_range(node), self._find_range(other)
         if span is None or limit is None:
             return False
-        left = where(operator, span, limit)
+        left = narrow_range(operator, span, limit)
         if left is not None and not isinstance(node, Number):
             self.narrowed[node] = left
         return left is not None
 
-    def _silently(self, node: Node) -> Range | None:
+    def _find_range(self, node: Node) -> Range | None:
         """A node's range, without noting hazards a second time."""
         hazards, idle = len(self.hazards), len(self.idle)
         span = self.fact(node).range

@@ -19,13 +19,13 @@ from tallymark.formula.functions import FUNCTIONS
 from tallymark.formula.steps import step
 from tallymark.formula.tree import (
     Call,
-    Comparison,
     Name,
     Negative,
     Node,
     Number,
     Product,
     Sum,
+    ValueComparison,
     walk,
 )
 
@@ -58,21 +58,21 @@ class ColumnResult:
 
     def reason(self, row: int) -> str | None:
         """Why a row is undefined, in words; None for a row that has a value."""
-        values = {name: _cell(column, row) for name, column in self.columns.items()}
+        values = {name: _read_cell(column, row) for name, column in self.columns.items()}
         return step(self.tree, values).reason
 
 
 def evaluate_columns(tree: Node, columns: Mapping[str, Any]) -> ColumnResult:
     """The formula's value for each row. A column is any array or sequence, or one number."""
-    program = _Program(tree)
-    given = {name: _column(name, columns.get(name)) for name in program.columns}
+    program = _ColumnProgram(tree)
+    given = {name: _check_column(name, columns.get(name)) for name in program.columns}
     rows = _row_count(given if any(map(_is_column, given.values())) else columns)
     values = np.empty(rows, dtype=np.float64)
     # Underflow is no mistake: a result too small for a float is 0, as it is in Python.
     with np.errstate(divide="raise", over="raise", invalid="raise", under="ignore"):
         for start in range(0, rows, BLOCK):
             out = values[start : start + BLOCK]
-            inputs = [_block(name, each, start, len(out)) for name, each in given.items()]
+            inputs = [_cut_block(name, each, start, len(out)) for name, each in given.items()]
             try:
                 program.run(inputs, out)
             except FloatingPointError:
@@ -90,7 +90,7 @@ class _Instruction:
     """The inputs whose infinity could vanish in the result."""
 
 
-class _Program:
+class _ColumnProgram:
     """A tree as a list of instructions over slots: constants, columns, scratch arrays."""
 
     def __init__(self, tree: Node) -> None:
@@ -126,7 +126,7 @@ class _Program:
                 self.chain(parts, operators, target)
             case Product(operands=parts, operators=operators):
                 self.chain(parts, operators, target)
-            case Comparison(operator=operator, left=left, right=right):
+            case ValueComparison(operator=operator, left=left, right=right):
                 self.call(operator, (left, right), target)
             case Call(function="min" | "max" as function, arguments=arguments):
                 self.chain(arguments, (function,) * (len(arguments) - 1), target)
@@ -276,30 +276,30 @@ def _row_count(columns: Mapping[str, Any]) -> int:
     return next(iter(lengths.values()), 1)
 
 
-def _column(name: str, given: Any) -> Any:
+def _check_column(name: str, given: Any) -> Any:
     """A column that `_block` can cut: an array, a sequence, or one number (NaN for None)."""
     if given is None:
         return math.nan
     # Made an array block by block, so that a long list is never copied whole.
     if isinstance(given, list | tuple):
         return given
-    column = np.asanyarray(given) if _is_column(given) else _floats(name, given)
+    column = np.asanyarray(given) if _is_column(given) else _to_floats(name, given)
     if np.ndim(column) > 1:
         raise FormulaError(f"column '{name}' has {np.ndim(column)} dimensions", hint="give one")
     return column
 
 
-def _block(name: str, column: Any, start: int, rows: int) -> Any:
+def _cut_block(name: str, column: Any, start: int, rows: int) -> Any:
     """Some rows of a column as floats; NaN where a value is missing."""
     if isinstance(column, float):
         return column
     part = column[start : start + rows]
     if type(part) is np.ndarray and part.dtype is _FLOAT64:
         return part
-    return _floats(name, part)
+    return _to_floats(name, part)
 
 
-def _floats(name: str, given: Any) -> Any:
+def _to_floats(name: str, given: Any) -> Any:
     try:
         if isinstance(given, np.ma.MaskedArray):
             return np.ma.filled(given.astype(np.float64), np.nan)
@@ -310,6 +310,6 @@ def _floats(name: str, given: Any) -> Any:
     return float(numbers) if numbers.ndim == 0 else numbers
 
 
-def _cell(column: Any, row: int) -> Any:
+def _read_cell(column: Any, row: int) -> Any:
     value = column[row] if _is_column(column) else column
     return None if value is np.ma.masked or value != value else value  # noqa: PLR0124 - NaN

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tallymark.formula.steps import Step, Values, as_number, step
+from tallymark.formula.steps import NamedValues, Step, as_number, step
 from tallymark.formula.tree import (
     Call,
     Name,
@@ -60,20 +60,22 @@ class Explanation:
 
     def lines(self) -> list[str]:
         """The tree, a line for each part: branches, text, value."""
-        rows = list(_tree_rows(self.steps, "", ""))
+        rows = list(_list_tree_rows(self.steps, "", ""))
         width = max(len(text) for text, _ in rows)
         return [f"{text:<{width}}  = {value}" if value else text for text, value in rows]
 
     def render(self) -> str:
         """All of it as plain text."""
-        result = f"undefined: {self.reason}" if self.value is None else show(self.value)
+        result = f"undefined: {self.reason}" if self.value is None else format_number(self.value)
         lines = [f"{self.formula} = {result}", "", *self.lines()]
         if len(self.terms) > 1:
             width = max(len(term.text) for term in self.terms)
             lines += ["", "What each term contributes:"]
             for term in self.terms:
                 share = "" if term.share is None else f"  {term.share:8.1%}"
-                lines.append(f"  {term.text:<{width}}  {show(term.contribution):>12}{share}")
+                lines.append(
+                    f"  {term.text:<{width}}  {format_number(term.contribution):>12}{share}"
+                )
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,26 +94,26 @@ class Explanation:
                 }
                 for term in self.terms
             ],
-            "tree": _step_dict(self.steps),
+            "tree": _step_to_dict(self.steps),
         }
 
 
-def explain(formula: Formula, values: Values) -> Explanation:
+def explain(formula: Formula, values: NamedValues) -> Explanation:
     """Evaluates step by step, and takes the result apart."""
     steps = step(formula.tree, values)
     value = formula.evaluate(values)
-    terms = tuple(_terms(steps, value)) if value is not None else ()
+    terms = tuple(_list_terms(steps, value)) if value is not None else ()
     substituted = to_text(_substitute(formula.tree, values))
     return Explanation(str(formula), value, steps.reason, terms, substituted, steps)
 
 
-def show(value: float) -> str:
+def format_number(value: float) -> str:
     """A number for people: at most six significant digits, no exponent where it can be avoided."""
     text = f"{value + 0.0:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"
     return f"{value:.6g}" if abs(value) >= 1e15 else text
 
 
-def _terms(part: Step, total: float) -> Iterator[Term]:
+def _list_terms(part: Step, total: float) -> Iterator[Term]:
     for each, factor, text in _split(part):
         own = each.value or 0.0
         # Adding 0.0 makes -0.0 and 0.0 one, so that no term contributes `-0`.
@@ -124,9 +126,9 @@ def _split(part: Step) -> list[tuple[Step, float, str]]:
     match part.node:
         case Sum(operators=operators):
             signs = zip(("+", *operators), part.below, strict=True)
-            return [term for sign, below in signs for term in _taken(_split(below), sign)]
+            return [term for sign, below in signs for term in _apply_sign(_split(below), sign)]
         case Negative():
-            return _taken(_split(part.below[0]), "-")
+            return _apply_sign(_split(part.below[0]), "-")
         case Call(function="if"):
             return _split(part.below[1])
         case Product(operators=operators):
@@ -135,13 +137,13 @@ def _split(part: Step) -> list[tuple[Step, float, str]]:
             return [(part, 1.0, to_text(node))]
 
 
-def _taken(terms: list[tuple[Step, float, str]], sign: str) -> list[tuple[Step, float, str]]:
+def _apply_sign(terms: list[tuple[Step, float, str]], sign: str) -> list[tuple[Step, float, str]]:
     if sign == "+":
         return terms
-    return [(step, -factor, _minus(text)) for step, factor, text in terms]
+    return [(step, -factor, _negate_text(text)) for step, factor, text in terms]
 
 
-def _minus(text: str) -> str:
+def _negate_text(text: str) -> str:
     return text.removeprefix("-") if text.startswith("-") else f"-{text}"
 
 
@@ -159,7 +161,7 @@ def _split_product(part: Step, signs: tuple[str, ...]) -> list[tuple[Step, float
     return [(step, factor * rest, text) for step, factor, text in splits[sums[0]]]
 
 
-def _substitute(node: Node, values: Values) -> Node:
+def _substitute(node: Node, values: NamedValues) -> Node:
     if isinstance(node, Name):
         number = as_number(values.get(node.name))
         if number is None:
@@ -168,22 +170,22 @@ def _substitute(node: Node, values: Values) -> Node:
     return rebuild(node, tuple(_substitute(child, values) for child in children(node)))
 
 
-def _tree_rows(part: Step, lead: str, branch: str) -> list[tuple[str, str]]:
+def _list_tree_rows(part: Step, lead: str, branch: str) -> list[tuple[str, str]]:
     node = part.node
-    value = "undefined" if part.value is None else show(part.value)
+    value = "undefined" if part.value is None else format_number(part.value)
     text = short_text(node, _WIDEST)
     rows = [(f"{lead}{branch}{text}", "" if isinstance(node, Number) else value)]
     inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
     for index, each in enumerate(part.below):
         last = index == len(part.below) - 1
-        rows += _tree_rows(each, inner, "└─ " if last else "├─ ")
+        rows += _list_tree_rows(each, inner, "└─ " if last else "├─ ")
     return rows
 
 
-def _step_dict(part: Step) -> dict[str, Any]:
+def _step_to_dict(part: Step) -> dict[str, Any]:
     return {
         "text": to_text(part.node),
         "value": part.value,
         "error": part.reason,
-        "parts": [_step_dict(each) for each in part.below],
+        "parts": [_step_to_dict(each) for each in part.below],
     }

@@ -12,7 +12,7 @@ from tallymark.formula.lint import Lint, lint
 from tallymark.formula.names import Names
 from tallymark.formula.parser import parse
 from tallymark.formula.rows import compile_row
-from tallymark.formula.steps import Values, step
+from tallymark.formula.steps import NamedValues, step
 from tallymark.formula.tree import Name, Node, to_text, walk
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ class Formula:
         used = (node.name for node in walk(self.tree) if isinstance(node, Name))
         return tuple(dict.fromkeys(used))
 
-    def evaluate(self, values: Values) -> float | None:
+    def evaluate(self, values: NamedValues) -> float | None:
         """The value of one row, None where it is undefined (`reason` then says why)."""
         # The first call compiles, and puts the compiled function in this method's place.
         row = self.__dict__["evaluate"] = compile_row(self.tree)
         return row(values)
 
-    def reason(self, values: Values) -> str | None:
+    def reason(self, values: NamedValues) -> str | None:
         """Why the value of a row is undefined, in words; None when it has one."""
         return step(self.tree, values).reason
 
@@ -69,7 +69,7 @@ class Formula:
         """What can be said of every possible result, before anything runs."""
         return lint(self)
 
-    def explain(self, values: Values) -> Explanation:
+    def explain(self, values: NamedValues) -> Explanation:
         """The tree with values put in, and what each term contributes."""
         return explain(self, values)
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tallymark.formula.functions import ceil, clamp, floor, half_away
+from tallymark.formula.functions import ceil, clamp, floor, round_half_away
 from tallymark.formula.ranges import (
     INF,
     NEVER,
@@ -18,10 +18,10 @@ from tallymark.formula.ranges import (
     Fact,
     Range,
     corners,
-    defined,
     hull,
-    join,
-    times,
+    join_directions,
+    require_range,
+    scale_directions,
 )
 from tallymark.formula.tree import Call, Number
 
@@ -33,19 +33,19 @@ _ULPS = 4
 # One rule for each function: (analysis, its call, the facts of its arguments) -> its fact.
 
 
-def _steady(apply: Callable[..., float], ulps: int = 0) -> Callable[..., Fact]:
+def _make_rising_rule(apply: Callable[..., float], ulps: int = 0) -> Callable[..., Fact]:
     """A function of one argument that never falls."""
 
     def rule(_: Analysis, node: Call, facts: list[Fact]) -> Fact:
-        span = defined(facts[0])
+        span = require_range(facts[0])
         extra = [a.value for a in node.arguments[1:] if isinstance(a, Number)]
-        ends = Range(_at(apply, span.low, *extra), _at(apply, span.high, *extra))
-        return Fact(_widened(ends, ulps), facts[0].directions)
+        ends = Range(_apply_at(apply, span.low, *extra), _apply_at(apply, span.high, *extra))
+        return Fact(_widen(ends, ulps), facts[0].directions)
 
     return rule
 
 
-def _widened(span: Range, ulps: int) -> Range:
+def _widen(span: Range, ulps: int) -> Range:
     """A little more at both ends, for functions that are not exact; they are where they give 0."""
     low, high = span.low, span.high
     for _ in range(ulps):
@@ -54,7 +54,7 @@ def _widened(span: Range, ulps: int) -> Range:
     return Range(low, high)
 
 
-def _at(apply: Callable[..., float], value: float, *extra: float) -> float:
+def _apply_at(apply: Callable[..., float], value: float, *extra: float) -> float:
     """The value at an end of a range, infinite ends and overflow included."""
     if math.isinf(value):
         return 0.0 if apply is math.exp and value < 0 else value
@@ -64,11 +64,11 @@ def _at(apply: Callable[..., float], value: float, *extra: float) -> float:
         return math.copysign(INF, value)
 
 
-def _from(low: float, kind: str, rule: Callable[..., Fact]) -> Callable[..., Fact]:
+def _limit_from(low: float, kind: str, rule: Callable[..., Fact]) -> Callable[..., Fact]:
     """A function that is defined from `low` on only (above it, for logarithms)."""
 
     def limited(analysis: Analysis, node: Call, facts: list[Fact]) -> Fact:
-        span = defined(facts[0])
+        span = require_range(facts[0])
         # 0 has a square root but no logarithm: the first number that has one is the next float.
         first = low if kind == "negative-root" else math.nextafter(low, INF)
         if span.low < first:
@@ -82,67 +82,70 @@ def _from(low: float, kind: str, rule: Callable[..., Fact]) -> Callable[..., Fac
     return limited
 
 
-def _absolute(_: Analysis, __: Call, facts: list[Fact]) -> Fact:
-    span = defined(facts[0])
+def _absolute_fact(_: Analysis, __: Call, facts: list[Fact]) -> Fact:
+    span = require_range(facts[0])
     ends = (abs(span.low), abs(span.high))
     low = 0.0 if span.holds_zero else min(ends)
-    return Fact(Range(low, max(ends)), times(facts[0].directions, span.sign))
+    return Fact(Range(low, max(ends)), scale_directions(facts[0].directions, span.sign))
 
 
-def _extreme(pick: Callable[..., float]) -> Callable[..., Fact]:
+def _make_extreme_rule(pick: Callable[..., float]) -> Callable[..., Fact]:
     """`min` and `max`: an argument that another always beats can never matter."""
 
     def rule(analysis: Analysis, node: Call, facts: list[Fact]) -> Fact:
-        ranges = [defined(fact) for fact in facts]
+        ranges = [require_range(fact) for fact in facts]
         directions: Directions = {}
         for index, (argument, fact, span) in enumerate(
             zip(node.arguments, facts, ranges, strict=True)
         ):
             others = ranges[:index] + ranges[index + 1 :]
-            if any(_always_picked(pick, other, span) for other in others):
+            if any(_is_always_picked(pick, other, span) for other in others):
                 why = f"{node.function} always picks another argument"
                 analysis.idle.append((argument, why))
             else:
-                directions = join(directions, fact.directions)
+                directions = join_directions(directions, fact.directions)
         return Fact(Range(pick(r.low for r in ranges), pick(r.high for r in ranges)), directions)
 
     return rule
 
 
-def _always_picked(pick: Callable[..., float], winner: Range, loser: Range) -> bool:
+def _is_always_picked(pick: Callable[..., float], winner: Range, loser: Range) -> bool:
     if winner == loser:
         return False
     return winner.high <= loser.low if pick is min else winner.low >= loser.high
 
 
-def _clamped(analysis: Analysis, node: Call, facts: list[Fact]) -> Fact:
-    value, low, high = (defined(fact) for fact in facts)
+def _clamp_fact(analysis: Analysis, node: Call, facts: list[Fact]) -> Fact:
+    value, low, high = (require_range(fact) for fact in facts)
     lowest = clamp(value.low, low.low, high.low)
     highest = clamp(value.high, low.high, high.high)
     if value.low >= low.high and value.high <= high.low and low.high <= high.low:
         analysis.idle += [(limit, "the value never reaches it") for limit in node.arguments[1:]]
     directions: Directions = {}
     for fact in facts:
-        directions = join(directions, fact.directions)
+        directions = join_directions(directions, fact.directions)
     return Fact(Range(lowest, highest), directions)
 
 
-def _power(analysis: Analysis, node: Call, facts: list[Fact]) -> Fact:
-    base, exponent = defined(facts[0]), defined(facts[1])
+def _power_fact(analysis: Analysis, node: Call, facts: list[Fact]) -> Fact:
+    base, exponent = require_range(facts[0]), require_range(facts[1])
     if base.low < 0.0 or (base.low == 0.0 and exponent.low < 0.0):
         analysis.warn("power", node, node.arguments[0], False)
-    names = join(facts[0].directions, facts[1].directions)
+    names = join_directions(facts[0].directions, facts[1].directions)
     if base.low < 0.0:
         return Fact(Range(-INF, INF), dict.fromkeys(names, Direction.EITHER))
-    ends = corners(_power_at, base, exponent)
+    ends = corners(_raise_power, base, exponent)
     ends = hull(ends, Range(1.0, 1.0)) if exponent.holds_zero else ends
-    ends = _widened(ends, _ULPS)
+    ends = _widen(ends, _ULPS)
     grows = 1 if base.low >= 1.0 else -1 if base.high <= 1.0 else None
-    directions = join(times(facts[0].directions, exponent.sign), times(facts[1].directions, grows))
+    directions = join_directions(
+        scale_directions(facts[0].directions, exponent.sign),
+        scale_directions(facts[1].directions, grows),
+    )
     return Fact(ends, directions)
 
 
-def _power_at(base: float, exponent: float) -> float:
+def _raise_power(base: float, exponent: float) -> float:
     try:
         return math.pow(base, exponent)
     except OverflowError:
@@ -152,17 +155,17 @@ def _power_at(base: float, exponent: float) -> float:
 
 
 FUNCTION_FACTS: Mapping[str, Callable[[Analysis, Call, list[Fact]], Fact]] = {
-    "min": _extreme(min),
-    "max": _extreme(max),
-    "abs": _absolute,
-    "sqrt": _from(0.0, "negative-root", _steady(math.sqrt)),
-    "log": _from(0.0, "logarithm", _steady(math.log, _ULPS)),
-    "log2": _from(0.0, "logarithm", _steady(math.log2, _ULPS)),
-    "log10": _from(0.0, "logarithm", _steady(math.log10, _ULPS)),
-    "exp": _steady(math.exp, _ULPS),
-    "pow": _power,
-    "clamp": _clamped,
-    "round": _steady(half_away),
-    "floor": _steady(floor),
-    "ceil": _steady(ceil),
+    "min": _make_extreme_rule(min),
+    "max": _make_extreme_rule(max),
+    "abs": _absolute_fact,
+    "sqrt": _limit_from(0.0, "negative-root", _make_rising_rule(math.sqrt)),
+    "log": _limit_from(0.0, "logarithm", _make_rising_rule(math.log, _ULPS)),
+    "log2": _limit_from(0.0, "logarithm", _make_rising_rule(math.log2, _ULPS)),
+    "log10": _limit_from(0.0, "logarithm", _make_rising_rule(math.log10, _ULPS)),
+    "exp": _make_rising_rule(math.exp, _ULPS),
+    "pow": _power_fact,
+    "clamp": _clamp_fact,
+    "round": _make_rising_rule(round_half_away),
+    "floor": _make_rising_rule(floor),
+    "ceil": _make_rising_rule(ceil),
 }

@@ -34,7 +34,7 @@ def clamp(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)
 
 
-def half_away(value: float, digits: float = 0.0) -> float:
+def round_half_away(value: float, digits: float = 0.0) -> float:
     """Rounds halves away from zero, as spreadsheets and SQL do: 2.5 gives 3, -2.5 gives -3."""
     scale = math.pow(10.0, digits)
     scaled = value * scale
@@ -77,7 +77,7 @@ FUNCTIONS: dict[str, Function] = {
         swallows=True,
     ),
     "clamp": Function("clamp(value, low, high)", 3, 3, clamp, swallows=True),
-    "round": Function("round(a) or round(a, digits)", 1, 2, half_away),
+    "round": Function("round(a) or round(a, digits)", 1, 2, round_half_away),
     "floor": Function("floor(a)", 1, 1, floor),
     "ceil": Function("ceil(a)", 1, 1, ceil),
     "if": Function("if(condition, then, otherwise)", 3, 3, choose, swallows=True),

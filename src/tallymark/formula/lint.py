@@ -16,8 +16,8 @@ from tallymark.errors import Place
 from tallymark.formula.bounds import Analysis, Hazard
 from tallymark.formula.names import Names
 from tallymark.formula.ranges import Direction, Range
-from tallymark.formula.samples import Row, sample_rows
-from tallymark.formula.source import Source
+from tallymark.formula.samples import SampleRow, sample_rows
+from tallymark.formula.source import FormulaText
 from tallymark.formula.steps import step
 from tallymark.formula.tree import Name, Node, Region, number_text, to_text, walk
 
@@ -95,7 +95,7 @@ class _Linter:
     def __init__(self, formula: Formula) -> None:
         self.formula = formula
         self.names: Names = formula.declared
-        self.source = Source(formula.text)
+        self.source = FormulaText(formula.text)
         self.analysis = Analysis(formula.tree, self.names)
         self.rows = list(sample_rows(self.names, formula.names))
 
@@ -105,7 +105,7 @@ class _Linter:
         yield from self.result()
         yield from self.directions()
         for node, reason in self.analysis.idle:
-            text = _quoted(node)
+            text = _quote(node)
             message = f"{text} can never matter: {reason}"
             yield Finding("idle-term", "warning", message, self.place(node.at))
 
@@ -120,19 +120,19 @@ class _Linter:
                     yield Finding("hyphen", "warning", message, self.place(node.at), hint)
 
     def hazard(self, hazard: Hazard) -> Finding:
-        subject = _quoted(hazard.operand)
+        subject = _quote(hazard.operand)
         what, trouble, mend = _HAZARDS[hazard.kind]
         code, place = hazard.kind, self.place(hazard.operand.at)
         if hazard.always:
             return Finding(code, "warning", f"always {what}: {subject} is always {trouble}", place)
         example = self.example(lambda row: _goes_wrong(hazard, row))
-        hint = mend.format(_short(hazard.operand))
+        hint = mend.format(_shorten(hazard.operand))
         if example is None:
             message = f"may {what}: {subject} could be {trouble}"
         elif isinstance(hazard.operand, Name):
             message = f"can {what}: when {hazard.operand.name} is {trouble}"
         else:
-            values = self.shown(example, hazard.operand)
+            values = self.describe_row(example, hazard.operand)
             message = f"can {what}: {subject} is {trouble} when {values}"
         return Finding(code, "warning", message, place, hint)
 
@@ -142,7 +142,7 @@ class _Linter:
             yield Finding("undefined", "warning", "the score never has a value")
             return
         if span.is_point:
-            yield Finding("constant", "warning", f"the score is always {_number(span.low)}")
+            yield Finding("constant", "warning", f"the score is always {_shorten_number(span.low)}")
             return
         yield Finding("range", "note", describe_range(span))
         if span.low < 0.0:
@@ -150,8 +150,8 @@ class _Linter:
             if row is None:
                 yield Finding("negative", "warning", "the score may be negative")
             else:
-                value = _number(self.formula.evaluate(row) or 0.0)
-                message = f"the score can be negative: {value} when {self.shown(row)}"
+                value = _shorten_number(self.formula.evaluate(row) or 0.0)
+                message = f"the score can be negative: {value} when {self.describe_row(row)}"
                 yield Finding("negative", "warning", message)
 
     def directions(self) -> Iterator[Finding]:
@@ -163,16 +163,18 @@ class _Linter:
             costly = measure in ("cost", "latency")
             bad = Direction.UP if costly else Direction.DOWN
             code = f"rises-with-{measure}" if costly else f"falls-with-{measure}"
-            verb, event = ("rise", f"with {name}") if costly else ("fall", _event(name, measure))
+            verb, event = (
+                ("rise", f"with {name}") if costly else ("fall", _describe_event(name, measure))
+            )
             if moves[name] is bad:
                 yield Finding(code, "warning", f"the score {verb}s {event}")
             elif moves[name] is Direction.EITHER:
                 row = self.example(partial(self.moves_badly, name, bad))
                 word = "may" if row is None else "can"
-                found = "" if row is None else f", for example from {self.shown(row)}"
+                found = "" if row is None else f", for example from {self.describe_row(row)}"
                 yield Finding(code, "warning", f"the score {word} {verb} {event}{found}")
 
-    def moves_badly(self, name: str, bad: Direction, row: Row) -> bool:
+    def moves_badly(self, name: str, bad: Direction, row: SampleRow) -> bool:
         before = self.formula.evaluate(row)
         limit = self.names[name].high
         for more in (min(row[name] + 1.0, limit), min(row[name] * 1.5 + 0.01, limit)):
@@ -184,12 +186,12 @@ class _Linter:
                     return True
         return False
 
-    def example(self, wanted: Callable[[Row], bool]) -> Row | None:
+    def example(self, wanted: Callable[[SampleRow], bool]) -> SampleRow | None:
         return next((row for row in self.rows if wanted(row)), None)
 
-    def shown(self, row: Row, node: Node | None = None) -> str:
-        used = self.formula.names if node is None else _names_of(node)
-        parts = [f"{name} = {_number(row[name])}" for name in used[:6]]
+    def describe_row(self, row: SampleRow, node: Node | None = None) -> str:
+        used = self.formula.names if node is None else _list_names(node)
+        parts = [f"{name} = {_shorten_number(row[name])}" for name in used[:6]]
         return ", ".join(parts) + (", ..." if len(used) > 6 else "")
 
     def place(self, at: Region) -> Place:
@@ -204,7 +206,7 @@ _HAZARDS = {
 }
 
 
-def _goes_wrong(hazard: Hazard, row: Row) -> bool:
+def _goes_wrong(hazard: Hazard, row: SampleRow) -> bool:
     """Is the operand defined, but what is made of it not?"""
     if step(hazard.operand, row).value is None:
         return False
@@ -219,28 +221,28 @@ def describe_range(span: Range) -> str:
     if math.isinf(low) and math.isinf(high):
         return "the score has no known bounds"
     if math.isinf(high):
-        return f"the score is at least {_number(low)}, with no known upper bound"
+        return f"the score is at least {_shorten_number(low)}, with no known upper bound"
     if math.isinf(low):
-        return f"the score is at most {_number(high)}, with no known lower bound"
-    return f"the score is between {_number(low)} and {_number(high)}"
+        return f"the score is at most {_shorten_number(high)}, with no known lower bound"
+    return f"the score is between {_shorten_number(low)} and {_shorten_number(high)}"
 
 
-def _event(name: str, measure: str) -> str:
+def _describe_event(name: str, measure: str) -> str:
     return f"when {name} passes" if measure == "eval" else f"as {name} rises"
 
 
-def _names_of(node: Node) -> tuple[str, ...]:
+def _list_names(node: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.name for each in walk(node) if isinstance(each, Name)))
 
 
-def _number(value: float) -> str:
+def _shorten_number(value: float) -> str:
     return number_text(float(f"{value:.6g}"))
 
 
-def _short(node: Node) -> str:
+def _shorten(node: Node) -> str:
     text = to_text(node)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _quoted(node: Node) -> str:
-    return _short(node) if isinstance(node, Name) else f"`{_short(node)}`"
+def _quote(node: Node) -> str:
+    return _shorten(node) if isinstance(node, Name) else f"`{_shorten(node)}`"

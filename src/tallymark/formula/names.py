@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tallymark.errors import FormulaError, Problem, nearest
+from tallymark.errors import FormulaError, Problem, suggest
 from tallymark.formula.functions import FUNCTIONS
 
 Measure = Literal["success", "eval", "cost", "latency", "number"]
@@ -30,7 +30,7 @@ class Variable:
     high: float = INF
 
 
-def _run_metrics() -> dict[str, Variable]:
+def _list_run_metrics() -> dict[str, Variable]:
     table = {
         f"{statistic}_{measure}": Variable(f"{statistic}_{measure}", measure, 0.0)
         for measure in ("latency", "cost")
@@ -39,7 +39,7 @@ def _run_metrics() -> dict[str, Variable]:
     return table | {"success_pct": Variable("success_pct", "success", 0.0, 100.0)}
 
 
-RUN_METRICS: Mapping[str, Variable] = _run_metrics()
+RUN_METRICS: Mapping[str, Variable] = _list_run_metrics()
 """The run-wide metrics that every suite's formula may use, by name."""
 
 DERIVED: Mapping[str, Measure] = {"_latency": "latency", "_cost": "cost"}
@@ -74,8 +74,8 @@ class Names(Mapping[str, Variable]):
             raise FormulaError(
                 "names must be a list of names, not one string", hint=f"write names=[{names!r}]"
             )
-        ranges = _ranges(names)
-        problems = [p for name in ranges for p in _name_problems(name, "name")]
+        ranges = _read_ranges(names)
+        problems = [p for name in ranges for p in _find_name_problems(name, "name")]
         if problems:
             raise FormulaError(problems)
         return cls(Variable(name, "number", low, high) for name, (low, high) in ranges.items())
@@ -103,10 +103,10 @@ class Names(Mapping[str, Variable]):
 
     def nearest(self, wrong: str) -> str | None:
         """The known name or function that was most likely meant."""
-        return nearest(wrong, [*self._table, *FUNCTIONS])
+        return suggest(wrong, [*self._table, *FUNCTIONS])
 
 
-def _ranges(names: Mapping[str, Any] | Iterable[str]) -> dict[str, tuple[float, float]]:
+def _read_ranges(names: Mapping[str, Any] | Iterable[str]) -> dict[str, tuple[float, float]]:
     return dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, (-INF, INF))
 
 
@@ -122,7 +122,7 @@ def eval_name_problems(names: Sequence[str | None]) -> list[tuple[int, Problem]]
             found.append((index, Problem(message, hint="give each a name of its own")))
             continue
         first[name] = index
-        found += [(index, problem) for problem in _name_problems(name, "eval name")]
+        found += [(index, problem) for problem in _find_name_problems(name, "eval name")]
     for name, index in first.items():
         for ending in DERIVED:
             # `total` would make the metric `total_cost`, `foo` the name of an eval `foo_cost`.
@@ -134,7 +134,7 @@ def eval_name_problems(names: Sequence[str | None]) -> list[tuple[int, Problem]]
     return sorted(found, key=lambda pair: pair[0])
 
 
-def _name_problems(name: str, what: str) -> Iterator[Problem]:
+def _find_name_problems(name: str, what: str) -> Iterator[Problem]:
     shown = name if len(name) <= 40 else name[:40] + "..."
     if name == "":
         yield Problem(f"an {what} is empty" if what[0] == "e" else f"a {what} is empty")

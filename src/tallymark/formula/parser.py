@@ -11,12 +11,11 @@ from tallymark.errors import FormulaError, Problem
 from tallymark.formula.functions import COMPARISONS, FUNCTIONS
 from tallymark.formula.limits import FormulaLimits
 from tallymark.formula.names import Names
-from tallymark.formula.source import Source
-from tallymark.formula.steps import undefined_constants
+from tallymark.formula.source import FormulaText
+from tallymark.formula.steps import find_undefined_constants
 from tallymark.formula.tokens import Token, tokenize
 from tallymark.formula.tree import (
     Call,
-    Comparison,
     Name,
     Negative,
     Node,
@@ -24,6 +23,7 @@ from tallymark.formula.tree import (
     Product,
     Region,
     Sum,
+    ValueComparison,
     to_text,
 )
 
@@ -43,7 +43,7 @@ def parse(text: str, names: Names, limits: FormulaLimits) -> Node:
         )
     if not text.strip():
         raise FormulaError("the formula is empty", hint="write for example success_pct")
-    return _Parser(Source(text), names, limits).parse()
+    return _Parser(FormulaText(text), names, limits).parse()
 
 
 class _Parser:
@@ -59,7 +59,7 @@ class _Parser:
     together; what makes the rest unreadable ends the reading.
     """
 
-    def __init__(self, source: Source, names: Names, limits: FormulaLimits) -> None:
+    def __init__(self, source: FormulaText, names: Names, limits: FormulaLimits) -> None:
         self.source, self.names, self.limits = source, names, limits
         self.tokens, self.problems, self.refused = tokenize(source, names)
         self.misread = {problem.place for problem in self.problems}
@@ -70,15 +70,15 @@ class _Parser:
         try:
             tree = self.whole()
         except _Unreadable:
-            raise FormulaError(self.reported()) from None
+            raise FormulaError(self.list_problems()) from None
         if not self.problems:
-            self.problems += undefined_constants(tree, self.source)
+            self.problems += find_undefined_constants(tree, self.source)
         if self.problems:
-            raise FormulaError(self.reported())
+            raise FormulaError(self.list_problems())
         return tree
 
-    def reported(self) -> list[Problem]:
-        ordered = sorted(self.problems, key=_position)
+    def list_problems(self) -> list[Problem]:
+        ordered = sorted(self.problems, key=_sort_by_place)
         most = self.limits.problems
         rest = len(ordered) - most
         return [*ordered[:most], *([Problem(f"and {rest} more mistakes")] if rest > 0 else [])]
@@ -101,7 +101,9 @@ class _Parser:
             self.stop(
                 self.peek, "comparisons cannot be chained", "write min(a < b, b < c) for a < b < c"
             )
-        return self.made(Comparison(operator.text, left, right, _over(left, right)))
+        return self.count_node(
+            ValueComparison(operator.text, left, right, _join_regions(left, right))
+        )
 
     def sum(self, level: int) -> Node:
         return self.chain(Sum, ("+", "-"), self.product, level)
@@ -123,7 +125,9 @@ class _Parser:
         while self.sees(*signs):
             operators.append(self.take().text)
             operands.append(part(level))
-        return self.made(kind(tuple(operands), tuple(operators), _over(first, operands[-1])))
+        return self.count_node(
+            kind(tuple(operands), tuple(operators), _join_regions(first, operands[-1]))
+        )
 
     def operand(self, level: int) -> Node:
         token = self.take()
@@ -140,7 +144,7 @@ class _Parser:
                 return self.call(token, level)
         if token.text == "-":
             operand = self.operand(level + 1)
-            return self.made(Negative(operand, Region(token.at.start, operand.at.end)))
+            return self.count_node(Negative(operand, Region(token.at.start, operand.at.end)))
         if token.text == "(":
             inner = self.expression(level + 1)
             # Parentheses are no node; what is in them takes their place in the text.
@@ -151,7 +155,7 @@ class _Parser:
         value = float(token.text)
         if math.isinf(value):
             self.problem(token, f"the number {token.text[:40]} is too large", "stay under 1.8e308")
-        return self.made(Number(value, token.at))
+        return self.count_node(Number(value, token.at))
 
     def name(self, token: Token) -> Node:
         if self.sees("("):
@@ -159,7 +163,7 @@ class _Parser:
                 hint = f"to multiply, write {token.text} * (...)"
                 self.stop(token, f"'{token.text}' is a value, not a function", hint)
             self.unknown_function(token)
-        return self.made(Name(token.text, token.at))
+        return self.count_node(Name(token.text, token.at))
 
     def unknown_function(self, token: Token) -> None:
         """The tokenizer has called it an unknown name already; say what it was meant to be."""
@@ -185,12 +189,12 @@ class _Parser:
         end = self.close(opening)
         call = Call(token.text, tuple(arguments), Region(token.at.start, end))
         self.check_arguments(token, call)
-        return self.made(call)
+        return self.count_node(call)
 
     def check_arguments(self, token: Token, call: Call) -> None:
         function, count = FUNCTIONS[call.function], len(call.arguments)
         if count < function.least or (function.most is not None and count > function.most):
-            wanted = _counted(function.least, function.most)
+            wanted = _describe_count(function.least, function.most)
             message = f"{call.function} takes {wanted}, not {count}"
             self.problem(token, message, f"write {function.signature}")
         elif call.function == "round" and count == 2 and not _is_digits(call.arguments[1]):
@@ -219,7 +223,7 @@ class _Parser:
             self.next += 1
         return token
 
-    def made(self, node: Node) -> Node:
+    def count_node(self, node: Node) -> Node:
         self.nodes += 1
         if self.nodes > self.limits.nodes:
             allowed = f"{self.limits.nodes:,} are allowed"
@@ -262,7 +266,7 @@ class _Parser:
         raise _Unreadable
 
 
-def _over(first: Node, last: Node) -> Region:
+def _join_regions(first: Node, last: Node) -> Region:
     return Region(first.at.start, last.at.end)
 
 
@@ -270,7 +274,7 @@ def _is_digits(node: Node) -> bool:
     return isinstance(node, Number) and node.value in range(16)
 
 
-def _counted(least: int, most: int | None) -> str:
+def _describe_count(least: int, most: int | None) -> str:
     if most is None:
         return f"at least {least} arguments"
     if least == most:
@@ -278,6 +282,6 @@ def _counted(least: int, most: int | None) -> str:
     return f"{least} to {most} arguments"
 
 
-def _position(problem: Problem) -> tuple[float, float]:
+def _sort_by_place(problem: Problem) -> tuple[float, float]:
     place = problem.place
     return (math.inf, 0) if place is None else (place.line or 0, place.column or 0)

@@ -96,7 +96,7 @@ def compare(operator: str, left: Range, right: Range) -> bool | None:
             return None if same is None else not same
 
 
-def where(operator: str, span: Range, limit: Range) -> Range | None:
+def narrow_range(operator: str, span: Range, limit: Range) -> Range | None:
     """The part of a range in which a comparison with something in `limit` can hold."""
     # A strict comparison leaves out the limit itself: what is left begins at the next float.
     low, high = span.low, span.high
@@ -117,7 +117,7 @@ def where(operator: str, span: Range, limit: Range) -> Range | None:
     return Range(low, high) if low <= high else None
 
 
-def join(first: Directions, second: Directions) -> Directions:
+def join_directions(first: Directions, second: Directions) -> Directions:
     """Two movements at once."""
     joined = dict(first)
     for name, direction in second.items():
@@ -125,15 +125,15 @@ def join(first: Directions, second: Directions) -> Directions:
     return joined
 
 
-def flip(directions: Directions) -> Directions:
+def flip_directions(directions: Directions) -> Directions:
     return {name: -direction for name, direction in directions.items()}
 
 
-def times(directions: Directions, sign: int | None) -> Directions:
+def scale_directions(directions: Directions, sign: int | None) -> Directions:
     """How a product moves with one factor, the other having this sign."""
     if sign is None:
         return dict.fromkeys(directions, Direction.EITHER)
-    return directions if sign > 0 else flip(directions)
+    return directions if sign > 0 else flip_directions(directions)
 
 
 def hull(*ranges: Range) -> Range:
@@ -147,26 +147,28 @@ def corners(operation: Callable[[float, float], float], first: Range, second: Ra
     return Range(min(known), max(known))
 
 
-def defined(fact: Fact) -> Range:
+def require_range(fact: Fact) -> Range:
     """The range of a fact that the caller knows to have one."""
     if fact.range is None:  # pragma: no cover
         raise AssertionError
     return fact.range
 
 
-def negative(fact: Fact) -> Fact:
+def negate(fact: Fact) -> Fact:
     if fact.range is None:
         return NEVER
-    return Fact(Range(-fact.range.high, -fact.range.low), flip(fact.directions))
+    return Fact(Range(-fact.range.high, -fact.range.low), flip_directions(fact.directions))
 
 
 def _plus(first: Fact, second: Fact) -> Fact:
-    a, b = defined(first), defined(second)
-    return Fact(Range(a.low + b.low, a.high + b.high), join(first.directions, second.directions))
+    a, b = require_range(first), require_range(second)
+    return Fact(
+        Range(a.low + b.low, a.high + b.high), join_directions(first.directions, second.directions)
+    )
 
 
 def _minus(first: Fact, second: Fact) -> Fact:
-    return _plus(first, negative(second))
+    return _plus(first, negate(second))
 
 
 def _multiply(a: float, b: float) -> float:
@@ -174,13 +176,15 @@ def _multiply(a: float, b: float) -> float:
 
 
 def _product(first: Fact, second: Fact) -> Fact:
-    a, b = defined(first), defined(second)
-    directions = join(times(first.directions, b.sign), times(second.directions, a.sign))
+    a, b = require_range(first), require_range(second)
+    directions = join_directions(
+        scale_directions(first.directions, b.sign), scale_directions(second.directions, a.sign)
+    )
     return Fact(corners(_multiply, a, b), directions)
 
 
 def _quotient(first: Fact, second: Fact) -> Fact:
-    a, b = defined(first), defined(second)
+    a, b = require_range(first), require_range(second)
     if b.is_point and b.low == 0.0:
         return NEVER
     sides = [Range(max(b.low, 0.0), b.high)] if b.high > 0.0 else []
@@ -189,7 +193,9 @@ def _quotient(first: Fact, second: Fact) -> Fact:
     against = None if a.sign is None else -a.sign
     # Across zero a quotient jumps from one infinity to the other, whatever its sign.
     turning = against if b.sign is not None else None
-    directions = join(times(first.directions, b.sign), times(second.directions, turning))
+    directions = join_directions(
+        scale_directions(first.directions, b.sign), scale_directions(second.directions, turning)
+    )
     return Fact(hull(*ranges), directions)
 
 

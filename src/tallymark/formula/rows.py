@@ -12,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tallymark.formula.functions import FUNCTIONS
-from tallymark.formula.steps import Values, as_number, step
+from tallymark.formula.steps import NamedValues, as_number, step
 from tallymark.formula.tree import (
     Call,
-    Comparison,
     Name,
     Negative,
     Node,
     Number,
     Product,
     Sum,
+    ValueComparison,
     walk,
 )
 
-Row = Callable[[Values], float | None]
+RowFunction = Callable[[NamedValues], float | None]
 
 _FUNCTION = """\
 def row(values):
@@ -39,9 +39,9 @@ def row(values):
 """
 
 
-def compile_row(tree: Node) -> Row:
+def compile_row(tree: Node) -> RowFunction:
     """A function from the values of one row to the result, None where it is undefined."""
-    writer = _Writer(tree)
+    writer = _RowWriter(tree)
 
     def otherwise(values: Mapping[str, object]) -> float | None:
         floats = {name: as_number(values.get(name)) for name in writer.variables}
@@ -53,11 +53,11 @@ def compile_row(tree: Node) -> Row:
     scope["otherwise"] = otherwise
     text = _FUNCTION.format(body="\n".join(writer.lines))
     exec(compile(text, "<formula>", "exec"), scope)  # noqa: S102 - only our own tokens
-    row: Row = scope["row"]  # type: ignore[assignment]
+    row: RowFunction = scope["row"]  # type: ignore[assignment]
     return row
 
 
-class _Writer:
+class _RowWriter:
     """Writes the lines of one function."""
 
     def __init__(self, tree: Node) -> None:
@@ -83,8 +83,8 @@ class _Writer:
         self.write(f"result = {self.value(self.tree)}")
         # A divisor of the whole can only vanish into a result of 0, so most rows skip its test.
         # Returning 0.0 there also makes -0.0 and 0.0 one, as in every other way to evaluate.
-        self.write(f"if result and {_all_finite('result', *self.guards)}: return result")
-        finite = _all_finite("result", *self.guards, *self.root_divisors)
+        self.write(f"if result and {_write_finite_test('result', *self.guards)}: return result")
+        finite = _write_finite_test("result", *self.guards, *self.root_divisors)
         self.write(f"return 0.0 if result == 0.0 and {finite} else None")
         if self.guards:  # those in a branch not taken must exist all the same
             self.lines.insert(start, f"{self.indent}{' = '.join(self.guards)} = 0.0")
@@ -98,7 +98,7 @@ class _Writer:
         self.write(f"{variable} = {expression}")
         return variable
 
-    def guarded(self, node: Node) -> str:
+    def guard(self, node: Node) -> str:
         """An operand that must be finite. Numbers are, as they stand."""
         value = self.value(node)
         if isinstance(node, Number):
@@ -121,13 +121,13 @@ class _Writer:
                 return self.chain(node, parts, operators)
             case Product(operands=parts, operators=operators):
                 return self.chain(node, parts, operators)
-            case Comparison(operator=operator, left=left, right=right):
-                return f"(1.0 if {self.guarded(left)} {operator} {self.guarded(right)} else 0.0)"
+            case ValueComparison(operator=operator, left=left, right=right):
+                return f"(1.0 if {self.guard(left)} {operator} {self.guard(right)} else 0.0)"
             case Call(function="if", arguments=arguments):
                 return self.branch(*arguments)
             case Call(function=function, arguments=arguments):
                 swallows = FUNCTIONS[function].swallows
-                operands = [self.guarded(a) if swallows else self.value(a) for a in arguments]
+                operands = [self.guard(a) if swallows else self.value(a) for a in arguments]
                 # A line of its own: Python reads at most 200 parentheses inside each other.
                 return self.keep(f"f_{function}({', '.join(operands)})")
 
@@ -140,12 +140,12 @@ class _Writer:
                 operand = self.keep(self.value(part))
                 self.root_divisors.append(operand)
             else:
-                operand = self.guarded(part)
+                operand = self.guard(part)
             words += [operator, operand]
         return f"({' '.join(words)})"
 
     def branch(self, condition: Node, yes: Node, no: Node) -> str:
-        test = self.guarded(condition)
+        test = self.guard(condition)
         result = self.keep("0.0")
         for opening, part in ((f"if {test} != 0.0:", yes), ("else:", no)):
             self.write(opening)
@@ -155,5 +155,5 @@ class _Writer:
         return result
 
 
-def _all_finite(*operands: str) -> str:
+def _write_finite_test(*operands: str) -> str:
     return " + ".join(f"({operand} - {operand})" for operand in operands) + " == 0.0"

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from tallymark.formula.names import DERIVED, RUN_METRICS, Names, Variable
 
-Row = dict[str, float]
+SampleRow = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SampleEval:
     """What one eval of a run gave."""
 
     passed: bool
@@ -25,9 +25,9 @@ class Outcome:
     cost: float
 
 
-def run_metrics(outcomes: Sequence[Outcome]) -> Row:
+def run_metrics(outcomes: Sequence[SampleEval]) -> SampleRow:
     """The run-wide metrics of a run with at least one eval."""
-    row: Row = {"success_pct": 100.0 * sum(o.passed for o in outcomes) / len(outcomes)}
+    row: SampleRow = {"success_pct": 100.0 * sum(o.passed for o in outcomes) / len(outcomes)}
     for measure in ("latency", "cost"):
         values = [getattr(outcome, measure) for outcome in outcomes]
         total = math.fsum(values)
@@ -40,15 +40,15 @@ def run_metrics(outcomes: Sequence[Outcome]) -> Row:
     return row
 
 
-def sample_rows(names: Names, used: Sequence[str], count: int = 200) -> Iterator[Row]:
+def sample_rows(names: Names, used: Sequence[str], count: int = 200) -> Iterator[SampleRow]:
     """Rows for the names that a formula uses, plain cases first."""
     draw = random.Random(7)  # noqa: S311 - not for secrets
-    evals = _evals(names, used)
+    evals = _list_evals(names, used)
     plain = [names[name] for name in used if names[name].measure == "number"]
     for index in range(count):
         # Free and instant, then everything passed, then nothing; after that whatever comes.
         outcomes = [
-            Outcome(
+            SampleEval(
                 passed=draw.random() < 0.5 if index > 3 else index != 2,
                 latency=0.0 if index == 0 else draw.choice((0.0, 0.2, 1.0, 8.0, 60.0)),
                 cost=0.0 if index == 0 else draw.choice((0.0, 0.0001, 0.01, 0.5, 3.0, 40.0)),
@@ -59,10 +59,10 @@ def sample_rows(names: Names, used: Sequence[str], count: int = 200) -> Iterator
         for name, outcome in zip(evals, outcomes, strict=False):
             row |= {name: float(outcome.passed)}
             row |= {name + end: getattr(outcome, kind) for end, kind in DERIVED.items()}
-        yield row | {variable.name: _plain_value(variable, draw) for variable in plain}
+        yield row | {variable.name: _draw_value(variable, draw) for variable in plain}
 
 
-def _evals(names: Names, used: Sequence[str]) -> list[str]:
+def _list_evals(names: Names, used: Sequence[str]) -> list[str]:
     """The evals behind the names that are used, each once."""
     found = dict[str, None]()
     for name in used:
@@ -73,7 +73,7 @@ def _evals(names: Names, used: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _plain_value(variable: Variable, draw: random.Random) -> float:
+def _draw_value(variable: Variable, draw: random.Random) -> float:
     choices = (variable.low, variable.high, 0.0, 1.0, -1.0, 0.5, 2.0, 100.0, draw.uniform(-10, 10))
     return draw.choice(
         [v for v in choices if math.isfinite(v) and variable.low <= v <= variable.high]

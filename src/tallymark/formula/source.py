@@ -9,7 +9,7 @@ from tallymark.formula.tree import Region
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FormulaText:
     """The text of a formula, which knows the line and column of its regions."""
 
     text: str

@@ -15,23 +15,23 @@ from dataclasses import dataclass
 
 from tallymark.errors import Problem
 from tallymark.formula.functions import COMPARISONS, FUNCTIONS
-from tallymark.formula.source import Source
+from tallymark.formula.source import FormulaText
 from tallymark.formula.tree import (
     Call,
-    Comparison,
     Name,
     Negative,
     Node,
     Number,
     Product,
     Sum,
+    ValueComparison,
     children,
     is_constant,
     number_text,
     to_text,
 )
 
-Values = Mapping[str, float | None]
+NamedValues = Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ class Step:
     below: tuple[Step, ...] = ()
 
 
-def step(node: Node, values: Values) -> Step:
+def step(node: Node, values: NamedValues) -> Step:
     """Evaluates a node and all below it."""
     match node:
         case Number(value=value):
             return Step(node, value)
         case Name(name=name):
-            return _lookup(node, name, values)
+            return _look_up(node, name, values)
         case Call(function="if", arguments=arguments):
-            return _branch(node, arguments, values)
+            return _take_branch(node, arguments, values)
         case _:
             below = tuple(step(child, values) for child in children(node))
             return _combine(node, below)
@@ -69,7 +69,7 @@ def as_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _lookup(node: Node, name: str, values: Values) -> Step:
+def _look_up(node: Node, name: str, values: NamedValues) -> Step:
     given = values.get(name)
     number = as_number(given)
     if number is not None:
@@ -80,7 +80,7 @@ def _lookup(node: Node, name: str, values: Values) -> Step:
     return Step(node, None, f"{name} is {shown}, not a finite number")
 
 
-def _branch(node: Node, arguments: tuple[Node, ...], values: Values) -> Step:
+def _take_branch(node: Node, arguments: tuple[Node, ...], values: NamedValues) -> Step:
     condition = step(arguments[0], values)
     if condition.value is None:
         return Step(node, None, condition.reason, (condition,))
@@ -97,13 +97,13 @@ def _combine(node: Node, below: tuple[Step, ...]) -> Step:
     try:
         value = _OPERATIONS[type(node)](node, numbers)
     except ZeroDivisionError:
-        return Step(node, None, _zero_divisor(below, node), below)
+        return Step(node, None, _describe_zero_divisor(below, node), below)
     except ValueError:
-        return Step(node, None, _outside(node, below), below)
+        return Step(node, None, _describe_no_value(node, below), below)
     except OverflowError:
         value = math.inf
     if not math.isfinite(value):
-        return Step(node, None, f"{_short(node)} is too large", below)
+        return Step(node, None, f"{_shorten(node)} is too large", below)
     return Step(node, value, None, below)
 
 
@@ -132,7 +132,7 @@ def _negative(_: Node, numbers: list[float]) -> float:
 
 
 def _comparison(node: Node, numbers: list[float]) -> float:
-    assert isinstance(node, Comparison)  # noqa: S101
+    assert isinstance(node, ValueComparison)  # noqa: S101
     return 1.0 if COMPARISONS[node.operator](*numbers) else 0.0
 
 
@@ -145,47 +145,49 @@ _OPERATIONS: dict[type, Callable[[Node, list[float]], float]] = {
     Sum: _sum,
     Product: _product,
     Negative: _negative,
-    Comparison: _comparison,
+    ValueComparison: _comparison,
     Call: _call,
 }
 
 
-def _zero_divisor(below: tuple[Step, ...], node: Node) -> str:
+def _describe_zero_divisor(below: tuple[Step, ...], node: Node) -> str:
     if isinstance(node, Product):
         divisors = zip(node.operators, below[1:], strict=True)
         for operator, part in divisors:
             if operator == "/" and part.value == 0.0:
-                return f"division by zero: {_short(part.node)} is 0"
+                return f"division by zero: {_shorten(part.node)} is 0"
     return "division by zero"
 
 
-def _outside(node: Node, below: tuple[Step, ...]) -> str:
+def _describe_no_value(node: Node, below: tuple[Step, ...]) -> str:
     assert isinstance(node, Call)  # noqa: S101
     given = ", ".join(number_text(part.value) for part in below if part.value is not None)
     needs = FUNCTIONS[node.function].needs
-    return f"{_short(node)} has no value: {node.function} needs {needs}, not {given}"
+    return f"{_shorten(node)} has no value: {node.function} needs {needs}, not {given}"
 
 
-def _short(node: Node) -> str:
+def _shorten(node: Node) -> str:
     text = to_text(node)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def undefined_constants(tree: Node, source: Source) -> Iterator[Problem]:
+def find_undefined_constants(tree: Node, source: FormulaText) -> Iterator[Problem]:
     """Parts without names that have no value: no input can ever mend them."""
-    below = [problem for part in children(tree) for problem in undefined_constants(part, source)]
+    below = [
+        problem for part in children(tree) for problem in find_undefined_constants(part, source)
+    ]
     if below:
         yield from below
-    elif isinstance(tree, Product) and (zero := _constant_zero_divisor(tree)) is not None:
+    elif isinstance(tree, Product) and (zero := _find_zero_divisor(tree)) is not None:
         message = "division by zero: " + (
-            "the divisor" if isinstance(zero, Number) else f"`{_short(zero)}`"
+            "the divisor" if isinstance(zero, Number) else f"`{_shorten(zero)}`"
         )
         yield Problem(f"{message} is always 0", source.place(zero.at), "divide by something else")
     elif is_constant(tree) and (reason := step(tree, {}).reason) is not None:
         yield Problem(reason, source.place(tree.at), "no values can mend this; remove it")
 
 
-def _constant_zero_divisor(node: Product) -> Node | None:
+def _find_zero_divisor(node: Product) -> Node | None:
     for operator, part in zip(node.operators, node.operands[1:], strict=True):
         if operator == "/" and is_constant(part) and step(part, {}).value == 0.0:
             return part

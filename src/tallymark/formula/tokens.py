@@ -17,15 +17,15 @@ from typing import Literal
 from tallymark.errors import Problem
 from tallymark.formula.functions import FUNCTIONS
 from tallymark.formula.names import Names
-from tallymark.formula.source import Source
+from tallymark.formula.source import FormulaText
 from tallymark.formula.tree import Region
 
-Kind = Literal["number", "name", "function", "unknown", "operator", "end"]
+TokenKind = Literal["number", "name", "function", "unknown", "operator", "end"]
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    kind: Kind
+    kind: TokenKind
     text: str
     at: Region
 
@@ -74,11 +74,11 @@ _HABITS = {
 
 
 # Placing mistakes and looking for the nearest name takes time; nobody reads more than this.
-_TOLD = 20
-_UNTOLD = Problem("and so on")
+_MAX_PROBLEMS = 20
+_FURTHER_PROBLEMS = Problem("and so on")
 
 
-def tokenize(source: Source, names: Names) -> tuple[list[Token], list[Problem], bool]:
+def tokenize(source: FormulaText, names: Names) -> tuple[list[Token], list[Problem], bool]:
     """All tokens, an `end` last; what could not be read; and whether any character was refused."""
     text, tokens, problems, refused = source.text, list[Token](), list[Problem](), False
     at, operand_next = 0, True
@@ -105,15 +105,15 @@ def tokenize(source: Source, names: Names) -> tuple[list[Token], list[Problem], 
     return tokens, problems, refused
 
 
-def _refuse(source: Source, at: int, problems: list[Problem]) -> int:
+def _refuse(source: FormulaText, at: int, problems: list[Problem]) -> int:
     """Reports a stretch of one character that means nothing here; returns where it ends."""
     text = source.text
     char = text[at : at + 2] if text.startswith(("**", "//"), at) else text[at]
     end = at + len(char)
     while text.startswith(char, end):
         end += len(char)
-    if len(problems) >= _TOLD:
-        problems.append(_UNTOLD)
+    if len(problems) >= _MAX_PROBLEMS:
+        problems.append(_FURTHER_PROBLEMS)
         return end
     problems.append(
         Problem(
@@ -133,21 +133,27 @@ def _describe(char: str) -> str:
     return f"'{char}' ({code}, {name})" if char.isprintable() else f"{code} ({name})"
 
 
-def _read_run(source: Source, start: int, names: Names, problems: list[Problem]) -> list[Token]:
+def _read_run(
+    source: FormulaText, start: int, names: Names, problems: list[Problem]
+) -> list[Token]:
     text = source.text
     match = _RUN.match(text, start)
     end = match.end() if match else start + 1
-    reading = _best_reading(text, start, end, names)
+    reading = _find_best_reading(text, start, end, names)
     if reading is not None:
         return reading
     # A hyphen at the end is a minus sign before whatever follows.
     while end > start + 1 and text[end - 1] == "-":
         end -= 1
-    problems += _unknown(source, start, end, names) if len(problems) < _TOLD else [_UNTOLD]
+    problems += (
+        _explain_unknown(source, start, end, names)
+        if len(problems) < _MAX_PROBLEMS
+        else [_FURTHER_PROBLEMS]
+    )
     return [Token("unknown", text[start:end], Region(start, end))]
 
 
-def _best_reading(text: str, start: int, end: int, names: Names) -> list[Token] | None:
+def _find_best_reading(text: str, start: int, end: int, names: Names) -> list[Token] | None:
     """The reading of text[start:end] that takes the longest declared name at each place.
 
     Works from the right, so that each place is decided once.
@@ -163,7 +169,7 @@ def _best_reading(text: str, start: int, end: int, names: Names) -> list[Token] 
     for at in reversed(places):
         if at >= end:
             continue
-        for token in _operands(text, at, end, names):
+        for token in _list_operands(text, at, end, names):
             stop = token.at.end
             # After a unary minus an operand follows at once, after an operand another minus.
             if stop >= end or stop in best if token.kind == "operator" else readable(stop):
@@ -182,7 +188,7 @@ def _best_reading(text: str, start: int, end: int, names: Names) -> list[Token] 
     return tokens
 
 
-def _operands(text: str, at: int, end: int, names: Names) -> Iterator[Token]:
+def _list_operands(text: str, at: int, end: int, names: Names) -> Iterator[Token]:
     """What may stand at one place of a run, best first; each ends at the run's end or a hyphen."""
     lengths = names.lengths if text[at] != "-" or names.leading_hyphen else ()
     for length in lengths:
@@ -202,18 +208,18 @@ def _operands(text: str, at: int, end: int, names: Names) -> Iterator[Token]:
         yield Token("operator", "-", Region(at, at + 1))
 
 
-def _unknown(source: Source, start: int, end: int, names: Names) -> list[Problem]:
+def _explain_unknown(source: FormulaText, start: int, end: int, names: Names) -> list[Problem]:
     """One problem for the whole word, or one for each part where only parts are unknown."""
-    parts = _unknown_parts(source.text, start, end, names)
+    parts = _find_unknown_parts(source.text, start, end, names)
     split = len(parts) > 0 and sum(b - a for a, b in parts) < end - start - source.text.count(
         "-", start, end
     )
     if split and all(names.nearest(source.text[a:b]) for a, b in parts):
-        return [_unknown_word(source, Region(a, b), names) for a, b in parts]
-    return [_unknown_word(source, Region(start, end), names)]
+        return [_explain_unknown_word(source, Region(a, b), names) for a, b in parts]
+    return [_explain_unknown_word(source, Region(start, end), names)]
 
 
-def _unknown_parts(text: str, start: int, end: int, names: Names) -> list[tuple[int, int]]:
+def _find_unknown_parts(text: str, start: int, end: int, names: Names) -> list[tuple[int, int]]:
     parts, at = [], start
     for word in text[start:end].split("-"):
         known = word == "" or word in names or word in FUNCTIONS or _NUMBER.fullmatch(word)
@@ -223,7 +229,7 @@ def _unknown_parts(text: str, start: int, end: int, names: Names) -> list[tuple[
     return parts
 
 
-def _unknown_word(source: Source, at: Region, names: Names) -> Problem:
+def _explain_unknown_word(source: FormulaText, at: Region, names: Names) -> Problem:
     word = source.text[at.start : at.end]
     shown = word if len(word) <= 60 else word[:60] + "..."
     place = source.place(at)
@@ -239,10 +245,10 @@ def _unknown_word(source: Source, at: Region, names: Names) -> Problem:
         return Problem(message, place, _HABITS[word])
     if (close := names.nearest(word)) is not None:
         return Problem(message, place, f"did you mean '{close}'?")
-    return Problem(message, place, f"known: {_listing(names)}")
+    return Problem(message, place, f"known: {_list_names(names)}")
 
 
-def _listing(names: Names, most: int = 12) -> str:
+def _list_names(names: Names, most: int = 12) -> str:
     words = list(names)
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return (", ".join(words[:most]) + more) if words else "no names are declared"

@@ -59,7 +59,7 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ValueComparison:
     """1 where it holds, 0 where it does not."""
 
     operator: str
@@ -75,7 +75,7 @@ class Call:
     at: Region = field(default=Region(), compare=False, repr=False)
 
 
-Node: TypeAlias = Number | Name | Negative | Sum | Product | Comparison | Call
+Node: TypeAlias = Number | Name | Negative | Sum | Product | ValueComparison | Call
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -85,7 +85,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return parts
         case Negative(operand=operand):
             return (operand,)
-        case Comparison(left=left, right=right):
+        case ValueComparison(left=left, right=right):
             return (left, right)
         case _:
             return ()
@@ -102,8 +102,8 @@ def rebuild(node: Node, parts: tuple[Node, ...]) -> Node:
             return Call(function, parts, node.at)
         case Negative():
             return Negative(parts[0], node.at)
-        case Comparison(operator=operator):
-            return Comparison(operator, parts[0], parts[1], node.at)
+        case ValueComparison(operator=operator):
+            return ValueComparison(operator, parts[0], parts[1], node.at)
         case _:
             return node
 
@@ -122,7 +122,7 @@ def is_constant(node: Node) -> bool:
     return not any(isinstance(each, Name) for each in walk(node))
 
 
-_BINDING = {Comparison: 1, Sum: 2, Product: 3, Negative: 4, Call: 5, Name: 5, Number: 5}
+_BINDING = {ValueComparison: 1, Sum: 2, Product: 3, Negative: 4, Call: 5, Name: 5, Number: 5}
 
 
 def to_text(node: Node, *, guard_minus: bool = False) -> str:
@@ -163,7 +163,7 @@ def _write(node: Node, words: list[str], guard: bool, most: int | None = None) -
         words.append(")")
     else:
         parts = children(node)
-        operators = (node.operator,) if isinstance(node, Comparison) else node.operators
+        operators = (node.operator,) if isinstance(node, ValueComparison) else node.operators
         _write_part(parts[0], _BINDING[kind], words, guard, most)
         for operator, part in zip(operators, parts[1:], strict=True):
             words.append(f" {operator} ")

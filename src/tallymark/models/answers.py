@@ -14,7 +14,7 @@ import msgspec
 
 from tallymark.errors import TraceError
 from tallymark.models.model import Answer
-from tallymark.models.tokens import count_each, storable
+from tallymark.models.tokens import count_each, make_storable
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class WrongShape(ValueError):
     """Data that is not as described above; says which key, for whoever knows where it came from."""
 
 
-async def finished(request: Request, draft: Answer, pricing: Pricing | None) -> Answer:
+async def finish_answer(request: Request, draft: Answer, pricing: Pricing | None) -> Answer:
     """The answer with tokens counted here where nobody reported them, and the user's own price."""
-    output = storable(draft.output)
+    output = make_storable(draft.output)
     sent, received, counted_by = draft.input_tokens, draft.output_tokens, draft.tokens_counted_by
     if sent is None or received is None:
         texts = [message.content for message in request.messages]
@@ -52,23 +52,23 @@ async def finished(request: Request, draft: Answer, pricing: Pricing | None) -> 
     )
 
 
-def draft_from(data: Mapping[str, Any], latency: float) -> Answer:
+def draft_answer(data: Mapping[str, Any], latency: float) -> Answer:
     """What a mapping says; a value of the wrong kind is a WrongShape that names its key."""
-    sent, received, cost = usage_of(data)
+    sent, received, cost = read_usage(data)
     known = (sent, received) != (None, None)
     return Answer(
-        output=_text(data),
+        output=_read_output(data),
         latency=latency,
         input_tokens=sent,
         output_tokens=received,
         tokens_counted_by="provider" if known else None,
         cost=cost,
         model=data["model"] if isinstance(data.get("model"), str) else None,
-        spans=spans_of(data),
+        spans=read_spans(data),
     )
 
 
-def draft_from_trace(trace: Trace, latency: float) -> Answer:
+def draft_answer_from_trace(trace: Trace, latency: float) -> Answer:
     """The answer that a trace ends with."""
     known = trace.tokens is not None
     return Answer(
@@ -83,19 +83,19 @@ def draft_from_trace(trace: Trace, latency: float) -> Answer:
     )
 
 
-def usage_of(data: Mapping[str, Any]) -> tuple[int | None, int | None, float | None]:
+def read_usage(data: Mapping[str, Any]) -> tuple[int | None, int | None, float | None]:
     """Input tokens, output tokens and cost, each None where it is not said."""
     usage = data.get("usage") or data
     if not isinstance(usage, Mapping):
         raise WrongShape(f"usage must be an object, not {usage!r:.40}")
     return (
-        _count(usage, _INPUT_TOKENS),
-        _count(usage, _OUTPUT_TOKENS),
-        amount(usage, "cost") if "cost" in usage else amount(data, "cost"),
+        _read_count(usage, _INPUT_TOKENS),
+        _read_count(usage, _OUTPUT_TOKENS),
+        read_amount(usage, "cost") if "cost" in usage else read_amount(data, "cost"),
     )
 
 
-def amount(data: Mapping[str, Any], key: str) -> float | None:
+def read_amount(data: Mapping[str, Any], key: str) -> float | None:
     """A number of at least 0, or None."""
     value = data.get(key)
     if value is None:
@@ -105,12 +105,14 @@ def amount(data: Mapping[str, Any], key: str) -> float | None:
     return float(value)
 
 
-def spans_of(data: Mapping[str, Any]) -> tuple[Span, ...]:
+def read_spans(data: Mapping[str, Any]) -> tuple[Span, ...]:
     """The steps on the way: `tool_calls` in short form, `spans` in full."""
-    spans = [_tool_call(call, number) for number, call in enumerate(_list(data, "tool_calls"))]
+    spans = [
+        _read_tool_call(call, number) for number, call in enumerate(_read_list(data, "tool_calls"))
+    ]
     spans += [
         msgspec.structs.asdict(span) if isinstance(span, Span) else span
-        for span in _list(data, "spans")
+        for span in _read_list(data, "spans")
     ]
     try:
         return tuple(Trace.from_dict({"spans": spans}).spans) if spans else ()
@@ -118,20 +120,20 @@ def spans_of(data: Mapping[str, Any]) -> tuple[Span, ...]:
         raise WrongShape(str(error)) from None
 
 
-def _list(data: Mapping[str, Any], key: str) -> list[Any]:
+def _read_list(data: Mapping[str, Any], key: str) -> list[Any]:
     value = data.get(key) or []
     if not isinstance(value, list | tuple):
         raise WrongShape(f"{key} must be a list, not {value!r:.40}")
     return list(value)
 
 
-def _tool_call(call: Any, number: int) -> dict[str, Any]:
+def _read_tool_call(call: Any, number: int) -> dict[str, Any]:
     """The fields of a tool's span."""
     if isinstance(call, str):
         call = {"name": call}
     if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
         raise WrongShape(f"tool_calls[{number}] must have a name")
-    arguments, result = _first(call, _ARGUMENTS), _first(call, _RESULT)
+    arguments, result = _find_first(call, _ARGUMENTS), _find_first(call, _RESULT)
     return {
         "span_id": f"tool-{number + 1}",
         "name": call["name"],
@@ -146,16 +148,16 @@ def _tool_call(call: Any, number: int) -> dict[str, Any]:
     }
 
 
-def _text(data: Mapping[str, Any]) -> str:
-    output = _first(data, _OUTPUT)
+def _read_output(data: Mapping[str, Any]) -> str:
+    output = _find_first(data, _OUTPUT)
     if not isinstance(output, str):
         missing = "is missing" if output is None else f"must be text, not {output!r:.40}"
         raise WrongShape(f"output {missing}")
     return output
 
 
-def _count(data: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
-    value = _first(data, keys)
+def _read_count(data: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
+    value = _find_first(data, keys)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -163,5 +165,5 @@ def _count(data: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
     return value
 
 
-def _first(data: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+def _find_first(data: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
     return next((data[key] for key in keys if data.get(key) is not None), None)

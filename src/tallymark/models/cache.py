@@ -30,7 +30,7 @@ _FORM = b"1"
 _log = logging.getLogger(__name__)
 
 
-class Cached:
+class CachedModel:
     """A model that is asked only what the file has no answer to.
 
     Runs at the same time may share the file, and a killed one leaves it whole: SQLite's journal
@@ -43,18 +43,18 @@ class Cached:
         self._path = Path(path)
         self._pricing = pricing
         self._lock = Lock()
-        self._reader = self._opened()
+        self._reader = self._open_file()
         # Writing waits for other writers, so it has a thread; reading never waits.
-        self._writer = self._opened()
+        self._writer = self._open_file()
 
     async def answer(self, request: Request) -> Answer:
         """The stored answer, marked `cached`, or the model's, stored before it is given."""
-        key = self._key(request)
-        found = self._get(key)
+        key = self._make_key(request)
+        found = self._find_answer(key)
         if found is not None:
             return msgspec.structs.replace(found, cached=True)
         answer = await self._model.answer(request)
-        await asyncio.to_thread(self._put, key, answer)
+        await asyncio.to_thread(self._keep_answer, key, answer)
         return answer
 
     async def close(self) -> None:
@@ -64,12 +64,12 @@ class Cached:
             self._writer.close()
         await self._model.close()
 
-    def _key(self, request: Request) -> bytes:
+    def _make_key(self, request: Request) -> bytes:
         parts = (self.name, self._pricing, request)
         whole = msgspec.json.encode(parts, enc_hook=str, order="sorted")
         return blake2b(_FORM + whole, digest_size=20).digest()
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open_file(self) -> sqlite3.Connection:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # Autocommit: each answer is its own transaction, so a killed run keeps what it had.
@@ -87,7 +87,7 @@ class Cached:
             ) from None
         return file
 
-    def _get(self, key: bytes) -> Answer | None:
+    def _find_answer(self, key: bytes) -> Answer | None:
         try:
             found = self._reader.execute("SELECT answer FROM answers WHERE key = ?", (key,))
             row = found.fetchone()
@@ -96,7 +96,7 @@ class Cached:
             _log.warning("the cache %s could not be read: %s", self._path, error)
             return None
 
-    def _put(self, key: bytes, answer: Answer) -> None:
+    def _keep_answer(self, key: bytes, answer: Answer) -> None:
         row = (key, msgspec.json.encode(answer, enc_hook=str))
         try:
             with self._lock:

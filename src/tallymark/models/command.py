@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError
-from tallymark.models.answers import finished
+from tallymark.models.answers import finish_answer
 from tallymark.models.failures import one_line
 from tallymark.models.model import Answer
 
 if TYPE_CHECKING:
     from tallymark.models.model import Request
-    from tallymark.models.reference import Reference
+    from tallymark.models.reference import ModelReference
 
 
-class Command:
+class CommandModel:
     """Starts the program once for every request, in a process group of its own."""
 
-    def __init__(self, reference: Reference, words: list[str]) -> None:
+    def __init__(self, reference: ModelReference, words: list[str]) -> None:
         self.name = reference.text
         self._words = words
         self._folder = reference.folder
@@ -47,22 +47,22 @@ class Command:
         with tempfile.TemporaryFile() as conversation:
             conversation.write(msgspec.json.encode(request.messages))
             conversation.seek(0)
-            program = await self._started(conversation)
+            program = await self._start(conversation)
             code = await program.answered(request.prompt.encode())
         if code:
-            raise self._failed(code, program.said)
+            raise self._make_failure(code, program.said)
         text = program.output.decode(errors="replace").removesuffix("\n")
         draft = Answer(output=text, latency=perf_counter() - began)
-        return await finished(request, draft, self._pricing)
+        return await finish_answer(request, draft, self._pricing)
 
     async def close(self) -> None:
         """Nothing is held between requests."""
 
-    async def _started(self, conversation: BinaryIO) -> _Program:
+    async def _start(self, conversation: BinaryIO) -> _RunningCommand:
         number = conversation.fileno()
         try:
             _, program = await asyncio.get_running_loop().subprocess_exec(
-                _Program,
+                _RunningCommand,
                 *self._words,
                 cwd=self._folder,
                 env=os.environ | {"TALLY_MESSAGES": f"/dev/fd/{number}"},
@@ -73,7 +73,7 @@ class Command:
             raise ModelError(f"{self._words[0]} cannot be started: {error.strerror}") from None
         return program
 
-    def _failed(self, code: int, said: bytearray) -> ModelError:
+    def _make_failure(self, code: int, said: bytearray) -> ModelError:
         lines = said.decode(errors="replace").strip().splitlines()
         ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return ModelError(
@@ -81,7 +81,7 @@ class Command:
         )
 
 
-def open_command(reference: Reference) -> Command:
+def open_command(reference: ModelReference) -> CommandModel:
     """The words are split as a shell would, but no shell is involved."""
     try:
         words = shlex.split(reference.rest)
@@ -89,10 +89,10 @@ def open_command(reference: Reference) -> Command:
         raise InvalidInput(f"{reference.text!r} cannot be read: {error}") from None
     if not words:
         raise InvalidInput(f"{reference.text!r} names no program")
-    return Command(reference, words)
+    return CommandModel(reference, words)
 
 
-class _Program(asyncio.SubprocessProtocol):
+class _RunningCommand(asyncio.SubprocessProtocol):
     """A running program, and what it has written so far."""
 
     def __init__(self) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from tallymark.models.provider import Provider
+from tallymark.models.provider import ProviderModel
 from tallymark.models.provider_connection import ProviderConnection
-from tallymark.models.provider_transport import client_over_aiohttp
+from tallymark.models.provider_transport import make_aiohttp_client
 
 if TYPE_CHECKING:
     from tallymark.models.pricing import Pricing
@@ -26,13 +26,13 @@ class CompatibleProvider(OpenAIProvider):
 
 def make_compatible_provider(
     name: str, base_url: str, model: str, *, key: str | None, pricing: Pricing | None
-) -> Provider:
+) -> ProviderModel:
     """The model, connected in each event loop that asks it."""
 
     def connect() -> ProviderConnection:
-        client = client_over_aiohttp()
+        client = make_aiohttp_client()
         # A key is always given: without one the library would send OPENAI_API_KEY to any address.
         provider = CompatibleProvider(base_url=base_url, api_key=key or "none", http_client=client)
         return ProviderConnection(OpenAIChatModel(model, provider=provider), client)
 
-    return Provider(name, connect, pricing)
+    return ProviderModel(name, connect, pricing)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+async def run_within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     """What the work returns or raises; TimeoutError when it takes longer."""
     try:
         waits_for = work.send(None)
@@ -23,10 +23,10 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
         result: T = done.value
         return result
     async with asyncio.timeout(seconds):
-        return await _Begun(work, waits_for)
+        return await _StartedWork(work, waits_for)
 
 
-class _Begun(Generic[T]):
+class _StartedWork(Generic[T]):
     """A coroutine that has taken its first step and waits for something."""
 
     __slots__ = ("_waits_for", "_work")

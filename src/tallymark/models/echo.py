@@ -5,16 +5,16 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from tallymark.models.answers import finished
+from tallymark.models.answers import finish_answer
 from tallymark.models.model import Answer
 
 if TYPE_CHECKING:
     from tallymark.models.model import Request
     from tallymark.models.pricing import Pricing
-    from tallymark.models.reference import Reference
+    from tallymark.models.reference import ModelReference
 
 
-class Echo:
+class EchoModel:
     """Its answer is the prompt. Tokens are counted only where a price needs them: it is quick."""
 
     def __init__(self, name: str, pricing: Pricing | None = None) -> None:
@@ -28,12 +28,12 @@ class Echo:
         draft = Answer(output=output, latency=perf_counter() - began, model="echo")
         if self._pricing is None:
             return draft
-        return await finished(request, draft, self._pricing)
+        return await finish_answer(request, draft, self._pricing)
 
     async def close(self) -> None:
         """Nothing is held."""
 
 
-def open_echo(reference: Reference) -> Echo:
+def open_echo(reference: ModelReference) -> EchoModel:
     """What follows `echo/` is only a label."""
-    return Echo(reference.text, reference.pricing)
+    return EchoModel(reference.text, reference.pricing)

@@ -15,20 +15,20 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError
-from tallymark.models.answers import WrongShape, draft_from, finished, usage_of
+from tallymark.models.answers import WrongShape, draft_answer, finish_answer, read_usage
 from tallymark.models.failures import http_failure, one_line
 from tallymark.models.model import Answer
-from tallymark.models.pricing import prices_at
+from tallymark.models.pricing import find_prices
 from tallymark.models.provider_making import open_compatible_provider
-from tallymark.models.sessions import Sessions, proxy_for, sendable
+from tallymark.models.sessions import HttpSessions, find_proxy, make_sendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tallymark.models.model import Request
     from tallymark.models.pricing import Pricing
-    from tallymark.models.provider import Provider
-    from tallymark.models.reference import Reference
+    from tallymark.models.provider import ProviderModel
+    from tallymark.models.reference import ModelReference
 
 KEY_VARIABLE = "TALLY_HTTP_KEY"
 _UNNAMED = "default"
@@ -38,7 +38,7 @@ _UNNAMED = "default"
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Address(msgspec.Struct, frozen=True):
+class EndpointAddress(msgspec.Struct, frozen=True):
     """Where to post, and which model to ask for."""
 
     url: str
@@ -47,13 +47,13 @@ class Address(msgspec.Struct, frozen=True):
     proxy: str | None = None
 
 
-class Endpoint:
+class EndpointModel:
     """Posts each request through one session, on connections that stay open."""
 
     def __init__(
         self,
         name: str,
-        address: Address,
+        address: EndpointAddress,
         pricing: Pricing | None = None,
         *,
         connections: int = 0,
@@ -63,24 +63,26 @@ class Endpoint:
         self._address = address
         self._pricing = pricing
         self._key = key
-        self._tool_user: Provider | None = None
+        self._tool_user: ProviderModel | None = None
         headers = {"Content-Type": "application/json"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        self._sessions = Sessions(connections=connections, headers=headers)
+        self._sessions = HttpSessions(connections=connections, headers=headers)
 
     async def answer(self, request: Request) -> Answer:
         """The endpoint's answer."""
         if request.mcp_servers:
             return await self._open_tool_user().answer(request)
-        body = _body(request, self._address)
+        body = _make_body(request, self._address)
         # The price table is slow when first asked, so that is done before anything waits for us.
-        prices = None if self._pricing is not None else prices_at(self._address.url)
+        prices = None if self._pricing is not None else find_prices(self._address.url)
         began = perf_counter()
-        said = await self._posted(body)
+        said = await self._post(body)
         draft = self._read(said, perf_counter() - began)
-        answer = await finished(request, draft, self._pricing)
-        return answer if prices is None or answer.cost is not None else self._priced(answer, prices)
+        answer = await finish_answer(request, draft, self._pricing)
+        return (
+            answer if prices is None or answer.cost is not None else self._add_price(answer, prices)
+        )
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -88,7 +90,7 @@ class Endpoint:
         if self._tool_user is not None:
             await self._tool_user.close()
 
-    def _open_tool_user(self) -> Provider:
+    def _open_tool_user(self) -> ProviderModel:
         """The same endpoint through pydantic-ai, which brings MCP."""
         if not self._address.speaks_chat:
             raise ModelError(
@@ -106,18 +108,18 @@ class Endpoint:
             )
         return self._tool_user
 
-    def _priced(self, answer: Answer, prices: Callable[[str, int, int], float | None]) -> Answer:
+    def _add_price(self, answer: Answer, prices: Callable[[str, int, int], float | None]) -> Answer:
         model = answer.model or self._address.model or ""
         cost = prices(model, answer.input_tokens or 0, answer.output_tokens or 0)
         return msgspec.structs.replace(answer, cost=cost)
 
-    async def _posted(self, body: dict[str, Any]) -> bytes:
+    async def _post(self, body: dict[str, Any]) -> bytes:
         import aiohttp  # noqa: PLC0415 (heavy)
 
         try:
             async with self._sessions.get().post(
                 self._address.url,
-                data=sendable(msgspec.json.encode(body)),
+                data=make_sendable(msgspec.json.encode(body)),
                 allow_redirects=False,
                 proxy=self._address.proxy,
             ) as response:
@@ -127,14 +129,14 @@ class Endpoint:
                 f"{self.name} could not be reached: {one_line(error)}", retryable=True
             ) from None
         if response.status // 100 != 2:
-            raise http_failure(self.name, response.status, response.headers, _message(said))
+            raise http_failure(self.name, response.status, response.headers, _find_message(said))
         return said
 
     def _read(self, said: bytes, latency: float) -> Answer:
         try:
             if self._address.speaks_chat:
-                return _chat_draft(said, latency)
-            return draft_from(msgspec.json.decode(said, type=dict[str, Any]), latency)
+                return _draft_chat_answer(said, latency)
+            return draft_answer(msgspec.json.decode(said, type=dict[str, Any]), latency)
         except (*_UNREADABLE, WrongShape) as error:
             raise ModelError(
                 f"{self.name} gave an answer that cannot be read: {one_line(error)}",
@@ -142,38 +144,38 @@ class Endpoint:
             ) from None
 
 
-class _Part(msgspec.Struct):
+class _ContentPart(msgspec.Struct):
     text: str = ""
 
 
-class _Said(msgspec.Struct):
-    content: str | list[_Part] | None = None
+class _ChatMessage(msgspec.Struct):
+    content: str | list[_ContentPart] | None = None
     refusal: str | None = None
 
 
-class _Choice(msgspec.Struct):
-    message: _Said
+class _CompletionChoice(msgspec.Struct):
+    message: _ChatMessage
 
 
 class _Completion(msgspec.Struct):
     """What we read of a chat completion."""
 
-    choices: list[_Choice] = []
+    choices: list[_CompletionChoice] = []
     model: str | None = None
     usage: dict[str, Any] | None = None
 
 
-def open_endpoint(reference: Reference) -> Endpoint:
+def open_endpoint(reference: ModelReference) -> EndpointModel:
     """The address is checked; nothing is sent yet."""
-    return Endpoint(
+    return EndpointModel(
         reference.text,
-        _address(reference.text),
+        _parse_address(reference.text),
         reference.pricing,
         key=os.environ.get(KEY_VARIABLE),
     )
 
 
-def _address(text: str) -> Address:
+def _parse_address(text: str) -> EndpointAddress:
     try:
         parts = urlsplit(text)
         port_is_right = parts.port is None or parts.port > 0
@@ -197,10 +199,10 @@ def _address(text: str) -> Address:
         query = urlencode([pair for pair in pairs if pair[0] != "model"])
         path += "" if path.endswith("/chat/completions") else "/chat/completions"
     url = parts._replace(path=path or "/", query=query, fragment="").geturl()
-    return Address(url, model, speaks_chat, proxy_for(parts.scheme, parts.hostname))
+    return EndpointAddress(url, model, speaks_chat, find_proxy(parts.scheme, parts.hostname))
 
 
-def _body(request: Request, address: Address) -> dict[str, Any]:
+def _make_body(request: Request, address: EndpointAddress) -> dict[str, Any]:
     body = {"messages": request.messages, **request.settings}
     if address.speaks_chat:
         return {"model": address.model or _UNNAMED, **body}
@@ -208,15 +210,15 @@ def _body(request: Request, address: Address) -> dict[str, Any]:
     return {"prompt": request.prompt, **named, **body}
 
 
-def _chat_draft(said: bytes, latency: float) -> Answer:
+def _draft_chat_answer(said: bytes, latency: float) -> Answer:
     """The first choice's text; content in parts is joined, a refusal is an answer too."""
     completion = msgspec.json.decode(said, type=_Completion)
     if not completion.choices:
-        raise WrongShape(f"it has no choices: {_message(said)}")
+        raise WrongShape(f"it has no choices: {_find_message(said)}")
     message = completion.choices[0].message
     content = message.content or message.refusal or ""
     output = content if isinstance(content, str) else "".join(part.text for part in content)
-    sent, received, cost = usage_of(completion.usage or {})
+    sent, received, cost = read_usage(completion.usage or {})
     return Answer(
         output=output,
         latency=latency,
@@ -227,7 +229,7 @@ def _chat_draft(said: bytes, latency: float) -> Answer:
     )
 
 
-def _message(said: bytes) -> str:
+def _find_message(said: bytes) -> str:
     """The sentence in an error's body, or the body itself."""
     try:
         body = msgspec.json.decode(said)

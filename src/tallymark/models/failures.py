@@ -27,7 +27,7 @@ def http_failure(name: str, status: int, headers: Mapping[str, str], said: str) 
     """The error for an HTTP status: 429, overload and 5xx may pass, other refusals stay."""
     throttled = status in _THROTTLED
     return ModelError(
-        f"{name} answered {status} {_phrase(status)}{_quoted(said)}",
+        f"{name} answered {status} {_find_phrase(status)}{_quote(said)}",
         hint=_HINTS.get(status),
         retryable=throttled or status in _PASSING or status >= 500,
         throttled=throttled,
@@ -38,11 +38,11 @@ def http_failure(name: str, status: int, headers: Mapping[str, str], said: str) 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """The seconds that the other side asks to wait, whether it says a number or a date."""
     said = {key.lower(): value for key, value in headers.items()}
-    seconds = _number(said.get("retry-after-ms"))
+    seconds = _parse_seconds(said.get("retry-after-ms"))
     if seconds is not None:
         return seconds / 1000
-    seconds = _number(said.get("retry-after"))
-    return _until(said.get("retry-after")) if seconds is None else seconds
+    seconds = _parse_seconds(said.get("retry-after"))
+    return _parse_date(said.get("retry-after")) if seconds is None else seconds
 
 
 def one_line(said: object) -> str:
@@ -51,7 +51,7 @@ def one_line(said: object) -> str:
     return line if len(line) <= 300 else f"{line[:297]}..."
 
 
-def _number(text: str | None) -> float | None:
+def _parse_seconds(text: str | None) -> float | None:
     try:
         number = float(text or "")
     except ValueError:
@@ -59,7 +59,7 @@ def _number(text: str | None) -> float | None:
     return number if 0 <= number < math.inf else None
 
 
-def _until(date: str | None) -> float | None:
+def _parse_date(date: str | None) -> float | None:
     try:
         moment = parsedate_to_datetime(date or "")
     except ValueError:
@@ -68,7 +68,7 @@ def _until(date: str | None) -> float | None:
     return max(0.0, (aware - datetime.now(UTC)).total_seconds())
 
 
-def _phrase(status: int) -> str:
+def _find_phrase(status: int) -> str:
     if status == _OVERLOADED:
         return "Overloaded"
     try:
@@ -77,5 +77,5 @@ def _phrase(status: int) -> str:
         return "(not a standard status)"
 
 
-def _quoted(said: str) -> str:
+def _quote(said: str) -> str:
     return f": {one_line(said)}" if said.strip() else ""

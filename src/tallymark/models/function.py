@@ -16,11 +16,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError
-from tallymark.importing import imported
-from tallymark.models.answers import WrongShape, draft_from, draft_from_trace, finished
+from tallymark.importing import import_object
+from tallymark.models.answers import (
+    WrongShape,
+    draft_answer,
+    draft_answer_from_trace,
+    finish_answer,
+)
 from tallymark.models.failures import one_line
 from tallymark.models.model import Answer
-from tallymark.models.threads import Threads
+from tallymark.models.threads import CallThreads
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
@@ -28,13 +33,13 @@ if TYPE_CHECKING:
 
     from tallymark.models.model import Request
     from tallymark.models.pricing import Pricing
-    from tallymark.models.reference import Reference
+    from tallymark.models.reference import ModelReference
 
 _NAMED = ("messages", "settings", "mcp_servers", "epoch")
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-class Function:
+class PythonFunctionModel:
     """A function that answers. One that is not async runs in a thread."""
 
     def __init__(
@@ -43,8 +48,8 @@ class Function:
         self.name = name
         self._function = function
         self._pricing = pricing
-        self._prompt_first, self._filled = _parameters(name, function)
-        self._threads = Threads()
+        self._prompt_first, self._filled = _match_parameters(name, function)
+        self._threads = CallThreads()
 
     async def answer(self, request: Request) -> Answer:
         """What the function returns; what it raises is a ModelError."""
@@ -55,23 +60,25 @@ class Function:
             )
         began = perf_counter()
         try:
-            result = await self._called(request)
+            result = await self._call_function(request)
         except ModelError:
             raise
         except (Exception, SystemExit) as error:
             raise ModelError(
                 f"{self.name} raised {type(error).__name__}: {one_line(error)}"
             ) from error
-        return await finished(request, self._draft(result, perf_counter() - began), self._pricing)
+        return await finish_answer(
+            request, self._draft(result, perf_counter() - began), self._pricing
+        )
 
     async def close(self) -> None:
         """Lets the threads end."""
-        threads, self._threads = self._threads, Threads()
+        threads, self._threads = self._threads, CallThreads()
         threads.close()
 
-    async def _called(self, request: Request) -> Any:
+    async def _call_function(self, request: Request) -> Any:
         first = (request.prompt,) if self._prompt_first else ()
-        others = {name: _argument(what, request) for name, what in self._filled.items()}
+        others = {name: _choose_argument(what, request) for name, what in self._filled.items()}
         call = partial(self._function, *first, **others)
         if _is_async(self._function):
             return await call()
@@ -83,9 +90,9 @@ class Function:
             if isinstance(result, str):
                 return Answer(output=result, latency=latency)
             if isinstance(result, Trace):
-                return draft_from_trace(result, latency)
+                return draft_answer_from_trace(result, latency)
             if isinstance(result, Mapping):
-                return draft_from(result, latency)
+                return draft_answer(result, latency)
         except WrongShape as error:
             raise ModelError(f"{self.name} returned a wrong value: {error}") from None
         raise ModelError(
@@ -94,7 +101,7 @@ class Function:
         )
 
 
-def open_function(reference: Reference) -> Function:
+def open_function(reference: ModelReference) -> PythonFunctionModel:
     """The function is imported at once, so that a wrong name shows before anything runs."""
     home, colon, name = reference.rest.rpartition(":")
     if not colon or not home or not name:
@@ -102,13 +109,13 @@ def open_function(reference: Reference) -> Function:
             f"{reference.text!r} names no function",
             hint="write python/module:function or python/file.py:function",
         )
-    function = imported(home, name, folder=reference.folder)
+    function = import_object(home, name, folder=reference.folder)
     if not callable(function):
         raise InvalidInput(f"{name!r} in {home} is not a function")
-    return Function(reference.text, function, reference.pricing)
+    return PythonFunctionModel(reference.text, function, reference.pricing)
 
 
-def _parameters(name: str, function: Callable[..., Any]) -> tuple[bool, dict[str, str]]:
+def _match_parameters(name: str, function: Callable[..., Any]) -> tuple[bool, dict[str, str]]:
     """Whether the prompt is the first argument, and what else goes to which parameter by name."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -132,7 +139,7 @@ def _parameters(name: str, function: Callable[..., Any]) -> tuple[bool, dict[str
     return by_position, filled
 
 
-def _argument(what: str, request: Request) -> Any:
+def _choose_argument(what: str, request: Request) -> Any:
     match what:
         case "messages":
             return [msgspec.to_builtins(message) for message in request.messages]

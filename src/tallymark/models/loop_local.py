@@ -85,7 +85,7 @@ class LoopTurns:
             waiting, self._waiting = self._waiting, deque()
         for loop, turn in waiting:
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(_settle, turn)
+                loop.call_soon_threadsafe(_settle_turn, turn)
 
     def _enter(self, loop: AbstractEventLoop) -> Future[None] | None:
         """None when inside, else what to wait for before trying again."""
@@ -101,6 +101,6 @@ class LoopTurns:
             return turn
 
 
-def _settle(turn: Future[None]) -> None:
+def _settle_turn(turn: Future[None]) -> None:
     if not turn.done():
         turn.set_result(None)

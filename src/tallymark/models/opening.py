@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.models.cache import Cached
+from tallymark.models.cache import CachedModel
 from tallymark.models.command import open_command
 from tallymark.models.echo import open_echo
 from tallymark.models.endpoint import open_endpoint
 from tallymark.models.function import open_function
 from tallymark.models.provider_making import open_provider
-from tallymark.models.recording import Recording
-from tallymark.models.reference import Reference
+from tallymark.models.recording import RecordedModel
+from tallymark.models.reference import ModelReference
 from tallymark.models.replay import open_replay
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tallymark.models.model import Model
     from tallymark.models.pricing import Pricing
 
-KINDS: dict[str, Callable[[Reference], Model]] = {
+KINDS: dict[str, Callable[[ModelReference], Model]] = {
     "cmd": open_command,
     "echo": open_echo,
     "http": open_endpoint,
@@ -48,10 +48,10 @@ def open_model(
     `folder` is where files are looked for, `pricing` overrides the price table, `record` is a file
     to which every answer is appended for `replay/`, `cache` a file of answers not to ask for again.
     """
-    named = Reference.parse(reference, folder=folder, pricing=pricing)
+    named = ModelReference.parse(reference, folder=folder, pricing=pricing)
     model = KINDS[named.kind](named) if named.kind in KINDS else open_provider(named, tuple(KINDS))
     if cache is not None:
-        model = Cached(model, cache, named.pricing)
+        model = CachedModel(model, cache, named.pricing)
     if record is not None:
-        model = Recording(model, record)
+        model = RecordedModel(model, record)
     return model

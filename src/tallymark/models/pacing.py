@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LONGEST_PAUSE = 300.0
 """Seconds. Whoever asks for more is not waited for."""
 
-Outcome = Literal["success", "throttled", "failed"]
+RequestOutcome = Literal["success", "throttled", "failed"]
 
 
 class Pace:
@@ -40,18 +40,18 @@ class Pace:
         self._settling = 0
         self._paused_until = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._slot = _Slot(self)
+        self._slot = _PaceSlot(self)
 
     @property
     def active(self) -> int:
         """How many are."""
         return self._active
 
-    def slot(self) -> _Slot:
+    def slot(self) -> _PaceSlot:
         """`async with pace.slot():` waits for a place and holds it."""
         return self._slot
 
-    def feed(self, outcome: Outcome, retry_after: float | None = None) -> None:
+    def feed(self, outcome: RequestOutcome, retry_after: float | None = None) -> None:
         """How a request fared; told while its slot is held.
 
         Requests that were on their way when the number was halved say nothing new about it, so
@@ -87,11 +87,11 @@ class Pace:
             self._paused_until = 0.0
             self._wake()
 
-    def _free(self) -> bool:
+    def _has_room(self) -> bool:
         return self._active < self.window and not self._paused_until
 
     def _wake(self) -> None:
-        while self._waiting and self._free():
+        while self._waiting and self._has_room():
             future = self._waiting.popleft()
             if not future.done():
                 self._active += 1
@@ -113,7 +113,7 @@ class Pace:
             self._wake()
 
 
-class _Slot:
+class _PaceSlot:
     """The context manager of a pace. It holds nothing itself, so one serves all requests."""
 
     __slots__ = ("_pace",)
@@ -123,7 +123,7 @@ class _Slot:
 
     async def __aenter__(self) -> None:
         pace = self._pace
-        if pace._waiting or not pace._free():  # noqa: SLF001 (two halves of one thing)
+        if pace._waiting or not pace._has_room():  # noqa: SLF001 (two halves of one thing)
             await pace._wait()  # noqa: SLF001
         else:
             pace._active += 1  # noqa: SLF001

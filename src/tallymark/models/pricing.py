@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.errors import InvalidInput, Problem, nearest
+from tallymark.errors import InvalidInput, Problem, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ class Pricing(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Pricing:
         """From a mapping; every wrong key and value is reported at once."""
-        problems = [_unknown(key) for key in data if key not in _KEYS]
+        problems = [_report_unknown_key(key) for key in data if key not in _KEYS]
         problems += [
             Problem(f"pricing.{key} must be a number of at least 0, not {data.get(key)!r}")
             for key in _KEYS
@@ -41,7 +41,7 @@ class Pricing(msgspec.Struct, frozen=True):
 
 
 @cache
-def prices_at(url: str) -> Callable[[str, int, int], float | None] | None:
+def find_prices(url: str) -> Callable[[str, int, int], float | None] | None:
     """The price table for an address: dollars for a model's input and output tokens.
 
     None when it does not know whose address this is: a model of the same name elsewhere, on one's
@@ -70,7 +70,7 @@ def _is_price(value: object) -> bool:
     return number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]
 
 
-def _unknown(key: object) -> Problem:
-    near = nearest(str(key), _KEYS)
+def _report_unknown_key(key: object) -> Problem:
+    near = suggest(str(key), _KEYS)
     hint = f"did you mean {near!r}?" if near else "write input and output, in dollars per million"
     return Problem(f"pricing has no key {key!r}", hint=hint)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, cast
 from pydantic_ai.direct import model_request
 
 from tallymark.errors import ModelError
-from tallymark.models.answers import finished
+from tallymark.models.answers import finish_answer
 from tallymark.models.loop_local import LoopLocal
 from tallymark.models.model import Answer
 from tallymark.models.provider_connection import ProviderConnection, connect
-from tallymark.models.provider_failures import failure
+from tallymark.models.provider_failures import translate_failure
 from tallymark.models.provider_making import explain_failure
-from tallymark.models.provider_messages import history
-from tallymark.models.provider_steps import Steps
-from tallymark.models.provider_tools import Tools
+from tallymark.models.provider_messages import make_history
+from tallymark.models.provider_steps import ProviderSteps
+from tallymark.models.provider_tools import Toolboxes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
     from tallymark.models.model import Request
     from tallymark.models.pricing import Pricing
-    from tallymark.models.reference import Reference
+    from tallymark.models.reference import ModelReference
 
 _ROUNDS = 50
 """Model calls in one answer: a model that still calls tools then is going in circles."""
 
 
-class Provider:
+class ProviderModel:
     """A provider's model. Its library's own retries are off, so that the runner's limits hold."""
 
     def __init__(
@@ -53,7 +53,8 @@ class Provider:
         self.name = name
         self._pricing = pricing
         self._lines = LoopLocal(
-            lambda: _Line(name, connect()), first=None if first is None else _Line(name, first)
+            lambda: _ProviderLine(name, connect()),
+            first=None if first is None else _ProviderLine(name, first),
         )
 
     async def answer(self, request: Request) -> Answer:
@@ -61,16 +62,16 @@ class Provider:
         line = self._lines.get()
         await line.open()
         tools = await line.tools.of(request.mcp_servers)
-        conversation = history(request)
-        steps = Steps(self._pricing)
+        conversation = make_history(request)
+        steps = ProviderSteps(self._pricing)
         began = perf_counter()
         for _ in range(_ROUNDS):
             asked = perf_counter()
-            response = await self._called(line, conversation, request, tools.parameters)
-            steps.model_call(conversation, response, asked)
+            response = await self._ask_model(line, conversation, request, tools.parameters)
+            steps.keep_model_call(conversation, response, asked)
             if not response.tool_calls:
                 draft = steps.draft(response, perf_counter() - began)
-                return await finished(request, draft, self._pricing)
+                return await finish_answer(request, draft, self._pricing)
             returned = await tools.call_all(response.tool_calls, steps)
             conversation += [response, returned]
         raise ModelError(f"{self.name} still calls tools after {_ROUNDS} rounds")
@@ -81,9 +82,9 @@ class Provider:
         if line is not None:
             await line.close()
 
-    async def _called(
+    async def _ask_model(
         self,
-        line: _Line,
+        line: _ProviderLine,
         conversation: list[ModelMessage],
         request: Request,
         parameters: ModelRequestParameters,
@@ -97,18 +98,18 @@ class Provider:
                 model_request_parameters=parameters,
             )
         except Exception as error:
-            raise failure(self.name, error) from error
+            raise translate_failure(self.name, error) from error
         if not response.parts and response.finish_reason is None:
             raise ModelError(f"{self.name} broke off before it said anything", retryable=True)
         return response
 
 
-class _Line:
+class _ProviderLine:
     """What one event loop asks through: a connection, opened once, and its MCP servers."""
 
     def __init__(self, name: str, connection: ProviderConnection) -> None:
         self.connection = connection
-        self.tools = Tools(name)
+        self.tools = Toolboxes(name)
         # A lock binds to the loop that first waits for it; a line serves only one.
         self._opening = asyncio.Lock()
         self._open = False
@@ -129,11 +130,11 @@ class _Line:
             await self.connection.close()
 
 
-def make_provider(reference: Reference) -> Provider:
+def make_provider(reference: ModelReference) -> ProviderModel:
     """The model is made at once, so that a missing package or key shows before anything runs."""
 
     def reconnect() -> ProviderConnection:
         with explain_failure(reference.text):
             return connect(reference)
 
-    return Provider(reference.text, reconnect, reference.pricing, first=connect(reference))
+    return ProviderModel(reference.text, reconnect, reference.pricing, first=connect(reference))

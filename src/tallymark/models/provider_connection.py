@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from tallymark.models.reference import Reference
+    from tallymark.models.reference import ModelReference
 
 _OVER_AIOHTTP = {"anthropic", "openai", "openai-chat", "openai-responses", "openrouter"}
 """Providers whose library takes an HTTP client of ours: see provider_transport.py."""
@@ -33,20 +33,20 @@ class ProviderConnection:
             await self._client.aclose()
 
 
-def connect(reference: Reference) -> ProviderConnection:
+def connect(reference: ModelReference) -> ProviderConnection:
     """A new model for the reference; nothing is sent yet."""
     if reference.kind not in _OVER_AIOHTTP:
         return ProviderConnection(infer_model(_model_id(reference)), None)
-    from tallymark.models.provider_transport import client_over_aiohttp  # noqa: PLC0415 (heavy)
+    from tallymark.models.provider_transport import make_aiohttp_client  # noqa: PLC0415 (heavy)
 
     provider: Callable[..., Provider[Any]] = infer_provider_class(reference.kind)
-    client = client_over_aiohttp()
+    client = make_aiohttp_client()
     return ProviderConnection(
         infer_model(_model_id(reference), lambda _: provider(http_client=client)), client
     )
 
 
-def _model_id(reference: Reference) -> str:
+def _model_id(reference: ModelReference) -> str:
     if reference.kind == "gateway":  # its provider stands after it: gateway/openai:name
         return f"gateway/{reference.rest.replace('/', ':', 1)}"
     return f"{reference.kind}:{reference.rest}"

@@ -13,10 +13,10 @@ from tallymark.errors import ModelError
 from tallymark.models.failures import http_failure, one_line, retry_after
 
 
-def failure(name: str, error: Exception) -> ModelError:
+def translate_failure(name: str, error: Exception) -> ModelError:
     """The ModelError for whatever a provider's library raised."""
     if isinstance(error, exceptions.ModelHTTPError):
-        return _status(name, error)
+        return _translate_status(name, error)
     said = one_line(error)
     if isinstance(error, exceptions.ModelRateLimitError | exceptions.ModelUnavailableError):
         return ModelError(
@@ -36,14 +36,16 @@ def failure(name: str, error: Exception) -> ModelError:
     if isinstance(error, exceptions.ModelTimeoutError | exceptions.ModelRequestTimeout):
         return ModelError(f"{name} did not answer in time: {said}", retryable=True)
     if isinstance(error, exceptions.ModelConnectionError | OSError):
-        return ModelError(f"{name} could not be reached: {one_line(_root(error))}", retryable=True)
+        return ModelError(
+            f"{name} could not be reached: {one_line(_find_root(error))}", retryable=True
+        )
     if isinstance(error, exceptions.AgentRunError):  # a body that is not what was promised
         return ModelError(f"{name} gave an answer that cannot be read: {said}", retryable=True)
     return ModelError(f"{name} failed: {type(error).__name__}: {said}")
 
 
-def _status(name: str, error: Any) -> ModelError:
-    by_status = http_failure(name, error.status_code, {}, _said(error))
+def _translate_status(name: str, error: Any) -> ModelError:
+    by_status = http_failure(name, error.status_code, {}, _find_message(error))
     lasting = isinstance(error, exceptions.ModelQuotaExceededError)
     return ModelError(
         by_status.problems[0].message,
@@ -54,14 +56,14 @@ def _status(name: str, error: Any) -> ModelError:
     )
 
 
-def _root(error: BaseException) -> BaseException:
+def _find_root(error: BaseException) -> BaseException:
     """What went wrong in the first place: the libraries in between say less."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
-def _said(error: Any) -> str:
+def _find_message(error: Any) -> str:
     """The provider's own sentence in its error body, wherever it stands."""
     body = error.body
     while isinstance(body, dict):

@@ -10,15 +10,15 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tallymark.errors import InvalidInput, ModelError, nearest
+from tallymark.errors import InvalidInput, ModelError, suggest
 from tallymark.models.failures import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tallymark.models.pricing import Pricing
-    from tallymark.models.provider import Provider
-    from tallymark.models.reference import Reference
+    from tallymark.models.provider import ProviderModel
+    from tallymark.models.reference import ModelReference
 
 PROVIDERS = (
     *("alibaba", "anthropic", "azure", "azure-responses", "bedrock", "cerebras", "cohere"),
@@ -32,7 +32,7 @@ PROVIDERS = (
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 
 
-def open_provider(reference: Reference, kinds: tuple[str, ...]) -> Provider:
+def open_provider(reference: ModelReference, kinds: tuple[str, ...]) -> ProviderModel:
     """The model is made at once, so that a missing package or key shows before anything runs."""
     with explain_failure(reference.text):
         _check_known(reference.kind, kinds)
@@ -43,14 +43,14 @@ def open_provider(reference: Reference, kinds: tuple[str, ...]) -> Provider:
 
 def open_compatible_provider(
     name: str, base_url: str, model: str, *, key: str | None, pricing: Pricing | None
-) -> Provider:
+) -> ProviderModel:
     """A model at an address that speaks OpenAI's chat protocol, for what only pydantic-ai can."""
     try:
         from tallymark.models.compatible_provider import (  # noqa: PLC0415 (pydantic-ai is heavy)
             make_compatible_provider,
         )
     except ImportError as error:
-        raise _missing_package(name, error) from None
+        raise _make_package_error(name, error) from None
     return make_compatible_provider(name, base_url, model, key=key, pricing=pricing)
 
 
@@ -62,9 +62,9 @@ def explain_failure(name: str) -> Iterator[None]:
     except InvalidInput:
         raise
     except ImportError as error:
-        raise _missing_package(name, error) from None
+        raise _make_package_error(name, error) from None
     except Exception as error:  # noqa: BLE001 (each provider says in its own way what it lacks)
-        raise _not_made(name, error) from None
+        raise _make_unusable_error(name, error) from None
 
 
 def _check_known(kind: str, kinds: tuple[str, ...]) -> None:
@@ -75,7 +75,7 @@ def _check_known(kind: str, kinds: tuple[str, ...]) -> None:
 
         infer_provider_class(kind)
     except (ModuleNotFoundError, ValueError):
-        near = nearest(kind, (*kinds, *PROVIDERS))
+        near = suggest(kind, (*kinds, *PROVIDERS))
         known = f"known are {', '.join(kinds)} and the providers {', '.join(PROVIDERS)}"
         raise InvalidInput(
             f"{kind!r} is not a kind of model or a provider",
@@ -85,7 +85,7 @@ def _check_known(kind: str, kinds: tuple[str, ...]) -> None:
         return  # known, but its package is missing: said when the model is made
 
 
-def _missing_package(name: str, error: ImportError) -> ModelError:
+def _make_package_error(name: str, error: ImportError) -> ModelError:
     if (error.name or "").partition(".")[0] == "pydantic_ai":
         return ModelError(
             f"{name} needs pydantic-ai", hint='install it with pip install "tallymark[models]"'
@@ -93,7 +93,7 @@ def _missing_package(name: str, error: ImportError) -> ModelError:
     return ModelError(f"{name} needs a package: {one_line(error)}")
 
 
-def _not_made(name: str, error: Exception) -> ModelError:
+def _make_unusable_error(name: str, error: Exception) -> ModelError:
     variables = list(dict.fromkeys(_VARIABLE.findall(str(error))))
     if variables:
         return ModelError(f"{name} needs an API key", hint=f"set {' or '.join(variables)}")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tallymark.models.model import Request
 
 
-def history(request: Request) -> list[ModelMessage]:
+def make_history(request: Request) -> list[ModelMessage]:
     """The conversation so far; what comes before an answer of the assistant is one request."""
     conversation: list[ModelMessage] = []
     parts: list[ModelRequestPart] = []
@@ -30,7 +30,7 @@ def history(request: Request) -> list[ModelMessage]:
     return conversation
 
 
-def last_input(conversation: list[ModelMessage]) -> str:
+def read_last_input(conversation: list[ModelMessage]) -> str:
     """What the model is asked now: the user's words, or the results of its tools."""
     texts = []
     for part in conversation[-1].parts:

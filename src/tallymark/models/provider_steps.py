@@ -6,7 +6,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING
 
 from tallymark.models.model import Answer
-from tallymark.models.provider_messages import last_input
+from tallymark.models.provider_messages import read_last_input
 from tallymark.traces import Span
 
 if TYPE_CHECKING:
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from tallymark.models.pricing import Pricing
 
 
-class Steps:
+class ProviderSteps:
     """The calls of one answer."""
 
     def __init__(self, pricing: Pricing | None) -> None:
         self._pricing = pricing
         self._spans: list[Span] = []
 
-    def model_call(
+    def keep_model_call(
         self, conversation: list[ModelMessage], response: ModelResponse, began: float
     ) -> None:
         """Keeps a model call that has ended; `began` is by `perf_counter`."""
         seconds = perf_counter() - began
-        sent, received = _tokens(response)
+        sent, received = _read_tokens(response)
         finish = response.finish_reason
         self._spans.append(
             Span(
                 span_id=str(len(self._spans) + 1),
                 name="model call",
                 span_type="generation",
-                input=last_input(conversation),
+                input=read_last_input(conversation),
                 output=response.text or "",
                 model=response.model_name,
                 start_ms=(time() - seconds) * 1000,
@@ -46,7 +46,9 @@ class Steps:
             )
         )
 
-    def tool_call(self, call: ToolCallPart, began: float, result: str, error: str | None) -> None:
+    def keep_tool_call(
+        self, call: ToolCallPart, began: float, result: str, error: str | None
+    ) -> None:
         """Keeps a tool call that has ended, well or not."""
         seconds = perf_counter() - began
         arguments = call.args_as_json_str()
@@ -86,7 +88,7 @@ class Steps:
         )
 
     def _cost(self, response: ModelResponse) -> float | None:
-        sent, received = _tokens(response)
+        sent, received = _read_tokens(response)
         if self._pricing is not None:
             known = sent is not None and received is not None
             return self._pricing.cost(sent or 0, received or 0) if known else None
@@ -100,7 +102,7 @@ class Steps:
             return None
 
 
-def _tokens(response: ModelResponse) -> tuple[int | None, int | None]:
+def _read_tokens(response: ModelResponse) -> tuple[int | None, int | None]:
     """As the provider reports them; no input at all means that it does not."""
     usage = response.usage
     if not usage.input_tokens:

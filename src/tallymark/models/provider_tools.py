@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from tallymark.models.mcp_connection import McpConnection
     from tallymark.models.model import McpServer
-    from tallymark.models.provider_steps import Steps
+    from tallymark.models.provider_steps import ProviderSteps
 
 
-class Tools:
+class Toolboxes:
     """The toolboxes of one model in one event loop, one for each set of servers requests name."""
 
     def __init__(self, name: str) -> None:
@@ -73,7 +73,7 @@ class Toolbox:
         ]
         self.parameters = ModelRequestParameters(function_tools=definitions)
 
-    async def call_all(self, calls: Sequence[ToolCallPart], steps: Steps) -> ModelRequest:
+    async def call_all(self, calls: Sequence[ToolCallPart], steps: ProviderSteps) -> ModelRequest:
         """Calls the tools, all at once, and gives what goes back to the model."""
         working = [asyncio.ensure_future(self._call(call, steps)) for call in calls]
         await asyncio.gather(*working, return_exceptions=True)  # none goes on when one fails
@@ -100,7 +100,7 @@ class Toolbox:
             self._owners[definition.name] = (server, definition.name.removeprefix(prefix))
         return definitions
 
-    async def _call(self, call: ToolCallPart, steps: Steps) -> ToolReturnPart:
+    async def _call(self, call: ToolCallPart, steps: ProviderSteps) -> ToolReturnPart:
         began = perf_counter()
         try:
             content, error = await self._read_result(call)
@@ -119,7 +119,7 @@ class Toolbox:
             tool_call_id=call.tool_call_id,
             outcome="success" if error is None else "failed",
         )
-        steps.tool_call(call, began, part.model_response_str(wrap_if_error=False), error)
+        steps.keep_tool_call(call, began, part.model_response_str(wrap_if_error=False), error)
         return part
 
     async def _read_result(self, call: ToolCallPart) -> tuple[Any, str | None]:

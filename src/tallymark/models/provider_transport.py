@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import httpx2
 
-from tallymark.models.sessions import Sessions, proxy_for, sendable
+from tallymark.models.sessions import HttpSessions, find_proxy, make_sendable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _SECONDS = httpx2.Timeout(600, connect=10)
 
 
-def client_over_aiohttp() -> httpx2.AsyncClient:
+def make_aiohttp_client() -> httpx2.AsyncClient:
     """An httpx2 client that sends its requests through aiohttp."""
-    return httpx2.AsyncClient(transport=_Transport(), timeout=_SECONDS)
+    return httpx2.AsyncClient(transport=_AiohttpTransport(), timeout=_SECONDS)
 
 
-class _Transport(httpx2.AsyncBaseTransport):
+class _AiohttpTransport(httpx2.AsyncBaseTransport):
     def __init__(self) -> None:
-        self._sessions = Sessions(trust=_trust(), auto_decompress=False)
+        self._sessions = HttpSessions(trust=_load_certificates(), auto_decompress=False)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         headers = [(key, value) for key, value in request.headers.items() if key != "host"]
@@ -37,15 +37,17 @@ class _Transport(httpx2.AsyncBaseTransport):
                 request.method,
                 str(request.url),
                 headers=headers,
-                data=sendable(await request.aread()),
+                data=make_sendable(await request.aread()),
                 allow_redirects=False,
-                proxy=proxy_for(request.url.scheme, request.url.host),
-                timeout=_timeout(request),
+                proxy=find_proxy(request.url.scheme, request.url.host),
+                timeout=_make_timeout(request),
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _translated(error, request) from error
+            raise _translate_error(error, request) from error
         return httpx2.Response(
-            response.status, headers=list(response.raw_headers), stream=_Body(response, request)
+            response.status,
+            headers=list(response.raw_headers),
+            stream=_ResponseBody(response, request),
         )
 
     async def aclose(self) -> None:
@@ -53,12 +55,12 @@ class _Transport(httpx2.AsyncBaseTransport):
 
 
 @cache
-def _trust() -> SSLContext:
+def _load_certificates() -> SSLContext:
     """The certificates that httpx2 trusts; reading them takes a while."""
     return httpx2.create_ssl_context()
 
 
-class _Body(httpx2.AsyncByteStream):
+class _ResponseBody(httpx2.AsyncByteStream):
     """The response's body, read when asked for."""
 
     def __init__(self, response: aiohttp.ClientResponse, request: httpx2.Request) -> None:
@@ -70,21 +72,21 @@ class _Body(httpx2.AsyncByteStream):
             async for chunk in self._response.content.iter_any():
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _translated(error, self._request) from error
+            raise _translate_error(error, self._request) from error
 
     async def aclose(self) -> None:
         """Gives the connection back, or drops it when there is more to come."""
         self._response.release()
 
 
-def _timeout(request: httpx2.Request) -> aiohttp.ClientTimeout:
+def _make_timeout(request: httpx2.Request) -> aiohttp.ClientTimeout:
     seconds = request.extensions.get("timeout", {})
     return aiohttp.ClientTimeout(
         total=None, sock_connect=seconds.get("connect"), sock_read=seconds.get("read")
     )
 
 
-def _translated(error: Exception, request: httpx2.Request) -> httpx2.TransportError:
+def _translate_error(error: Exception, request: httpx2.Request) -> httpx2.TransportError:
     """The same failure in httpx2's terms, which the libraries understand."""
     said = str(error) or type(error).__name__
     if isinstance(error, aiohttp.ConnectionTimeoutError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tallymark.models.model import Answer, Model, Request
 
 
-class Recording:
+class RecordedModel:
     """A model whose answers are also written down. Errors are not: they are asked again.
 
     A line is one write under a lock, so runs at the same time may share a file, and a killed run
@@ -33,7 +33,7 @@ class Recording:
     async def answer(self, request: Request) -> Answer:
         """The model's answer, on disk before it is given."""
         answer = await self._model.answer(request)
-        self._append(msgspec.json.encode(line_of(request, answer)) + b"\n")
+        self._append(msgspec.json.encode(make_replay_line(request, answer)) + b"\n")
         return answer
 
     async def close(self) -> None:
@@ -49,7 +49,7 @@ class Recording:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             except OSError as error:
-                raise self._failed(error) from None
+                raise self._make_failure(error) from None
         return self._file
 
     def _append(self, line: bytes) -> None:
@@ -67,17 +67,17 @@ class Recording:
             finally:
                 fcntl.flock(file, fcntl.LOCK_UN)
         except OSError as error:
-            raise self._failed(error) from None
+            raise self._make_failure(error) from None
 
-    def _failed(self, error: OSError) -> WorkFailed:
+    def _make_failure(self, error: OSError) -> WorkFailed:
         return WorkFailed(f"answers cannot be recorded in {self._path}: {error.strerror}")
 
 
-def line_of(request: Request, answer: Answer) -> dict[str, Any]:
+def make_replay_line(request: Request, answer: Answer) -> dict[str, Any]:
     """A request and its answer as one line of a replay file; what is not known is left out."""
     spans = Trace(spans=list(answer.spans)).to_dict().get("spans")
     line = {
-        **_asked(request),
+        **_make_request_fields(request),
         "epoch": request.epoch,
         "output": answer.output,
         "input_tokens": answer.input_tokens,
@@ -91,7 +91,7 @@ def line_of(request: Request, answer: Answer) -> dict[str, Any]:
     return {key: value for key, value in line.items() if value is not None}
 
 
-def _asked(request: Request) -> dict[str, Any]:
+def _make_request_fields(request: Request) -> dict[str, Any]:
     if len(request.messages) == 1 and request.messages[0].role == "user":
         return {"prompt": request.prompt}
     return {"messages": msgspec.to_builtins(request.messages)}

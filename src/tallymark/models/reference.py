@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SHAPE = re.compile(r"([A-Za-z][\w.-]*)[/:](.+)", re.DOTALL)
 
 
-class Reference(msgspec.Struct, frozen=True, kw_only=True):
+class ModelReference(msgspec.Struct, frozen=True, kw_only=True):
     """A model as the user named it, taken apart, with what they said about it."""
 
     text: str
@@ -37,7 +37,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         *,
         folder: str | Path | None = None,
         pricing: Mapping[str, Any] | Pricing | None = None,
-    ) -> Reference:
+    ) -> ModelReference:
         """Take a reference apart; what names no model is refused."""
         found = _SHAPE.fullmatch(text.strip())
         if found is None:

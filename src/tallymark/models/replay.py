@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.errors import InvalidInput, ModelError, Place, Problem, nearest
-from tallymark.models.answers import WrongShape, amount, draft_from, finished
+from tallymark.errors import InvalidInput, ModelError, Place, Problem, suggest
+from tallymark.models.answers import WrongShape, draft_answer, finish_answer, read_amount
 from tallymark.models.failures import one_line
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tallymark.models.model import Answer, Request
     from tallymark.models.pricing import Pricing
-    from tallymark.models.reference import Reference
+    from tallymark.models.reference import ModelReference
 
 _KEYS = {
     *("prompt", "messages", "epoch", "output", "text", "response", "error", "model", "latency"),
@@ -32,11 +32,11 @@ _KEYS = {
 _SHOWN_PROBLEMS = 20
 _COMPARED_PROMPTS = 1000
 
-Turns = tuple[str, ...]
+UserTurns = tuple[str, ...]
 """What the user said, turn by turn: what a recorded conversation is known by."""
 
 
-class Replay:
+class ReplayModel:
     """Answers a conversation with what the file has for it. Takes no time of its own."""
 
     def __init__(self, name: str, path: Path, pricing: Pricing | None = None) -> None:
@@ -50,29 +50,29 @@ class Replay:
         turns = tuple(m.content for m in request.messages if m.role == "user")
         recorded = self._answers.get(turns)
         if recorded is None:
-            raise self._not_recorded(turns)
+            raise self._make_missing_error(turns)
         epochs = [epoch for epoch in recorded if epoch <= request.epoch]
         found = recorded[max(epochs, default=min(recorded))]
         if isinstance(found, str):
             raise ModelError(found)
-        return await finished(request, found, self._pricing)
+        return await finish_answer(request, found, self._pricing)
 
     async def close(self) -> None:
         """Nothing is held."""
 
-    def _not_recorded(self, turns: Turns) -> ModelError:
+    def _make_missing_error(self, turns: UserTurns) -> ModelError:
         asked = turns[-1] if turns else ""
-        near = _most_alike(asked, (recorded[-1] for recorded in self._answers if recorded))
+        near = _find_most_alike(asked, (recorded[-1] for recorded in self._answers if recorded))
         if near == asked:
             hint = "the last message is recorded, but after other messages"
         elif near is not None:
-            hint = f"the nearest that has one is {_shown(near)}"
+            hint = f"the nearest that has one is {_quote_prompt(near)}"
         else:
             hint = None
-        return ModelError(f"{self._path.name} has no answer to {_shown(asked)}", hint=hint)
+        return ModelError(f"{self._path.name} has no answer to {_quote_prompt(asked)}", hint=hint)
 
 
-def open_replay(reference: Reference) -> Replay:
+def open_replay(reference: ModelReference) -> ReplayModel:
     """NAME is a path, or the name of a file in the suite's folder or its `answers` folder."""
     name, folder = reference.rest, reference.folder
     places = [
@@ -83,9 +83,9 @@ def open_replay(reference: Reference) -> Replay:
     ]
     for path in places:
         if path.is_file():
-            return Replay(reference.text, path, reference.pricing)
+            return ReplayModel(reference.text, path, reference.pricing)
     files = [*folder.glob("*.jsonl"), *folder.glob("answers/*.jsonl")]
-    near = nearest(name, sorted(path.stem for path in files))
+    near = suggest(name, sorted(path.stem for path in files))
     looked = f"looked for {places[2]} and {places[3]}"
     raise InvalidInput(
         f"there are no answers {name!r} to replay",
@@ -93,9 +93,9 @@ def open_replay(reference: Reference) -> Replay:
     )
 
 
-def _read(path: Path) -> dict[Turns, dict[int, Answer | str]]:
+def _read(path: Path) -> dict[UserTurns, dict[int, Answer | str]]:
     """All answers of a file, by conversation and epoch; every broken line is reported at once."""
-    answers: dict[Turns, dict[int, Answer | str]] = {}
+    answers: dict[UserTurns, dict[int, Answer | str]] = {}
     problems: list[Problem] = []
     try:
         lines = path.read_bytes().split(b"\n")
@@ -118,7 +118,7 @@ def _read(path: Path) -> dict[Turns, dict[int, Answer | str]]:
     return answers
 
 
-def _read_line(line: bytes) -> tuple[Turns, int | None, Answer | str]:
+def _read_line(line: bytes) -> tuple[UserTurns, int | None, Answer | str]:
     try:
         data = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -127,26 +127,26 @@ def _read_line(line: bytes) -> tuple[Turns, int | None, Answer | str]:
         raise WrongShape("the line must be an object with prompt and output")
     for key in data:
         if key not in _KEYS and not key.startswith("x-"):
-            near = nearest(key, _KEYS)
+            near = suggest(key, _KEYS)
             raise WrongShape(f"unknown key {key!r}" + (f"; did you mean {near!r}?" if near else ""))
     epoch = data.get("epoch")
     if epoch is not None and (isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0):
         raise WrongShape(f"epoch must be a whole number of at least 0, not {epoch!r:.40}")
-    return _turns(data), epoch, _answer(data)
+    return _read_turns(data), epoch, _read_answer(data)
 
 
-def _answer(data: Mapping[str, Any]) -> Answer | str:
+def _read_answer(data: Mapping[str, Any]) -> Answer | str:
     error = data.get("error")
     if error is not None:
         return one_line(error)
-    draft = draft_from(data, amount(data, "latency") or 0.0)
+    draft = draft_answer(data, read_amount(data, "latency") or 0.0)
     counted_by = data.get("tokens_counted_by", draft.tokens_counted_by)
     if counted_by not in ("provider", "local", None):
         raise WrongShape(f"tokens_counted_by must be 'provider' or 'local', not {counted_by!r:.40}")
     return msgspec.structs.replace(draft, tokens_counted_by=counted_by)
 
 
-def _turns(data: Mapping[str, Any]) -> Turns:
+def _read_turns(data: Mapping[str, Any]) -> UserTurns:
     prompt, messages = data.get("prompt"), data.get("messages")
     if isinstance(prompt, str) and messages is None:
         return (prompt,)
@@ -161,7 +161,7 @@ def _turns(data: Mapping[str, Any]) -> Turns:
     return tuple(turns)
 
 
-def _most_alike(text: str, others: Iterable[str]) -> str | None:
+def _find_most_alike(text: str, others: Iterable[str]) -> str | None:
     """The text that shares the most words, as a part of both texts' words."""
     words = set(text.casefold().split())
 
@@ -174,6 +174,6 @@ def _most_alike(text: str, others: Iterable[str]) -> str | None:
     return best if best is not None and (best == text or shared(best) > 0) else None
 
 
-def _shown(prompt: str) -> str:
+def _quote_prompt(prompt: str) -> str:
     line = " ".join(prompt.split())
     return repr(line if len(line) <= 80 else f"{line[:77]}...")

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tallymark.errors import ModelError
-from tallymark.models.deadline import within
+from tallymark.models.deadline import run_within
 from tallymark.models.pacing import LONGEST_PAUSE
 
 if TYPE_CHECKING:
@@ -34,19 +34,19 @@ async def answer_with_retries(
     """
     for number in range(1, tries + 1):
         try:
-            return await _asked(model, request, pace, timeout), number
+            return await _ask_once(model, request, pace, timeout), number
         except ModelError as error:
-            if not _worth_another(error) or number == tries:
-                raise _final(error, number) from None
-            wait = _wait(error, number, pace.random)
+            if not _is_worth_another(error) or number == tries:
+                raise _make_last_error(error, number) from None
+            wait = _choose_wait(error, number, pace.random)
         await asyncio.sleep(wait)
     raise ValueError(f"tries must be at least 1, not {tries}")
 
 
-async def _asked(model: Model, request: Request, pace: Pace, seconds: float | None) -> Answer:
+async def _ask_once(model: Model, request: Request, pace: Pace, seconds: float | None) -> Answer:
     async with pace.slot():
         try:
-            answer = await _in_time(model, request, seconds)
+            answer = await _ask_in_time(model, request, seconds)
         except ModelError as error:
             pace.feed("throttled" if error.throttled else "failed", error.retry_after)
             raise
@@ -54,11 +54,11 @@ async def _asked(model: Model, request: Request, pace: Pace, seconds: float | No
         return answer
 
 
-async def _in_time(model: Model, request: Request, seconds: float | None) -> Answer:
+async def _ask_in_time(model: Model, request: Request, seconds: float | None) -> Answer:
     if seconds is None:
         return await model.answer(request)
     try:
-        return await within(seconds, model.answer(request))
+        return await run_within(seconds, model.answer(request))
     except TimeoutError:
         raise ModelError(
             f"{model.name} did not answer in {seconds:g} s",
@@ -67,12 +67,12 @@ async def _in_time(model: Model, request: Request, seconds: float | None) -> Ans
         ) from None
 
 
-def _worth_another(error: ModelError) -> bool:
+def _is_worth_another(error: ModelError) -> bool:
     # A pause that is too long for the pace is not slept through here either.
     return error.retryable and (error.retry_after or 0) <= LONGEST_PAUSE
 
 
-def _wait(error: ModelError, number: int, random: Random) -> float:
+def _choose_wait(error: ModelError, number: int, random: Random) -> float:
     """Seconds; chance spreads requests that failed together."""
     if error.retry_after:
         return error.retry_after * (1 + random.random() / 10)
@@ -80,11 +80,11 @@ def _wait(error: ModelError, number: int, random: Random) -> float:
     return doubled * (0.5 + random.random() / 2)
 
 
-def _final(error: ModelError, number: int) -> ModelError:
+def _make_last_error(error: ModelError, number: int) -> ModelError:
     """The error, with why it is the last."""
     problem = error.problems[0]
     hints = [problem.hint] if problem.hint else []
-    if error.retryable and not _worth_another(error):
+    if error.retryable and not _is_worth_another(error):
         hints.append(f"it asks to wait {error.retry_after:g} s, which is too long")
     if number > 1:
         hints.append(f"tried {number} times")

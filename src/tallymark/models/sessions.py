@@ -18,13 +18,13 @@ _CONNECT_SECONDS = 30.0
 _LARGE = 2**20
 
 
-def sendable(body: bytes) -> bytes | BytesIO:
+def make_sendable(body: bytes) -> bytes | BytesIO:
     """A body as aiohttp wants it: a large one in pieces, so that others get their turn."""
     return BytesIO(body) if len(body) >= _LARGE else body
 
 
 @cache
-def proxy_for(scheme: str, host: str) -> str | None:
+def find_proxy(scheme: str, host: str) -> str | None:
     """The proxy that the environment names for a host.
 
     aiohttp's own `trust_env` asks in a thread for every request, which halves the rate.
@@ -32,7 +32,7 @@ def proxy_for(scheme: str, host: str) -> str | None:
     return None if proxy_bypass(host) else getproxies().get(scheme)
 
 
-class Sessions:
+class HttpSessions:
     """Makes a session when first asked, since connections belong to the loop that opened them."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Sessions:
         self._connections = connections
         self._trust = trust
         self._options = options
-        self._sessions: LoopLocal[ClientSession] = LoopLocal(self._made)
+        self._sessions: LoopLocal[ClientSession] = LoopLocal(self._make_session)
 
     def get(self) -> ClientSession:
         """The session of the running loop."""
@@ -54,7 +54,7 @@ class Sessions:
         if session is not None:
             await session.close()
 
-    def _made(self) -> ClientSession:
+    def _make_session(self) -> ClientSession:
         import aiohttp  # noqa: PLC0415 (heavy)
 
         return aiohttp.ClientSession(

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Threads:
+class CallThreads:
     """Threads that are kept for the next call, until closed for good."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._calls: SimpleQueue[_ThreadCall | None] = SimpleQueue()
         self._lock = Lock()
         self._threads = 0
         self._idle = 0
 
     async def run(self, function: Callable[[], Any]) -> Any:
         """What the function returns or raises. Cancelled, it goes on unseen."""
-        call = _Call(function)
+        call = _ThreadCall(function)
         with self._lock:
             if self._idle:  # reserved here, so that two calls never count on the same thread
                 self._idle -= 1
@@ -55,7 +55,7 @@ class Threads:
             del call, outcome  # or they would live until the next one
 
 
-class _Call:
+class _ThreadCall:
     """One call, on its way to a thread and back to its event loop."""
 
     __slots__ = ("_context", "_function", "_loop", "future")

@@ -32,7 +32,7 @@ def count_tokens(text: str) -> int:
     """How many tokens the local tokenizer cuts a text into."""
     if not text:
         return 0
-    return sum(map(_counts.__getitem__, _PIECES.findall(" " + text)))
+    return sum(map(_token_counts.__getitem__, _PIECES.findall(" " + text)))
 
 
 async def count_each(texts: Sequence[str]) -> list[int]:
@@ -42,12 +42,12 @@ async def count_each(texts: Sequence[str]) -> list[int]:
     return [count_tokens(text) for text in texts]
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     """The text without halves of surrogate pairs, which nothing can count or write down."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-class _Counts(dict[str, int]):
+class _TokenCounts(dict[str, int]):
     """Counts of the words seen so far: words repeat, so a look-up replaces most of the work.
 
     No token of this vocabulary has a space after its first other character, so a text's count is
@@ -55,7 +55,7 @@ class _Counts(dict[str, int]):
     """
 
     def __missing__(self, piece: str) -> int:
-        count = len(_tokenizer().encode(storable(piece), add_special_tokens=False))
+        count = len(_load_tokenizer().encode(make_storable(piece), add_special_tokens=False))
         if len(piece) <= _KEPT_LENGTH:
             if len(self) >= _KEPT_PIECES:  # a bound on memory; the words in use come back at once
                 self.clear()
@@ -63,11 +63,11 @@ class _Counts(dict[str, int]):
         return count
 
 
-_counts = _Counts()
+_token_counts = _TokenCounts()
 
 
 @cache
-def _tokenizer() -> Tokenizer:
+def _load_tokenizer() -> Tokenizer:
     from tokenizers import Tokenizer, normalizers  # noqa: PLC0415 (heavy)
 
     package = find_spec("wordllama")  # found, not imported: that would load numpy and more

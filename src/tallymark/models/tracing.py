@@ -17,11 +17,11 @@ def trace_of(request: Request, answer: Answer) -> Trace:
     """
     spans = list(answer.spans)
     if not any(span.span_type == "generation" for span in spans):
-        spans.append(_generation(request, answer))
+        spans.append(_make_generation(request, answer))
     return Trace(name=answer.model or "", duration_ms=answer.latency * 1000, spans=spans)
 
 
-def _generation(request: Request, answer: Answer) -> Span:
+def _make_generation(request: Request, answer: Answer) -> Span:
     return Span(
         span_id="answer",
         name="answer",

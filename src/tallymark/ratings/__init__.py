@@ -18,7 +18,7 @@ from tallymark.ratings.attempts import (
 )
 from tallymark.ratings.counts import Counts, Pair
 from tallymark.ratings.elo import EloChange, EloRating
-from tallymark.ratings.joint import Estimate, Fit, fit
+from tallymark.ratings.joint import Fit, RatingEstimate, fit
 from tallymark.ratings.match import RESULTS, TIERS, Match
 
 __all__ = [
@@ -29,10 +29,10 @@ __all__ = [
     "CurvePoint",
     "EloChange",
     "EloRating",
-    "Estimate",
     "Fit",
     "Match",
     "Pair",
+    "RatingEstimate",
     "TierSuggestion",
     "attempt_rates",
     "best_of_k",

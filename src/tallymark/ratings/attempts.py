@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from tallymark.errors import InvalidInput
 from tallymark.ratings.counts import Counts
-from tallymark.ratings.joint import Z95, Estimate
-from tallymark.ratings.match import TIERS, Match, whole
+from tallymark.ratings.joint import Z95, RatingEstimate
+from tallymark.ratings.match import TIERS, Match, require_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class TierSuggestion:
 
 def pass_at_k(attempts: int, successes: int, k: int) -> float | None:
     """The chance that at least one of k attempts succeeds; None with fewer than k attempts."""
-    _check(attempts, successes, k)
+    _check_counts(attempts, successes, k)
     if attempts < k:
         return None
     total = math.comb(attempts, k)
@@ -65,7 +65,7 @@ def pass_at_k(attempts: int, successes: int, k: int) -> float | None:
 
 def pass_hat_k(attempts: int, successes: int, k: int) -> float | None:
     """The chance that all of k attempts succeed; None with fewer than k attempts."""
-    _check(attempts, successes, k)
+    _check_counts(attempts, successes, k)
     if attempts < k:
         return None
     return math.comb(successes, k) / math.comb(attempts, k)
@@ -76,7 +76,7 @@ def best_of_k(scores: Sequence[float], k: int) -> float | None:
 
     The i-th smallest is the best of C(i-1, k-1) of the C(n, k) draws.
     """
-    whole(k, "k", least=1)
+    require_whole(k, "k", least=1)
     if not all(math.isfinite(score) for score in scores):
         raise InvalidInput("a score is not finite", hint="leave out attempts without a score")
     if len(scores) < k:
@@ -89,11 +89,11 @@ def best_of_k(scores: Sequence[float], k: int) -> float | None:
 
 def attempt_rates(log: Counts | Iterable[Match], k: int) -> dict[str, AttemptRates]:
     """pass@1, pass@k and pass^k of every agent."""
-    whole(k, "k", least=1)
+    require_whole(k, "k", least=1)
     tries: dict[str, list[tuple[int, int]]] = {}
     for (agent, _), cell in (log if isinstance(log, Counts) else Counts.of(log)).cells():
         tries.setdefault(agent, []).append((sum(cell), cell[0]))
-    return {agent: _rates(tries[agent], k) for agent in sorted(tries)}
+    return {agent: _compute_rates(tries[agent], k) for agent in sorted(tries)}
 
 
 def learning_curve(log: Iterable[Match]) -> tuple[CurvePoint, ...]:
@@ -106,12 +106,12 @@ def learning_curve(log: Iterable[Match]) -> tuple[CurvePoint, ...]:
         numbers[pair] += 1
         made[numbers[pair]] += 1
         won[numbers[pair]] += match.result == "win"
-    return tuple(_point(number, made[number], won[number]) for number in sorted(made))
+    return tuple(_make_point(number, made[number], won[number]) for number in sorted(made))
 
 
-def wilson(attempts: int, successes: int) -> tuple[float, float]:
+def wilson_interval(attempts: int, successes: int) -> tuple[float, float]:
     """The 95 % interval of a rate (Wilson 1927); it stays inside 0 and 1."""
-    _check(attempts, successes, 1)
+    _check_counts(attempts, successes, 1)
     if attempts == 0:
         return 0.0, 1.0
     rate, square = successes / attempts, Z95**2
@@ -123,18 +123,18 @@ def wilson(attempts: int, successes: int) -> tuple[float, float]:
     return low, 1.0 if successes == attempts else middle + half
 
 
-def suggest_tier(difficulty: Estimate) -> TierSuggestion:
+def suggest_tier(difficulty: RatingEstimate) -> TierSuggestion:
     """The tier of a fitted difficulty; one just between two tiers belongs to the harder."""
-    tier = _nearest_tier(difficulty.value)
-    same = tier == _nearest_tier(difficulty.low) == _nearest_tier(difficulty.high)
+    tier = _find_nearest_tier(difficulty.value)
+    same = tier == _find_nearest_tier(difficulty.low) == _find_nearest_tier(difficulty.high)
     return TierSuggestion(tier, same)
 
 
-def _nearest_tier(difficulty: float) -> str:
+def _find_nearest_tier(difficulty: float) -> str:
     return min(TIERS, key=lambda tier: (abs(TIERS[tier] - difficulty), -TIERS[tier]))
 
 
-def _rates(tries: Sequence[tuple[int, int]], k: int) -> AttemptRates:
+def _compute_rates(tries: Sequence[tuple[int, int]], k: int) -> AttemptRates:
     enough = [(made, won) for made, won in tries if made >= k]
     at_k = _mean([pass_at_k(made, won, k) or 0.0 for made, won in enough])
     hat_k = _mean([pass_hat_k(made, won, k) or 0.0 for made, won in enough])
@@ -146,16 +146,16 @@ def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def _point(number: int, attempts: int, successes: int) -> CurvePoint:
+def _make_point(number: int, attempts: int, successes: int) -> CurvePoint:
     return CurvePoint(
-        number, attempts, successes, successes / attempts, *wilson(attempts, successes)
+        number, attempts, successes, successes / attempts, *wilson_interval(attempts, successes)
     )
 
 
-def _check(attempts: int, successes: int, k: int) -> None:
-    whole(k, "k", least=1)
-    whole(attempts, "the number of attempts", least=0)
-    if whole(successes, "the number of successes", least=0) > attempts:
+def _check_counts(attempts: int, successes: int, k: int) -> None:
+    require_whole(k, "k", least=1)
+    require_whole(attempts, "the number of attempts", least=0)
+    if require_whole(successes, "the number of successes", least=0) > attempts:
         raise InvalidInput(
             f"{successes} successes of {attempts} attempts", hint="count each success as an attempt"
         )

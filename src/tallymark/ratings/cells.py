@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 Array: TypeAlias = "NDArray[np.float64]"
 Places: TypeAlias = "NDArray[np.intp]"
 
-FULL = 0.1
+FULL_SHARE = 0.1
 """From this share of cells on, a row is cheaper as part of a dense block (measured)."""
-AT_ONCE = 300_000
+NUMBERS_AT_ONCE = 300_000
 """Numbers in memory at a time."""
 
 
-class Cells:
+class SparseCells:
     """Where the matrix has values; the values themselves are given to each sum, cell by cell.
 
     `rows` must be in order.
@@ -31,7 +31,7 @@ class Cells:
 
     def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
         self.rows, self.columns, self.shape = rows, columns, shape
-        self._parts: list[_Part] = [*self._thin(), *self._full()]
+        self._parts: list[_RowPart] = [*self._cut_thin(), *self._cut_full()]
 
     def over_rows(self, values: Array) -> Array:
         """The sum of every row."""
@@ -55,29 +55,29 @@ class Cells:
             found[part.ids] = part.forms(left, kernel, right)
         return found
 
-    def _thin(self) -> Iterator[_Part]:
+    def _cut_thin(self) -> Iterator[_RowPart]:
         """Rows with few cells; those with equally many go together."""
-        sizes, starts = self._sizes()
-        thin = sizes < FULL * self.shape[1]
+        sizes, starts = self._measure_rows()
+        thin = sizes < FULL_SHARE * self.shape[1]
         for size in np.unique(sizes[thin]).tolist():
             ids = np.nonzero(thin & (sizes == size))[0]
-            for some in _split(ids, size * size):
-                yield _Thin(some, starts[some][:, None] + np.arange(size), self)
+            for some in _split_rows(ids, size * size):
+                yield _ThinRows(some, starts[some][:, None] + np.arange(size), self)
 
-    def _full(self) -> Iterator[_Part]:
-        sizes, starts = self._sizes()
-        ids = np.nonzero(sizes >= FULL * self.shape[1])[0]
-        for some in _split(ids, self.shape[1]):
+    def _cut_full(self) -> Iterator[_RowPart]:
+        sizes, starts = self._measure_rows()
+        ids = np.nonzero(sizes >= FULL_SHARE * self.shape[1])[0]
+        for some in _split_rows(ids, self.shape[1]):
             counts = sizes[some]
             firsts = np.repeat(starts[some] - np.cumsum(counts) + counts, counts)
-            yield _Full(some, firsts + np.arange(len(firsts)), self)
+            yield _FullRows(some, firsts + np.arange(len(firsts)), self)
 
-    def _sizes(self) -> tuple[Places, Places]:
+    def _measure_rows(self) -> tuple[Places, Places]:
         sizes = np.bincount(self.rows, minlength=self.shape[0])
         return sizes, np.cumsum(sizes) - sizes
 
 
-class _Part(Protocol):
+class _RowPart(Protocol):
     """Some of the rows."""
 
     ids: Places
@@ -87,10 +87,10 @@ class _Part(Protocol):
     def forms(self, left: Array, kernel: Array, right: Array) -> Array: ...
 
 
-class _Thin:
+class _ThinRows:
     """Rows with equally many cells: `places` has their cells, row by row."""
 
-    def __init__(self, ids: Places, places: Places, cells: Cells) -> None:
+    def __init__(self, ids: Places, places: Places, cells: SparseCells) -> None:
         self.ids, self.places = ids, places
         self.columns = cells.columns[places]
 
@@ -106,28 +106,28 @@ class _Thin:
         return np.asarray((left[self.places] * across).sum(1))
 
 
-class _Full:
+class _FullRows:
     """Rows laid out with all columns when they are needed."""
 
-    def __init__(self, ids: Places, places: Places, cells: Cells) -> None:
+    def __init__(self, ids: Places, places: Places, cells: SparseCells) -> None:
         self.ids, self.places = ids, places
         self.at = np.searchsorted(ids, cells.rows[places]), cells.columns[places]
         self.shape = (len(ids), cells.shape[1])
 
     def add_gram(self, left: Array, right: Array, total: Array) -> None:
-        first = self._dense(left)
-        total += first.T @ (first if right is left else self._dense(right))
+        first = self._lay_out(left)
+        total += first.T @ (first if right is left else self._lay_out(right))
 
     def forms(self, left: Array, kernel: Array, right: Array) -> Array:
-        return np.asarray(((self._dense(left) @ kernel) * self._dense(right)).sum(1))
+        return np.asarray(((self._lay_out(left) @ kernel) * self._lay_out(right)).sum(1))
 
-    def _dense(self, values: Array) -> Array:
+    def _lay_out(self, values: Array) -> Array:
         block = np.zeros(self.shape)
         block[self.at] = values[self.places]
         return block
 
 
-def _split(ids: Places, each: int) -> list[Places]:
+def _split_rows(ids: Places, each: int) -> list[Places]:
     """So many rows at a time that the numbers made of them fit."""
-    many = max(1, AT_ONCE // each)
+    many = max(1, NUMBERS_AT_ONCE // each)
     return [ids[start : start + many] for start in range(0, len(ids), many)]

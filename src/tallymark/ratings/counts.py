@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from tallymark.ratings.match import Match, whole, worth
+from tallymark.ratings.match import Match, require_whole, worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Pair:
     def __post_init__(self) -> None:
         for name in ("wins", "draws", "losses"):
             what = f"{name} of agent {self.agent!r} at challenge {self.challenge!r}"
-            whole(getattr(self, name), what, least=0)
+            require_whole(getattr(self, name), what, least=0)
 
 
 class CountColumns(NamedTuple):
@@ -71,12 +71,12 @@ class Counts:
         """Count one match."""
         # A win is worth 1, a draw 1/2, a loss 0: the columns 0, 1 and 2.
         lost = 2 - int(2 * worth(match.result))
-        self._results[lost][self._place(match.agent, match.challenge)] += 1
+        self._results[lost][self._find_place(match.agent, match.challenge)] += 1
 
     def add_pair(self, pair: Pair) -> None:
         """Count all matches of a pair; a pair without any match leaves no trace."""
         if pair.wins or pair.draws or pair.losses:
-            place = self._place(pair.agent, pair.challenge)
+            place = self._find_place(pair.agent, pair.challenge)
             for column, number in zip(
                 self._results, (pair.wins, pair.draws, pair.losses), strict=True
             ):
@@ -97,7 +97,7 @@ class Counts:
             list(self._agents), list(self._challenges), self._rows, self._columns, self._results
         )
 
-    def _place(self, agent: str, challenge: str) -> int:
+    def _find_place(self, agent: str, challenge: str) -> int:
         row = self._agents.setdefault(agent, len(self._agents))
         column = self._challenges.setdefault(challenge, len(self._challenges))
         place = self._places.setdefault((row, column), len(self._rows))

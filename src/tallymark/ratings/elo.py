@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tallymark.ratings.match import Match, tier_rating, whole, worth
+from tallymark.ratings.match import Match, require_whole, tier_rating, worth
 
 START = 1000
 FLOOR = 100
@@ -59,7 +59,7 @@ def expected(rating: int, opponent: int) -> float:
 
 def k_factor(matches: int) -> int:
     """K of the next match, after so many."""
-    played = whole(matches, "the number of matches", least=0)
+    played = require_whole(matches, "the number of matches", least=0)
     return PROVISIONAL_K if played < PROVISIONAL_MATCHES else SETTLED_K
 
 
@@ -80,13 +80,13 @@ def update(  # noqa: PLR0913 - the facts of one match
     first_attempt: bool = False,
 ) -> EloChange:
     """The change by one match against a tier or a rating, after `matches` earlier ones."""
-    whole(rating, "the rating", least=FLOOR)
+    require_whole(rating, "the rating", least=FLOOR)
     if isinstance(opponent, str):
         opponent = tier_rating(opponent)
-    whole(opponent, "the opponent's rating", least=FLOOR)
+    require_whole(opponent, "the opponent's rating", least=FLOOR)
     score, chance, k = worth(result), expected(rating, opponent), k_factor(matches)
     change = half_up(k * (score - chance))
-    bonus = _bonus(verified, memoryless and first_attempt) if result == "win" else 1.0
+    bonus = _choose_bonus(verified, memoryless and first_attempt) if result == "win" else 1.0
     # In tenths and whole numbers: 1.1 is no binary fraction, and 25 x 1.1 must be 27.5.
     change = (change * round(bonus * 10) + 5) // 10
     after = max(FLOOR, rating + change)
@@ -135,7 +135,7 @@ def replay(log: Iterable[Match]) -> dict[str, EloRating]:
     return ratings
 
 
-def _bonus(verified: bool, benchmark_grade: bool) -> float:
+def _choose_bonus(verified: bool, benchmark_grade: bool) -> float:
     if not verified:
         return 1.0
     return BENCHMARK_BONUS if benchmark_grade else VERIFIED_BONUS

@@ -28,7 +28,7 @@ Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class RatingEstimate:
     """A strength or a difficulty on the Elo scale, with its 95 % interval."""
 
     value: float
@@ -51,8 +51,8 @@ class Group:
 class Fit:
     """Strengths of agents and difficulties of challenges, by name in alphabetical order."""
 
-    strengths: Mapping[str, Estimate]
-    difficulties: Mapping[str, Estimate]
+    strengths: Mapping[str, RatingEstimate]
+    difficulties: Mapping[str, RatingEstimate]
     groups: tuple[Group, ...]
 
     @property
@@ -82,28 +82,28 @@ def fit(
     counts = (log if isinstance(log, Counts) else Counts.of(log)).columns()
     if not counts.rows:
         return Fit({}, {}, ())
-    from tallymark.ratings.newton import Table, solve  # noqa: PLC0415 - brings in numpy
+    from tallymark.ratings.newton import MatchTable, solve  # noqa: PLC0415 - brings in numpy
 
     # In the order of the solver, which sorts so that the order of the log cannot matter.
     agents, challenges = sorted(counts.agents), sorted(counts.challenges)
-    solution = solve(Table.of(counts), precision=(SCALE / prior_sd) ** 2)
+    solution = solve(MatchTable.of(counts), precision=(SCALE / prior_sd) ** 2)
     estimates = [
-        _estimate(centre + SCALE * value, SCALE * error, SCALE * robust, int(matches))
+        _make_estimate(centre + SCALE * value, SCALE * error, SCALE * robust, int(matches))
         for value, error, robust, matches in solution.rows()
     ]
     labels = solution.groups.tolist()
     return Fit(
         dict(zip(agents, estimates[: len(agents)], strict=True)),
         dict(zip(challenges, estimates[len(agents) :], strict=True)),
-        _groups(labels, agents, challenges),
+        _collect_groups(labels, agents, challenges),
     )
 
 
-def _estimate(value: float, error: float, robust: float, matches: int) -> Estimate:
-    return Estimate(value, value - Z95 * error, value + Z95 * error, error, robust, matches)
+def _make_estimate(value: float, error: float, robust: float, matches: int) -> RatingEstimate:
+    return RatingEstimate(value, value - Z95 * error, value + Z95 * error, error, robust, matches)
 
 
-def _groups(
+def _collect_groups(
     labels: Sequence[int], agents: Sequence[str], challenges: Sequence[str]
 ) -> tuple[Group, ...]:
     found: dict[int, tuple[list[str], list[str]]] = {}

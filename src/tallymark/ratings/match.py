@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
-from tallymark.errors import InvalidInput, nearest
+from tallymark.errors import InvalidInput, suggest
 
 _Value = TypeVar("_Value")
 
@@ -54,7 +54,7 @@ def tier_rating(tier: str) -> int:
     return _look_up(tier, TIERS, "difficulty tier")
 
 
-def whole(value: object, what: str, *, least: int) -> int:
+def require_whole(value: object, what: str, *, least: int) -> int:
     """The value, if it is a whole number of at least `least`."""
     # True is an int to Python, but it is no count.
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -65,7 +65,7 @@ def whole(value: object, what: str, *, least: int) -> int:
 def _look_up(word: object, table: Mapping[str, _Value], what: str) -> _Value:
     found = table.get(word) if isinstance(word, str) else None
     if found is None:
-        close = nearest(word, table) if isinstance(word, str) else None
+        close = suggest(word, table) if isinstance(word, str) else None
         hint = f"did you mean {close!r}?" if close else f"known are {', '.join(table)}"
         raise InvalidInput(f"{word!r} is not a {what}", hint=hint)
     return found

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from tallymark.errors import WorkFailed
-from tallymark.ratings.cells import Array, Cells, Places
+from tallymark.ratings.cells import Array, Places, SparseCells
 from tallymark.ratings.counts import CountColumns
 
 STEPS = 100
@@ -23,10 +23,10 @@ CLOSE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MatchTable:
     """Wins, draws and losses of rows (agents) at columns (challenges), where they met."""
 
-    cells: Cells
+    cells: SparseCells
     wins: Array
     draws: Array
     losses: Array
@@ -34,25 +34,25 @@ class Table:
     @classmethod
     def of(cls, counts: CountColumns) -> Self:
         """The counts with names in alphabetical order, so that no other order matters."""
-        rows = _ranks(counts.agents)[np.array(counts.rows, dtype=np.intp)]
-        columns = _ranks(counts.challenges)[np.array(counts.columns, dtype=np.intp)]
+        rows = _rank_names(counts.agents)[np.array(counts.rows, dtype=np.intp)]
+        columns = _rank_names(counts.challenges)[np.array(counts.columns, dtype=np.intp)]
         shape = len(counts.agents), len(counts.challenges)
         results = (np.array(each, dtype=np.float64) for each in counts.results)
-        return cls._ordered(rows, columns, shape, *results)
+        return cls._sort_cells(rows, columns, shape, *results)
 
     @classmethod
-    def _ordered(
+    def _sort_cells(
         cls, rows: Places, columns: Places, shape: tuple[int, int], *results: Array
     ) -> Self:
         order = np.argsort(rows * shape[1] + columns)
-        cells = Cells(rows[order], columns[order], shape)
+        cells = SparseCells(rows[order], columns[order], shape)
         return cls(cells, *(each[order] for each in results))
 
-    def turned(self) -> Table:
+    def turn(self) -> MatchTable:
         """The same matches seen by the challenges: what an agent wins, a challenge loses."""
         cells = self.cells
         results = self.losses, self.draws, self.wins
-        return self._ordered(cells.columns, cells.rows, cells.shape[::-1], *results)
+        return self._sort_cells(cells.columns, cells.rows, cells.shape[::-1], *results)
 
     @property
     def matches(self) -> Array:
@@ -60,14 +60,14 @@ class Table:
         return self.wins + self.draws + self.losses
 
 
-def _ranks(names: list[str]) -> Places:
+def _rank_names(names: list[str]) -> Places:
     ranks = np.empty(len(names), dtype=np.intp)
     ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
     return ranks
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class FitSolution:
     """Values and errors in logistic units, rows first, then columns; groups as labels."""
 
     values: Array
@@ -81,9 +81,9 @@ class Solution:
         columns = (self.values, self.errors, self.robust_errors, self.matches)
         return zip(*(column.tolist() for column in columns), strict=True)
 
-    def turned(self, rows: int) -> Solution:
+    def turn(self, rows: int) -> FitSolution:
         """With the columns, which come after so many rows, first."""
-        return Solution(
+        return FitSolution(
             np.roll(self.values, -rows),
             np.roll(self.errors, -rows),
             np.roll(self.robust_errors, -rows),
@@ -96,14 +96,14 @@ class Solution:
 class _Curvature:
     """The Hessian by its blocks, and what eliminating the rows needs."""
 
-    cells: Cells
+    cells: SparseCells
     rows: Array
     columns: Array
     shares: Array  # R^-1 W
     schur: Array
 
     @classmethod
-    def of(cls, cells: Cells, weights: Array, precision: float) -> Self:
+    def of(cls, cells: SparseCells, weights: Array, precision: float) -> Self:
         rows = cells.over_rows(weights) + precision
         columns = cells.over_columns(weights) + precision
         # W' R^-1 W as a matrix times itself, so that one dense block serves both sides.
@@ -119,31 +119,31 @@ class _Curvature:
         return np.concatenate((first, second))
 
 
-def solve(table: Table, *, precision: float) -> Solution:
+def solve(table: MatchTable, *, precision: float) -> FitSolution:
     """The optimum and its errors, for a prior of this precision around 0."""
     cells = table.cells
     rows, columns = cells.shape
     if rows < columns:  # the rows are eliminated, and the longer side should be
-        return solve(table.turned(), precision=precision).turned(columns)
-    groups = connected(cells)
+        return solve(table.turn(), precision=precision).turn(columns)
+    groups = label_groups(cells)
     landscape = _Landscape(table, precision)
-    best = _optimum(landscape, groups)
+    best = _find_optimum(landscape, groups)
     curvature = landscape.curvature(best)
     inverse = np.asarray(np.linalg.inv(curvature.schur), dtype=np.float64)
     # Squared surprises: a win gives 1 where P(win) was expected, a draw 1/2, a loss 0.
     spread = table.wins * best.lose**2 + table.losses * best.win**2
     spread += table.draws * (0.5 - best.win) ** 2
     matches = table.matches
-    return Solution(
+    return FitSolution(
         best.values,
-        _errors(curvature, inverse, groups, precision),
-        _robust_errors(curvature, inverse, spread),
+        _compute_errors(curvature, inverse, groups, precision),
+        _compute_robust_errors(curvature, inverse, spread),
         np.concatenate((cells.over_rows(matches), cells.over_columns(matches))),
         groups,
     )
 
 
-def connected(cells: Cells) -> Places:
+def label_groups(cells: SparseCells) -> Places:
     """A label for every row and then every column: equal where matches join them."""
     rows, columns = cells.rows, cells.columns + cells.shape[0]
     labels = np.arange(sum(cells.shape))
@@ -172,7 +172,7 @@ class _Point:
 class _Landscape:
     """The penalised log likelihood over all values."""
 
-    def __init__(self, table: Table, precision: float) -> None:
+    def __init__(self, table: MatchTable, precision: float) -> None:
         self.cells = table.cells
         self.won = table.wins + table.draws / 2
         self.lost = table.losses + table.draws / 2
@@ -204,7 +204,7 @@ class _Landscape:
         )
 
 
-def _optimum(landscape: _Landscape, groups: Places) -> _Point:
+def _find_optimum(landscape: _Landscape, groups: Places) -> _Point:
     sizes = np.bincount(groups)
     point = landscape.at(np.zeros(len(groups)))
     for _ in range(STEPS):
@@ -225,7 +225,9 @@ def _optimum(landscape: _Landscape, groups: Places) -> _Point:
     raise WorkFailed("the joint fit did not settle", hint="give a smaller prior_sd")
 
 
-def _errors(curvature: _Curvature, inverse: Array, groups: Places, precision: float) -> Array:
+def _compute_errors(
+    curvature: _Curvature, inverse: Array, groups: Places, precision: float
+) -> Array:
     """Errors from the Hessian, relative to the means of groups."""
     rows, shares = curvature.rows, curvature.shares
     above = 1 / rows + curvature.cells.forms(shares, inverse, shares)
@@ -238,7 +240,7 @@ def _errors(curvature: _Curvature, inverse: Array, groups: Places, precision: fl
     return np.asarray(np.sqrt(np.maximum(plain - part / precision, bound)))
 
 
-def _robust_errors(curvature: _Curvature, inverse: Array, spread: Array) -> Array:
+def _compute_robust_errors(curvature: _Curvature, inverse: Array, spread: Array) -> Array:
     """Errors from the sandwich H^-1 J H^-1; `spread` holds the squared surprises that make J.
 
     J says nothing of a group's mean, so these are relative to it by themselves.

@@ -51,7 +51,7 @@ def command(
         words += ["--setenv", name, value]
     words += bind_options(binds, hidden)
     words += ["--dev-bind", os.devnull, os.devnull]
-    words += ["--dir", str(SCRATCH)] if scratch_mb is None else _scratch(scratch_mb)
+    words += ["--dir", str(SCRATCH)] if scratch_mb is None else _scratch_options(scratch_mb)
     return [*words, "--remount-ro", "/", "--chdir", str(SCRATCH), "--"]
 
 
@@ -65,5 +65,5 @@ def bind_options(binds: Mapping[Path, Path], hidden: Sequence[Path]) -> list[str
     return words
 
 
-def _scratch(size_mb: float) -> list[str]:
+def _scratch_options(size_mb: float) -> list[str]:
     return ["--perms", "0700", "--size", str(int(size_mb * 2**20)), "--tmpfs", str(SCRATCH)]

@@ -57,7 +57,7 @@ class Plugin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Attack:
     """One plugin, and what must come of calling it."""
 
     name: str
@@ -98,11 +98,11 @@ class Case:
         return None if right else f"{self.name}: {wanted} expected, not {score.to_dict()}"
 
 
-def cases(backend: str) -> list[Case]:
+def load_attacks(backend: str) -> list[Attack]:
     """Those that hold for this backend, in the order of the file."""
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     found = (
-        Case(**fields | {"stopped": tuple(fields.get("stopped", ()))})
+        Attack(**fields | {"stopped": tuple(fields.get("stopped", ()))})
         for fields in tomllib.loads(text)["case"]
     )
     return [case for case in found if case.backend in {"", backend}]
@@ -124,9 +124,11 @@ class Conformance:
         self._host.mkdir(parents=True)
         self._plugins.mkdir()
         (self._plugins / "data.txt").write_text("data", encoding="utf-8")
-        (self._plugins / "calm.py").write_text(Case(name="calm").source + "pass", encoding="utf-8")
+        (self._plugins / "calm.py").write_text(
+            Attack(name="calm").source + "pass", encoding="utf-8"
+        )
         self._modules: dict[str, str] = {}
-        for at, case in enumerate(cases("bubblewrap")):
+        for at, case in enumerate(load_attacks("bubblewrap")):
             self._modules[case.name] = f"case_{at}"
             (self._plugins / f"case_{at}.py").write_text(case.source, encoding="utf-8")
         self._secret = secrets.token_hex()
@@ -137,13 +139,13 @@ class Conformance:
             "outside": str(self._host),
             "host_paths": [*host_paths(), str(folder)],
             "host_pid": os.getpid(),
-            "port": self._listening(socket.AF_INET, ("127.0.0.1", 0)).getsockname()[1],
+            "port": self._listen(socket.AF_INET, ("127.0.0.1", 0)).getsockname()[1],
             "socket": str(self._host / "s"),
             "abstract": f"tally-{self._secret}",
         }
-        self._listening(socket.AF_UNIX, self._targets["socket"])
-        self._listening(socket.AF_UNIX, f"\0{self._targets['abstract']}")
-        self._before = self._state()
+        self._listen(socket.AF_UNIX, self._targets["socket"])
+        self._listen(socket.AF_UNIX, f"\0{self._targets['abstract']}")
+        self._before = self._read_state()
 
     def __enter__(self) -> Self:
         return self
@@ -151,19 +153,19 @@ class Conformance:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def failures(self, sandbox: Sandbox, case: Case) -> list[str]:
+    def failures(self, sandbox: Sandbox, case: Attack) -> list[str]:
         """What goes wrong in this sandbox, in sentences; nothing when all is well."""
-        plugin = self._code(self._modules[case.name])
+        plugin = self._make_code(self._modules[case.name])
         found = []
         for _ in range(case.calls):
             score = sandbox.score(plugin, {}, self._targets, {}, timeout_s=case.timeout_s)
             found.append(case.find_fault(score))
-        neighbours = [self._code("calm")] if case.always else [plugin, self._code("calm")]
+        neighbours = [self._make_code("calm")] if case.always else [plugin, self._make_code("calm")]
         for code in neighbours:
             after = sandbox.score(code, {"calm": True}, {}, {}, timeout_s=_TIMEOUT_S)
             if after.value != 7.0:
                 found.append(f"{case.name}: afterwards {code.name} gives {after.to_dict()}")
-        if self._state() != self._before:
+        if self._read_state() != self._before:
             found.append(f"{case.name}: it has changed the host's files")
         return [each for each in found if each]
 
@@ -171,24 +173,24 @@ class Conformance:
     def _secret_file(self) -> Path:
         return self._host / "secret"
 
-    def _code(self, module: str) -> PluginCode:
+    def _make_code(self, module: str) -> PluginCode:
         return PluginCode(f"{module}.py:Plugin", self._plugins, module, "Plugin", "conformance")
 
-    def _listening(self, family: socket.AddressFamily, address: Any) -> socket.socket:
+    def _listen(self, family: socket.AddressFamily, address: Any) -> socket.socket:
         listener = self._open.enter_context(socket.socket(family))
         listener.bind(address)
         listener.listen()
         return listener
 
-    def _state(self) -> tuple[object, ...]:
+    def _read_state(self) -> tuple[object, ...]:
         state = self._secret_file.stat()
         names = sorted(path.name for path in (*self._host.iterdir(), *self._plugins.iterdir()))
         text = self._secret_file.read_text(encoding="utf-8")
         return state.st_mode, state.st_mtime_ns, state.st_uid, text, names
 
 
-def check(sandbox: Sandbox, folder: Path) -> dict[str, list[str]]:
+def check_sandbox(sandbox: Sandbox, folder: Path) -> dict[str, list[str]]:
     """Every case by its name, with what went wrong; the folder must be empty."""
     with Conformance(folder) as suite:
-        found = cases(sandbox.policy.backend)
+        found = load_attacks(sandbox.policy.backend)
         return {case.name: suite.failures(sandbox, case) for case in found}

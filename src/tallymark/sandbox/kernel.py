@@ -14,13 +14,13 @@ _MOUNT_FLAGS = 2 | 4 | 8 | 1024  # nosuid, nodev, noexec, noatime
 
 
 @functools.cache
-def _libc() -> ctypes.CDLL:
+def _load_libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
 def call(name: str, *arguments: Any) -> int:
     """Call a function of the C library."""
-    result: int = getattr(_libc(), name)(*arguments)
+    result: int = getattr(_load_libc(), name)(*arguments)
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
@@ -54,7 +54,7 @@ def drop_capabilities() -> None:
     call("capset", header, (ctypes.c_uint32 * 6)())
 
 
-def own_mounts() -> None:
+def unshare_mounts() -> None:
     """Have a set of mounts of this process's own, to change without anyone else seeing it."""
     call("unshare", _NEW_MOUNTS)
 

@@ -65,14 +65,14 @@ def restrict(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path
     What lies beneath a path of `write` may be read too, beneath one of `execute` read and started.
     A path that does not exist is left out.
     """
-    rules = ruleset(read, write, execute)
+    rules = make_ruleset(read, write, execute)
     try:
         enforce(rules)
     finally:
         os.close(rules)
 
 
-def ruleset(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path] = ()) -> int:
+def make_ruleset(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path] = ()) -> int:
     """A descriptor of the rules, made ahead for `enforce`."""
     with Rules() as rules:
         rules.allow(read=read, write=write, execute=execute)
@@ -105,20 +105,20 @@ class Rules:
         for paths, access in ((read, _READ), (write, _WRITE), (execute, _READ | _EXECUTE)):
             for path in paths:
                 with suppress(FileNotFoundError):
-                    self._beneath.append(self._rule(path, access))
+                    self._beneath.append(self._open_rule(path, access))
 
     def build(self, write: str | None = None) -> int:
         """A descriptor for `enforce`: what is allowed so far, and to write beneath one path."""
         rules = system_call(_CREATE, ctypes.byref(self._attributes), self._size, ctypes.c_uint32(0))
         for beneath in self._beneath:
-            _add(rules, beneath)
+            _add_rule(rules, beneath)
         if write is not None:
-            own = self._rule(write, _WRITE)
-            _add(rules, own)
+            own = self._open_rule(write, _WRITE)
+            _add_rule(rules, own)
             os.close(own.parent_fd)
         return rules
 
-    def _rule(self, path: Path | str, access: int) -> _Beneath:
+    def _open_rule(self, path: Path | str, access: int) -> _Beneath:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         # The kernel refuses a rule that gives a file the rights of a folder.
         if not stat.S_ISDIR(os.fstat(place).st_mode):
@@ -132,7 +132,7 @@ def enforce(rules: int) -> None:
     system_call(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0))
 
 
-def _add(rules: int, beneath: _Beneath) -> None:
+def _add_rule(rules: int, beneath: _Beneath) -> None:
     system_call(
         _ADD,
         ctypes.c_int(rules),

@@ -6,12 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tallymark.errors import InvalidInput, WorkFailed, nearest
+from tallymark.errors import InvalidInput, WorkFailed, suggest
 from tallymark.sandbox.probe import Machine, SafeBackend, probe
 
 Backend = Literal[SafeBackend, "insecure-local"]
-VARIABLE = "TALLY_SANDBOX"
-UNSAFE = (
+BACKEND_VARIABLE = "TALLY_SANDBOX"
+UNSAFE_WARNING = (
     "made without a sandbox (--insecure-local): the code could read and change everything that "
     "the user running it can, the scores included"
 )
@@ -25,7 +25,7 @@ class Policy:
     warnings: tuple[str, ...] = ()
 
 
-def policy(*, insecure_local: bool = False, backend: str | None = None) -> Policy:
+def choose_policy(*, insecure_local: bool = False, backend: str | None = None) -> Policy:
     """What this machine allows: the backend asked for, or the strongest that works here.
 
     Fails closed: with no safe backend it raises WorkFailed, saying what is missing and what to
@@ -36,33 +36,33 @@ def policy(*, insecure_local: bool = False, backend: str | None = None) -> Polic
             raise InvalidInput(
                 f"--insecure-local and the sandbox {backend!r} contradict each other"
             )
-        return Policy("insecure-local", (UNSAFE,))
+        return Policy("insecure-local", (UNSAFE_WARNING,))
     machine = probe()
-    asked = _asked(backend)
+    asked = _read_request(backend)
     if asked is not None:
         _demand(asked, machine)
         return Policy(asked)
     for candidate in get_args(SafeBackend):
         if not machine.missing(candidate):
             return Policy(candidate)
-    raise _refusal("no sandbox works here", machine, "bubblewrap")
+    raise _make_refusal("no sandbox works here", machine, "bubblewrap")
 
 
-def _asked(backend: str | None) -> SafeBackend | None:
+def _read_request(backend: str | None) -> SafeBackend | None:
     """By the caller, else by the environment."""
-    name = backend or os.environ.get(VARIABLE)
+    name = backend or os.environ.get(BACKEND_VARIABLE)
     if not name:
         return None
     for known in get_args(SafeBackend):
         if name == known:
             return known  # type: ignore[no-any-return] # an argument of the Literal
-    where = "" if backend else f" in {VARIABLE}"
+    where = "" if backend else f" in {BACKEND_VARIABLE}"
     if name == "insecure-local":
         raise InvalidInput(
             f"running without a sandbox cannot be asked for{where}",
             hint="say --insecure-local on the command line, each time",
         )
-    guess = nearest(name, get_args(SafeBackend))
+    guess = suggest(name, get_args(SafeBackend))
     known = " or ".join(get_args(SafeBackend))
     hint = f"did you mean {guess!r}?" if guess else f"it is {known}"
     raise InvalidInput(f"unknown sandbox {name!r}{where}", hint=hint)
@@ -70,10 +70,10 @@ def _asked(backend: str | None) -> SafeBackend | None:
 
 def _demand(backend: SafeBackend, machine: Machine) -> None:
     if machine.missing(backend):
-        raise _refusal(f"the sandbox {backend!r} does not work here", machine, backend)
+        raise _make_refusal(f"the sandbox {backend!r} does not work here", machine, backend)
 
 
-def _refusal(what: str, machine: Machine, backend: SafeBackend) -> WorkFailed:
+def _make_refusal(what: str, machine: Machine, backend: SafeBackend) -> WorkFailed:
     missing = machine.missing(backend)
     why = "; ".join(f"{layer.name}: {layer.why_not}" for layer in missing)
     remedies = " and ".join(dict.fromkeys(layer.install for layer in missing if layer.install))

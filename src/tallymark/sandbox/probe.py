@@ -97,7 +97,7 @@ def examine() -> Machine:
     if platform.system() != "Linux":
         found: dict[str, Any] = dict.fromkeys(_TEXTS, f"this is {platform.system()}, not Linux")
     else:
-        found = _tried()
+        found = _try_layers()
     abi = int(found.get("abi", 0))
     layers = (
         Layer(name=name, guards=guards, why_not=found[name], install=_remedy(name, install))
@@ -113,22 +113,22 @@ def _remedy(name: str, usual: str) -> str:
     return usual
 
 
-def _tried() -> dict[str, Any]:
+def _try_layers() -> dict[str, Any]:
     """Why each layer does not hold, or None. The trials run side by side: this must be quick."""
-    code, no_filter = _filter()
+    code, no_filter = _make_filter()
     single = _start(interpreter.module_command("tallymark.sandbox.trial"))
     wrapped = [_start(words) for words in _wrapped_commands()]
-    found = _single_layers(single, code)
+    found = _read_layers(single, code)
     if no_filter:
         found["seccomp"] = no_filter
     abi = found["abi"]
     scoped = f"this Linux has version {abi} of Landlock, {_SIGNALS_SCOPED} is needed"
     found["landlock signals"] = None if abi >= _SIGNALS_SCOPED else scoped
-    found["bubblewrap"] = _wrapped(wrapped)
+    found["bubblewrap"] = _find_wrapped_trouble(wrapped)
     return found
 
 
-def _filter() -> tuple[bytes, str | None]:
+def _make_filter() -> tuple[bytes, str | None]:
     try:
         return seccomp.program(fork=False, exec=False), None
     except (ImportError, OSError, RuntimeError) as error:
@@ -147,7 +147,7 @@ def _wrapped_commands() -> list[list[str]]:
         may_mount=True,
         environment=interpreter.variables(),
     )
-    program = view.wrapped(scratch_bytes=2**20)
+    program = view.make_command(scratch_bytes=2**20)
     return [[*guest, *nothing], [*program, *nothing]]
 
 
@@ -171,7 +171,7 @@ def _end(process: subprocess.Popen[bytes], given: bytes = b"") -> tuple[bytes, s
     return said, lines[-1] if lines else f"it ended with {process.returncode}"
 
 
-def _single_layers(process: subprocess.Popen[bytes], code: bytes) -> dict[str, Any]:
+def _read_layers(process: subprocess.Popen[bytes], code: bytes) -> dict[str, Any]:
     said, trouble = _end(process, code)
     if trouble is None:
         found: dict[str, Any] = json.loads(said)
@@ -179,7 +179,7 @@ def _single_layers(process: subprocess.Popen[bytes], code: bytes) -> dict[str, A
     return dict.fromkeys(_TEXTS, f"it could not be tried: {trouble}") | {"abi": 0}
 
 
-def _wrapped(processes: list[subprocess.Popen[bytes]]) -> str | None:
+def _find_wrapped_trouble(processes: list[subprocess.Popen[bytes]]) -> str | None:
     if not processes:
         return "there is no bwrap on the PATH"
     troubles = [trouble for _, trouble in map(_end, processes) if trouble]

@@ -14,17 +14,17 @@ from types import MappingProxyType
 from tallymark.errors import WorkFailed
 from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.policy import Policy
-from tallymark.sandbox.policy import policy as current_policy
-from tallymark.sandbox.programs.conversation import Stopped
+from tallymark.sandbox.policy import choose_policy as current_policy
+from tallymark.sandbox.programs.conversation import PassedLimit
 from tallymark.sandbox.programs.direct import run_direct
-from tallymark.sandbox.programs.launching import Ended
-from tallymark.sandbox.programs.task import Task, checked
-from tallymark.sandbox.programs.walled import run_walled
+from tallymark.sandbox.programs.launching import ProgramEnding
+from tallymark.sandbox.programs.task import ProgramTask, make_task
+from tallymark.sandbox.programs.walled import run_in_bubblewrap
 
 PROGRAM_LIMITS = Limits(
     wall_s=10.0, memory_mb=512, processes=16, open_files=256, output_mb=1.0, disk_mb=64.0
 )
-_KEPT_BY_THE_KERNEL: dict[int, Stopped] = {-signal.SIGXCPU: "cpu", -signal.SIGXFSZ: "disk"}
+_SIGNALS_OF_LIMITS: dict[int, PassedLimit] = {-signal.SIGXCPU: "cpu", -signal.SIGXFSZ: "disk"}
 _NO_FILES: Mapping[str, bytes | str | Path] = MappingProxyType({})
 
 
@@ -35,7 +35,7 @@ class ProgramOutcome:
     exit_code: int | None
     """None when a signal ended it."""
     signal: str | None
-    stopped: Stopped | None
+    stopped: PassedLimit | None
     stdout: bytes
     stderr: bytes
     kept: dict[str, bytes]
@@ -64,10 +64,10 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
     `keep` names files to read back when it has ended. Raises InvalidInput for a wrong request, and
     WorkFailed where no sandbox can be had.
     """
-    task = checked(command, files=files, stdin=stdin, limits=limits, keep=keep, packages=packages)
+    task = make_task(command, files=files, stdin=stdin, limits=limits, keep=keep, packages=packages)
     chosen = current_policy() if policy is None else policy
-    ended = _ran(task, chosen)
-    stopped = ended.stopped or _KEPT_BY_THE_KERNEL.get(ended.code)
+    ended = _run_task(task, chosen)
+    stopped = ended.stopped or _SIGNALS_OF_LIMITS.get(ended.code)
     code = ended.code if ended.stopped is None else -signal.SIGKILL
     left_out = (f"{name!r} is not kept: {why}" for name, why in ended.refused.items())
     return ProgramOutcome(
@@ -82,9 +82,9 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
     )
 
 
-def _ran(task: Task, policy: Policy) -> Ended:
+def _run_task(task: ProgramTask, policy: Policy) -> ProgramEnding:
     if policy.backend == "bubblewrap":
-        return run_walled(task)
+        return run_in_bubblewrap(task)
     if policy.backend == "landlock" and task.limits.processes > 1:
         raise WorkFailed(
             f"without bubblewrap a program may have 1 process, not {task.limits.processes}",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S, Limits
 from tallymark.sandbox.plugins.batch import score_batch
 from tallymark.sandbox.plugins.calls import Calls
-from tallymark.sandbox.plugins.exchange import Job
+from tallymark.sandbox.plugins.exchange import PluginJob
 from tallymark.sandbox.plugins.health import Health, PluginState
 from tallymark.sandbox.plugins.pool import Pool
 from tallymark.sandbox.policy import Policy
-from tallymark.sandbox.policy import policy as policy_here
+from tallymark.sandbox.policy import choose_policy as policy_here
 from tallymark.scoring.score import Origin, Score
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class Sandbox:
         timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
     ) -> Score:
         """One attempt's score; whatever goes wrong is a failed score that says what."""
-        calls = self._calls(code, config, ctx, timeout_s)
-        return self._warned([calls.score((metrics, None))])[0]
+        calls = self._make_calls(code, config, ctx, timeout_s)
+        return self._add_warnings([calls.score((metrics, None))])[0]
 
     def score_many(
         self,
@@ -81,9 +81,9 @@ class Sandbox:
         `users` says whose attempt each is: `ctx["end_user_id"]`, the one thing in a context that
         differs between attempts at a challenge.
         """
-        calls = self._calls(code, config, ctx, timeout_s)
+        calls = self._make_calls(code, config, ctx, timeout_s)
         whose = [None] * len(attempts) if users is None else users
-        return self._warned(score_batch(calls, list(zip(attempts, whose, strict=True))))
+        return self._add_warnings(score_batch(calls, list(zip(attempts, whose, strict=True))))
 
     def state(self, code: PluginCode) -> PluginState:
         """How the plugin fares: idle, warm, or paused and why."""
@@ -93,18 +93,18 @@ class Sandbox:
         """Let a paused plugin be called again."""
         self._health.resume(code)
 
-    def _calls(
+    def _make_calls(
         self,
         code: PluginCode,
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
         timeout_s: float,
     ) -> Calls:
-        job = Job(code, self.limits, config=config, ctx=ctx, timeout_s=timeout_s)
+        job = PluginJob(code, self.limits, config=config, ctx=ctx, timeout_s=timeout_s)
         origin = Origin(code.name, code.code_hash, dict(config))
         return Calls(job, origin, pool=self._pool, health=self._health)
 
-    def _warned(self, scores: list[Score]) -> list[Score]:
+    def _add_warnings(self, scores: list[Score]) -> list[Score]:
         """Every score says so when nothing kept its plugin in."""
         if self.policy.warnings:
             for score in scores:

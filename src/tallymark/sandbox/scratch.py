@@ -16,7 +16,7 @@ MOST_ENTRIES = 10_000
 """Files and folders in one scratch: each costs the kernel memory that no size limit counts."""
 
 
-def lay(folder: Path, name: str, data: bytes) -> None:
+def lay_file(folder: Path, name: str, data: bytes) -> None:
     """Writes one file under the folder, with the folders that it needs. Executable: it may be."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -24,7 +24,9 @@ def lay(folder: Path, name: str, data: bytes) -> None:
     path.chmod(0o755)
 
 
-def collect(folder: Path, names: list[str], most: int) -> tuple[dict[str, bytes], dict[str, str]]:
+def collect_files(
+    folder: Path, names: list[str], most: int
+) -> tuple[dict[str, bytes], dict[str, str]]:
     """The named files, and why others were left out; a missing one is in neither.
 
     Called when the program is dead. What it left may still be meant to mislead: no link is
@@ -34,7 +36,7 @@ def collect(folder: Path, names: list[str], most: int) -> tuple[dict[str, bytes]
     refused: dict[str, str] = {}
     for name in names:
         try:
-            data = _read(folder, name, most)
+            data = _read_file(folder, name, most)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -48,7 +50,7 @@ def collect(folder: Path, names: list[str], most: int) -> tuple[dict[str, bytes]
     return kept, refused
 
 
-def _read(folder: Path, name: str, most: int) -> bytes | str:
+def _read_file(folder: Path, name: str, most: int) -> bytes | str:
     """What the file holds, or why it is not read."""
     *above, last = name.split("/")
     with ExitStack() as stack:
@@ -71,7 +73,7 @@ def _read(folder: Path, name: str, most: int) -> bytes | str:
         return bytes(data)
 
 
-def overfull(folder: Path, most_bytes: int, most_entries: int = MOST_ENTRIES) -> bool:
+def is_overfull(folder: Path, most_bytes: int, most_entries: int = MOST_ENTRIES) -> bool:
     """Whether more lies in the folder than may; cheap, because it stops counting there.
 
     The program may move things meanwhile: then this count is off, the next one is not.
@@ -97,7 +99,7 @@ def overfull(folder: Path, most_bytes: int, most_entries: int = MOST_ENTRIES) ->
     return False
 
 
-def clear(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Removes the folder, however deep it is: every folder in it first moves up to the top."""
     unique = secrets.token_hex(8)
     moved = itertools.count()

@@ -72,7 +72,7 @@ _SET_SECCOMP, _NO_NEW_PRIVS, _FILTER = 22, 38, 2
 _INSTRUCTION_BYTES = 8
 
 
-def available() -> bool:
+def is_available() -> bool:
     """True when libseccomp is here and the kernel takes filters."""
     try:
         program(fork=False, exec=False)
@@ -98,11 +98,11 @@ def load(code: bytes) -> None:
     """Bind this process to a filter that `program` made, maybe in another process."""
     forbid_new_privileges()  # without it the kernel takes no filter from an ordinary user
     held = ctypes.create_string_buffer(code, len(code))
-    fields = _Program(len(code) // _INSTRUCTION_BYTES, ctypes.addressof(held))
+    fields = _FilterProgram(len(code) // _INSTRUCTION_BYTES, ctypes.addressof(held))
     control(_SET_SECCOMP, _FILTER, ctypes.byref(fields))
 
 
-class _Program(ctypes.Structure):
+class _FilterProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
@@ -110,17 +110,17 @@ class _Program(ctypes.Structure):
 def program(*, fork: bool, exec: bool, attributes: bool = False) -> bytes:  # noqa: A002
     """The filter as the kernel takes it."""
     names = [_PROCESSES] * fork + [_ATTRIBUTES] * attributes + ["execve"] * exec
-    rules = _allowing(*names)
-    _with_arguments(rules, fork=fork)
-    return _exported(rules)
+    rules = _start_allow_list(*names)
+    _allow_by_argument(rules, fork=fork)
+    return _export(rules)
 
 
 @functools.cache
 def guest_program() -> bytes:
     """For a guest: what its children may do, and what it takes to make them."""
-    rules = _allowing(_PROCESSES, _ATTRIBUTES, _GUEST)
-    _with_arguments(rules, fork=True, controls=(_SET_SECCOMP, _NO_NEW_PRIVS))
-    return _exported(rules)
+    rules = _start_allow_list(_PROCESSES, _ATTRIBUTES, _GUEST)
+    _allow_by_argument(rules, fork=True, controls=(_SET_SECCOMP, _NO_NEW_PRIVS))
+    return _export(rules)
 
 
 @functools.cache
@@ -129,34 +129,34 @@ def child_program() -> bytes:
 
     Both filters hold. This one is short, because every call pays for loading it.
     """
-    library = _library()
+    library = _load_library()
     rules = library.SyscallFilter(library.ALLOW)
     refused = library.ERRNO(errno.EPERM)
-    _each(rules, refused, f"{_PROCESSES} {_ATTRIBUTES} {_GUEST} clone")
-    return _exported(rules)
+    _add_each(rules, refused, f"{_PROCESSES} {_ATTRIBUTES} {_GUEST} clone")
+    return _export(rules)
 
 
-def _allowing(*names: str) -> Any:
-    library = _library()
+def _start_allow_list(*names: str) -> Any:
+    library = _load_library()
     rules = library.SyscallFilter(library.ERRNO(errno.EPERM))
     with suppress(OSError):  # an old libseccomp makes a slower filter
         # As a tree: a call is looked up in a few steps, not compared with name after name.
         rules.set_attr(library.Attr.CTL_OPTIMIZE, 2)
-    _each(rules, library.ALLOW, " ".join((_MEMORY, _FILES, _WAITING, _SELF, _PAIR, *names)))
-    _each(rules, library.KILL_PROCESS, _ATTACKS)
+    _add_each(rules, library.ALLOW, " ".join((_MEMORY, _FILES, _WAITING, _SELF, _PAIR, *names)))
+    _add_each(rules, library.KILL_PROCESS, _ATTACKS)
     # The C library then asks with `clone`, whose flags a filter can see.
-    _each(rules, library.ERRNO(errno.ENOSYS), "clone3")
+    _add_each(rules, library.ERRNO(errno.ENOSYS), "clone3")
     return rules
 
 
-def _exported(rules: Any) -> bytes:
+def _export(rules: Any) -> bytes:
     with os.fdopen(os.memfd_create("filter"), "w+b") as file:
         rules.export_bpf(file)
         file.seek(0)
         return file.read()
 
 
-def _library() -> Any:
+def _load_library() -> Any:
     # Late: only the host has it, while this module is loaded inside too, and it starts programs to
     # find libseccomp, or raises when there is none, which `tally doctor` has to tell.
     import pyseccomp  # type: ignore[import-untyped]  # noqa: PLC0415
@@ -164,15 +164,15 @@ def _library() -> Any:
     return pyseccomp
 
 
-def _each(rules: Any, action: int, names: str) -> None:
+def _add_each(rules: Any, action: int, names: str) -> None:
     for name in names.split():
         with suppress(OSError):  # a name that this libseccomp does not know stays refused
             rules.add_rule(action, name)
 
 
-def _with_arguments(rules: Any, *, fork: bool, controls: Sequence[int] = ()) -> None:
+def _allow_by_argument(rules: Any, *, fork: bool, controls: Sequence[int] = ()) -> None:
     """Calls that are harmless with some arguments only."""
-    library = _library()
+    library = _load_library()
     allow, argument = library.ALLOW, library.Arg
     for name, place, values in (
         ("ioctl", 1, _SAFE_IOCTLS),

@@ -21,16 +21,16 @@ def main() -> None:
     """Reads a seccomp filter, maybe empty; prints why each layer does not hold, or null."""
     code = sys.stdin.buffer.read()
     trials: dict[str, Callable[[], None]] = {
-        "landlock": _landlock,
-        "seccomp": lambda: _seccomp(code),
-        "pidfd": _pidfd,
-        "user namespaces": _user_namespace,
+        "landlock": _try_landlock,
+        "seccomp": lambda: _try_seccomp(code),
+        "pidfd": _try_pidfd,
+        "user namespaces": _try_user_namespace,
     }
-    found = {name: _tried(trial) for name, trial in trials.items()}
+    found = {name: _try_in_child(trial) for name, trial in trials.items()}
     sys.stdout.write(json.dumps(found | {"abi": landlock.abi()}))
 
 
-def _tried(trial: Callable[[], None]) -> str | None:
+def _try_in_child(trial: Callable[[], None]) -> str | None:
     """What went wrong in a child of its own."""
     ours, theirs = os.pipe()
     child = os.fork()
@@ -48,11 +48,11 @@ def _tried(trial: Callable[[], None]) -> str | None:
     return said or (f"the trial ended with {ended}" if ended else None)
 
 
-def _user_namespace() -> None:
+def _try_user_namespace() -> None:
     kernel.call("unshare", _NEW_USER)
 
 
-def _landlock() -> None:
+def _try_landlock() -> None:
     landlock.restrict(read=[], write=[])
     try:
         list(Path("/").iterdir())
@@ -61,7 +61,7 @@ def _landlock() -> None:
     raise RuntimeError("the kernel took the rules and does not keep them")
 
 
-def _seccomp(code: bytes) -> None:
+def _try_seccomp(code: bytes) -> None:
     seccomp.load(code)
     try:
         kernel.call("socket", 1, 1, 0)
@@ -70,6 +70,6 @@ def _seccomp(code: bytes) -> None:
     raise RuntimeError("the kernel took the filter and does not keep it")
 
 
-def _pidfd() -> None:
+def _try_pidfd() -> None:
     nothing = 0  # of all signals the one that only asks whether it may be sent
     signal.pidfd_send_signal(os.pidfd_open(os.getpid()), nothing)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def budget(scorer: str, target: float, limit: float) -> Callable[[float], float]:
+def make_budget_score(scorer: str, target: float, limit: float) -> Callable[[float], float]:
     """1 up to `target`, (limit - amount) / (limit - target) after it, 0 from `limit` on.
 
     With `limit` equal to `target` there is no line: more than the target is 0.

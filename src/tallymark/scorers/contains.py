@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from tallymark.scorers.demand import demand_texts
-from tallymark.scorers.expectations import missing
+from tallymark.scorers.expectations import make_missing_score
 from tallymark.scoring import Score, configurable
 from tallymark.text import quote_some
 
@@ -32,7 +32,7 @@ def contains(
     def score(ctx: EvalContext) -> Score:
         texts = ctx.expected.output_contains if values is None else values
         if not texts:
-            return missing("contains", "expected.output_contains or the option `values`")
+            return make_missing_score("contains", "expected.output_contains or the option `values`")
         output = ctx.output
         if ignore_case:
             output = output.casefold()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.budget import budget
+from tallymark.scorers.budget import make_budget_score
 from tallymark.scoring import Score, configurable
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def cost(target: float, limit: float) -> Callable[[EvalContext], Score]:
 
     The cost is the sum over the spans that state one; when none does, the score is a failed one.
     """
-    value = budget("cost", target, limit)
+    value = make_budget_score("cost", target, limit)
     bounds = f"(target ${target:g}, limit ${limit:g})"
 
     def score(ctx: EvalContext) -> Score:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tallymark.errors import ScorerError, WorkFailed
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def demand(holds: bool, scorer: str, option: str, value: object, wanted: str) -> None:
     """Refuse an option whose value is of the right type but makes no sense."""
     if not holds:
-        raise ScorerError(f"{scorer}: the option {option!r} is {shown(value)}; it must be {wanted}")
+        raise ScorerError(
+            f"{scorer}: the option {option!r} is {show_value(value)}; it must be {wanted}"
+        )
 
 
 def demand_texts(scorer: str, option: str, texts: Sequence[str]) -> None:
@@ -43,7 +45,7 @@ def check_seconds(seconds: float, scorer: str) -> None:
     demand(0 < seconds < math.inf, scorer, "timeout", seconds, "a number of seconds more than 0")
 
 
-def api_key(variable: str | None, scorer: str) -> str | None:
+def read_api_key(variable: str | None, scorer: str) -> str | None:
     """The key in an environment variable; None when no variable was named."""
     if variable is None:
         return None

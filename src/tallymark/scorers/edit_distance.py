@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallymark.scorers.demand import demand
-from tallymark.scorers.expectations import expected_text
+from tallymark.scorers.expectations import read_expected_text
 from tallymark.scorers.sequences import levenshtein
 from tallymark.scoring import Score, configurable
 
@@ -31,7 +31,7 @@ def edit_distance(
         return text.casefold() if ignore_case else text
 
     def score(ctx: EvalContext) -> Score:
-        wanted = expected_text(ctx, "edit_distance")
+        wanted = read_expected_text(ctx, "edit_distance")
         if isinstance(wanted, Score):
             return wanted
         output = tidy(ctx.output)

@@ -22,18 +22,18 @@ async def post_json(url: str, body: Any, *, seconds: float, key: str | None = No
         ):
             answer = await response.read()
     except TimeoutError:
-        raise WorkFailed(f"{_shown(url)} did not answer in {seconds:g} s") from None
+        raise WorkFailed(f"{_hide_query(url)} did not answer in {seconds:g} s") from None
     except aiohttp.ClientError as error:
-        raise WorkFailed(f"{_shown(url)} could not be reached: {error}") from None
+        raise WorkFailed(f"{_hide_query(url)} could not be reached: {error}") from None
     if response.status != 200:
         said = answer[:200].decode(errors="replace").strip()
-        raise WorkFailed(f"{_shown(url)} answered {response.status} {response.reason}: {said}")
+        raise WorkFailed(f"{_hide_query(url)} answered {response.status} {response.reason}: {said}")
     try:
         return msgspec.json.decode(answer)
     except msgspec.DecodeError as error:
-        raise WorkFailed(f"{_shown(url)} did not answer with JSON: {error}") from None
+        raise WorkFailed(f"{_hide_query(url)} did not answer with JSON: {error}") from None
 
 
-def _shown(url: str) -> str:
+def _hide_query(url: str) -> str:
     """The address without its query, which may hold a secret."""
     return url.partition("?")[0]

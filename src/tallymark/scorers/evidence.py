@@ -6,32 +6,36 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tallymark.scorers.json_text import read_json
-from tallymark.scoring.score import json_safe
+from tallymark.scoring.score import make_json_safe
 
 if TYPE_CHECKING:
     from tallymark.scoring import EvalContext
     from tallymark.traces import Span
 
 
-def as_text(value: object) -> str:
+def write_as_text(value: object) -> str:
     """Text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(json_safe(value), ensure_ascii=False)
+    return (
+        value if isinstance(value, str) else json.dumps(make_json_safe(value), ensure_ascii=False)
+    )
 
 
-def retrieved(ctx: EvalContext) -> list[str]:
+def find_retrieved(ctx: EvalContext) -> list[str]:
     """What each retrieval of the trace brought, in order."""
-    found = (_first(span.output, span.tool_output) for span in ctx.trace.of_type("retrieval"))
+    found = (
+        _choose_first(span.output, span.tool_output) for span in ctx.trace.of_type("retrieval")
+    )
     return [text for text in found if text]
 
 
-def tool_name(span: Span) -> str:
+def find_tool_name(span: Span) -> str:
     """The name of the tool that a tool span called."""
     return span.tool_name or span.name
 
 
-def tool_arguments(span: Span) -> dict[str, Any]:
+def read_tool_arguments(span: Span) -> dict[str, Any]:
     """The arguments of a tool call; what is not a JSON object stands under `input`."""
-    text = _first(span.tool_input, span.input)
+    text = _choose_first(span.tool_input, span.input)
     if not text:
         return {}
     try:
@@ -41,10 +45,10 @@ def tool_arguments(span: Span) -> dict[str, Any]:
     return given if isinstance(given, dict) else {"input": given}
 
 
-def tool_result(span: Span) -> str:
+def read_tool_result(span: Span) -> str:
     """What a tool call gave back."""
-    return _first(span.tool_output, span.output)
+    return _choose_first(span.tool_output, span.output)
 
 
-def _first(*texts: str | None) -> str:
+def _choose_first(*texts: str | None) -> str:
     return next((text for text in texts if text), "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.expectations import expected_text
+from tallymark.scorers.expectations import read_expected_text
 from tallymark.scoring import Score, configurable
 from tallymark.text import quote_some
 
@@ -32,7 +32,7 @@ def exact_match(
         return text.casefold() if ignore_case else text
 
     def score(ctx: EvalContext) -> Score:
-        wanted = expected_text(ctx, "exact_match")
+        wanted = read_expected_text(ctx, "exact_match")
         if isinstance(wanted, Score):
             return wanted
         output, wanted = tidy(ctx.output), tidy(wanted)
@@ -40,12 +40,12 @@ def exact_match(
             return Score(1.0, "Output equals the expected text")
         if not output.strip():
             return Score(0.0, "Empty output")
-        return Score(0.0, _difference(wanted, output))
+        return Score(0.0, _describe_difference(wanted, output))
 
     return score
 
 
-def _difference(wanted: str, output: str) -> str:
+def _describe_difference(wanted: str, output: str) -> str:
     """Both texts, from where they begin to differ if that is far into them."""
     shared = zip(wanted, output, strict=False)
     differing = (at for at, (one, other) in enumerate(shared) if one != other)

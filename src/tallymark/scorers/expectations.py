@@ -6,38 +6,39 @@ import json
 from typing import TYPE_CHECKING
 
 from tallymark.scoring import Score
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.scoring import EvalContext
 
 
-def missing(scorer: str, what: str) -> Score:
+def make_missing_score(scorer: str, what: str) -> Score:
     """The score where there is nothing to measure against."""
     return Score.failed(f"{scorer} needs {what}, and none was given")
 
 
-def expected_text(ctx: EvalContext, scorer: str) -> str | Score:
+def read_expected_text(ctx: EvalContext, scorer: str) -> str | Score:
     """`expected.output` as text; a number or a truth value as JSON writes it."""
     wanted = ctx.expected.output
     if isinstance(wanted, str):
         return wanted
     if wanted is None:
-        return missing(scorer, "expected.output")
+        return make_missing_score(scorer, "expected.output")
     if isinstance(wanted, bool | int | float):
         return json.dumps(wanted)
     return Score.failed(
-        f"{scorer} compares texts, and expected.output is {shown(wanted)}; for data, use json_match"
+        f"{scorer} compares texts, and expected.output is {show_value(wanted)}; "
+        "for data, use json_match"
     )
 
 
-def expected_tools(ctx: EvalContext, scorer: str) -> list[str] | Score:
+def read_expected_tools(ctx: EvalContext, scorer: str) -> list[str] | Score:
     """The names of the expected tools, in order."""
     names = ctx.expected.tool_names
-    return missing(scorer, "expected.tool_calls") if names is None else names
+    return make_missing_score(scorer, "expected.tool_calls") if names is None else names
 
 
-def unpaired(wanted: list[str], called: list[str]) -> tuple[list[str], list[str]]:
+def find_unpaired(wanted: list[str], called: list[str]) -> tuple[list[str], list[str]]:
     """The names that only one side has, repeats counted: (missing, unexpected)."""
     unexpected = called.copy()
     absent = []

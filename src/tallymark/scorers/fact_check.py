@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tallymark.errors import ScorerError, WorkFailed
-from tallymark.scorers.demand import api_key, check_seconds, check_url
+from tallymark.scorers.demand import check_seconds, check_url, read_api_key
 from tallymark.scorers.endpoints import post_json
 from tallymark.scoring import EvalContext, Score, configurable
 
@@ -23,19 +23,19 @@ def fact_check(
     """
     check_url(url, "fact_check")
     check_seconds(timeout, "fact_check")
-    key = api_key(api_key_env, "fact_check")
+    key = read_api_key(api_key_env, "fact_check")
 
     async def evaluate(ctx: EvalContext) -> Score:
         try:
             answer = await post_json(url, {"text": ctx.output}, seconds=timeout, key=key)
-            return _score(answer)
+            return _read_score(answer)
         except (WorkFailed, ScorerError) as error:
             return Score.failed(f"fact_check: {error}")
 
     return evaluate
 
 
-def _score(answer: Any) -> Score:
+def _read_score(answer: Any) -> Score:
     if not isinstance(answer, Mapping) or "accuracy" not in answer:
         raise WorkFailed("the service's answer has no key 'accuracy'")
     claims = {"claims": answer["claims"]} if "claims" in answer else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.budget import budget
+from tallymark.scorers.budget import make_budget_score
 from tallymark.scoring import Score, configurable
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def iterations(target: int, limit: int) -> Callable[[EvalContext], Score]:
 
     A trace without any model call is a failed score.
     """
-    value = budget("iterations", target, limit)
+    value = make_budget_score("iterations", target, limit)
     bounds = f"(target {target}, limit {limit})"
 
     def score(ctx: EvalContext) -> Score:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def same(want: Any, got: Any) -> bool:
+def is_same(want: Any, got: Any) -> bool:
     """Whether two values are equal all the way down."""
     if isinstance(want, bool) or isinstance(got, bool):
         return want is got
@@ -13,14 +13,16 @@ def same(want: Any, got: Any) -> bool:
         return (
             isinstance(got, dict)
             and want.keys() == got.keys()
-            and all(same(value, got[key]) for key, value in want.items())
+            and all(is_same(value, got[key]) for key, value in want.items())
         )
     if isinstance(want, list | tuple):
-        return isinstance(got, list | tuple) and len(want) == len(got) and all(map(same, want, got))
+        return (
+            isinstance(got, list | tuple) and len(want) == len(got) and all(map(is_same, want, got))
+        )
     return bool(want == got)
 
 
-def leaves(value: Any) -> int:
+def count_leaves(value: Any) -> int:
     """How many values that hold no others are in a value; an empty list or object is one."""
     count = 0
     stack = [value]
@@ -33,7 +35,7 @@ def leaves(value: Any) -> int:
     return count
 
 
-class Comparison:
+class JsonComparison:
     """How many leaves of the expected value the other one has, and where it differs."""
 
     def __init__(self, want: Any, got: Any, *, exact_keys: bool) -> None:
@@ -56,7 +58,7 @@ class Comparison:
                     self._differs(each, where)
             for place in range(len(want), len(got)):
                 self._differs(got[place], f"{path}[{place}]")
-        elif same(want, got):
+        elif is_same(want, got):
             self._matches()
         else:
             self._differs(want, path)
@@ -79,5 +81,5 @@ class Comparison:
         self.total += 1
 
     def _differs(self, value: Any, path: str) -> None:
-        self.total += leaves(value)
+        self.total += count_leaves(value)
         self.differs_at.append(path)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.expectations import missing
-from tallymark.scorers.json_compare import Comparison
+from tallymark.scorers.expectations import make_missing_score
+from tallymark.scorers.json_compare import JsonComparison
 from tallymark.scorers.json_text import read_json
 from tallymark.scoring import Score, configurable
 from tallymark.text import list_some
@@ -28,7 +28,7 @@ def json_match(exact_keys: bool = False, fenced: bool = False) -> Callable[[Eval
     def score(ctx: EvalContext) -> Score:
         wanted = ctx.expected.output
         if wanted is None:
-            return missing("json_match", "expected.output")
+            return make_missing_score("json_match", "expected.output")
         if isinstance(wanted, str):
             try:
                 wanted = read_json(wanted)
@@ -41,7 +41,7 @@ def json_match(exact_keys: bool = False, fenced: bool = False) -> Callable[[Eval
             got = read_json(output, fenced=fenced)
         except ValueError as error:
             return Score(0.0, f"Output is not valid JSON: {error}")
-        found = Comparison(wanted, got, exact_keys=exact_keys)
+        found = JsonComparison(wanted, got, exact_keys=exact_keys)
         wrong = f" (differs at {list_some(found.differs_at)})" if found.differs_at else ""
         reason = f"{found.matched} of {found.total} values match{wrong}"
         return Score(found.matched / found.total, reason)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tallymark.errors import ScorerError
 from tallymark.scorers.json_text import read_json
 from tallymark.scoring import Score, configurable
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 from tallymark.text import shorten
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def json_schema(
     """
     if (schema is None) == (file is None):
         raise ScorerError("json_schema needs one of the options 'schema' and 'file'")
-    validator = _validator(_from_file(file) if schema is None else schema)
+    validator = _make_validator(_read_schema_file(file) if schema is None else schema)
     from referencing.exceptions import Unresolvable  # noqa: PLC0415 (comes with jsonschema)
 
     def score(ctx: EvalContext) -> Score:
@@ -53,7 +53,7 @@ def json_schema(
     return score
 
 
-def _from_file(file: str | None) -> dict[str, Any]:
+def _read_schema_file(file: str | None) -> dict[str, Any]:
     try:
         schema = read_json(Path(str(file)).read_text(encoding="utf-8"))
     except OSError as error:
@@ -61,11 +61,11 @@ def _from_file(file: str | None) -> dict[str, Any]:
     except ValueError as error:
         raise ScorerError(f"json_schema: {file} is not valid JSON: {error}") from None
     if not isinstance(schema, dict):
-        raise ScorerError(f"json_schema: {file} holds {shown(schema)}, not a JSON Schema")
+        raise ScorerError(f"json_schema: {file} holds {show_value(schema)}, not a JSON Schema")
     return schema
 
 
-def _validator(schema: dict[str, Any]) -> Any:
+def _make_validator(schema: dict[str, Any]) -> Any:
     """A checked validator that does not reach for the network."""
     import jsonschema  # type: ignore[import-untyped]  # noqa: PLC0415 (heavy)
     from jsonschema_specifications import (  # type: ignore[import-untyped]  # noqa: PLC0415

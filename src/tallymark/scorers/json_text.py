@@ -25,10 +25,10 @@ def read_json(text: str, *, fenced: bool = False) -> Any:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON number")

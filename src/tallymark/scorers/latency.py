@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.budget import budget
+from tallymark.scorers.budget import make_budget_score
 from tallymark.scoring import Score, configurable
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def latency(target: float, limit: float) -> Callable[[EvalContext], Score]:
     The time is the trace's duration; a duration of 0 is one that nobody measured, so it is a
     failed score.
     """
-    value = budget("latency", target, limit)
+    value = make_budget_score("latency", target, limit)
     bounds = f"(target {target:g} s, limit {limit:g} s)"
 
     def score(ctx: EvalContext) -> Score:

@@ -12,20 +12,20 @@ import msgspec
 
 from tallymark.errors import ScorerError, WorkFailed
 from tallymark.scorers.demand import check_seconds
-from tallymark.scorers.judging.material import material
-from tallymark.scorers.judging.model import Answer, Ask, JudgeModel
+from tallymark.scorers.judging.material import collect_material
+from tallymark.scorers.judging.model import AskJudge, JudgeAnswer, JudgeModel
 from tallymark.scorers.judging.rubric import (
     Choice,
     Rubric,
     load_rubric,
     read_frame,
-    with_choices,
+    replace_choices,
 )
 from tallymark.scorers.judging.verdict import read_verdict
 from tallymark.scoring import EvalContext, Score, Scorer
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
-Asking: TypeAlias = Generator[tuple[str, str], Answer, Score]
+JudgeDialogue: TypeAlias = Generator[tuple[str, str], JudgeAnswer, Score]
 """Yields instructions and prompt, is sent the answer, and returns the score."""
 
 
@@ -52,42 +52,49 @@ def llm_judge(  # noqa: PLR0913 (options, all but the first by keyword)
         raise ScorerError("llm_judge needs either `model` or `judge`")
     asked = load_rubric(rubric)
     if choices is not None:
-        asked = with_choices(asked, choices, "llm_judge")
+        asked = replace_choices(asked, choices, "llm_judge")
     frame = read_frame()
-    judging = _Judging(rubric, asked, asked.hash(frame), tomllib.loads(frame))
+    judging = _JudgeQuestion(rubric, asked, asked.hash(frame), tomllib.loads(frame))
     return Scorer(
-        _by_function(judging, judge)
+        _make_judge_function(judging, judge)
         if judge is not None
-        else _by_model(judging, JudgeModel(model, model_name, api_key_env, timeout).connect()),
+        else _make_async_function(
+            judging, JudgeModel(model, model_name, api_key_env, timeout).connect()
+        ),
         name="llm_judge",
         description=asked.description,
         config={
             "rubric": rubric,
             "rubric_hash": judging.hash,
             "choices": {label: choice.value for label, choice in asked.verdicts().items()},
-            "judge": _named(model if judge is None else judge),
+            "judge": _name_judge(model if judge is None else judge),
             **({} if model_name is None else {"model_name": model_name}),
         },
-        sources=[_Judging, material, read_verdict, *([] if judge is None else [judge])],
+        sources=[
+            _JudgeQuestion,
+            collect_material,
+            read_verdict,
+            *([] if judge is None else [judge]),
+        ],
     )
 
 
-class _Judging(msgspec.Struct, frozen=True):
+class _JudgeQuestion(msgspec.Struct, frozen=True):
     name: str
     rubric: Rubric
     hash: str
     frame: dict[str, str]
 
-    def asking(self, ctx: EvalContext) -> Asking:
+    def open_dialogue(self, ctx: EvalContext) -> JudgeDialogue:
         """The conversation with a judge, whoever it is and however it is reached.
 
         A generator, so that the same lines serve judges that are waited for and those that are not.
         """
         choices = self.rubric.verdicts()
-        evidence, mark = material(ctx, self.rubric.shows)
+        evidence, mark = collect_material(ctx, self.rubric.shows)
         words = {
             "question": self.rubric.question.strip(),
-            "choices": "\n".join(_line(label, each) for label, each in choices.items()),
+            "choices": "\n".join(_write_choice(label, each) for label, each in choices.items()),
             "labels": ", ".join(choices),
             "mark": mark,
         }
@@ -95,7 +102,7 @@ class _Judging(msgspec.Struct, frozen=True):
             Template(self.frame[part]).substitute(words).strip()
             for part in ("instructions", "retry")
         )
-        spent: list[Answer] = []
+        spent: list[JudgeAnswer] = []
         for prompt in (evidence, f"{evidence}\n\n{retry}"):
             answer = yield instructions, prompt
             spent.append(answer)
@@ -109,19 +116,19 @@ class _Judging(msgspec.Struct, frozen=True):
             metadata=self._facts(spent),
         )
 
-    def _facts(self, spent: list[Answer]) -> dict[str, Any]:
+    def _facts(self, spent: list[JudgeAnswer]) -> dict[str, Any]:
         return {
             "rubric": self.name,
             "rubric_hash": self.hash,
             "model": spent[-1].model,
             "attempts": len(spent),
-            "input_tokens": _sum([each.input_tokens for each in spent]),
-            "output_tokens": _sum([each.output_tokens for each in spent]),
-            "cost": _sum([each.cost for each in spent]),
+            "input_tokens": _add_known([each.input_tokens for each in spent]),
+            "output_tokens": _add_known([each.output_tokens for each in spent]),
+            "cost": _add_known([each.cost for each in spent]),
         }
 
 
-def _step(asking: Asking, answer: Answer | None) -> tuple[str, str] | Score:
+def _take_step(asking: JudgeDialogue, answer: JudgeAnswer | None) -> tuple[str, str] | Score:
     """Hand an answer over (None begins), and get the next request or the score."""
     try:
         return next(asking) if answer is None else asking.send(answer)
@@ -130,15 +137,17 @@ def _step(asking: Asking, answer: Answer | None) -> tuple[str, str] | Score:
         return score
 
 
-def _by_model(judging: _Judging, ask: Ask) -> Callable[[EvalContext], Awaitable[Score]]:
+def _make_async_function(
+    judging: _JudgeQuestion, ask: AskJudge
+) -> Callable[[EvalContext], Awaitable[Score]]:
     """The scorer's function for a judge that is waited for."""
 
     async def evaluate(ctx: EvalContext) -> Score:
-        asking = judging.asking(ctx)
+        asking = judging.open_dialogue(ctx)
         try:
-            step = _step(asking, None)
+            step = _take_step(asking, None)
             while not isinstance(step, Score):
-                step = _step(asking, await ask(*step))
+                step = _take_step(asking, await ask(*step))
         except WorkFailed as error:
             return Score.failed(f"llm_judge: {error}")
         return step
@@ -146,22 +155,24 @@ def _by_model(judging: _Judging, ask: Ask) -> Callable[[EvalContext], Awaitable[
     return evaluate
 
 
-def _by_function(judging: _Judging, judge: Callable[[str], Any]) -> Callable[[EvalContext], Any]:
+def _make_judge_function(
+    judging: _JudgeQuestion, judge: Callable[[str], Any]
+) -> Callable[[EvalContext], Any]:
     """The scorer's function for a judge that is a function; async if that one is."""
     called = getattr(judge, "__call__", None)  # noqa: B004 (its own kind is what matters)
     if inspect.iscoroutinefunction(judge) or inspect.iscoroutinefunction(called):
 
-        async def ask(instructions: str, prompt: str) -> Answer:
-            return _told(await judge(f"{instructions}\n\n{prompt}"))
+        async def ask(instructions: str, prompt: str) -> JudgeAnswer:
+            return _make_answer(await judge(f"{instructions}\n\n{prompt}"))
 
-        return _by_model(judging, ask)
+        return _make_async_function(judging, ask)
 
     def evaluate(ctx: EvalContext) -> Score:
-        asking = judging.asking(ctx)
+        asking = judging.open_dialogue(ctx)
         try:
-            step = _step(asking, None)
+            step = _take_step(asking, None)
             while not isinstance(step, Score):
-                step = _step(asking, _told(judge("\n\n".join(step))))
+                step = _take_step(asking, _make_answer(judge("\n\n".join(step))))
         except WorkFailed as error:
             return Score.failed(f"llm_judge: {error}")
         return step
@@ -169,22 +180,22 @@ def _by_function(judging: _Judging, judge: Callable[[str], Any]) -> Callable[[Ev
     return evaluate
 
 
-def _told(answer: object) -> Answer:
+def _make_answer(answer: object) -> JudgeAnswer:
     if not isinstance(answer, str):
-        raise WorkFailed(f"the judge returned {shown(answer)}, not text")
-    return Answer(answer)
+        raise WorkFailed(f"the judge returned {show_value(answer)}, not text")
+    return JudgeAnswer(answer)
 
 
-def _line(label: str, choice: Choice) -> str:
+def _write_choice(label: str, choice: Choice) -> str:
     return f"- {label}: {choice.means}" if choice.means else f"- {label}"
 
 
-def _sum(parts: list[Any]) -> Any:
+def _add_known(parts: list[Any]) -> Any:
     """The sum; None when a part is not known."""
     return None if None in parts else sum(parts)
 
 
-def _named(judge: Any) -> str:
+def _name_judge(judge: Any) -> str:
     """Which judge it was, for the origin."""
     if isinstance(judge, str):
         return judge

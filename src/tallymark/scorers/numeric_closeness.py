@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Literal
 
 from tallymark.scorers.demand import demand
-from tallymark.scorers.expectations import missing
+from tallymark.scorers.expectations import make_missing_score
 from tallymark.scoring import Score, configurable
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,10 +47,10 @@ def numeric_closeness(
     def score(ctx: EvalContext) -> Score:
         expected = ctx.expected.output
         if expected is None:
-            return missing(name, "expected.output")
+            return make_missing_score(name, "expected.output")
         wanted = _as_number(expected)
         if wanted is None:
-            return Score.failed(f"{name}: expected.output is {shown(expected)}, not a number")
+            return Score.failed(f"{name}: expected.output is {show_value(expected)}, not a number")
         output = ctx.output
         numbers = _NUMBER.findall(output.replace(_MINUS, "-"))
         if not numbers:

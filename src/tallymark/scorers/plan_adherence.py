@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallymark.scorers.demand import demand, demand_texts
-from tallymark.scorers.expectations import missing
+from tallymark.scorers.expectations import make_missing_score
 from tallymark.scorers.sequences import longest_common
 from tallymark.scoring import Score, configurable
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 from tallymark.text import list_some
 from tallymark.traces import SpanType
 
@@ -33,7 +33,7 @@ def plan_adherence(
         demand_texts("plan_adherence", "plan", plan)
 
     def score(ctx: EvalContext) -> Score:
-        planned = _planned(ctx) if plan is None else plan
+        planned = _read_plan(ctx) if plan is None else plan
         if isinstance(planned, Score):
             return planned
         steps = [
@@ -50,14 +50,16 @@ def plan_adherence(
     return score
 
 
-def _planned(ctx: EvalContext) -> list[str] | Score:
+def _read_plan(ctx: EvalContext) -> list[str] | Score:
     plan = ctx.expected.get("plan")
     if plan is None:
         plan = ctx.expected.tool_names
     if not plan:
-        return missing("plan_adherence", "a plan (`plan`, expected.plan or expected.tool_calls)")
+        return make_missing_score(
+            "plan_adherence", "a plan (`plan`, expected.plan or expected.tool_calls)"
+        )
     if not isinstance(plan, list) or not all(isinstance(step, str) for step in plan):
         return Score.failed(
-            f"plan_adherence: expected.plan is {shown(plan)}, not a list of step names"
+            f"plan_adherence: expected.plan is {show_value(plan)}, not a list of step names"
         )
     return plan

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tallymark.errors import ScorerError
 from tallymark.scorers.demand import demand
 from tallymark.scoring import Score, configurable
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def regex_match(
         compiled = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
     except (regex.error, RecursionError, OverflowError) as error:
         raise ScorerError(
-            f"regex_match: the option 'pattern' is {shown(pattern)}, "
+            f"regex_match: the option 'pattern' is {show_value(pattern)}, "
             f"which is not a regular expression: {error}"
         ) from None
 

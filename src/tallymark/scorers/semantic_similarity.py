@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from tallymark.errors import ScorerError, WorkFailed
-from tallymark.scorers.demand import api_key, check_seconds, check_url
+from tallymark.scorers.demand import check_seconds, check_url, read_api_key
 from tallymark.scorers.endpoints import post_json
-from tallymark.scorers.expectations import expected_text
+from tallymark.scorers.expectations import read_expected_text
 from tallymark.scoring import EvalContext, Score, configurable
-from tallymark.scoring.score import json_safe
+from tallymark.scoring.score import make_json_safe
 
 _NAME = "semantic_similarity"
-_loading = threading.Lock()  # `cache` alone would let threads load the weights twice
+_load_lock = threading.Lock()  # `cache` alone would let threads load the weights twice
 
 
 @configurable
@@ -40,45 +40,45 @@ def semantic_similarity(
     if model is None:
         if model_name or api_key_env:
             raise ScorerError(f"{_NAME}: model_name and api_key_env go with `model`, an address")
-        return lambda ctx: _offline(ctx, reference)
+        return lambda ctx: _score_offline(ctx, reference)
     check_url(model, _NAME)
     check_seconds(timeout, _NAME)
     if model_name is None:
         raise ScorerError(f"{_NAME}: `model` is an address, so `model_name` is needed too")
-    key = api_key(api_key_env, _NAME)
+    key = read_api_key(api_key_env, _NAME)
 
     async def remote(ctx: EvalContext) -> Score:
-        texts = _texts(ctx, reference)
+        texts = _choose_texts(ctx, reference)
         if isinstance(texts, Score):
             return texts
         try:
             body = {"model": model_name, "input": list(texts)}
-            return _from_answer(await post_json(model, body, seconds=timeout, key=key))
+            return _read_answer(await post_json(model, body, seconds=timeout, key=key))
         except WorkFailed as error:
             return Score.failed(f"{_NAME}: {error}")
 
     return remote
 
 
-def _texts(ctx: EvalContext, reference: str | None) -> tuple[str, str] | Score:
+def _choose_texts(ctx: EvalContext, reference: str | None) -> tuple[str, str] | Score:
     """The two texts to compare, or the score where no embedding is needed for it."""
-    wanted = expected_text(ctx, _NAME) if reference is None else reference
+    wanted = read_expected_text(ctx, _NAME) if reference is None else reference
     if isinstance(wanted, Score):
         return wanted
     if ctx.output == wanted:
         return Score(1.0, "The output equals the reference")
     if not ctx.output.strip():
         return Score(0.0, "Empty output")
-    return json_safe(ctx.output), json_safe(wanted)  # half surrogate pairs have no tokens
+    return make_json_safe(ctx.output), make_json_safe(wanted)  # half surrogate pairs have no tokens
 
 
-def _offline(ctx: EvalContext, reference: str | None) -> Score:
-    texts = _texts(ctx, reference)
+def _score_offline(ctx: EvalContext, reference: str | None) -> Score:
+    texts = _choose_texts(ctx, reference)
     if isinstance(texts, Score):
         return texts
     try:
-        with _loading:
-            embedder = _embedder()
+        with _load_lock:
+            embedder = _load_embedder()
     except (ImportError, OSError) as error:
         return Score.failed(
             f"{_NAME}: the weights of wordllama cannot be loaded ({error}); install it again"
@@ -89,7 +89,7 @@ def _offline(ctx: EvalContext, reference: str | None) -> Score:
 
 
 @cache
-def _embedder() -> Any:
+def _load_embedder() -> Any:
     """The model whose weights are in wordllama's own package, loaded once, never downloaded."""
     root = logging.getLogger()
     guard = logging.NullHandler()
@@ -102,7 +102,7 @@ def _embedder() -> Any:
     return wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
 
 
-def _from_answer(answer: Any) -> Score:
+def _read_answer(answer: Any) -> Score:
     try:
         found = sorted(answer["data"], key=lambda each: each["index"])
         score = _similarity(each["embedding"] for each in found)

@@ -19,7 +19,7 @@ def levenshtein(first: str, second: str) -> int:
     short, long = sorted((first, second), key=len)
     if not short:
         return len(long)
-    places = _places(short)
+    places = _mark_places(short)
     every = (1 << len(short)) - 1
     last = 1 << (len(short) - 1)
     up, down = every, 0  # where the table rises, and where it falls, along the short text
@@ -41,7 +41,7 @@ def levenshtein(first: str, second: str) -> int:
 
 def longest_common(first: Sequence[str], second: Sequence[str]) -> int:
     """The length of the longest sequence that both contain, in order but with gaps."""
-    places = _places(first)
+    places = _mark_places(first)
     every = row = (1 << len(first)) - 1
     for each in second:
         hits = row & places.get(each, 0)
@@ -49,7 +49,7 @@ def longest_common(first: Sequence[str], second: Sequence[str]) -> int:
     return len(first) - row.bit_count()
 
 
-def _places(sequence: Sequence[str]) -> dict[str, int]:
+def _mark_places(sequence: Sequence[str]) -> dict[str, int]:
     """For each element, a number whose bits say where it stands."""
     places: dict[str, int] = {}
     for place, each in enumerate(sequence):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
-from tallymark.scorers.budget import budget
+from tallymark.scorers.budget import make_budget_score
 from tallymark.scoring import Score, configurable
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def token_use(
     The tokens are the sum over the spans that state them; when none does, the score is a
     failed one. `count` picks input, output or both.
     """
-    value = budget("token_use", target, limit)
+    value = make_budget_score("token_use", target, limit)
     bounds = f"(target {target}, limit {limit})"
     what = "tokens" if count == "total" else f"{count} tokens"
     counted: Callable[[object], int | None] = attrgetter(_COUNTS[count])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.scorers.expectations import missing
-from tallymark.scorers.json_compare import same
+from tallymark.scorers.expectations import make_missing_score
+from tallymark.scorers.json_compare import is_same
 from tallymark.scorers.json_text import read_json
 from tallymark.scoring import Score, configurable
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 from tallymark.text import list_some
 
 if TYPE_CHECKING:
@@ -30,19 +30,19 @@ def tool_arguments(exact_keys: bool = False) -> Callable[[EvalContext], Score]:
     """
 
     def score(ctx: EvalContext) -> Score:
-        expected = _expected_calls(ctx)
+        expected = _read_expected_calls(ctx)
         if isinstance(expected, Score):
             return expected
         names = {name for name, _ in expected}
         calls = [
-            (name, _arguments(call))
+            (name, _read_arguments(call))
             for call in ctx.trace.tool_calls
             if (name := call.tool_name or call.name) in names
         ]
         total = 0.0
         issues: list[str] = []
         for name, wanted in expected:
-            share, wrong = _best(name, wanted, calls, exact_keys)
+            share, wrong = _take_best(name, wanted, calls, exact_keys)
             total += share
             issues += wrong
         reason = list_some(issues, between="; ") if issues else "All expected arguments were given"
@@ -51,7 +51,7 @@ def tool_arguments(exact_keys: bool = False) -> Callable[[EvalContext], Score]:
     return score
 
 
-def _expected_calls(ctx: EvalContext) -> list[tuple[str, Arguments]] | Score:
+def _read_expected_calls(ctx: EvalContext) -> list[tuple[str, Arguments]] | Score:
     expected = [
         (str(call["name"]), call["arguments"])
         for call in ctx.expected.tool_calls or ()
@@ -59,17 +59,17 @@ def _expected_calls(ctx: EvalContext) -> list[tuple[str, Arguments]] | Score:
     ]
     for name, wanted in expected:
         if not isinstance(wanted, dict):
-            said = f"the expected arguments of {name} are {shown(wanted)}, not a mapping"
+            said = f"the expected arguments of {name} are {show_value(wanted)}, not a mapping"
             return Score.failed(f"tool_arguments: {said}")
-    return expected or missing("tool_arguments", "expected.tool_calls with arguments")
+    return expected or make_missing_score("tool_arguments", "expected.tool_calls with arguments")
 
 
-def _best(
+def _take_best(
     name: str, wanted: Arguments, calls: list[tuple[str, Arguments | None]], exact_keys: bool
 ) -> tuple[float, list[str]]:
     """Take the call that fits best out of `calls`: its share of right arguments, and the issues."""
     rated = [
-        (*_compared(wanted, given, exact_keys), place)
+        (*_compare_arguments(wanted, given, exact_keys), place)
         for place, (called, given) in enumerate(calls)
         if called == name
     ]
@@ -80,7 +80,7 @@ def _best(
     return share, [f"{name}: {issue}" for issue in wrong]
 
 
-def _arguments(call: Span) -> Arguments | None:
+def _read_arguments(call: Span) -> Arguments | None:
     """The arguments of a call; None when its input is not a JSON object."""
     text = call.tool_input or call.input
     try:
@@ -90,7 +90,7 @@ def _arguments(call: Span) -> Arguments | None:
     return given if isinstance(given, dict) else None
 
 
-def _compared(
+def _compare_arguments(
     wanted: Arguments, given: Arguments | None, exact_keys: bool
 ) -> tuple[float, list[str]]:
     """The share of arguments that are right, and what is wrong with the others."""
@@ -99,7 +99,7 @@ def _compared(
     wrong = [
         f"{key} {'differs' if key in given else 'is missing'}"
         for key, value in wanted.items()
-        if key not in given or not same(value, given[key])
+        if key not in given or not is_same(value, given[key])
     ]
     right = len(wanted) - len(wrong)
     if exact_keys:

@@ -32,7 +32,7 @@ def tool_params(required: dict[str, list[str]] | None = None) -> Callable[[EvalC
         issues: list[str] = []
         valid = 0
         for call in calls:
-            found = _issues(call, needs)
+            found = _find_issues(call, needs)
             if found:
                 issues += found
             else:
@@ -43,7 +43,7 @@ def tool_params(required: dict[str, list[str]] | None = None) -> Callable[[EvalC
     return score
 
 
-def _issues(call: Span, needs: dict[str, list[str]]) -> list[str]:
+def _find_issues(call: Span, needs: dict[str, list[str]]) -> list[str]:
     name = call.tool_name or call.name
     try:
         params = read_json(call.tool_input) if call.tool_input else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from tallymark.scorers.expectations import expected_tools, unpaired
+from tallymark.scorers.expectations import find_unpaired, read_expected_tools
 from tallymark.scoring import Score, configurable
 from tallymark.text import list_some
 
@@ -26,14 +26,14 @@ def tool_selection(
     """
 
     def score(ctx: EvalContext) -> Score:
-        wanted = expected_tools(ctx, "tool_selection")
+        wanted = read_expected_tools(ctx, "tool_selection")
         if isinstance(wanted, Score):
             return wanted
         called = ctx.trace.tool_names
         if not count_repeats:
             wanted = list(dict.fromkeys(wanted))
             called = list(dict.fromkeys(called))
-        absent, unexpected = unpaired(wanted, called)
+        absent, unexpected = find_unpaired(wanted, called)
         hits = len(wanted) - len(absent)
         values = {
             "f1": _share(2 * hits, len(wanted) + len(called), 1.0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from tallymark.scorers.expectations import expected_tools, unpaired
+from tallymark.scorers.expectations import find_unpaired, read_expected_tools
 from tallymark.scorers.sequences import longest_common
 from tallymark.scoring import Score, configurable
 from tallymark.text import list_some
@@ -26,14 +26,14 @@ def tool_sequence(mode: Mode = "similar") -> Callable[[EvalContext], Score]:
     """
 
     def score(ctx: EvalContext) -> Score:
-        wanted = expected_tools(ctx, "tool_sequence")
+        wanted = read_expected_tools(ctx, "tool_sequence")
         if isinstance(wanted, Score):
             return wanted
         called = ctx.trace.tool_names
         value = _value(mode, wanted, called)
         if value == 1.0:
-            return Score(value, f"Called {_shown(called)}, as expected")
-        return Score(value, f"Called {_shown(called)}; expected {_shown(wanted)}")
+            return Score(value, f"Called {_join_names(called)}, as expected")
+        return Score(value, f"Called {_join_names(called)}; expected {_join_names(wanted)}")
 
     return score
 
@@ -42,7 +42,7 @@ def _value(mode: Mode, wanted: list[str], called: list[str]) -> float:
     if mode == "exact":
         return float(wanted == called)
     if mode == "any_order":
-        return float(not unpaired(wanted, called)[0])
+        return float(not find_unpaired(wanted, called)[0])
     common = longest_common(wanted, called)
     if mode == "in_order":
         return float(common == len(wanted))
@@ -50,5 +50,5 @@ def _value(mode: Mode, wanted: list[str], called: list[str]) -> float:
     return common / longer if longer else 1.0
 
 
-def _shown(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return list_some(names, between=" > ") or "no tool"

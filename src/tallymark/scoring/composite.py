@@ -10,20 +10,20 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tallymark.errors import ScorerError
-from tallymark.scoring.score import Score, shown
+from tallymark.scoring.score import Score, show_value
 from tallymark.scoring.scorer import Scorer, load_calls
 
 if TYPE_CHECKING:
     from tallymark.scoring.context import EvalContext
 
 OnError = Literal["fail", "skip", 0]
-Part: TypeAlias = Scorer | tuple[Scorer, float] | Mapping[str, Any]
+CompositePart: TypeAlias = Scorer | tuple[Scorer, float] | Mapping[str, Any]
 Combine: TypeAlias = Callable[[dict[str, float]], Score]
 """From the values of the parts that have one, by name, to the score of the whole."""
 
 
 def composite(
-    parts: Iterable[Part],
+    parts: Iterable[CompositePart],
     *,
     name: str = "composite",
     on_error: OnError = "fail",
@@ -39,17 +39,17 @@ def composite(
     """
     if on_error not in ("fail", "skip", 0) or on_error is False:
         raise ScorerError(f'{name}: on_error is {on_error!r}; use "fail", "skip" or 0')
-    weighted = [_part(each, place, name) for place, each in enumerate(parts, start=1)]
+    weighted = [_read_part(each, place, name) for place, each in enumerate(parts, start=1)]
     scorers = [each for each, _ in weighted]
     _check_names(scorers, name)
     weights: Mapping[str, float | None]
     if formula is None:
-        weights = _checked_weights(weighted, name)
-        combine = _by_weights(weights)
+        weights = _read_weights(weighted, name)
+        combine = _combine_by_weights(weights)
     else:
         weights = dict.fromkeys(each.name for each in scorers)
         _check_unweighted(weighted, name)
-        combine = _by_formula(formula, list(weights))
+        combine = _combine_by_formula(formula, list(weights))
     whole = _Composite(tuple(scorers), weights, on_error, combine)
     inline = all(each.inline for each in scorers)
     return Scorer(
@@ -59,7 +59,7 @@ def composite(
         threshold=threshold,
         blocking=False,
         config={
-            "parts": [{**_facts(each), "weight": weights[each.name]} for each in scorers],
+            "parts": [{**_describe_part(each), "weight": weights[each.name]} for each in scorers],
             "on_error": on_error,
             "formula": formula,
         },
@@ -76,23 +76,25 @@ class _Composite:
 
     def score(self, ctx: EvalContext) -> Score:
         """For parts that all run inline: no event loop is needed."""
-        return self.combined([each.score(ctx) for each in self.scorers])
+        return self.combine_scores([each.score(ctx) for each in self.scorers])
 
     async def evaluate(self, ctx: EvalContext) -> Score:
         """For parts of which some wait."""
-        return self.combined(await load_calls().evaluate_all(self.scorers, ctx))
+        return self.combine_scores(await load_calls().evaluate_all(self.scorers, ctx))
 
-    def combined(self, scores: list[Score]) -> Score:
+    def combine_scores(self, scores: list[Score]) -> Score:
         """One score of the parts' scores, with the breakdown kept whatever happens."""
         named = {each.name: score for each, score in zip(self.scorers, scores, strict=True)}
         values = {name: score.value for name, score in named.items() if score.value is not None}
-        problems = {name: _problem(score) for name, score in named.items() if name not in values}
+        problems = {
+            name: _describe_problem(score) for name, score in named.items() if name not in values
+        }
         reason = ", ".join(
-            f"{name}: {_two_decimals(values[name]) if name in values else 'failed'}"
+            f"{name}: {_format_two_decimals(values[name]) if name in values else 'failed'}"
             for name in named
         )
         metadata: dict[str, Any] = {
-            "breakdown": [self._line(name, score) for name, score in named.items()]
+            "breakdown": [self._make_line(name, score) for name, score in named.items()]
         }
         if problems and (self.on_error == "fail" or (self.on_error == "skip" and not values)):
             failed = "; ".join(f"{name} failed: {why}" for name, why in problems.items())
@@ -104,7 +106,7 @@ class _Composite:
         outcome = self.combine(values)
         return Score(outcome.value, reason, metadata, outcome.error)
 
-    def _line(self, name: str, score: Score) -> dict[str, Any]:
+    def _make_line(self, name: str, score: Score) -> dict[str, Any]:
         return {
             "name": name,
             "value": score.value,
@@ -115,7 +117,7 @@ class _Composite:
         }
 
 
-def _by_weights(weights: dict[str, float]) -> Combine:
+def _combine_by_weights(weights: dict[str, float]) -> Combine:
     largest = max(weights.values())
     scaled = {name: weight / largest for name, weight in weights.items()}  # sums cannot overflow
 
@@ -131,7 +133,7 @@ def _by_weights(weights: dict[str, float]) -> Combine:
     return combine
 
 
-def _by_formula(text: str, names: list[str]) -> Combine:
+def _combine_by_formula(text: str, names: list[str]) -> Combine:
     from tallymark.formula import Formula  # noqa: PLC0415 (only composites with one need it)
 
     formula = Formula.parse(text, names=names)
@@ -149,7 +151,7 @@ def _by_formula(text: str, names: list[str]) -> Combine:
     return combine
 
 
-def _part(part: object, place: int, name: str) -> tuple[Scorer, float | None]:
+def _read_part(part: object, place: int, name: str) -> tuple[Scorer, float | None]:
     weight: object = None
     made = part
     if isinstance(part, Mapping):
@@ -161,13 +163,15 @@ def _part(part: object, place: int, name: str) -> tuple[Scorer, float | None]:
         made, weight = part
     if not isinstance(made, Scorer):
         raise ScorerError(
-            f"{name}: part {place} is {shown(made)}, not a scorer",
+            f"{name}: part {place} is {show_value(made)}, not a scorer",
             hint="put @scorer above the function, or write (scorer, weight)",
         )
     if weight is None:
         return made, None
     if isinstance(weight, bool) or not isinstance(weight, int | float):
-        raise ScorerError(f"{name}: the weight of {made.name} is {shown(weight)}, not a number")
+        raise ScorerError(
+            f"{name}: the weight of {made.name} is {show_value(weight)}, not a number"
+        )
     if not (math.isfinite(weight) and weight >= 0):
         raise ScorerError(f"{name}: the weight of {made.name} is {weight}; it must be 0 or more")
     return made, float(weight)
@@ -184,7 +188,7 @@ def _check_names(scorers: list[Scorer], name: str) -> None:
         )
 
 
-def _checked_weights(weighted: list[tuple[Scorer, float | None]], name: str) -> dict[str, float]:
+def _read_weights(weighted: list[tuple[Scorer, float | None]], name: str) -> dict[str, float]:
     weights = {each.name: 1.0 if weight is None else weight for each, weight in weighted}
     if not any(weights.values()):
         raise ScorerError(f"{name}: every weight is 0; at least one must be more")
@@ -200,16 +204,16 @@ def _check_unweighted(weighted: list[tuple[Scorer, float | None]], name: str) ->
         )
 
 
-def _facts(part: Scorer) -> dict[str, Any]:
+def _describe_part(part: Scorer) -> dict[str, Any]:
     return {"name": part.name, "config": part.config}
 
 
-def _problem(score: Score) -> str:
+def _describe_problem(score: Score) -> str:
     if score.error is not None:
         return score.error
     return f"its label {score.label!r} has no number"
 
 
-def _two_decimals(value: float) -> str:
+def _format_two_decimals(value: float) -> str:
     """As JavaScript's `toFixed(2)`: 0.125 is 0.13, where Python's own formatting gives 0.12."""
     return str(Decimal(value).quantize(Decimal("0.01"), ROUND_HALF_UP))

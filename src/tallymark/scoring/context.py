@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.errors import InvalidInput, nearest
+from tallymark.errors import InvalidInput, suggest
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _CAMEL = {"outputContains": "output_contains", "toolCalls": "tool_calls"}
 _PARTS = ("trace", "expected", "metadata", "config")
 
 
-class _Open(msgspec.Struct, frozen=True, kw_only=True):
+class _OpenMapping(msgspec.Struct, frozen=True, kw_only=True):
     """Known keys as attributes, all others kept in `extra`; `get` and `[]` reach both."""
 
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -25,7 +25,7 @@ class _Open(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_dict(cls, given: Mapping[str, Any] | None, where: str) -> Self:
         """From a mapping in snake_case or the document's camelCase; None gives an empty one."""
-        values = _mapping(given, where)
+        values = _check_mapping(given, where)
         known: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         for key, value in values.items():
@@ -53,7 +53,7 @@ class _Open(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(key, str) and self.get(key) is not None
 
 
-class Expected(_Open, frozen=True, kw_only=True):
+class Expected(_OpenMapping, frozen=True, kw_only=True):
     """What the test's author expects; None where nothing was said."""
 
     output: Any = None
@@ -76,7 +76,7 @@ class Expected(_Open, frozen=True, kw_only=True):
                 raise InvalidInput(f"the expected tool call {call!r} has no key 'name'")
 
 
-class Config(_Open, frozen=True, kw_only=True):
+class Config(_OpenMapping, frozen=True, kw_only=True):
     """What test and suite set: seconds that a scorer may take, and the value that passes."""
 
     timeout: float | None = None
@@ -94,10 +94,10 @@ class EvalContext(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> EvalContext:
         """From plain data in the document's shape, keys in camelCase or snake_case."""
-        values = _mapping(given, "context")
+        values = _check_mapping(given, "context")
         for key in values:
             if key not in _PARTS:
-                near = nearest(key, _PARTS)
+                near = suggest(key, _PARTS)
                 hint = f"did you mean {near!r}?" if near else f"the keys are {', '.join(_PARTS)}"
                 raise InvalidInput(f"context: unknown key {key!r}", hint=hint)
         trace = values.get("trace")
@@ -106,7 +106,7 @@ class EvalContext(msgspec.Struct, frozen=True, gc=False):
         return cls(
             trace if isinstance(trace, Trace) else Trace.from_dict(trace),
             Expected.from_dict(values.get("expected"), "expected"),
-            dict(_mapping(values.get("metadata"), "metadata")),
+            dict(_check_mapping(values.get("metadata"), "metadata")),
             Config.from_dict(values.get("config"), "config"),
         )
 
@@ -126,7 +126,7 @@ class EvalContext(msgspec.Struct, frozen=True, gc=False):
         return next((span.input for span in self.trace.spans if span.input), "")
 
 
-def _mapping(given: object, where: str) -> Mapping[str, Any]:
+def _check_mapping(given: object, where: str) -> Mapping[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):

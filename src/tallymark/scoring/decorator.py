@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypedDict, overload
 
 from tallymark.errors import ScorerError
-from tallymark.scoring.options import bind
+from tallymark.scoring.options import bind_options
 from tallymark.scoring.scorer import DataType, Scorer
 
 if TYPE_CHECKING:
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-class Evaluates(Protocol):
+class ContextEvaluator(Protocol):
     """An object whose `evaluate` takes the context."""
 
     def evaluate(self, ctx: EvalContext, /) -> Any:
         """Anything that a scorer may return, or an awaitable of it."""
 
 
-Function = Callable[["EvalContext"], Any]
+ScorerFunction = Callable[["EvalContext"], Any]
 
 
-class Facts(TypedDict, total=False):
+class ScorerFacts(TypedDict, total=False):
     """What may be said about a scorer where it is defined."""
 
     name: str
@@ -43,7 +43,9 @@ class Facts(TypedDict, total=False):
 class ScorerBuilder(Generic[P]):
     """What builds scorers from options: calling it gives one that remembers them."""
 
-    def __init__(self, target: Callable[P, Evaluates | Function], facts: Facts) -> None:
+    def __init__(
+        self, target: Callable[P, ContextEvaluator | ScorerFunction], facts: ScorerFacts
+    ) -> None:
         self.wrapped = target
         self.facts = facts
         self.name = facts["name"]
@@ -56,7 +58,7 @@ class ScorerBuilder(Generic[P]):
 
         An instance of a class may say its own `name`, `description` and `threshold`.
         """
-        bound = bind(self.wrapped, self.name, args, options)
+        bound = bind_options(self.wrapped, self.name, args, options)
         config = dict(bound.arguments)
         made = self.wrapped(*bound.args, **bound.kwargs)
         if isinstance(made, Scorer):
@@ -74,53 +76,57 @@ class ScorerBuilder(Generic[P]):
         return f"ScorerBuilder({self.name!r})"
 
 
-class Building(Protocol):
+class BuilderDecorator(Protocol):
     """What `@configurable(...)` gives."""
 
-    def __call__(self, target: Callable[P, Evaluates | Function], /) -> ScorerBuilder[P]:
+    def __call__(
+        self, target: Callable[P, ContextEvaluator | ScorerFunction], /
+    ) -> ScorerBuilder[P]:
         """Make a builder of a function of options, or of a class."""
 
 
-class Scoring(Protocol):
+class ScorerDecorator(Protocol):
     """What `@scorer(...)` gives."""
 
     @overload
-    def __call__(self, target: Function, /) -> Scorer: ...
+    def __call__(self, target: ScorerFunction, /) -> Scorer: ...
     @overload
-    def __call__(self, target: Callable[P, Evaluates | Function], /) -> ScorerBuilder[P]: ...
+    def __call__(
+        self, target: Callable[P, ContextEvaluator | ScorerFunction], /
+    ) -> ScorerBuilder[P]: ...
 
 
 @overload
-def scorer(target: Function, /) -> Scorer: ...
+def scorer(target: ScorerFunction, /) -> Scorer: ...
 @overload
-def scorer(target: Callable[P, Evaluates | Function], /) -> ScorerBuilder[P]: ...
+def scorer(target: Callable[P, ContextEvaluator | ScorerFunction], /) -> ScorerBuilder[P]: ...
 @overload
-def scorer(target: None = None, /, **facts: Unpack[Facts]) -> Scoring: ...
-def scorer(target: Any = None, /, **facts: Unpack[Facts]) -> Any:
+def scorer(target: None = None, /, **facts: Unpack[ScorerFacts]) -> ScorerDecorator: ...
+def scorer(target: Any = None, /, **facts: Unpack[ScorerFacts]) -> Any:
     """Make a scorer of a sync or async function of one `EvalContext`, or a builder of a class.
 
     The name is the function's own and the description its docstring's first line, unless given.
     `blocking=False` says that a sync function returns at once, so it may run without a thread.
     """
     if target is None:
-        return lambda given: _scorer_of(given, facts)
-    return _scorer_of(target, facts)
+        return lambda given: _make_scorer(given, facts)
+    return _make_scorer(target, facts)
 
 
 @overload
-def configurable(target: Callable[P, Evaluates | Function], /) -> ScorerBuilder[P]: ...
+def configurable(target: Callable[P, ContextEvaluator | ScorerFunction], /) -> ScorerBuilder[P]: ...
 @overload
-def configurable(target: None = None, /, **facts: Unpack[Facts]) -> Building: ...
-def configurable(target: Any = None, /, **facts: Unpack[Facts]) -> Any:
+def configurable(target: None = None, /, **facts: Unpack[ScorerFacts]) -> BuilderDecorator: ...
+def configurable(target: Any = None, /, **facts: Unpack[ScorerFacts]) -> Any:
     """Make a builder of a function that takes options and returns the function of a context."""
     if target is None:
-        return lambda given: ScorerBuilder(given, _completed(given, facts))
-    return ScorerBuilder(target, _completed(target, facts))
+        return lambda given: ScorerBuilder(given, _complete_facts(given, facts))
+    return ScorerBuilder(target, _complete_facts(target, facts))
 
 
-def _scorer_of(target: Any, facts: Facts) -> Scorer | ScorerBuilder[Any]:
+def _make_scorer(target: Any, facts: ScorerFacts) -> Scorer | ScorerBuilder[Any]:
     """The scorer of a function, or the builder of a class."""
-    complete = _completed(target, facts)
+    complete = _complete_facts(target, facts)
     if isinstance(target, type):
         if not hasattr(target, "evaluate") and "__call__" not in dir(target):
             raise ScorerError(f"the class {complete['name']} needs a method `evaluate(self, ctx)`")
@@ -129,18 +135,18 @@ def _scorer_of(target: Any, facts: Facts) -> Scorer | ScorerBuilder[Any]:
     return Scorer(target, **complete)
 
 
-def _completed(target: Any, facts: Facts) -> Facts:
+def _complete_facts(target: Any, facts: ScorerFacts) -> ScorerFacts:
     """The facts with name and description, refused here, where they stand, if they are wrong."""
     if isinstance(target, Scorer | ScorerBuilder) or not callable(target):
         raise ScorerError(f"a scorer is made of a function or a class, not {target!r}")
-    complete: Facts = {**facts}
+    complete: ScorerFacts = {**facts}
     complete.setdefault("name", getattr(target, "__name__", type(target).__name__))
-    complete.setdefault("description", _first_line(target))
+    complete.setdefault("description", _read_first_line(target))
     Scorer(target, **complete)  # for its checks alone
     return complete
 
 
-def _first_line(target: object) -> str:
+def _read_first_line(target: object) -> str:
     return (inspect.getdoc(target) or "").partition("\n")[0].strip()
 
 

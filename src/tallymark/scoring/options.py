@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from tallymark.errors import ScorerError, nearest
-from tallymark.scoring.score import shown
+from tallymark.errors import ScorerError, suggest
+from tallymark.scoring.score import show_value
 
 Builder = Callable[..., Any]
 
 
-def bind(
+def bind_options(
     builder: Builder, name: str, args: tuple[Any, ...], given: Mapping[str, Any]
 ) -> inspect.BoundArguments:
     """The builder's arguments, each of the type that its annotation asks for, defaults filled."""
@@ -27,15 +27,15 @@ def bind(
     keys = option_names(signature)
     for key in given:
         if key not in keys and not open_ended:
-            raise _unknown(name, key, keys)
+            raise _make_unknown_error(name, key, keys)
     try:
         bound = signature.bind(*args, **given)
     except TypeError as error:
-        raise _unbound(name, signature, {*keys[: len(args)], *given}, error) from None
-    hints = _hints(builder)
+        raise _make_unbound_error(name, signature, {*keys[: len(args)], *given}, error) from None
+    hints = _resolve_hints(builder)
     for key, value in bound.arguments.items():
         if key in hints and signature.parameters[key].kind not in _VARIADIC:
-            bound.arguments[key] = _checked(name, key, value, hints[key])
+            bound.arguments[key] = _check_type(name, key, value, hints[key])
     bound.apply_defaults()
     return bound
 
@@ -48,17 +48,17 @@ def option_names(signature: inspect.Signature) -> list[str]:
     return [p.name for p in signature.parameters.values() if p.kind not in _VARIADIC]
 
 
-def _unknown(name: str, key: str, keys: list[str]) -> ScorerError:
+def _make_unknown_error(name: str, key: str, keys: list[str]) -> ScorerError:
     if not keys:
         return ScorerError(f"{name} takes no options, but {key!r} was given")
-    near = nearest(key, keys)
+    near = suggest(key, keys)
     meant = f"did you mean {near!r}? " if near else ""
     return ScorerError(
         f"{name} has no option {key!r}", hint=f"{meant}Its options are {', '.join(keys)}"
     )
 
 
-def _unbound(
+def _make_unbound_error(
     name: str, signature: inspect.Signature, given: set[str], error: TypeError
 ) -> ScorerError:
     missing = [
@@ -72,7 +72,7 @@ def _unbound(
     return ScorerError(f"{name} needs the {options} {', '.join(map(repr, missing))}")
 
 
-def _hints(builder: Builder) -> dict[str, Any]:
+def _resolve_hints(builder: Builder) -> dict[str, Any]:
     """The annotations that can be resolved; one that cannot leaves its option unchecked."""
     constructor = inspect.getattr_static(builder, "__init__", None)
     if not isinstance(builder, type) or not inspect.isfunction(constructor):
@@ -86,12 +86,14 @@ def _hints(builder: Builder) -> dict[str, Any]:
     return hints
 
 
-def _checked(name: str, key: str, value: object, hint: Any) -> object:
+def _check_type(name: str, key: str, value: object, hint: Any) -> object:
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         place = f" (at {key}{where.rstrip('`')})" if where else ""
-        raise ScorerError(f"{name}: the option {key!r} is {shown(value)}: {what}{place}") from None
+        raise ScorerError(
+            f"{name}: the option {key!r} is {show_value(value)}: {what}{place}"
+        ) from None
     except TypeError:  # an annotation that msgspec does not know, such as str | re.Pattern
         return value

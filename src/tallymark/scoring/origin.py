@@ -19,37 +19,37 @@ def code_hash(sources: Iterable[object]) -> str:
     """Twelve hex digits over the source of functions, classes or callable objects."""
     digest = hashlib.sha256()
     for source in sources:
-        digest.update(_code_of(source))
+        digest.update(_read_code(source))
         digest.update(b"\0")  # so that text moved from one source to the next changes the hash
     return digest.hexdigest()[:12]
 
 
-def _code_of(source: object) -> bytes:
+def _read_code(source: object) -> bytes:
     if isinstance(source, partial):
-        return _code_of(source.func)
+        return _read_code(source.func)
     named = source if hasattr(source, "__qualname__") else type(source)
     try:
         # A class is found by parsing its whole file.
         text = parse_alone(lambda: inspect.getsource(named))  # type: ignore[arg-type]
         return textwrap.dedent(text).encode()
     except (OSError, TypeError, SyntaxError):
-        return _compiled(named)
+        return _read_bytecode(named)
 
 
-def _compiled(source: object) -> bytes:
+def _read_bytecode(source: object) -> bytes:
     """The bytecode, for code without a source file: a shell, `exec`, a compiled module."""
     code = getattr(source, "__code__", None)
     if code is not None:
-        return _bytecode(code)
+        return _flatten_bytecode(code)
     if isinstance(source, type):
-        parts = [_compiled(each) for _, each in sorted(vars(source).items()) if callable(each)]
+        parts = [_read_bytecode(each) for _, each in sorted(vars(source).items()) if callable(each)]
         return b"\0".join([source.__qualname__.encode(), *parts])
     return str(getattr(source, "__qualname__", source)).encode()
 
 
-def _bytecode(code: CodeType) -> bytes:
+def _flatten_bytecode(code: CodeType) -> bytes:
     consts = [
-        _bytecode(const) if isinstance(const, CodeType) else repr(const).encode()
+        _flatten_bytecode(const) if isinstance(const, CodeType) else repr(const).encode()
         for const in code.co_consts
     ]
     return b"\0".join([code.co_code, " ".join(code.co_names).encode(), *consts])

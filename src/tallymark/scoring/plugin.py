@@ -10,8 +10,8 @@ from typing import Any, NotRequired, Protocol, TypedDict
 
 import msgspec
 
-from tallymark.errors import nearest
-from tallymark.scoring.score import Origin, Score, json_safe, shown
+from tallymark.errors import suggest
+from tallymark.scoring.score import Origin, Score, make_json_safe, show_value
 
 
 class AttemptMetrics(TypedDict, total=False):
@@ -61,40 +61,44 @@ def plugin_score(result: object, *, origin: Origin | None) -> Score:
     A negative score becomes 0, and `metadata["clamped_from"]` keeps what it was.
     """
     if not isinstance(result, Mapping):
-        return _bad(f'a plugin gives back {{"score": number}}, not {shown(result)}', origin)
+        return _make_bad_score(
+            f'a plugin gives back {{"score": number}}, not {show_value(result)}', origin
+        )
     if "score" not in result:
-        return _bad(_no_score(result), origin)
+        return _make_bad_score(_describe_missing_score(result), origin)
     value, details = result["score"], result.get("details")
     # By exact class: True is an int to isinstance, but no score.
     if value.__class__ is not float and value.__class__ is not int:
-        return _bad(f"the score is a number, not {shown(value)}", origin)
+        return _make_bad_score(f"the score is a number, not {show_value(value)}", origin)
     try:
         number = float(value) + 0.0  # so that -0.0 is 0.0
     except OverflowError:
-        return _bad("the score is too large to be a number", origin)
+        return _make_bad_score("the score is too large to be a number", origin)
     if not math.isfinite(number):
-        return _bad(f"the score is a finite number, not {number}", origin)
+        return _make_bad_score(f"the score is a finite number, not {number}", origin)
     if details is not None and not isinstance(details, Mapping):
-        return _bad(f"the details are a mapping or None, not {shown(details)}", origin)
-    metadata: dict[str, Any] = {"details": _plain(details)} if details else {}
+        return _make_bad_score(
+            f"the details are a mapping or None, not {show_value(details)}", origin
+        )
+    metadata: dict[str, Any] = {"details": _make_plain(details)} if details else {}
     if number >= 0:
         return Score(number, metadata=metadata, origin=origin)
     metadata["clamped_from"] = number
     return Score(0.0, f"{number:g} was raised to 0", metadata, origin=origin)
 
 
-def _plain(details: Mapping[Any, Any]) -> Any:
+def _make_plain(details: Mapping[Any, Any]) -> Any:
     """What any JSON writer takes, whatever the plugin put in."""
     try:
         return msgspec.json.decode(msgspec.json.encode(details))  # five times as quick
     except (TypeError, ValueError, RecursionError):
-        return json_safe(details)
+        return make_json_safe(details)
 
 
-def _bad(error: str, origin: Origin | None) -> Score:
+def _make_bad_score(error: str, origin: Origin | None) -> Score:
     return Score(None, "", {"stopped": "bad answer"}, error, None, origin)
 
 
-def _no_score(result: Mapping[Any, object]) -> str:
-    near = nearest("score", [key for key in result if isinstance(key, str)])
+def _describe_missing_score(result: Mapping[Any, object]) -> str:
+    near = suggest("score", [key for key in result if isinstance(key, str)])
     return 'the answer has no "score"' + (f', only "{near}"' if near else "")

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 
 from tallymark.errors import Place, ScorerError
-from tallymark.importing import imported, parse_alone
+from tallymark.importing import import_object, parse_alone
 
-_WORDS = {"true": True, "false": False, "null": None}
+_LITERAL_WORDS = {"true": True, "false": False, "null": None}
 
 
-class Reference(msgspec.Struct, frozen=True):
+class ScorerReference(msgspec.Struct, frozen=True):
     """A scorer's name as written, taken apart."""
 
     name: str
@@ -29,7 +29,7 @@ class Reference(msgspec.Struct, frozen=True):
     options: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def parse(cls, text: str) -> Reference:
+    def parse(cls, text: str) -> ScorerReference:
         """Take a reference apart; what cannot be read is a ScorerError with its column."""
         head, bracket, _ = text.partition("(")
         home, colon, name = head.strip().rpartition(":")
@@ -38,11 +38,11 @@ class Reference(msgspec.Struct, frozen=True):
                 f"{text!r} does not name a scorer",
                 hint="write a name, file.py:name or module:name",
             )
-        options = _options(text, len(head)) if bracket else {}
+        options = _parse_options(text, len(head)) if bracket else {}
         return cls(name, home or None, options)
 
 
-def _options(text: str, at: int) -> dict[str, Any]:
+def _parse_options(text: str, at: int) -> dict[str, Any]:
     """The options of `text`, whose bracket opens at index `at`."""
     source = "_" + text[at:]  # a call with a name of one character, whatever the real one is
     shift = at - 1
@@ -53,48 +53,50 @@ def _options(text: str, at: int) -> dict[str, Any]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         column = getattr(error, "offset", None) or 1
         said = getattr(error, "msg", None) or str(error) or "they are nested too deeply"
-        raise _error(f"the options cannot be read: {said}", text, shift + column) from None
+        raise _make_error(f"the options cannot be read: {said}", text, shift + column) from None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        raise _error("something follows the closing bracket", text, at + 1)
+        raise _make_error("something follows the closing bracket", text, at + 1)
     if call.args:
-        raise _error("an option is written key=value", text, _column(call.args[0], source, shift))
+        raise _make_error(
+            "an option is written key=value", text, _find_column(call.args[0], source, shift)
+        )
     options: dict[str, Any] = {}
     for keyword in call.keywords:
-        column = _column(keyword, source, shift)
+        column = _find_column(keyword, source, shift)
         if keyword.arg is None:
-            raise _error("an option is written key=value", text, column)
+            raise _make_error("an option is written key=value", text, column)
         if keyword.arg in options:
-            raise _error(f"the option {keyword.arg!r} is given twice", text, column)
-        options[keyword.arg] = _literal(keyword.value, text, source, shift)
+            raise _make_error(f"the option {keyword.arg!r} is given twice", text, column)
+        options[keyword.arg] = _parse_literal(keyword.value, text, source, shift)
     return options
 
 
-def _literal(node: ast.expr, text: str, source: str, shift: int) -> Any:
+def _parse_literal(node: ast.expr, text: str, source: str, shift: int) -> Any:
     class LiteralWords(ast.NodeTransformer):
         def visit_Name(self, name: ast.Name) -> ast.expr:
-            if name.id in _WORDS:
-                return ast.copy_location(ast.Constant(_WORDS[name.id]), name)
-            column = _column(name, source, shift)
-            raise _error(f"write text in quotes: {name.id!r}", text, column, len(name.id))
+            if name.id in _LITERAL_WORDS:
+                return ast.copy_location(ast.Constant(_LITERAL_WORDS[name.id]), name)
+            column = _find_column(name, source, shift)
+            raise _make_error(f"write text in quotes: {name.id!r}", text, column, len(name.id))
 
     try:
         return ast.literal_eval(LiteralWords().visit(node))
     except (ValueError, TypeError, RecursionError):
-        column = _column(node, source, shift)
-        raise _error("only literal values can be options", text, column) from None
+        column = _find_column(node, source, shift)
+        raise _make_error("only literal values can be options", text, column) from None
 
 
-def _column(node: ast.expr | ast.keyword, source: str, shift: int) -> int:
+def _find_column(node: ast.expr | ast.keyword, source: str, shift: int) -> int:
     """The column (from 1) in the user's text; ast counts bytes, people count characters."""
     line = source.splitlines()[node.lineno - 1]
     before = sum(map(len, source.splitlines(keepends=True)[: node.lineno - 1]))
     return shift + before + len(line.encode()[: node.col_offset].decode()) + 1
 
 
-def _error(message: str, text: str, column: int, length: int = 1) -> ScorerError:
+def _make_error(message: str, text: str, column: int, length: int = 1) -> ScorerError:
     return ScorerError(message, place=Place(column=column, length=length, text=text))
 
 
-def find(home: str, name: str) -> Any:
+def import_scorer(home: str, name: str) -> Any:
     """The object of that name in a file or a module."""
-    return imported(home, name, what="scorer", error=ScorerError)
+    return import_object(home, name, what="scorer", error=ScorerError)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import ScorerError
-from tallymark.scoring.score import Score, as_number, shown
+from tallymark.scoring.score import Score, as_number, show_value
 
 if TYPE_CHECKING:
     from tallymark.scoring.scorer import Scorer
@@ -26,22 +26,24 @@ def to_score(raw: object, scorer: Scorer) -> Score:
     try:
         return _read(raw, scorer)
     except Exception as error:  # noqa: BLE001 (a user's class may raise when it is looked at)
-        return _refused(f"returned a value that raises {type(error).__name__} when read", scorer)
+        return _make_failed_score(
+            f"returned a value that raises {type(error).__name__} when read", scorer
+        )
 
 
 def _read(raw: object, scorer: Scorer) -> Score:
     if isinstance(raw, Score):
         if raw.error is not None:
             return Score(None, raw.reason, raw.metadata, raw.error, raw.label, scorer.origin)
-        return _judged(raw.value, raw.label, raw.reason, raw.metadata, scorer)
+        return _judge_value(raw.value, raw.label, raw.reason, raw.metadata, scorer)
     if isinstance(raw, Mapping):
-        return _from_mapping(raw, scorer)
+        return _read_mapping(raw, scorer)
     if raw is None:
-        return _refused(f"returned None instead of {_WANTED[scorer.data_type]}", scorer)
-    return _judged(raw, None, "", {}, scorer)
+        return _make_failed_score(f"returned None instead of {_WANTED[scorer.data_type]}", scorer)
+    return _judge_value(raw, None, "", {}, scorer)
 
 
-def _judged(
+def _judge_value(
     value: object, label: str | None, reason: str, metadata: dict[str, Any], scorer: Scorer
 ) -> Score:
     # What most scorers return most of the time goes past all the questions below.
@@ -50,9 +52,9 @@ def _judged(
     try:
         if value is None and label is None:
             raise _Refusal(f"gave no value: {reason}" if reason else "gave no value")  # noqa: TRY301
-        number, label = _number_and_label(value, label, scorer)
+        number, label = _read_number_and_label(value, label, scorer)
     except _Refusal as refusal:
-        return _refused(str(refusal), scorer, reason, metadata)
+        return _make_failed_score(str(refusal), scorer, reason, metadata)
     return Score(number, reason, metadata, None, label, scorer.origin)
 
 
@@ -60,54 +62,54 @@ class _Refusal(Exception):
     """What is wrong with a return, as the end of a sentence that starts with the scorer."""
 
 
-def _number_and_label(
+def _read_number_and_label(
     value: object, label: str | None, scorer: Scorer
 ) -> tuple[float | None, str | None]:
     if scorer.data_type == "categorical":
         if label is None and isinstance(value, str):
             value, label = None, value
         if label is None:
-            raise _unfit(value, scorer)
-        mapped = _of_label(label, scorer)
-        return (mapped if value is None else _in_range(value, scorer)), label
-    return _in_range(value, scorer), label
+            raise _make_refusal(value, scorer)
+        mapped = _find_label_number(label, scorer)
+        return (mapped if value is None else _check_range(value, scorer)), label
+    return _check_range(value, scorer), label
 
 
-def _of_label(label: str, scorer: Scorer) -> float | None:
+def _find_label_number(label: str, scorer: Scorer) -> float | None:
     if scorer.labels is None:
         return None
     if label not in scorer.labels:
         known = ", ".join(scorer.labels)
-        raise _Refusal(f"returned the label {shown(label)}, which is not one of {known}")
+        raise _Refusal(f"returned the label {show_value(label)}, which is not one of {known}")
     return scorer.labels[label]
 
 
-def _in_range(value: object, scorer: Scorer) -> float:
+def _check_range(value: object, scorer: Scorer) -> float:
     try:
         number = as_number(value)
     except ScorerError:
-        raise _unfit(value, scorer) from None
+        raise _make_refusal(value, scorer) from None
     if not -_ROUNDING <= number <= 1 + _ROUNDING:
-        raise _unfit(value, scorer)
+        raise _make_refusal(value, scorer)
     number = min(1.0, max(0.0, number))
     if scorer.data_type == "boolean" and number not in (0.0, 1.0):
-        raise _unfit(value, scorer)
+        raise _make_refusal(value, scorer)
     return number
 
 
-def _unfit(value: object, scorer: Scorer) -> _Refusal:
-    return _Refusal(f"returned {shown(value)} instead of {_WANTED[scorer.data_type]}")
+def _make_refusal(value: object, scorer: Scorer) -> _Refusal:
+    return _Refusal(f"returned {show_value(value)} instead of {_WANTED[scorer.data_type]}")
 
 
-def _from_mapping(raw: Mapping[Any, Any], scorer: Scorer) -> Score:
+def _read_mapping(raw: Mapping[Any, Any], scorer: Scorer) -> Score:
     reason = raw.get("reason")
     metadata = raw.get("metadata")
     label = raw.get("label")
     error = raw.get("error")
     unknown = [key for key in raw if key not in _KEYS]
     if unknown or not ("value" in raw or "label" in raw or "error" in raw):
-        return _refused(
-            f"returned a mapping that is not {{value, reason, metadata}}: {shown(raw)}", scorer
+        return _make_failed_score(
+            f"returned a mapping that is not {{value, reason, metadata}}: {show_value(raw)}", scorer
         )
     for key, given, kind in (
         ("reason", reason, str),
@@ -116,14 +118,14 @@ def _from_mapping(raw: Mapping[Any, Any], scorer: Scorer) -> Score:
         ("metadata", metadata, Mapping),
     ):
         if given is not None and not isinstance(given, kind):
-            return _refused(f"returned {shown(given)} as its {key}", scorer)
+            return _make_failed_score(f"returned {show_value(given)} as its {key}", scorer)
     kept = dict(metadata or {})
     if error is not None:
         return Score(None, reason or "", kept, error, label, scorer.origin)
-    return _judged(raw.get("value"), label, reason or "", kept, scorer)
+    return _judge_value(raw.get("value"), label, reason or "", kept, scorer)
 
 
-def _refused(
+def _make_failed_score(
     problem: str, scorer: Scorer, reason: str = "", metadata: dict[str, Any] | None = None
 ) -> Score:
     error = f"{scorer.name} {problem}"

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from tallymark.errors import ScorerError
-from tallymark.scoring.workers import call_in_thread, too_late
+from tallymark.scoring.workers import call_in_thread, make_late_score
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["call_in_thread", "evaluate_all", "run_to_end", "wait_for_return"]
 
-_abandoned: set[asyncio.Task[object]] = set()
+_abandoned_tasks: set[asyncio.Task[object]] = set()
 """Tasks that were cancelled for being late; the loop itself does not keep tasks alive."""
 
 
@@ -42,8 +42,8 @@ async def wait_for_return(
 ) -> object:
     """What the awaitable gives, or a failed score when it raises or is late."""
     if seconds is None:
-        return await _contained(scorer, awaitable)
-    task = asyncio.ensure_future(_contained(scorer, awaitable))
+        return await _contain_failure(scorer, awaitable)
+    task = asyncio.ensure_future(_contain_failure(scorer, awaitable))
     try:
         done, _ = await asyncio.wait((task,), timeout=seconds)
     except asyncio.CancelledError:
@@ -53,12 +53,12 @@ async def wait_for_return(
         return task.result()
     # It is not waited for: a scorer that swallows its cancellation must not hold up the rest.
     task.cancel()
-    _abandoned.add(task)
-    task.add_done_callback(_abandoned.discard)
-    return too_late(scorer, seconds)
+    _abandoned_tasks.add(task)
+    task.add_done_callback(_abandoned_tasks.discard)
+    return make_late_score(scorer, seconds)
 
 
-async def _contained(scorer: Scorer, awaitable: Awaitable[object]) -> object:
+async def _contain_failure(scorer: Scorer, awaitable: Awaitable[object]) -> object:
     try:
         return await awaitable
     except asyncio.CancelledError as error:

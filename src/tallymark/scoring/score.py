@@ -54,9 +54,9 @@ class Score(msgspec.Struct, frozen=True, gc=False):
         reason: object = self.reason
         metadata: object = self.metadata
         if not isinstance(reason, str | None):
-            raise ScorerError(f"a score's reason is text, not {shown(reason)}")
+            raise ScorerError(f"a score's reason is text, not {show_value(reason)}")
         if not isinstance(metadata, Mapping | None):
-            raise ScorerError(f"a score's metadata is a mapping, not {shown(metadata)}")
+            raise ScorerError(f"a score's metadata is a mapping, not {show_value(metadata)}")
         msgspec.structs.force_setattr(self, "reason", str(reason or ""))
         msgspec.structs.force_setattr(self, "metadata", dict(metadata or {}))
 
@@ -74,7 +74,7 @@ class Score(msgspec.Struct, frozen=True, gc=False):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that any JSON writer takes."""
-        plain: dict[str, Any] = json_safe(msgspec.structs.asdict(self))
+        plain: dict[str, Any] = make_json_safe(msgspec.structs.asdict(self))
         return plain
 
 
@@ -82,17 +82,17 @@ def as_number(value: object) -> float:
     """A finite float from a bool or any real number, numpy's included; else a ScorerError."""
     value = scalar(value)
     if not isinstance(value, Real):
-        raise ScorerError(f"a score's value is a number or None, not {shown(value)}")
+        raise ScorerError(f"a score's value is a number or None, not {show_value(value)}")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ScorerError(f"a score's value is a finite number, not {shown(value)}")
+        raise ScorerError(f"a score's value is a finite number, not {show_value(value)}")
     return number
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """A value for a message: its repr, cut short, and its type where that helps."""
     try:
         text = repr(value)
@@ -104,7 +104,7 @@ def shown(value: object) -> str:
     return f"{short} ({type(value).__name__})"
 
 
-def json_safe(value: object, depth: int = 0) -> Any:
+def make_json_safe(value: object, depth: int = 0) -> Any:
     """Plain JSON values: NaN and infinity become None, what JSON does not know becomes text."""
     if value is None or isinstance(value, bool | int):
         return value
@@ -115,18 +115,20 @@ def json_safe(value: object, depth: int = 0) -> Any:
     if isinstance(value, msgspec.Struct):
         value = msgspec.structs.asdict(value)
     if isinstance(value, Mapping) and depth < _DEEPEST:
-        return {json_safe(str(key)): json_safe(item, depth + 1) for key, item in value.items()}
+        return {
+            make_json_safe(str(key)): make_json_safe(item, depth + 1) for key, item in value.items()
+        }
     if isinstance(value, list | tuple | set | frozenset) and depth < _DEEPEST:
-        return [json_safe(item, depth + 1) for item in value]
+        return [make_json_safe(item, depth + 1) for item in value]
     number = scalar(value)
-    return json_safe(_text(value) if number is value else number)
+    return make_json_safe(_make_text(value) if number is value else number)
 
 
-def _text(value: object) -> str:
+def _make_text(value: object) -> str:
     try:
         return str(value)
     except Exception:  # noqa: BLE001 (a user's class may raise anything)
-        return shown(value)
+        return show_value(value)
 
 
 def scalar(value: object) -> object:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tallymark.errors import ScorerError
 from tallymark.scoring.origin import code_hash
 from tallymark.scoring.returns import to_score
-from tallymark.scoring.score import Origin, Score, as_number, shown
+from tallymark.scoring.score import Origin, Score, as_number, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,12 +62,12 @@ class Scorer:
         sources: Sequence[object] = (),
     ) -> None:
         """`sources` are what the code hash covers; the function itself when none is given."""
-        self.name = _checked_name(name)
+        self.name = _check_name(name)
         self.function = function
         self.description = description
-        self.labels = _checked_labels(name, labels)
-        self.data_type = _checked_type(name, data_type, labels)
-        self.threshold = _checked_threshold(name, threshold)
+        self.labels = _check_labels(name, labels)
+        self.data_type = _check_data_type(name, data_type, labels)
+        self.threshold = _check_threshold(name, threshold)
         self.is_async = _is_async(function)
         self.blocking = not self.is_async and blocking is not False
         """True when the function may keep its thread waiting; `evaluate` then uses a worker."""
@@ -181,13 +181,13 @@ def _is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
-def _checked_name(name: object) -> str:
+def _check_name(name: object) -> str:
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     raise ScorerError(f"{name!r} cannot name a scorer", hint="use letters, digits, '_' and '-'")
 
 
-def _checked_type(
+def _check_data_type(
     name: str, data_type: DataType | None, labels: Mapping[str, float] | None
 ) -> DataType:
     if data_type is None:
@@ -200,23 +200,24 @@ def _checked_type(
     return data_type
 
 
-def _checked_labels(name: str, labels: Mapping[str, float] | None) -> dict[str, float] | None:
+def _check_labels(name: str, labels: Mapping[str, float] | None) -> dict[str, float] | None:
     if labels is None:
         return None
     return {
-        label: _from_0_to_1(value, f"{name}: label {label!r}") for label, value in labels.items()
+        label: _check_from_0_to_1(value, f"{name}: label {label!r}")
+        for label, value in labels.items()
     }
 
 
-def _checked_threshold(name: str, threshold: float | None) -> float | None:
-    return None if threshold is None else _from_0_to_1(threshold, f"{name}: threshold")
+def _check_threshold(name: str, threshold: float | None) -> float | None:
+    return None if threshold is None else _check_from_0_to_1(threshold, f"{name}: threshold")
 
 
-def _from_0_to_1(value: object, what: str) -> float:
+def _check_from_0_to_1(value: object, what: str) -> float:
     try:
         number = as_number(value)
     except ScorerError:
         number = math.nan
     if not 0.0 <= number <= 1.0:
-        raise ScorerError(f"{what} is {shown(value)}; it must be a number from 0 to 1")
+        raise ScorerError(f"{what} is {show_value(value)}; it must be a number from 0 to 1")
     return number

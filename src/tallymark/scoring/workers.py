@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from tallymark.scoring.context import EvalContext
     from tallymark.scoring.scorer import Scorer
 
-AT_ONCE = 32
+CALLS_AT_ONCE = 32
 """Calls that run at the same time; more wait, and their time limit begins when they start."""
-HANGING = 100
+MOST_HANGING = 100
 """Abandoned calls of one scorer that may hang before it is no longer called."""
 
 
-class Job:
+class ScorerCall:
     """One call of a scorer, on its way to a thread and back to the loop that waits for it."""
 
     __slots__ = ("abandoned", "future", "loop", "scorer", "started", "timer", "work")
@@ -56,32 +56,32 @@ class Job:
             self.future.set_result(result)
 
 
-class Workers:
+class ScorerThreads:
     """At most `at_once` threads that work, started when needed and kept for the next call."""
 
-    def __init__(self, at_once: int = AT_ONCE) -> None:
+    def __init__(self, at_once: int = CALLS_AT_ONCE) -> None:
         self._at_once = at_once
         self._lock = Lock()
-        self._jobs: SimpleQueue[Job] = SimpleQueue()
+        self._jobs: SimpleQueue[ScorerCall] = SimpleQueue()
         self._threads = 0
         self._open = 0
         self._hanging: Counter[Scorer] = Counter()
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: ScorerCall) -> None:
         """Run the job in a thread as soon as one is free."""
         with self._lock:
             hanging = self._hanging[job.scorer]
-            if hanging < HANGING:
+            if hanging < MOST_HANGING:
                 self._open += 1
                 self._jobs.put(job)
                 self._staff()
                 return
         job.settle(Score.failed(f"{job.scorer.name} was not called: {hanging} calls of it hang"))
 
-    def abandon(self, job: Job) -> None:
+    def abandon(self, job: ScorerCall) -> None:
         """Stop waiting for a job: its place is free for another."""
         with self._lock:
-            if job.abandoned or job.work is _done:
+            if job.abandoned or job.work is _do_nothing:
                 return
             job.abandoned = True
             self._open -= 1
@@ -98,22 +98,22 @@ class Workers:
             Thread(target=self._run, name="tallymark-scorer", daemon=True).start()
 
     def _run(self) -> None:
-        while self._did(self._jobs.get()):
+        while self._do(self._jobs.get()):
             pass
 
-    def _claimed(self, job: Job) -> bool:
+    def _claim(self, job: ScorerCall) -> bool:
         with self._lock:
             if not job.abandoned:
                 job.started = time.monotonic()
             return not job.abandoned
 
-    def _did(self, job: Job) -> bool:
+    def _do(self, job: ScorerCall) -> bool:
         """Do one job; False when it was abandoned meanwhile, so that its thread is not wanted."""
-        if not self._claimed(job):
+        if not self._claim(job):
             return True
         result = job.work()
         with self._lock:
-            job.work = _done
+            job.work = _do_nothing
             late = job.abandoned
             if late:
                 self._hanging[job.scorer] -= 1
@@ -124,18 +124,18 @@ class Workers:
         return not late
 
 
-def _done() -> None:
+def _do_nothing() -> None:
     """Stands in for the work of a finished job."""
 
 
 async def call_in_thread(scorer: Scorer, ctx: EvalContext, seconds: float | None) -> object:
     """What the scorer returns when called in a thread, or a failed score when time is up."""
     copied = contextvars.copy_context()
-    job = Job(scorer, lambda: copied.run(scorer.call, ctx))
+    job = ScorerCall(scorer, lambda: copied.run(scorer.call, ctx))
     workers = _WORKERS[0]
     workers.submit(job)
     if seconds is not None:
-        job.timer = job.loop.call_later(seconds, _expire, job, workers, seconds)
+        job.timer = job.loop.call_later(seconds, _expire_call, job, workers, seconds)
     try:
         return await job.future
     except asyncio.CancelledError:
@@ -146,27 +146,27 @@ async def call_in_thread(scorer: Scorer, ctx: EvalContext, seconds: float | None
             job.timer.cancel()
 
 
-def _expire(job: Job, workers: Workers, seconds: float) -> None:
+def _expire_call(job: ScorerCall, workers: ScorerThreads, seconds: float) -> None:
     """When the limit has passed since the start, go on without the job; else look again later."""
     left = seconds if job.started is None else job.started + seconds - time.monotonic()
     if left > 0:
-        job.timer = job.loop.call_later(left, _expire, job, workers, seconds)
+        job.timer = job.loop.call_later(left, _expire_call, job, workers, seconds)
     else:
         workers.abandon(job)
-        job.settle(too_late(job.scorer, seconds))
+        job.settle(make_late_score(job.scorer, seconds))
 
 
-def too_late(scorer: Scorer, seconds: float) -> Score:
+def make_late_score(scorer: Scorer, seconds: float) -> Score:
     """The score of a scorer that did not finish."""
     return Score.failed(f"{scorer.name} did not finish in {seconds:g} s")
 
 
-_WORKERS = [Workers()]
+_WORKERS = [ScorerThreads()]
 
 
-def _start_anew() -> None:
-    _WORKERS[0] = Workers()
+def _replace_threads() -> None:
+    _WORKERS[0] = ScorerThreads()
 
 
 if hasattr(os, "register_at_fork"):  # threads do not survive a fork; not every system forks
-    os.register_at_fork(after_in_child=_start_anew)
+    os.register_at_fork(after_in_child=_replace_threads)

@@ -19,7 +19,7 @@ _POSTGRES = {"postgresql", "postgres", "postgresql+psycopg"}
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DatabaseAddress:
     """A database, with a name for it that may be shown: no user, no password."""
 
     url: URL
@@ -28,7 +28,7 @@ class Address:
     """Of an SQLite database: its file, absolute, so that a later change of folder is harmless."""
 
 
-def parse_address(text: str | None) -> Address:
+def parse_address(text: str | None) -> DatabaseAddress:
     """The address that a user wrote; None is the default one. A wrong one is an `InvalidInput`."""
     text = DEFAULT if text is None else text.strip()
     if not text:
@@ -37,41 +37,41 @@ def parse_address(text: str | None) -> Address:
         if re.match(r"(sqlite|postgres(ql)?|file)(\+\w+)?:", text):
             scheme = text.partition(":")[0]
             raise InvalidInput(f"the database address lacks '//' after '{scheme}:'", hint=_FORMS)
-        return _file(text)
+        return _file_address(text)
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
         # Not quoted: what cannot be parsed may hold a password anywhere.
         raise InvalidInput("the database address cannot be read", hint=_FORMS) from None
     if url.drivername in _SQLITE:
-        return _sqlite(url)
+        return _sqlite_address(url)
     if url.drivername in _POSTGRES:
-        return _postgres(url)
+        return _postgres_address(url)
     raise InvalidInput(
         f"a store is kept in SQLite or PostgreSQL, and {url.drivername!r} is neither", hint=_FORMS
     )
 
 
-def _sqlite(url: URL) -> Address:
+def _sqlite_address(url: URL) -> DatabaseAddress:
     if url.host:
         raise InvalidInput("the SQLite address has two slashes where it needs three", hint=_FORMS)
     if not url.database or url.database == ":memory:":
         raise InvalidInput("a store in memory would be gone at the end", hint="name a file")
     if url.query:
         raise InvalidInput("an SQLite address takes no options after '?'", hint=_FORMS)
-    return _file(url.database)
+    return _file_address(url.database)
 
 
-def _file(text: str) -> Address:
+def _file_address(text: str) -> DatabaseAddress:
     path = Path(text).expanduser()
-    return Address(
+    return DatabaseAddress(
         url=URL.create("sqlite", database=str(path.absolute())),
         shown=str(path),
         path=path.absolute(),
     )
 
 
-def _postgres(url: URL) -> Address:
+def _postgres_address(url: URL) -> DatabaseAddress:
     # The rest of a password with an '@' in it, which would be shown as if it were the host.
     if "@" in f"{url.host}{url.database}":
         raise InvalidInput(
@@ -82,7 +82,7 @@ def _postgres(url: URL) -> Address:
             "PostgreSQL needs a driver", hint="install it with: pip install 'tallymark[postgres]'"
         )
     shown = URL.create("postgresql", host=url.host, port=url.port, database=url.database)
-    return Address(
+    return DatabaseAddress(
         url=url.set(drivername="postgresql+psycopg"),
         shown=shown.render_as_string(),
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from sqlalchemy import and_, func, select, update
 
-from tallymark.challenges.attempt import NEXT, Attempt, Metrics, Outcome
+from tallymark.challenges.attempt import NEXT_STATES, Attempt, Metrics, Outcome
 from tallymark.scoring import Origin
 from tallymark.store import audit
 from tallymark.store.attempt_tables import (
@@ -23,7 +23,7 @@ from tallymark.store.attempt_tables import (
 )
 from tallymark.store.audit import AuditEntry
 from tallymark.store.contest_tables import challenge_versions, challenges
-from tallymark.store.score_rules import score_by
+from tallymark.store.score_rules import score_by_rule
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _ID = re.compile(r"a([0-9]{12,18})")
 _METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
-_origin = msgspec.json.Decoder(Origin).decode
+_decode_origin = msgspec.json.Decoder(Origin).decode
 _rules = score_rules.alias()
 _rule_versions = challenge_versions.alias("rule_versions")
 
@@ -42,13 +42,13 @@ def attempt_id(key: int) -> str:
     return f"a{key:012}"
 
 
-def key_of(identifier: str) -> int | None:
+def attempt_key(identifier: str) -> int | None:
     """The row that an id can only mean; None for what is no id."""
     match = _ID.fullmatch(identifier)
     return int(match[1]) if match else None
 
 
-def selected(tenant: str) -> Select[Any]:
+def select_attempts(tenant: str) -> Select[Any]:
     """All that an `Attempt` is made from."""
     scores = attempt_scores.c
     score = and_(
@@ -94,9 +94,11 @@ def selected(tenant: str) -> Select[Any]:
     )
 
 
-def read(connection: Connection, tenant: str, key: int) -> Attempt:
+def read_attempt(connection: Connection, tenant: str, key: int) -> Attempt:
     """An attempt whose key is known to be right."""
-    return to_attempt(connection.execute(selected(tenant).where(attempts.c.key == key)).one())
+    return to_attempt(
+        connection.execute(select_attempts(tenant).where(attempts.c.key == key)).one()
+    )
 
 
 def to_attempt(row: Row[Any]) -> Attempt:
@@ -119,33 +121,33 @@ def to_attempt(row: Row[Any]) -> Attempt:
     )
 
 
-def move(
+def move_attempt(
     connection: Connection, row: Row[Any], to: State, entry: AuditEntry, **values: object
 ) -> bool:
     """Moves an attempt to another state, and writes it down; False if another was quicker."""
-    if to not in NEXT[row.state]:
+    if to not in NEXT_STATES[row.state]:
         raise ValueError(f"an attempt that is {row.state} cannot become {to}")
     change = update(attempts).where(attempts.c.key == row.key, attempts.c.state == row.state)
     if connection.execute(change.values(state=to, **values)).rowcount != 1:
         return False
     entry = msgspec.structs.replace(entry, before=row.state, after=to)
-    audit.write(connection, row.tenant, row.challenge_id, row.key, entry)
+    audit.write_entry(connection, row.tenant, row.challenge_id, row.key, entry)
     return True
 
 
 def _outcome(row: Row[Any]) -> Outcome:
     metrics = {name: getattr(row, name) for name in _METRICS}
     return Outcome(
-        score=row.score if row.rule is None else score_by(row.rule, row),
+        score=row.score if row.rule is None else score_by_rule(row.rule, row),
         result=row.result,
         ranks=row.ranks,
-        metrics=Metrics(**metrics, more=_mapping(row.more)),
-        dimensions=_mapping(row.dimensions),
-        details=_mapping(row.details),
+        metrics=Metrics(**metrics, more=_decode_mapping(row.more)),
+        dimensions=_decode_mapping(row.dimensions),
+        details=_decode_mapping(row.details),
         error=row.error,
-        origin=None if row.origin is None else _origin(row.origin),
+        origin=None if row.origin is None else _decode_origin(row.origin),
     )
 
 
-def _mapping(text: str | None) -> dict[str, Any]:
+def _decode_mapping(text: str | None) -> dict[str, Any]:
     return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])

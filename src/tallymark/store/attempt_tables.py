@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-from tallymark.store.column_types import Key, Number, Words, metadata
+from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, metadata
 
 _OPEN = text("state = 'entered'")
 _UNFINISHED = text("state IN ('entered', 'submitted')")
@@ -29,18 +29,18 @@ _UNFINISHED = text("state IN ('entered', 'submitted')")
 attempts = Table(
     "attempts",
     metadata,
-    Column("key", Key, primary_key=True),
-    Column("tenant", Words, nullable=False),
-    Column("challenge_id", Key, ForeignKey("challenges.id"), nullable=False),
-    Column("version_id", Key, ForeignKey("challenge_versions.id"), nullable=False),
-    Column("agent", Words, nullable=False),
+    Column("key", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("challenge_id", RowKey, ForeignKey("challenges.id"), nullable=False),
+    Column("version_id", RowKey, ForeignKey("challenge_versions.id"), nullable=False),
+    Column("agent", CodePointText, nullable=False),
     Column("number", Integer, nullable=False),
-    Column("state", Words, nullable=False),
+    Column("state", CodePointText, nullable=False),
     Column("seed", BigInteger, nullable=False),
-    Column("entered_at", Number, nullable=False),
-    Column("expires_at", Number, nullable=False),
-    Column("submitted_at", Number),
-    Column("scored_at", Number),
+    Column("entered_at", FiniteFloat, nullable=False),
+    Column("expires_at", FiniteFloat, nullable=False),
+    Column("submitted_at", FiniteFloat),
+    Column("scored_at", FiniteFloat),
     Column("verified", Boolean, nullable=False),
     Column("memoryless", Boolean, nullable=False),
     Index("ux_attempts_number", "challenge_id", "agent", "number", unique=True),
@@ -70,24 +70,26 @@ attempts = Table(
 attempt_scores = Table(
     "attempt_scores",
     metadata,
-    Column("challenge_id", Key, nullable=False),
-    Column("agent", Words, nullable=False),
-    Column("attempt", Key, ForeignKey("attempts.key"), nullable=False),
-    Column("tenant", Words, nullable=False),
-    Column("scoring", Key, nullable=False),  # scorings.id: by which rule
-    Column("score", Number),
+    Column("challenge_id", RowKey, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("attempt", RowKey, ForeignKey("attempts.key"), nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("scoring", RowKey, nullable=False),  # scorings.id: by which rule
+    Column("score", FiniteFloat),
     Column("ranks", Boolean, nullable=False),
-    Column("submitted_at", Number, nullable=False),
+    Column("submitted_at", FiniteFloat, nullable=False),
     Column("number", Integer, nullable=False),
     Column("succeeded", Boolean, nullable=False),
     Column("tokens_total", BigInteger),
     Column("elapsed_ms", BigInteger),
-    Column("rating", Number),
+    Column("rating", FiniteFloat),
     Column("created_at", BigInteger),
-    Column("cost", Number),
+    Column("cost", FiniteFloat),
     Column("calls", BigInteger),
-    Column("result", Words),
-    Column("error", Words),  # why there is no score: known for failed attempts, and only for them
+    Column("result", CodePointText),
+    Column(
+        "error", CodePointText
+    ),  # why there is no score: known for failed attempts, and only for them
     Column("more", Text),  # JSON, an evaluator's own numbers by name; NULL when there are none
     Column("dimensions", Text),  # JSON, raw scores by key; NULL when there are none
     PrimaryKeyConstraint(
@@ -99,9 +101,9 @@ attempt_scores = Table(
 attempt_details = Table(
     "attempt_details",
     metadata,
-    Column("attempt", Key, ForeignKey("attempts.key"), primary_key=True, autoincrement=False),
-    Column("tenant", Words, nullable=False),
-    Column("digest", Words),  # of the submission's content
+    Column("attempt", RowKey, ForeignKey("attempts.key"), primary_key=True, autoincrement=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("digest", CodePointText),  # of the submission's content
     Column("submission", Text),  # JSON
     Column("metadata", Text),  # JSON, what the competitor claims
     Column("reported", Text),  # JSON, the metrics of a trusted system
@@ -113,11 +115,11 @@ attempt_details = Table(
 scorings = Table(
     "scorings",
     metadata,
-    Column("id", Key, primary_key=True),
-    Column("tenant", Words, nullable=False),
-    Column("challenge_id", Key, nullable=False),
-    Column("at", Number, nullable=False),
-    Column("why", Words, nullable=False),  # finish, load or rescore
+    Column("id", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("challenge_id", RowKey, nullable=False),
+    Column("at", FiniteFloat, nullable=False),
+    Column("why", CodePointText, nullable=False),  # finish, load or rescore
     Column("origin", Text),  # JSON, Origin
     Index("ix_scorings_challenge", "challenge_id", "id"),
     sqlite_autoincrement=True,
@@ -128,10 +130,10 @@ scorings = Table(
 score_rules = Table(
     "score_rules",
     metadata,
-    Column("challenge_id", Key, nullable=False),
-    Column("scoring", Key, nullable=False),  # scorings.id
-    Column("tenant", Words, nullable=False),
-    Column("version_id", Key, ForeignKey("challenge_versions.id"), nullable=False),
+    Column("challenge_id", RowKey, nullable=False),
+    Column("scoring", RowKey, nullable=False),  # scorings.id
+    Column("tenant", CodePointText, nullable=False),
+    Column("version_id", RowKey, ForeignKey("challenge_versions.id"), nullable=False),
     PrimaryKeyConstraint("challenge_id", "scoring", name="pk_score_rules"),
 )
 
@@ -139,14 +141,14 @@ score_rules = Table(
 score_history = Table(
     "score_history",
     metadata,
-    Column("scoring", Key, nullable=False),
-    Column("agent", Words, nullable=False),
-    Column("attempt", Key, nullable=False),
-    Column("tenant", Words, nullable=False),
-    Column("at", Number, nullable=False),
-    Column("score", Number),
-    Column("result", Words),
-    Column("error", Words),
+    Column("scoring", RowKey, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("attempt", RowKey, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("at", FiniteFloat, nullable=False),
+    Column("score", FiniteFloat),
+    Column("result", CodePointText),
+    Column("error", CodePointText),
     PrimaryKeyConstraint("scoring", "agent", "attempt", name="pk_score_history"),
     sqlite_with_rowid=False,
 )

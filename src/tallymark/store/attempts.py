@@ -13,13 +13,13 @@ from sqlalchemy import select
 
 from tallymark.errors import InvalidInput
 from tallymark.store import attempt_rows, audit, entering, payload_rows, score_rows
-from tallymark.store.attempt_rows import move, read, to_attempt
+from tallymark.store.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.attempt_tables import attempts
 from tallymark.store.audit import SYSTEM, AuditEntry
-from tallymark.store.challenges import find
+from tallymark.store.challenges import find_challenge
 from tallymark.store.finishing import Finish, finish
-from tallymark.store.idempotency import Request
-from tallymark.store.loading import Loading
+from tallymark.store.idempotency import IdempotentRequest
+from tallymark.store.loading import BulkLoad
 from tallymark.store.rows import lock_agent
 
 if TYPE_CHECKING:
@@ -56,52 +56,52 @@ class Attempts:
     ) -> Attempt:
         """Starts an attempt, or gives back the one that the agent has open."""
         entering.check_agent(agent)
-        request = Request(self._tenant, agent, key, "enter", name, memoryless)
+        request = IdempotentRequest(self._tenant, agent, key, "enter", name, memoryless)
 
         def work(connection: Connection) -> Attempt | InvalidInput:
-            kept = find(connection, self._tenant, name)
+            kept = find_challenge(connection, self._tenant, name)
             # Before anything is looked up: of many entries at once, the others find the first's.
             lock_agent(connection, kept.id, agent)
             if (answered := request.answered(connection)) is not None:
-                return read(connection, self._tenant, answered)
-            row = entering.open_attempt(connection, kept, agent)
+                return read_attempt(connection, self._tenant, answered)
+            row = entering.find_open_attempt(connection, kept, agent)
             if row is not None and entering.is_late(row, at):
                 entering.expire(connection, row, at)
                 row = None
             if row is None:
-                if refusal := entering.refusal(connection, kept, agent, at):
+                if refusal := entering.find_refusal(connection, kept, agent, at):
                     return refusal
                 facts = {"seed": seed, "memoryless": memoryless}
                 row = entering.insert_attempt(connection, kept, agent, at, **facts)
             request.answer(connection, row.key, at)
-            return read(connection, self._tenant, row.key)
+            return read_attempt(connection, self._tenant, row.key)
 
-        return self._write(work)
+        return self._write_or_refuse(work)
 
     def submit(
         self, identifier: str, agent: str, payload: Payload, *, at: float, key: str | None = None
     ) -> Attempt:
         """Takes an agent's answer, once; the same content again gives the same attempt back."""
-        texts = payload_rows.to_row(payload)
-        request = Request(self._tenant, agent, key, "submit", identifier, texts["digest"])
+        texts = payload_rows.payload_row(payload)
+        request = IdempotentRequest(self._tenant, agent, key, "submit", identifier, texts["digest"])
 
         def work(connection: Connection) -> Attempt | InvalidInput:
-            row = self._own(connection, identifier, agent)
+            row = self._find_own_row(connection, identifier, agent)
             if request.answered(connection) is None:
                 # Returned, not raised, or the expiry would be undone with the transaction.
                 if entering.is_late(row, at) and entering.expire(connection, row, at):
-                    return entering.expired(row)
+                    return entering.explain_expiry(row)
                 entry = AuditEntry(at=at, actor=agent, event="submitted")
-                if row.state == "entered" and move(
+                if row.state == "entered" and move_attempt(
                     connection, row, "submitted", entry, submitted_at=at
                 ):
-                    payload_rows.put(connection, row, texts)
-                elif refusal := self._other_content(connection, row.key, texts["digest"]):
+                    payload_rows.insert_payload(connection, row, texts)
+                elif refusal := self._refuse_other_content(connection, row.key, texts["digest"]):
                     return refusal
                 request.answer(connection, row.key, at)
-            return read(connection, self._tenant, row.key)
+            return read_attempt(connection, self._tenant, row.key)
 
-        return self._write(work)
+        return self._write_or_refuse(work)
 
     def report(
         self,
@@ -115,40 +115,42 @@ class Attempts:
     ) -> Attempt:
         """Enters and submits at once, with the metrics of a system that is trusted."""
         entering.check_agent(agent)
-        texts = payload_rows.to_row(msgspec.structs.replace(payload, reported=metrics))
+        texts = payload_rows.payload_row(msgspec.structs.replace(payload, reported=metrics))
         # Under a key even without one: an answer lost on the way must not make two attempts.
-        request = Request(self._tenant, agent, key or uuid4().hex, "report", name, texts["digest"])
+        request = IdempotentRequest(
+            self._tenant, agent, key or uuid4().hex, "report", name, texts["digest"]
+        )
 
         def work(connection: Connection) -> Attempt | InvalidInput:
-            kept = find(connection, self._tenant, name)
+            kept = find_challenge(connection, self._tenant, name)
             lock_agent(connection, kept.id, agent)
             if (answered := request.answered(connection)) is not None:
-                return read(connection, self._tenant, answered)
-            if refusal := entering.refusal(connection, kept, agent, at):
+                return read_attempt(connection, self._tenant, answered)
+            if refusal := entering.find_refusal(connection, kept, agent, at):
                 return refusal
             facts = {"state": "submitted", "submitted_at": at, "seed": 0, "memoryless": False}
             row = entering.insert_attempt(connection, kept, agent, at, **facts)
-            payload_rows.put(connection, row, texts)
+            payload_rows.insert_payload(connection, row, texts)
             entry = AuditEntry(
                 at=at, actor=agent, event="reported", before="entered", after="submitted"
             )
-            audit.write(connection, self._tenant, kept.id, row.key, entry)
+            audit.write_entry(connection, self._tenant, kept.id, row.key, entry)
             request.answer(connection, row.key, at)
-            return read(connection, self._tenant, row.key)
+            return read_attempt(connection, self._tenant, row.key)
 
-        return self._write(work)
+        return self._write_or_refuse(work)
 
     def withdraw(self, identifier: str, agent: str, at: float) -> Attempt:
         """Ends an agent's open attempt, which is no loss but counts as one of its attempts."""
 
         def work(connection: Connection) -> Attempt | InvalidInput:
-            row = self._own(connection, identifier, agent)
+            row = self._find_own_row(connection, identifier, agent)
             if entering.is_late(row, at) and entering.expire(connection, row, at):
-                return entering.expired(row)
+                return entering.explain_expiry(row)
             entry = AuditEntry(at=at, actor=agent, event="withdrawn")
             if row.state == "entered":
-                move(connection, row, "withdrawn", entry)
-            attempt = read(connection, self._tenant, row.key)
+                move_attempt(connection, row, "withdrawn", entry)
+            attempt = read_attempt(connection, self._tenant, row.key)
             if attempt.state == "withdrawn":
                 return attempt
             return InvalidInput(
@@ -156,7 +158,7 @@ class Attempts:
                 hint="only an open attempt can",
             )
 
-        return self._write(work)
+        return self._write_or_refuse(work)
 
     def expire(self, at: float) -> int:
         """Ends all open attempts whose time is over; how many there were."""
@@ -191,14 +193,16 @@ class Attempts:
         changed since is refused with `WorkFailed`, and the attempt stays pending.
         """
         how = Finish(evaluation, outcome, at, verified, revision)
-        return self._database.write(lambda c: finish(c, self._row(c, identifier), how))
+        return self._database.write(lambda c: finish(c, self._find_row(c, identifier), how))
 
     # Reading
 
     def get(self, identifier: str) -> Attempt:
         """One attempt."""
         with self._database.read() as connection:
-            return read(connection, self._tenant, self._row(connection, identifier).key)
+            return read_attempt(
+                connection, self._tenant, self._find_row(connection, identifier).key
+            )
 
     def of(
         self,
@@ -210,26 +214,26 @@ class Attempts:
         offset: int = 0,
     ) -> list[Attempt]:
         """The attempts at a challenge, newest first."""
-        query = attempt_rows.selected(self._tenant).order_by(attempts.c.key.desc())
+        query = attempt_rows.select_attempts(self._tenant).order_by(attempts.c.key.desc())
         for column, wanted in ((attempts.c.agent, agent), (attempts.c.state, state)):
             if wanted is not None:
                 query = query.where(column == wanted)
         with self._database.read() as connection:
-            kept = find(connection, self._tenant, name)
+            kept = find_challenge(connection, self._tenant, name)
             page = query.where(attempts.c.challenge_id == kept.id).limit(limit).offset(offset)
             return [to_attempt(row) for row in connection.execute(page)]
 
     def pending(self) -> list[Attempt]:
         """Attempts that were submitted and not yet scored, oldest first."""
-        query = attempt_rows.selected(self._tenant).where(attempts.c.state == "submitted")
+        query = attempt_rows.select_attempts(self._tenant).where(attempts.c.state == "submitted")
         with self._database.read() as connection:
             return [to_attempt(row) for row in connection.execute(query.order_by(attempts.c.key))]
 
     def payload(self, identifier: str) -> Payload:
         """What was submitted."""
         with self._database.read() as connection:
-            key = self._row(connection, identifier).key
-            payload = payload_rows.payload(connection, key)
+            key = self._find_row(connection, identifier).key
+            payload = payload_rows.read_payload(connection, key)
         if payload is None:
             raise InvalidInput(f"nothing was submitted with attempt {identifier}")
         return payload
@@ -237,19 +241,19 @@ class Attempts:
     def evaluation(self, identifier: str) -> Evaluation | None:
         """What the evaluator found; None when the attempt was not evaluated here."""
         with self._database.read() as connection:
-            key = self._row(connection, identifier).key
-            return payload_rows.evaluation(connection, key)
+            key = self._find_row(connection, identifier).key
+            return payload_rows.read_evaluation(connection, key)
 
     def audit(self, identifier: str) -> list[AuditEntry]:
         """Every change of an attempt, oldest first."""
         with self._database.read() as connection:
-            row = self._row(connection, identifier)
-            return audit.entries(connection, self._tenant, row.challenge_id, row.key)
+            row = self._find_row(connection, identifier)
+            return audit.read_entries(connection, self._tenant, row.challenge_id, row.key)
 
     def history(self, identifier: str) -> list[ScoreEntry]:
         """Every score that an attempt was given, oldest first."""
         with self._database.read() as connection:
-            return score_rows.history(connection, self._row(connection, identifier))
+            return score_rows.read_history(connection, self._find_row(connection, identifier))
 
     # In bulk
 
@@ -261,37 +265,38 @@ class Attempts:
         """
         attempts = list(given)
         # A key for this call: done again after a lost connection, it loads nothing twice.
-        request = Request(self._tenant, SYSTEM, uuid4().hex, "load", name)
+        request = IdempotentRequest(self._tenant, SYSTEM, uuid4().hex, "load", name)
 
         def work(connection: Connection) -> int:
             if request.answered(connection) is None:
-                Loading(connection, self._tenant, name, at).load(attempts, rated=rated)
+                BulkLoad(connection, self._tenant, name, at).load(attempts, rated=rated)
                 request.answer(connection, 0, at)
             return len(attempts)
 
         return self._database.write(work)
 
-    def _write(self, work: Callable[[Connection], Attempt | InvalidInput]) -> Attempt:
+    def _write_or_refuse(self, work: Callable[[Connection], Attempt | InvalidInput]) -> Attempt:
         """Does the work; a refusal is raised only after what led to it was stored."""
         done = self._database.write(work)
         if isinstance(done, InvalidInput):
             raise done
         return done
 
-    def _row(self, connection: Connection, identifier: str) -> Row[Any]:
+    def _find_row(self, connection: Connection, identifier: str) -> Row[Any]:
         query = select(attempts).where(
-            attempts.c.tenant == self._tenant, attempts.c.key == attempt_rows.key_of(identifier)
+            attempts.c.tenant == self._tenant,
+            attempts.c.key == attempt_rows.attempt_key(identifier),
         )
         row = connection.execute(query).one_or_none()
         if row is None:
             raise InvalidInput(f"there is no attempt {identifier!r}", hint="check the id")
         return row
 
-    def _own(self, connection: Connection, identifier: str, agent: str) -> Row[Any]:
+    def _find_own_row(self, connection: Connection, identifier: str, agent: str) -> Row[Any]:
         """An attempt of this agent; of another's no more is said than of none."""
         query = select(attempts).where(
             attempts.c.tenant == self._tenant,
-            attempts.c.key == attempt_rows.key_of(identifier),
+            attempts.c.key == attempt_rows.attempt_key(identifier),
             attempts.c.agent == agent,
         )
         row = connection.execute(query).one_or_none()
@@ -302,14 +307,16 @@ class Attempts:
             )
         return row
 
-    def _other_content(self, connection: Connection, key: int, digest: str) -> InvalidInput | None:
+    def _refuse_other_content(
+        self, connection: Connection, key: int, digest: str
+    ) -> InvalidInput | None:
         """Why a submission cannot be taken, unless it is the one that already was."""
-        attempt = read(connection, self._tenant, key)
+        attempt = read_attempt(connection, self._tenant, key)
         if attempt.state not in _DONE:
             return InvalidInput(
                 f"attempt {attempt.id} is {attempt.state}", hint="enter the challenge again"
             )
-        if payload_rows.digest(connection, key) == digest:
+        if payload_rows.read_digest(connection, key) == digest:
             return None
         return InvalidInput(
             f"attempt {attempt.id} was already submitted, with other content",

@@ -27,7 +27,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     note: dict[str, Any] | None = None
 
 
-def write(
+def write_entry(
     connection: Connection, tenant: str, challenge_id: int, attempt: int | None, entry: AuditEntry
 ) -> None:
     """Adds an entry for an attempt, or for the whole challenge."""
@@ -35,7 +35,7 @@ def write(
     connection.execute(insert(table).values(row | msgspec.structs.asdict(entry)))
 
 
-def entries(
+def read_entries(
     connection: Connection, tenant: str, challenge_id: int, attempt: int | None
 ) -> list[AuditEntry]:
     """The entries of an attempt, or those for the whole challenge, oldest first."""

@@ -24,7 +24,7 @@ Spot: TypeAlias = tuple[float, float, int]
 """Where a row stands: place, submitted_at, attempt. No two rows of a board share a spot."""
 FIRST: Spot = (-math.inf, 0.0, 0)
 """Before every row: the lower bound of every board's first block."""
-MOST = 1024
+MOST_ROWS = 1024
 """A block of more rows is split; one of less than an eighth is merged where that fits."""
 
 
@@ -59,22 +59,22 @@ def on_board(rows: Table) -> ColumnElement[bool]:
     return (rows.c.challenge_id == bindparam("board")) & (rows.c.frozen == bindparam("is_frozen"))
 
 
-def columns(rows: Table) -> tuple[Any, Any, Any]:
+def spot_columns(rows: Table) -> tuple[Any, Any, Any]:
     """The columns that make a spot."""
     return rows.c.place, rows.c.submitted_at, rows.c.attempt
 
 
-def backwards(rows: Table) -> tuple[Any, ...]:
+def backward_order(rows: Table) -> tuple[Any, ...]:
     """The order from the last spot to the first."""
-    return tuple(each.desc() for each in columns(rows))
+    return tuple(each.desc() for each in spot_columns(rows))
 
 
 def spot(rows: Table) -> Any:
     """The spot of a table's row, to be compared with others."""
-    return tuple_(*columns(rows))
+    return tuple_(*spot_columns(rows))
 
 
-def param(name: str) -> Any:
+def spot_param(name: str) -> Any:
     """A spot that is given as a parameter: see `Board.values`."""
     return tuple_(
         bindparam(f"{name}_0", type_=table.c.place.type),
@@ -83,75 +83,75 @@ def param(name: str) -> Any:
     )
 
 
-_ALL = select(*columns(table), table.c.size).where(on_board(table))
-_HOLDING = _ALL.where(spot(table) <= param("at")).order_by(*backwards(table)).limit(1)
-_PREVIOUS = _ALL.where(spot(table) < param("at")).order_by(*backwards(table)).limit(1)
-_FOLLOWING = _ALL.where(spot(table) > param("at")).order_by(*columns(table)).limit(1)
-_SIZES = select(table.c.size).where(on_board(table)).order_by(*columns(table))
-_NTH = _ALL.order_by(*columns(table)).offset(bindparam("nth")).limit(1)
+_ALL = select(*spot_columns(table), table.c.size).where(on_board(table))
+_HOLDING = _ALL.where(spot(table) <= spot_param("at")).order_by(*backward_order(table)).limit(1)
+_PREVIOUS = _ALL.where(spot(table) < spot_param("at")).order_by(*backward_order(table)).limit(1)
+_FOLLOWING = _ALL.where(spot(table) > spot_param("at")).order_by(*spot_columns(table)).limit(1)
+_SIZES = select(table.c.size).where(on_board(table)).order_by(*spot_columns(table))
+_NTH = _ALL.order_by(*spot_columns(table)).offset(bindparam("nth")).limit(1)
 _TOTAL = select(func.coalesce(func.sum(table.c.size), 0)).where(on_board(table))
-_EARLIER = _TOTAL.where(spot(table) < param("bound")).scalar_subquery()
+_EARLIER = _TOTAL.where(spot(table) < spot_param("bound")).scalar_subquery()
 _INSIDE = (
     select(func.count())
-    .where(on_board(boards), spot(boards) >= param("bound"), spot(boards) < param("at"))
+    .where(on_board(boards), spot(boards) >= spot_param("bound"), spot(boards) < spot_param("at"))
     .scalar_subquery()
 )
 _BEFORE = select(_EARLIER + _INSIDE)
 _AHEAD = (
-    select(*columns(boards))
-    .where(on_board(boards), spot(boards) >= param("at"))
-    .order_by(*columns(boards))
+    select(*spot_columns(boards))
+    .where(on_board(boards), spot(boards) >= spot_param("at"))
+    .order_by(*spot_columns(boards))
     .offset(bindparam("nth"))
     .limit(1)
 )
-_IS = on_board(table) & (spot(table) == param("at"))
+_IS = on_board(table) & (spot(table) == spot_param("at"))
 _RESIZE = update(table).where(_IS).values(size=bindparam("new_size"))
 _DELETE = delete(table).where(_IS)
 _CLEAR = delete(table).where(on_board(table))
 
 
-def add(connection: Connection, board: Board, at: Spot) -> None:
+def add_row(connection: Connection, board: Board, at: Spot) -> None:
     """Counts a row that has come to this spot."""
-    block = _one(connection, _HOLDING, board, at)
+    block = _find_block(connection, _HOLDING, board, at)
     if block is None:
-        _put(connection, board, _Block(FIRST, 1))
-    elif block.size < MOST:
+        _insert_block(connection, board, _Block(FIRST, 1))
+    elif block.size < MOST_ROWS:
         _resize(connection, board, block, block.size + 1)
     else:
         _split(connection, board, block)
 
 
-def remove(connection: Connection, board: Board, at: Spot) -> None:
+def remove_row(connection: Connection, board: Board, at: Spot) -> None:
     """Counts a row that has left this spot."""
-    block = _one(connection, _HOLDING, board, at)
+    block = _find_block(connection, _HOLDING, board, at)
     if block is None:
         raise LookupError(at)
     left = _Block(block.bound, block.size - 1)
     _resize(connection, board, block, left.size)
-    if left.size < MOST // 8:
+    if left.size < MOST_ROWS // 8:
         _merge(connection, board, left)
 
 
-def rows_before(connection: Connection, board: Board, at: Spot) -> int:
+def count_rows_before(connection: Connection, board: Board, at: Spot) -> int:
     """How many rows of the board come before this spot."""
-    block = _one(connection, _HOLDING, board, at) or _Block(FIRST, 0)
+    block = _find_block(connection, _HOLDING, board, at) or _Block(FIRST, 0)
     values = board.values(at=at, bound=block.bound)
     return int(connection.execute(_BEFORE, values).scalar_one())
 
 
-def spot_after(connection: Connection, board: Board, offset: int) -> Spot | None:
+def find_spot_after(connection: Connection, board: Board, offset: int) -> Spot | None:
     """The spot of the row that so many precede; None when the board is shorter."""
     ahead = 0
     # A hundred or two sizes for 100,000 agents: adding them up here takes little.
     for nth, size in enumerate(connection.scalars(_SIZES, board.values()).all()):
         if ahead + size > offset:
             row = connection.execute(_NTH, board.values() | {"nth": nth}).one()
-            return _ahead(connection, board, (row[0], row[1], row[2]), offset - ahead)
+            return _find_spot_ahead(connection, board, (row[0], row[1], row[2]), offset - ahead)
         ahead += size
     return None
 
 
-def total(connection: Connection, board: Board) -> int:
+def count_rows(connection: Connection, board: Board) -> int:
     """How many rows the board has."""
     return int(connection.execute(_TOTAL, board.values()).scalar_one())
 
@@ -159,43 +159,45 @@ def total(connection: Connection, board: Board) -> int:
 def rebuild(connection: Connection, board: Board) -> None:
     """Cuts the board into blocks anew, each half full."""
     connection.execute(_CLEAR, board.values())
-    bound, half = FIRST, MOST // 2
-    while (row := _ahead(connection, board, bound, half)) is not None:
-        _put(connection, board, _Block(bound, half))
+    bound, half = FIRST, MOST_ROWS // 2
+    while (row := _find_spot_ahead(connection, board, bound, half)) is not None:
+        _insert_block(connection, board, _Block(bound, half))
         bound = row
-    inside = select(func.count()).where(on_board(boards), spot(boards) >= param("at"))
+    inside = select(func.count()).where(on_board(boards), spot(boards) >= spot_param("at"))
     left = connection.execute(inside, board.values(at=bound)).scalar_one()
     if left:
-        _put(connection, board, _Block(bound, left))
+        _insert_block(connection, board, _Block(bound, left))
 
 
 def _split(connection: Connection, board: Board, block: _Block) -> None:
     """Cuts a full block to which a row has just come: its upper half becomes a block."""
-    half = MOST // 2
-    middle = _ahead(connection, board, block.bound, half)
+    half = MOST_ROWS // 2
+    middle = _find_spot_ahead(connection, board, block.bound, half)
     if middle is None:
         raise LookupError(block)
     _resize(connection, board, block, half)
-    _put(connection, board, _Block(middle, block.size + 1 - half))
+    _insert_block(connection, board, _Block(middle, block.size + 1 - half))
 
 
 def _merge(connection: Connection, board: Board, block: _Block) -> None:
     """Joins a small block with a neighbour, if both together leave room to grow."""
-    previous = _one(connection, _PREVIOUS, board, block.bound)
-    following = _one(connection, _FOLLOWING, board, block.bound)
+    previous = _find_block(connection, _PREVIOUS, board, block.bound)
+    following = _find_block(connection, _FOLLOWING, board, block.bound)
     for first, second in ((previous, block), (block, following)):
-        if first is not None and second is not None and first.size + second.size <= MOST // 2:
+        if first is not None and second is not None and first.size + second.size <= MOST_ROWS // 2:
             connection.execute(_DELETE, board.values(at=second.bound))
             _resize(connection, board, first, first.size + second.size)
             return
 
 
-def _one(connection: Connection, query: Select[Any], board: Board, at: Spot) -> _Block | None:
+def _find_block(
+    connection: Connection, query: Select[Any], board: Board, at: Spot
+) -> _Block | None:
     row = connection.execute(query, board.values(at=at)).one_or_none()
     return None if row is None else _Block((row[0], row[1], row[2]), row[3])
 
 
-def _ahead(connection: Connection, board: Board, at: Spot, nth: int) -> Spot | None:
+def _find_spot_ahead(connection: Connection, board: Board, at: Spot, nth: int) -> Spot | None:
     """The spot of the row so many after the first at or behind this spot."""
     row = connection.execute(_AHEAD, board.values(at=at) | {"nth": nth}).one_or_none()
     return None if row is None else (row[0], row[1], row[2])
@@ -205,7 +207,7 @@ def _resize(connection: Connection, board: Board, block: _Block, size: int) -> N
     connection.execute(_RESIZE, board.values(at=block.bound) | {"new_size": size})
 
 
-def _put(connection: Connection, board: Board, block: _Block) -> None:
+def _insert_block(connection: Connection, board: Board, block: _Block) -> None:
     place, submitted_at, attempt = block.bound
     row = {"challenge_id": board.challenge_id, "frozen": board.frozen, "tenant": board.tenant}
     row |= {"place": place, "submitted_at": submitted_at, "attempt": attempt, "size": block.size}

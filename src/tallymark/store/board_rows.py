@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
     from tallymark.challenges.definition import Strategy
-    from tallymark.store.challenges import Kept
+    from tallymark.store.challenges import StoredChallenge
 
-_VALUES: dict[Strategy, str] = {
+_STRATEGY_COLUMNS: dict[Strategy, str] = {
     "first": "submitted_at",
     "fastest": "elapsed_ms",
     "fewest_tokens": "tokens_total",
@@ -35,11 +35,11 @@ _VALUES: dict[Strategy, str] = {
 """The column that each strategy orders by; `challenges.strategies` says the same of attempts."""
 
 _MINE = on_board(boards) & (boards.c.agent == bindparam("whose"))
-_SPOT = select(*blocks.columns(boards)).where(_MINE)
+_SPOT = select(*blocks.spot_columns(boards)).where(_MINE)
 _COUNT = update(boards).where(_MINE).values(tries=boards.c.tries + 1)
 
 
-def put(connection: Connection, kept: Kept, scored: dict[str, Any]) -> None:
+def put_attempt(connection: Connection, kept: StoredChallenge, scored: dict[str, Any]) -> None:
     """Lets an attempt that ranks take its agent's place if it is the better one.
 
     `scored` is its row of `attempt_scores`, already stored.
@@ -47,31 +47,35 @@ def put(connection: Connection, kept: Kept, scored: dict[str, Any]) -> None:
     board = Board(kept.tenant, kept.id)
     agent = scored["agent"]
     mine = board.values() | {"whose": agent}
-    new = _row(kept, scored)
+    new = _board_row(kept, scored)
     spot = (new["place"], new["submitted_at"], new["attempt"])
     row = connection.execute(_SPOT, mine).one_or_none()
     if row is None:
         new |= {"tenant": kept.tenant, "challenge_id": kept.id, "frozen": False}
-        new |= {"agent": agent, "tries": _tries(connection, kept, agent)}
+        new |= {"agent": agent, "tries": _count_tries(connection, kept, agent)}
         connection.execute(insert(boards).values(new))
-        blocks.add(connection, board, spot)
+        blocks.add_row(connection, board, spot)
     elif spot < tuple(row):
         # The row moves before the counts do: a block is split by where its rows are.
         connection.execute(update(boards).where(_MINE).values(new), mine)
-        blocks.remove(connection, board, (row[0], row[1], row[2]))
-        blocks.add(connection, board, spot)
+        blocks.remove_row(connection, board, (row[0], row[1], row[2]))
+        blocks.add_row(connection, board, spot)
 
 
-def count_try(connection: Connection, kept: Kept, agent: str) -> None:
+def count_try(connection: Connection, kept: StoredChallenge, agent: str) -> None:
     """Counts one more scored attempt of an agent, if it is on the board."""
     connection.execute(_COUNT, Board(kept.tenant, kept.id).values() | {"whose": agent})
 
 
-def rebuild(connection: Connection, kept: Kept) -> None:
+def rebuild(connection: Connection, kept: StoredChallenge) -> None:
     """Makes the live board anew from all scores, without bringing them here."""
     strategy = kept.challenge.scoring.strategy
     now = score_rules.current_score(connection, kept)
-    value = now.text if strategy == "custom" else f"CAST({_VALUES[strategy]} AS double precision)"
+    value = (
+        now.text
+        if strategy == "custom"
+        else f"CAST({_STRATEGY_COLUMNS[strategy]} AS double precision)"
+    )
     sign = "-" if strategy in HIGHEST_FIRST else ""
     place = f"coalesce({sign}{value}, :last)"
     if connection.dialect.name == "sqlite":
@@ -81,7 +85,7 @@ def rebuild(connection: Connection, kept: Kept) -> None:
     blocks.rebuild(connection, Board(kept.tenant, kept.id))
 
 
-def rebuild_by(connection: Connection, kept: Kept, formula: SqlFormula) -> bool:
+def rebuild_by_formula(connection: Connection, kept: StoredChallenge, formula: SqlFormula) -> bool:
     """The same where a formula gives all scores and the board is ordered by them, on SQLite.
 
     False when any attempt failed, or has no score by it; the board is then of no use.
@@ -101,14 +105,16 @@ def rebuild_by(connection: Connection, kept: Kept, formula: SqlFormula) -> bool:
     return True
 
 
-def _replace(connection: Connection, kept: Kept, score: SqlFormula, **parts: str) -> None:
+def _replace(
+    connection: Connection, kept: StoredChallenge, score: SqlFormula, **parts: str
+) -> None:
     connection.execute(delete(boards).where(on_board(boards)), Board(kept.tenant, kept.id).values())
     statement = _REBUILD[connection.dialect.name].format(score=score.text, **parts)
     values = {"id": kept.id} | ({"last": math.inf} if ":last" in statement else {})
     connection.execute(text(statement), score.parameters | values)
 
 
-def freeze_if_due(connection: Connection, kept: Kept, at: float) -> None:
+def freeze_if_due(connection: Connection, kept: StoredChallenge, at: float) -> None:
     """Copies the board for the public before the first change at or after the freeze."""
     freezes_at = kept.challenge.freezes_at
     if freezes_at is None or at < freezes_at or kept.frozen_at is not None:
@@ -118,7 +124,7 @@ def freeze_if_due(connection: Connection, kept: Kept, at: float) -> None:
     _set_frozen(connection, kept, at, "frozen")
 
 
-def unfreeze(connection: Connection, kept: Kept, at: float) -> None:
+def unfreeze(connection: Connection, kept: StoredChallenge, at: float) -> None:
     """Lets the public see the live board again."""
     if kept.frozen_at is None:
         return
@@ -128,11 +134,11 @@ def unfreeze(connection: Connection, kept: Kept, at: float) -> None:
     _set_frozen(connection, kept, at, "unfrozen")
 
 
-def _set_frozen(connection: Connection, kept: Kept, at: float, event: str) -> None:
+def _set_frozen(connection: Connection, kept: StoredChallenge, at: float, event: str) -> None:
     change = {"frozen_at": at if event == "frozen" else None}
     connection.execute(update(challenges).where(challenges.c.id == kept.id).values(change))
     entry = AuditEntry(at=at, actor=SYSTEM, event=event)
-    audit.write(connection, kept.tenant, kept.id, None, entry)
+    audit.write_entry(connection, kept.tenant, kept.id, None, entry)
 
 
 def _copy(connection: Connection, table: Table, live: Board) -> None:
@@ -142,9 +148,9 @@ def _copy(connection: Connection, table: Table, live: Board) -> None:
     connection.execute(insert(table).from_select(names, query), live.values())
 
 
-def _row(kept: Kept, scored: dict[str, Any]) -> dict[str, Any]:
+def _board_row(kept: StoredChallenge, scored: dict[str, Any]) -> dict[str, Any]:
     strategy = kept.challenge.scoring.strategy
-    value = scored[_VALUES[strategy]]
+    value = scored[_STRATEGY_COLUMNS[strategy]]
     key = -value if value is not None and strategy in HIGHEST_FIRST else value
     names = ("submitted_at", "attempt", "score")
     return {
@@ -154,7 +160,7 @@ def _row(kept: Kept, scored: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tries(connection: Connection, kept: Kept, agent: str) -> int:
+def _count_tries(connection: Connection, kept: StoredChallenge, agent: str) -> int:
     scores = attempt_scores.c
     mine = (scores.challenge_id == kept.id) & (scores.agent == agent) & scores.error.is_(None)
     return int(connection.scalar(select(func.count()).where(mine)) or 0)

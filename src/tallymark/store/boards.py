@@ -11,10 +11,10 @@ from tallymark.errors import InvalidInput
 from tallymark.store import blocks, board_rows
 from tallymark.store.attempt_rows import attempt_id
 from tallymark.store.blocks import Board
-from tallymark.store.challenges import find, unknown
+from tallymark.store.challenges import explain_unknown_challenge, find_challenge
 from tallymark.store.contest_tables import boards as table
 from tallymark.store.contest_tables import challenges
-from tallymark.store.rows import steady
+from tallymark.store.rows import read_one_moment
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
@@ -27,12 +27,12 @@ _CHALLENGE = select(challenges.c.id, challenges.c.frozen_at).where(
     challenges.c.tenant == bindparam("whose"), challenges.c.name == bindparam("called")
 )
 _NAMES = ("agent", "value", "score", "tries")
-_SPOT, _HERE, _ORDER = blocks.spot(table), blocks.param("at"), blocks.columns(table)
+_SPOT, _HERE, _ORDER = blocks.spot(table), blocks.spot_param("at"), blocks.spot_columns(table)
 _ROWS = select(*_ORDER, *(table.c[name] for name in _NAMES)).where(blocks.on_board(table))
 _MINE = _ROWS.where(table.c.agent == bindparam("whose"))
 _MOST: Any = bindparam("most")
 _PAGE = _ROWS.where(_SPOT >= _HERE).order_by(*_ORDER).limit(_MOST)
-_BEFORE = _ROWS.where(_SPOT < _HERE).order_by(*blocks.backwards(table)).limit(_MOST)
+_BEFORE = _ROWS.where(_SPOT < _HERE).order_by(*blocks.backward_order(table)).limit(_MOST)
 _BEHIND = _ROWS.where(_SPOT > _HERE).order_by(*_ORDER).limit(_MOST)
 
 
@@ -54,7 +54,7 @@ class Boards:
             )
         with self._database.read() as connection:
             board = self._board(connection, name, public)
-            spot = blocks.spot_after(connection, board, offset) if offset else blocks.FIRST
+            spot = blocks.find_spot_after(connection, board, offset) if offset else blocks.FIRST
             if spot is None:
                 return []
             rows = connection.execute(_PAGE, board.values(at=spot) | {"most": limit}).all()
@@ -86,7 +86,7 @@ class Boards:
     def size(self, name: str, *, public: bool = True) -> int:
         """How many agents are on the board."""
         with self._database.read() as connection:
-            return blocks.total(connection, self._board(connection, name, public))
+            return blocks.count_rows(connection, self._board(connection, name, public))
 
     def rebuild(self, connection: Connection, name: str, *, at: float) -> None:
         """Makes the live board anew from the scores, in the transaction that changed them.
@@ -94,23 +94,25 @@ class Boards:
         The scores may have changed before, but not the board: if the freeze is due, the public
         keeps the board as it was.
         """
-        kept = find(connection, self._tenant, name, lock=True)
+        kept = find_challenge(connection, self._tenant, name, lock=True)
         board_rows.freeze_if_due(connection, kept, at)
         board_rows.rebuild(connection, kept)
 
     def _board(self, connection: Connection, name: str, public: bool) -> Board:
         values = {"whose": self._tenant, "called": name}
         # A rank and the rows around it come from several queries, and must be of one moment.
-        row = steady(connection).execute(_CHALLENGE, values).one_or_none()
+        row = read_one_moment(connection).execute(_CHALLENGE, values).one_or_none()
         if row is None:
-            raise unknown(connection, self._tenant, name)
+            raise explain_unknown_challenge(connection, self._tenant, name)
         return Board(self._tenant, row.id, frozen=public and row.frozen_at is not None)
 
 
 def _find(connection: Connection, board: Board, agent: str) -> tuple[int, Row[Any]] | None:
     """An agent's rank and row."""
     row = connection.execute(_MINE, board.values() | {"whose": agent}).one_or_none()
-    return None if row is None else (1 + blocks.rows_before(connection, board, _spot(row)), row)
+    return (
+        None if row is None else (1 + blocks.count_rows_before(connection, board, _spot(row)), row)
+    )
 
 
 def _spot(row: Row[Any]) -> Spot:

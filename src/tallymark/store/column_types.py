@@ -13,17 +13,17 @@ from sqlalchemy import BigInteger, Double, Integer, MetaData, Text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeDecorator
 
-from tallymark.store.text import json_text, storable
+from tallymark.store.text import json_text, make_storable
 
 if TYPE_CHECKING:
     from sqlalchemy import Dialect
     from sqlalchemy.types import TypeEngine
 
-Key = BigInteger().with_variant(Integer, "sqlite")
+RowKey = BigInteger().with_variant(Integer, "sqlite")
 """A whole number that the database gives out; SQLite does so for this type only."""
 
 
-class Words(TypeDecorator[str]):
+class CodePointText(TypeDecorator[str]):
     """Text that is compared and sorted by code points on every database."""
 
     impl = Text
@@ -35,10 +35,10 @@ class Words(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
         """Text on its way in."""
-        return None if value is None else storable(value)
+        return None if value is None else make_storable(value)
 
 
-class Number(TypeDecorator[float]):
+class FiniteFloat(TypeDecorator[float]):
     """A float, or NULL when it is not known; one that is not finite is not known."""
 
     impl = Double
@@ -49,7 +49,7 @@ class Number(TypeDecorator[float]):
         return value if value is not None and math.isfinite(value) else None
 
 
-class Json(TypeDecorator[Any]):
+class JsonText(TypeDecorator[Any]):
     """Plain data as JSON text: never searched by the database, so it need not be understood."""
 
     impl = Text  # not `jsonb`, which refuses the NUL characters that models sometimes emit

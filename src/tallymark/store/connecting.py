@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
     from sqlalchemy.pool import ConnectionPoolEntry
 
-    from tallymark.store.address import Address
+    from tallymark.store.address import DatabaseAddress
 
 BEGIN = "tally_begin"
 """The execution option that says how a transaction begins."""
@@ -25,7 +25,7 @@ _POOL_SECONDS = 30.0
 """How long a thread waits at least for one of the connections that others are using."""
 
 
-def make_engine(address: Address, patience: float) -> Engine:
+def make_engine(address: DatabaseAddress, patience: float) -> Engine:
     """An engine that waits up to `patience` seconds for a lock."""
     return (
         _postgres_engine(address, patience)
@@ -34,12 +34,12 @@ def make_engine(address: Address, patience: float) -> Engine:
     )
 
 
-def writing(engine: Engine) -> Connection:
+def connect_to_write(engine: Engine) -> Connection:
     """A connection whose transactions are going to write."""
     return engine.connect().execution_options(**{BEGIN: "write"})
 
 
-def _sqlite_engine(address: Address, patience: float) -> Engine:
+def _sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
     engine = create_engine(
         address.url,
         hide_parameters=True,
@@ -64,7 +64,7 @@ def _sqlite_engine(address: Address, patience: float) -> Engine:
     return engine
 
 
-def _postgres_engine(address: Address, patience: float) -> Engine:
+def _postgres_engine(address: DatabaseAddress, patience: float) -> Engine:
     url = address.url
     if "connect_timeout" not in url.query:
         url = url.update_query_dict({"connect_timeout": CONNECT_SECONDS})

@@ -19,21 +19,21 @@ from sqlalchemy import (
 )
 
 from tallymark.store.attempt_tables import score_history
-from tallymark.store.column_types import Json, Key, Number, Words, metadata
+from tallymark.store.column_types import CodePointText, FiniteFloat, JsonText, RowKey, metadata
 
 challenges = Table(
     "challenges",
     metadata,
-    Column("id", Key, primary_key=True),
-    Column("tenant", Words, nullable=False),
-    Column("name", Words, nullable=False),
-    Column("version", Words, nullable=False),
-    Column("published_at", Number, nullable=False),
+    Column("id", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("name", CodePointText, nullable=False),
+    Column("version", CodePointText, nullable=False),
+    Column("published_at", FiniteFloat, nullable=False),
     # Counts every change of the rule that scores; an outcome made under an older one is stale.
     Column("revision", Integer, nullable=False),
     # When the public board was copied; NULL while the public sees the live one.
-    Column("frozen_at", Number),
-    Column("definition", Words, nullable=False),
+    Column("frozen_at", FiniteFloat),
+    Column("definition", CodePointText, nullable=False),
     Index("ux_challenges_name", "tenant", "name", unique=True),
     sqlite_autoincrement=True,
 )
@@ -41,12 +41,12 @@ challenges = Table(
 challenge_versions = Table(
     "challenge_versions",
     metadata,
-    Column("id", Key, primary_key=True),
-    Column("tenant", Words, nullable=False),
-    Column("challenge_id", Key, ForeignKey("challenges.id"), nullable=False),
-    Column("version", Words, nullable=False),
-    Column("published_at", Number, nullable=False),
-    Column("definition", Words, nullable=False),
+    Column("id", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("challenge_id", RowKey, ForeignKey("challenges.id"), nullable=False),
+    Column("version", CodePointText, nullable=False),
+    Column("published_at", FiniteFloat, nullable=False),
+    Column("definition", CodePointText, nullable=False),
     Column("packed", LargeBinary, nullable=False),
     Index("ux_challenge_versions", "challenge_id", "version", unique=True),
     sqlite_autoincrement=True,
@@ -57,15 +57,15 @@ challenge_versions = Table(
 boards = Table(
     "boards",
     metadata,
-    Column("challenge_id", Key, nullable=False),
+    Column("challenge_id", RowKey, nullable=False),
     Column("frozen", Boolean, nullable=False),
-    Column("agent", Words, nullable=False),
-    Column("tenant", Words, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
     Column("place", Double, nullable=False),
-    Column("submitted_at", Number, nullable=False),
-    Column("attempt", Key, nullable=False),
-    Column("value", Number),
-    Column("score", Number),
+    Column("submitted_at", FiniteFloat, nullable=False),
+    Column("attempt", RowKey, nullable=False),
+    Column("value", FiniteFloat),
+    Column("score", FiniteFloat),
     Column("tries", Integer, nullable=False),
     PrimaryKeyConstraint("challenge_id", "frozen", "agent", name="pk_boards"),
     Index("ix_boards_order", "challenge_id", "frozen", "place", "submitted_at", "attempt"),
@@ -76,12 +76,12 @@ boards = Table(
 board_blocks = Table(
     "board_blocks",
     metadata,
-    Column("challenge_id", Key, nullable=False),
+    Column("challenge_id", RowKey, nullable=False),
     Column("frozen", Boolean, nullable=False),
     Column("place", Double, nullable=False),
-    Column("submitted_at", Number, nullable=False),
-    Column("attempt", Key, nullable=False),
-    Column("tenant", Words, nullable=False),
+    Column("submitted_at", FiniteFloat, nullable=False),
+    Column("attempt", RowKey, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
     Column("size", Integer, nullable=False),
     PrimaryKeyConstraint(
         "challenge_id", "frozen", "place", "submitted_at", "attempt", name="pk_board_blocks"
@@ -94,15 +94,15 @@ board_blocks = Table(
 matches = Table(
     "matches",
     metadata,
-    Column("seq", Key, primary_key=True),
-    Column("tenant", Words, nullable=False),
-    Column("agent", Words, nullable=False),
-    Column("challenge_id", Key, nullable=False),
-    Column("attempt", Key, nullable=False),
-    Column("corrects", Key),
-    Column("at", Number, nullable=False),
-    Column("tier", Words, nullable=False),
-    Column("result", Words),
+    Column("seq", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("challenge_id", RowKey, nullable=False),
+    Column("attempt", RowKey, nullable=False),
+    Column("corrects", RowKey),
+    Column("at", FiniteFloat, nullable=False),
+    Column("tier", CodePointText, nullable=False),
+    Column("result", CodePointText),
     Column("verified", Boolean, nullable=False),
     Column("memoryless", Boolean, nullable=False),
     Index("ix_matches_agent", "tenant", "agent", "seq"),
@@ -113,8 +113,8 @@ matches = Table(
 ratings = Table(
     "ratings",
     metadata,
-    Column("tenant", Words, nullable=False),
-    Column("agent", Words, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("agent", CodePointText, nullable=False),
     Column("rating", Integer, nullable=False),
     Column("matches", Integer, nullable=False),
     Column("wins", Integer, nullable=False),
@@ -127,9 +127,9 @@ ratings = Table(
 rating_pairs = Table(
     "rating_pairs",
     metadata,
-    Column("tenant", Words, nullable=False),
-    Column("agent", Words, nullable=False),
-    Column("challenge_id", Key, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("challenge_id", RowKey, nullable=False),
     Column("wins", Integer, nullable=False),
     Column("draws", Integer, nullable=False),
     Column("losses", Integer, nullable=False),
@@ -139,16 +139,16 @@ rating_pairs = Table(
 contest_audit = Table(
     "contest_audit",
     metadata,
-    Column("seq", Key, primary_key=True),
-    Column("tenant", Words, nullable=False),
-    Column("challenge_id", Key, nullable=False),
-    Column("attempt", Key),  # NULL where the whole challenge is meant
-    Column("at", Number, nullable=False),
-    Column("actor", Words, nullable=False),
-    Column("event", Words, nullable=False),
-    Column("before", Words),
-    Column("after", Words),
-    Column("note", Json),
+    Column("seq", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("challenge_id", RowKey, nullable=False),
+    Column("attempt", RowKey),  # NULL where the whole challenge is meant
+    Column("at", FiniteFloat, nullable=False),
+    Column("actor", CodePointText, nullable=False),
+    Column("event", CodePointText, nullable=False),
+    Column("before", CodePointText),
+    Column("after", CodePointText),
+    Column("note", JsonText),
     Index("ix_contest_audit", "challenge_id", "attempt"),
     sqlite_autoincrement=True,
 )
@@ -156,12 +156,12 @@ contest_audit = Table(
 idempotency = Table(
     "idempotency",
     metadata,
-    Column("tenant", Words, nullable=False),
-    Column("agent", Words, nullable=False),
-    Column("key", Words, nullable=False),
-    Column("digest", Words, nullable=False),  # of what was asked
-    Column("attempt", Key, nullable=False),  # what was answered
-    Column("at", Number, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("key", CodePointText, nullable=False),
+    Column("digest", CodePointText, nullable=False),  # of what was asked
+    Column("attempt", RowKey, nullable=False),  # what was answered
+    Column("at", FiniteFloat, nullable=False),
     PrimaryKeyConstraint("tenant", "agent", "key", name="pk_idempotency"),
 )
 

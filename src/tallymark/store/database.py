@@ -11,8 +11,8 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.store.connecting import BEGIN, make_engine, writing
-from tallymark.store.failures import explain
+from tallymark.store.connecting import BEGIN, connect_to_write, make_engine
+from tallymark.store.failures import explain_driver_error
 from tallymark.store.schema import CURRENT, migrate, schema_version
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tallymark.store.address import Address
-    from tallymark.store.failures import Kind
+    from tallymark.store.address import DatabaseAddress
+    from tallymark.store.failures import FailureKind
 
 T = TypeVar("T")
 _PAUSE = 0.02
@@ -32,7 +32,7 @@ _MIGRATION_LOCK = 0x7A11E
 class Database:
     """Safe to use from several threads. Nothing is created before the first write."""
 
-    def __init__(self, address: Address, patience: float) -> None:
+    def __init__(self, address: DatabaseAddress, patience: float) -> None:
         self.address = address
         self.engine = make_engine(address, patience)
         self._patience = patience
@@ -43,9 +43,9 @@ class Database:
         """True when our tables are there; older ones are brought up to date first."""
         if not self._ready:
             with self._lock:
-                version = self._attempt(self._version, {"busy"}) if self._there() else None
+                version = self._retry(self._read_version, {"busy"}) if self._is_there() else None
                 if version not in (None, CURRENT):
-                    self._attempt(self._migrate, {"busy"})
+                    self._retry(self._migrate, {"busy"})
                 self._ready = version is not None
         return self._ready
 
@@ -61,7 +61,7 @@ class Database:
             with self.engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise explain(error, self.address).error from None
+            raise explain_driver_error(error, self.address).error from None
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Does the work in one transaction; what may pass (a lock) is tried again for a while.
@@ -72,17 +72,17 @@ class Database:
             self._create()
 
         def once() -> T:
-            with writing(self.engine) as connection, connection.begin():
+            with connect_to_write(self.engine) as connection, connection.begin():
                 return work(connection)
 
         # A connection lost while it commits does not tell whether it did: hence "come to the same".
-        return self._attempt(once, {"busy", "lost"})
+        return self._retry(once, {"busy", "lost"})
 
     def close(self) -> None:
         """Lets go of all connections."""
         self.engine.dispose()
 
-    def _there(self) -> bool:
+    def _is_there(self) -> bool:
         path = self.address.path
         if path is None:
             return True
@@ -104,10 +104,10 @@ class Database:
                     f"the folder of {self.address.shown} cannot be made: {error.strerror}",
                     hint="name another place with --db",
                 ) from None
-            self._attempt(self._migrate, {"busy"})
+            self._retry(self._migrate, {"busy"})
             self._ready = True
 
-    def _version(self) -> str | None:
+    def _read_version(self) -> str | None:
         with self.engine.connect() as connection:
             return schema_version(connection)
 
@@ -127,13 +127,13 @@ class Database:
                     connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
                 migrate(connection, self.address.shown)
 
-    def _attempt(self, work: Callable[[], T], again: set[Kind]) -> T:
+    def _retry(self, work: Callable[[], T], again: set[FailureKind]) -> T:
         deadline = time.monotonic() + self._patience
         while True:
             try:
                 return work()
             except SQLAlchemyError as error:
-                failure = explain(error, self.address)
+                failure = explain_driver_error(error, self.address)
                 if failure.kind not in again or time.monotonic() >= deadline:
                     raise failure.error from None
             time.sleep(_PAUSE)

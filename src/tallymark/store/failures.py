@@ -15,16 +15,16 @@ from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 if TYPE_CHECKING:
     from sqlalchemy.exc import SQLAlchemyError
 
-    from tallymark.store.address import Address
+    from tallymark.store.address import DatabaseAddress
 
-Kind = Literal["busy", "lost", "final"]
+FailureKind = Literal["busy", "lost", "final"]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class DatabaseFailure:
     """`busy` may pass by itself, `lost` is a connection that may come back, `final` is neither."""
 
-    kind: Kind
+    kind: FailureKind
     error: TallymarkError
 
 
@@ -32,7 +32,7 @@ class Failure:
 class _Meaning:
     message: str
     hint: str | None = None
-    kind: Kind = "final"
+    kind: FailureKind = "final"
     error: type[TallymarkError] = WorkFailed
 
 
@@ -88,20 +88,22 @@ _POSTGRES_WORDS = {
 _OTHER = _Meaning("{db} could not do the work ({why})")
 
 
-def explain(error: SQLAlchemyError, address: Address) -> Failure:
+def explain_driver_error(error: SQLAlchemyError, address: DatabaseAddress) -> DatabaseFailure:
     """The failure behind an exception of SQLAlchemy's."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    meaning = _sqlite(cause) if address.path is not None else _postgres(cause)
-    words = meaning.message.format(db=address.shown, why=_why(cause, address))
-    return Failure(meaning.kind, meaning.error(words, hint=meaning.hint))
+    meaning = (
+        _find_sqlite_meaning(cause) if address.path is not None else _find_postgres_meaning(cause)
+    )
+    words = meaning.message.format(db=address.shown, why=_quote_driver(cause, address))
+    return DatabaseFailure(meaning.kind, meaning.error(words, hint=meaning.hint))
 
 
-def _sqlite(cause: BaseException) -> _Meaning:
+def _find_sqlite_meaning(cause: BaseException) -> _Meaning:
     name: str = getattr(cause, "sqlite_errorname", "")
     return _SQLITE.get(name.removeprefix("SQLITE_").partition("_")[0], _OTHER)
 
 
-def _postgres(cause: BaseException) -> _Meaning:
+def _find_postgres_meaning(cause: BaseException) -> _Meaning:
     state: str | None = getattr(cause, "sqlstate", None)
     if state:
         return next((_POSTGRES[state[:n]] for n in (5, 3, 2) if state[:n] in _POSTGRES), _OTHER)
@@ -111,7 +113,7 @@ def _postgres(cause: BaseException) -> _Meaning:
     return next((each for word, each in _POSTGRES_WORDS.items() if word in said), _UNREACHABLE)
 
 
-def _why(cause: BaseException, address: Address) -> str:
+def _quote_driver(cause: BaseException, address: DatabaseAddress) -> str:
     """The driver's first line, without the password should it quote it."""
     said = str(cause).strip().splitlines() or [type(cause).__name__]
     for password in (address.url.password, address.url.query.get("password")):

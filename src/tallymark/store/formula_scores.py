@@ -15,9 +15,9 @@ from sqlalchemy.exc import DBAPIError
 from tallymark.challenges.formula_values import METRICS, challenge_formula
 from tallymark.challenges.rescoring import total_of
 from tallymark.store.attempt_tables import attempt_scores, score_history
-from tallymark.store.column_types import Key, Number, Words
+from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey
 from tallymark.store.formula_sql import SqlColumn, add_functions, formula_sql
-from tallymark.store.rows import insert_many, inserted
+from tallymark.store.rows import count_inserted, insert_many
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row
 
     from tallymark.challenges.definition import Challenge
-    from tallymark.store.challenges import Kept
+    from tallymark.store.challenges import StoredChallenge
     from tallymark.store.formula_sql import SqlFormula
 
 _scores = attempt_scores.c
@@ -35,23 +35,23 @@ _REAL = frozenset({"rating", "cost"})
 _fresh = Table(
     "fresh_scores",
     MetaData(),
-    Column("attempt", Key, primary_key=True, autoincrement=False),
-    Column("agent", Words, nullable=False),
-    Column("submitted_at", Number, nullable=False),
-    Column("score", Number),
+    Column("attempt", RowKey, primary_key=True, autoincrement=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("submitted_at", FiniteFloat, nullable=False),
+    Column("score", FiniteFloat),
     prefixes=["TEMPORARY"],
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ScoringStamp:
     """What new scores are kept under: the row of `scorings`, and when."""
 
     scoring: int
     at: float
 
 
-def expression(
+def score_expression(
     connection: Connection, challenge: Challenge, *, prefix: str = "n"
 ) -> SqlFormula | None:
     """A challenge's formula over the columns of `attempt_scores`; None where SQL cannot say it."""
@@ -65,31 +65,37 @@ def expression(
     return formula_sql(formula.tree, columns, dialect, prefix=prefix)
 
 
-def out_of_range(error: DBAPIError) -> bool:
+def is_out_of_range(error: DBAPIError) -> bool:
     """PostgreSQL's class 22: a result too large or too small, which SQLite has no error for."""
     state: str | None = getattr(error.orig, "sqlstate", None)
     return state is not None and state.startswith("22")
 
 
-def write_all(connection: Connection, kept: Kept, challenge: Challenge, given: Given) -> int:
+def write_all(
+    connection: Connection, kept: StoredChallenge, challenge: Challenge, given: ScoringStamp
+) -> int:
     """Writes the scores of all attempts that were scored before; how many are other scores."""
-    sql = expression(connection, challenge)
+    sql = score_expression(connection, challenge)
     if sql is not None:
         try:
             # After an error PostgreSQL takes nothing more, unless a savepoint is gone back to.
             with connection.begin_nested():
-                return _in_sql(connection, kept, sql, given)
+                return _write_in_sql(connection, kept, sql, given)
         except DBAPIError as error:
-            if not out_of_range(error):
+            if not is_out_of_range(error):
                 raise
-    return _write(connection, kept, challenge, given, ())
+    return _write_in_python(connection, kept, challenge, given, ())
 
 
 def write_some(
-    connection: Connection, kept: Kept, challenge: Challenge, given: Given, keys: Collection[int]
+    connection: Connection,
+    kept: StoredChallenge,
+    challenge: Challenge,
+    given: ScoringStamp,
+    keys: Collection[int],
 ) -> int:
     """The same for some attempts."""
-    return _write(connection, kept, challenge, given, (_scores.attempt.in_(keys),))
+    return _write_in_python(connection, kept, challenge, given, (_scores.attempt.in_(keys),))
 
 
 def _columns(challenge: Challenge, dialect: str) -> dict[str, SqlColumn]:
@@ -112,7 +118,9 @@ def _columns(challenge: Challenge, dialect: str) -> dict[str, SqlColumn]:
     return columns
 
 
-def _in_sql(connection: Connection, kept: Kept, sql: SqlFormula, given: Given) -> int:
+def _write_in_sql(
+    connection: Connection, kept: StoredChallenge, sql: SqlFormula, given: ScoringStamp
+) -> int:
     distinct = "IS NOT" if connection.dialect.name == "sqlite" else "IS DISTINCT FROM"
     values = sql.parameters | {"id": kept.id, "scoring": given.scoring}
     meant = "challenge_id = :id AND error IS NULL AND scoring < :scoring"
@@ -135,11 +143,11 @@ def _in_sql(connection: Connection, kept: Kept, sql: SqlFormula, given: Given) -
     return changed
 
 
-def _write(
+def _write_in_python(
     connection: Connection,
-    kept: Kept,
+    kept: StoredChallenge,
     challenge: Challenge,
-    given: Given,
+    given: ScoringStamp,
     which: tuple[ColumnElement[bool], ...],
 ) -> int:
     """Row by row in Python, then all at once through a temporary table."""
@@ -160,7 +168,7 @@ def _write(
         .where(_fresh.c.score.is_distinct_from(_scores.score))
     )
     into = ("scoring", "at", *names, "score")
-    changed = inserted(connection, insert(score_history).from_select(into, another))
+    changed = count_inserted(connection, insert(score_history).from_select(into, another))
     change = update(attempt_scores).where(*same)
     connection.execute(change.values(score=_fresh.c.score, scoring=given.scoring))
     _fresh.drop(connection)
@@ -171,8 +179,8 @@ def score_of(challenge: Challenge, row: Row[Any]) -> float | None:
     """The score by a challenge's formula of a row with the columns of `attempt_scores`."""
     formula = challenge_formula(challenge)
     found: dict[str, float | None] = {}
-    dimensions: dict[str, float] = _decoded(row.dimensions)
-    inside = _decoded(row.more) | dimensions
+    dimensions: dict[str, float] = _decode_mapping(row.dimensions)
+    inside = _decode_mapping(row.more) | dimensions
     for name in formula.names:
         if name == "elapsed_s":
             found[name] = None if row.elapsed_ms is None else float(row.elapsed_ms) / 1000
@@ -183,5 +191,5 @@ def score_of(challenge: Challenge, row: Row[Any]) -> float | None:
     return formula.evaluate(found)
 
 
-def _decoded(text: str | None) -> dict[str, Any]:
+def _decode_mapping(text: str | None) -> dict[str, Any]:
     return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])

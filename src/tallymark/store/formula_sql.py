@@ -17,13 +17,13 @@ import msgspec
 from tallymark.formula.functions import FUNCTIONS
 from tallymark.formula.tree import (
     Call,
-    Comparison,
     Name,
     Negative,
     Node,
     Number,
     Product,
     Sum,
+    ValueComparison,
     walk,
 )
 
@@ -80,17 +80,17 @@ def formula_sql(
 def add_functions(connection: SqliteConnection) -> None:
     """Gives a connection the functions that SQLite lacks, or that mean something else there."""
     for name in _IN_PYTHON:
-        function = _undefined_is_none(FUNCTIONS[name].apply)
+        function = _return_none_for_undefined(FUNCTIONS[name].apply)
         connection.create_function(f"tally_{name}", -1, function, deterministic=True)
-    connection.create_function("tally_number", 2, _number_in, deterministic=True)
+    connection.create_function("tally_number", 2, _read_number, deterministic=True)
 
 
-def _number_in(text: str | None, name: str) -> float | None:
+def _read_number(text: str | None, name: str) -> float | None:
     """The number of a JSON object; SQLite reads decimals less exactly."""
     return None if text is None else msgspec.json.decode(text, type=_Numbers).get(name)
 
 
-def _undefined_is_none(apply: Callable[..., float]) -> Callable[..., float | None]:
+def _return_none_for_undefined(apply: Callable[..., float]) -> Callable[..., float | None]:
     def function(*numbers: float | None) -> float | None:
         if None in numbers:
             return None
@@ -162,7 +162,7 @@ class _Writer(ABC):
                 return self.chain(operators, [self.write(part) for part in parts])
             case Product(operands=parts, operators=operators):
                 return self.chain(operators, [self.write(part) for part in parts])
-            case Comparison(operator=operator, left=left, right=right):
+            case ValueComparison(operator=operator, left=left, right=right):
                 sign = _COMPARISONS.get(operator, operator)
                 return self.comparison(sign, self.write(left), self.write(right))
             case Call(function="if", arguments=(condition, yes, no)):
@@ -213,7 +213,7 @@ class _Sqlite(_Writer):
         """NULL where it is infinite."""
         if part.finite:
             return part
-        return _function("nullif", [_function("nullif", [part, _INFINITE]), _MINUS_INFINITE])
+        return _write_call("nullif", [_write_call("nullif", [part, _INFINITE]), _MINUS_INFINITE])
 
     def chain(self, operators: Sequence[str], operands: Sequence[_Sql]) -> _Sql:
         words, stack = [operands[0].text], operands[0].stack + 1
@@ -244,18 +244,18 @@ class _Sqlite(_Writer):
         finite = swallows or all(part.finite for part in parts)
         if function == "clamp":
             value, low, high = parts
-            return _function("min", [_function("max", [value, low]), high], finite=True)
+            return _write_call("min", [_write_call("max", [value, low]), high], finite=True)
         if function in ("min", "max") and len(parts) > _MOST_ARGUMENTS:
             raise _CannotSay
         own = f"tally_{function}" if function in _IN_PYTHON else function
-        return _function(own, parts, finite=finite)
+        return _write_call(own, parts, finite=finite)
 
 
 # SQLite has no word for infinity, but reads a number that is too large as one.
 _INFINITE, _MINUS_INFINITE = _Sql("9e999"), _Sql("-9e999")
 
 
-def _function(name: str, parts: Sequence[_Sql], *, finite: bool = False) -> _Sql:
+def _write_call(name: str, parts: Sequence[_Sql], *, finite: bool = False) -> _Sql:
     stack = max(part.stack + (5 if index else 3) for index, part in enumerate(parts))
     return _Sql(f"{name}({', '.join(part.text for part in parts)})", stack, finite)
 

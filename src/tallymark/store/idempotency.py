@@ -10,7 +10,7 @@ from sqlalchemy import select
 from tallymark.errors import InvalidInput
 from tallymark.store.contest_tables import idempotency as table
 from tallymark.store.rows import insert_once
-from tallymark.store.text import storable
+from tallymark.store.text import make_storable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _LONGEST = 255
 
 
-class Request:
+class IdempotentRequest:
     """What an agent asks under a key; without a key nothing is remembered."""
 
     def __init__(self, tenant: str, agent: str, key: str | None, *content: object) -> None:
-        if key is not None and not (0 < len(key) <= _LONGEST and storable(key) == key):
+        if key is not None and not (0 < len(key) <= _LONGEST and make_storable(key) == key):
             raise InvalidInput(
                 "the idempotency key cannot be used", hint=f"give 1 to {_LONGEST} characters"
             )

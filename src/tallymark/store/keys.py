@@ -20,38 +20,38 @@ from tallymark.errors import InvalidInput, WorkFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tallymark.store.address import Address
+    from tallymark.store.address import DatabaseAddress
     from tallymark.store.secret_key import SecretKey
 
-VARIABLE = "TALLY_SECRET_KEY"
+KEY_VARIABLE = "TALLY_SECRET_KEY"
 
 
-def key_in_use(address: Address) -> SecretKey | None:
+def find_key(address: DatabaseAddress) -> SecretKey | None:
     """The key that the environment or the key file gives, if there is one."""
-    given = os.environ.get(VARIABLE)
+    given = os.environ.get(KEY_VARIABLE)
     if given:
-        return _key(given, VARIABLE)
+        return _read_key(given, KEY_VARIABLE)
     path = key_file(address)
-    with _file_in_words(path):
+    with _explain_file_errors(path):
         if not path.exists():
             return None
         _check_mode(path)
         # Latin-1 reads any bytes: what is no key is refused in our words, not as bad UTF-8.
-        return _key(path.read_text(encoding="latin-1"), str(path))
+        return _read_key(path.read_text(encoding="latin-1"), str(path))
 
 
-def key_or_new(address: Address) -> SecretKey:
+def find_or_make_key(address: DatabaseAddress) -> SecretKey:
     """The key in use; when there is none, a new key file is made."""
-    key = key_in_use(address)
+    key = find_key(address)
     while key is None:
         path = key_file(address)
-        with _file_in_words(path):
-            _make(path)
-        key = key_in_use(address)
+        with _explain_file_errors(path):
+            _write_new_key(path)
+        key = find_key(address)
     return key
 
 
-def key_file(address: Address) -> Path:
+def key_file(address: DatabaseAddress) -> Path:
     """Where the key is when the environment does not give it.
 
     Beside an SQLite database, or in the user's config folder for a PostgreSQL one.
@@ -63,17 +63,17 @@ def key_file(address: Address) -> Path:
 
 
 @contextmanager
-def _file_in_words(path: Path) -> Iterator[None]:
+def _explain_file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise WorkFailed(
             f"the key file {path} cannot be used: {error.strerror}",
-            hint=f"mend its permissions, or set {VARIABLE}",
+            hint=f"mend its permissions, or set {KEY_VARIABLE}",
         ) from None
 
 
-def _make(path: Path) -> None:
+def _write_new_key(path: Path) -> None:
     """Writes a new key. Linked into place whole: of two processes, the first one's key counts."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
@@ -95,15 +95,15 @@ def _check_mode(path: Path) -> None:
         )
 
 
-def _key(text: str, source: str) -> SecretKey:
-    key = _decoded(text, source)
+def _read_key(text: str, source: str) -> SecretKey:
+    key = _decode_key(text, source)
     # It imports cryptography, which is heavy; most commands open no secret.
     from tallymark.store.secret_key import SecretKey  # noqa: PLC0415
 
     return SecretKey(key)
 
 
-def _decoded(text: str, source: str) -> bytes:
+def _decode_key(text: str, source: str) -> bytes:
     try:
         # Both alphabets of base64 are taken.
         key = base64.b64decode(text.strip().translate(str.maketrans("-_", "+/")), validate=True)

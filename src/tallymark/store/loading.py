@@ -12,7 +12,7 @@ from tallymark.errors import InvalidInput
 from tallymark.store import audit, board_rows, match_log, score_rows
 from tallymark.store.attempt_tables import attempt_details, attempt_scores, attempts, score_history
 from tallymark.store.audit import SYSTEM, AuditEntry
-from tallymark.store.challenges import find, version_id
+from tallymark.store.challenges import find_challenge, find_version_id
 from tallymark.store.contest_tables import board_blocks, boards
 from tallymark.store.entering import check_agent
 from tallymark.store.rows import insert_many
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 _CHUNK = 50_000
 
 
-class Loading:
+class BulkLoad:
     """One load: attempts of one challenge, in the order in which they were made."""
 
     def __init__(self, connection: Connection, tenant: str, name: str, at: float) -> None:
         self.connection = connection
         self.at = at
-        self.kept = find(connection, tenant, name, lock=True)
-        self._version = version_id(connection, self.kept, self.kept.challenge.version)
-        self._numbers = Counter(self._made())
+        self.kept = find_challenge(connection, tenant, name, lock=True)
+        self._version = find_version_id(connection, self.kept, self.kept.challenge.version)
+        self._numbers = Counter(self._count_made())
         self._scorings: dict[str | None, int] = {}
 
     def load(self, given: Sequence[Attempt], *, rated: bool) -> None:
         """Stores all, then history, board and, if asked for, matches and ratings from them."""
         board_rows.freeze_if_due(self.connection, self.kept, self.at)
         for start in range(0, len(given), _CHUNK):
-            self._insert(given[start : start + _CHUNK])
-        self._remember()
+            self._insert_chunk(given[start : start + _CHUNK])
+        self._remember_scores()
         board_rows.rebuild(self.connection, self.kept)
         if rated:
             match_log.catch_up(self.connection, self.kept, self.at)
@@ -53,23 +53,23 @@ class Loading:
             tables = (attempts, attempt_scores, boards, board_blocks)
             self.connection.execute(text(f"ANALYZE {', '.join(each.name for each in tables)}"))
         entry = AuditEntry(at=self.at, actor=SYSTEM, event="loaded", note={"attempts": len(given)})
-        audit.write(self.connection, self.kept.tenant, self.kept.id, None, entry)
+        audit.write_entry(self.connection, self.kept.tenant, self.kept.id, None, entry)
 
-    def _made(self) -> dict[str, int]:
+    def _count_made(self) -> dict[str, int]:
         """How many attempts each agent has made already."""
         query = select(attempts.c.agent, func.max(attempts.c.number))
         mine = attempts.c.challenge_id == self.kept.id
         return dict(self.connection.execute(query.where(mine).group_by(attempts.c.agent)).all())
 
-    def _insert(self, chunk: Sequence[Attempt]) -> None:
+    def _insert_chunk(self, chunk: Sequence[Attempt]) -> None:
         rows: list[dict[str, Any]] = []
         scores: list[dict[str, Any]] = []
         details: list[dict[str, Any]] = []
-        for key, attempt in zip(self._keys(len(chunk)), chunk, strict=True):
-            outcome = _checked(attempt)
-            row = self._row(key, attempt, outcome)
+        for key, attempt in zip(self._reserve_keys(len(chunk)), chunk, strict=True):
+            outcome = _require_outcome(attempt)
+            row = self._attempt_row(key, attempt, outcome)
             rows.append(row)
-            scores.append(self._score(row, outcome))
+            scores.append(self._score_row(row, outcome))
             if outcome.details:
                 detail = {"attempt": key, "tenant": self.kept.tenant}
                 details.append(detail | {"details": json_text(outcome.details)})
@@ -79,7 +79,7 @@ class Loading:
                 values = (tuple(row.values()) for row in each)
                 insert_many(self.connection, table, tuple(each[0]), values)
 
-    def _row(self, key: int, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
+    def _attempt_row(self, key: int, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
         self._numbers[attempt.agent] += 1
         return {
             "key": key,
@@ -98,10 +98,10 @@ class Loading:
             "memoryless": attempt.memoryless,
         }
 
-    def _score(self, row: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
+    def _score_row(self, row: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
         origin = score_rows.origin_text(outcome)
         if origin not in self._scorings:
-            self._scorings[origin] = score_rows.new_scoring(
+            self._scorings[origin] = score_rows.add_scoring(
                 self.connection, self.kept, "load", origin, self.at
             )
         return score_rows.score_row(
@@ -115,7 +115,7 @@ class Loading:
             number=row["number"],
         )
 
-    def _keys(self, count: int) -> Iterator[int]:
+    def _reserve_keys(self, count: int) -> Iterator[int]:
         """So many keys that nobody else gets."""
         if self.connection.dialect.name == "postgresql":
             sequence = "pg_get_serial_sequence('attempts', 'key')"
@@ -126,7 +126,7 @@ class Loading:
         last: int = self.connection.execute(query).scalar_one()
         return iter(range(last + 1, last + 1 + count))
 
-    def _remember(self) -> None:
+    def _remember_scores(self) -> None:
         names = ("scoring", "agent", "attempt", "tenant", "score", "result", "error")
         for scoring in self._scorings.values():
             query = select(*(attempt_scores.c[name] for name in names), literal(self.at))
@@ -138,7 +138,7 @@ class Loading:
             self.connection.execute(statement)
 
 
-def _checked(attempt: Attempt) -> Outcome:
+def _require_outcome(attempt: Attempt) -> Outcome:
     check_agent(attempt.agent)
     if attempt.outcome is None or attempt.submitted_at is None:
         raise InvalidInput(

@@ -24,14 +24,14 @@ from tallymark.store.contest_tables import (
     rating_pairs,
     ratings,
 )
-from tallymark.store.rows import insert_many, insert_once, inserting, locked
+from tallymark.store.rows import dialect_insert, insert_many, insert_once, lock_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sqlalchemy import ColumnElement, Connection, Row, Select
 
-    from tallymark.store.challenges import Kept
+    from tallymark.store.challenges import StoredChallenge
 
 _COUNTS = {1.0: "wins", 0.5: "draws", 0.0: "losses"}
 _ADDED = (
@@ -48,20 +48,20 @@ _ADDED = (
 )
 
 
-class _Played(msgspec.Struct):
+class _PlayedVersion(msgspec.Struct):
     """What the log needs of the version of a challenge that an attempt was made at."""
 
     difficulty: Tier = "contender"
     kind: str = "solo"
 
 
-def record(
+def record_match(
     connection: Connection, attempt: Row[Any], result: str, *, verified: bool, at: float
 ) -> None:
     """Adds the match of an attempt that just ended, and rates its agent. `attempt` is its row."""
     version = challenge_versions.c.id == attempt.version_id
     query = select(challenge_versions.c.definition).where(version)
-    played = msgspec.json.decode(connection.execute(query).scalar_one(), type=_Played)
+    played = msgspec.json.decode(connection.execute(query).scalar_one(), type=_PlayedVersion)
     if played.kind != "solo":
         return
     mine = {"tenant": attempt.tenant, "agent": attempt.agent}
@@ -69,8 +69,8 @@ def record(
     insert_once(connection, ratings, mine | asdict(EloRating()))
     is_mine = and_(*(ratings.c[name] == mine[name] for name in mine))
     # From here on the agent's matches are rated one at a time, in the order of the log.
-    rating = connection.execute(locked(select(ratings).where(is_mine))).one()
-    first = _count(connection, attempt, result)
+    rating = connection.execute(lock_rows(select(ratings).where(is_mine))).one()
+    first = _count_result(connection, attempt, result)
     change = elo.update(
         rating.rating,
         played.difficulty,
@@ -88,9 +88,11 @@ def record(
     connection.execute(insert(matches).values(mine | match | {"verified": verified}))
 
 
-def log(connection: Connection, tenant: str, *where: ColumnElement[bool]) -> Iterator[Match]:
+def read_matches(
+    connection: Connection, tenant: str, *where: ColumnElement[bool]
+) -> Iterator[Match]:
     """The matches of a tenant as they now count, in the order in which they were first added."""
-    query, result = _effective(tenant, *where)
+    query, result = _select_effective(tenant, *where)
     columns = (matches.c.agent, challenges.c.name, matches.c.tier, result)
     query = query.add_columns(*columns, matches.c.verified, matches.c.memoryless)
     query = query.where(result.is_not(None)).order_by(matches.c.seq)
@@ -99,14 +101,14 @@ def log(connection: Connection, tenant: str, *where: ColumnElement[bool]) -> Ite
             yield Match(*row)
 
 
-def catch_up(connection: Connection, kept: Kept, at: float) -> int:
+def catch_up(connection: Connection, kept: StoredChallenge, at: float) -> int:
     """Adds what a challenge's scores say and the log does not; how many entries that took.
 
     Whoever is concerned is rated anew. The caller holds the challenge's lock.
     """
     last = connection.scalar(select(func.coalesce(func.max(matches.c.seq), 0)))
     solo = kept.challenge.kind == "solo"
-    for query in (_changed(kept, at), _unlogged(kept, at)) if solo else ():
+    for query in (_select_changed(kept, at), _select_unlogged(kept, at)) if solo else ():
         connection.execute(insert(matches).from_select(_ADDED, query))
     new = matches.alias()
     is_new = (new.c.challenge_id == kept.id) & (new.c.seq > last)
@@ -116,7 +118,7 @@ def catch_up(connection: Connection, kept: Kept, at: float) -> int:
     return added
 
 
-def everyone(tenant: str) -> Select[Any]:
+def select_everyone(tenant: str) -> Select[Any]:
     """All agents of a tenant that are in the log."""
     entries = matches.alias()
     return select(entries.c.agent).where(entries.c.tenant == tenant)
@@ -127,17 +129,17 @@ def rate_anew(connection: Connection, tenant: str, agents: Select[Any]) -> None:
     concerned = sorted(connection.scalars(agents.distinct()))
     if not concerned:
         return
-    _hold(connection, tenant, concerned, agents)
+    _lock_agents(connection, tenant, concerned, agents)
     counts = Counts()
 
     def count_all() -> Iterator[Match]:
-        for match in log(connection, tenant, matches.c.agent.in_(agents)):
+        for match in read_matches(connection, tenant, matches.c.agent.in_(agents)):
             counts.add(match)
             yield match
 
     found = elo.replay(count_all())
     rows = _rating_rows(tenant, concerned, found)
-    statement = inserting(connection, ratings)
+    statement = dialect_insert(connection, ratings)
     changes = {name: statement.excluded[name] for name in asdict(EloRating())}
     keys = ["tenant", "agent"]
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes), rows)
@@ -150,7 +152,7 @@ def rate_anew(connection: Connection, tenant: str, agents: Select[Any]) -> None:
     insert_many(connection, rating_pairs, names, values)
 
 
-def _count(connection: Connection, attempt: Row[Any], result: str) -> bool:
+def _count_result(connection: Connection, attempt: Row[Any], result: str) -> bool:
     """Counts a result at a challenge; True for the agent's first."""
     table = rating_pairs
     pair = {"tenant": attempt.tenant, "agent": attempt.agent, "challenge_id": attempt.challenge_id}
@@ -161,7 +163,7 @@ def _count(connection: Connection, attempt: Row[Any], result: str) -> bool:
     return first
 
 
-def _effective(tenant: str, *where: ColumnElement[bool]) -> tuple[Select[Any], Any]:
+def _select_effective(tenant: str, *where: ColumnElement[bool]) -> tuple[Select[Any], Any]:
     """First entries, each joined with its last correction, and the result that counts."""
     mine = (matches.c.tenant == tenant, *where)
     latest = (
@@ -185,8 +187,8 @@ _NOW = case((attempt_scores.c.error.is_(None), attempt_scores.c.result))
 """The result that an attempt's score says; NULL when it failed."""
 
 
-def _changed(kept: Kept, at: float) -> Select[Any]:
-    query, then = _effective(kept.tenant, matches.c.challenge_id == kept.id)
+def _select_changed(kept: StoredChallenge, at: float) -> Select[Any]:
+    query, then = _select_effective(kept.tenant, matches.c.challenge_id == kept.id)
     score = and_(
         attempt_scores.c.challenge_id == kept.id,
         attempt_scores.c.agent == matches.c.agent,
@@ -213,7 +215,7 @@ def _changed(kept: Kept, at: float) -> Select[Any]:
     )
 
 
-def _unlogged(kept: Kept, at: float) -> Select[Any]:
+def _select_unlogged(kept: StoredChallenge, at: float) -> Select[Any]:
     logged = select(matches.c.seq).where(matches.c.attempt == attempts.c.key).exists()
     return (
         select(
@@ -234,13 +236,17 @@ def _unlogged(kept: Kept, at: float) -> Select[Any]:
     )
 
 
-def _hold(connection: Connection, tenant: str, concerned: list[str], agents: Select[Any]) -> None:
+def _lock_agents(
+    connection: Connection, tenant: str, concerned: list[str], agents: Select[Any]
+) -> None:
     """Keeps everybody else from rating these agents until the end of the transaction."""
     rows = _rating_rows(tenant, concerned, {})
-    connection.execute(inserting(connection, ratings).on_conflict_do_nothing(), rows)
+    connection.execute(dialect_insert(connection, ratings).on_conflict_do_nothing(), rows)
     mine = (ratings.c.tenant == tenant) & ratings.c.agent.in_(agents)
     # By name, as whoever else holds several: so they cannot wait for each other in a circle.
-    connection.execute(locked(select(ratings.c.agent).where(mine).order_by(ratings.c.agent))).all()
+    connection.execute(
+        lock_rows(select(ratings.c.agent).where(mine).order_by(ratings.c.agent))
+    ).all()
 
 
 def _rating_rows(

@@ -9,9 +9,9 @@ from sqlalchemy import Column, LargeBinary, PrimaryKeyConstraint, Table, select
 from sqlalchemy import delete as delete_from
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tallymark.errors import InvalidInput, nearest
-from tallymark.store.column_types import Words, metadata
-from tallymark.store.text import storable
+from tallymark.errors import InvalidInput, suggest
+from tallymark.store.column_types import CodePointText, metadata
+from tallymark.store.text import make_storable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -21,31 +21,31 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 variables = Table(
     "vars",
     metadata,
-    Column("tenant", Words, nullable=False),
-    Column("name", Words, nullable=False),
-    Column("value", Words, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("name", CodePointText, nullable=False),
+    Column("value", CodePointText, nullable=False),
     PrimaryKeyConstraint("tenant", "name", name="pk_vars"),
 )
 
 secrets = Table(
     "secrets",
     metadata,
-    Column("tenant", Words, nullable=False),
-    Column("name", Words, nullable=False),
-    Column("key_id", Words, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("name", CodePointText, nullable=False),
+    Column("key_id", CodePointText, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     PrimaryKeyConstraint("tenant", "name", name="pk_secrets"),
 )
 
 
-def check(what: str, name: str, value: str) -> None:
+def check_value(what: str, name: str, value: str) -> None:
     """Refuses a name or a value that could not be used later; the value is never quoted."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"{name!r} cannot name a {what}",
             hint="use letters, digits, '_', '-' and '.', at most 128",
         )
-    if storable(value) != value:
+    if make_storable(value) != value:
         raise InvalidInput(f"the value of the {what} {name!r} is not text")
 
 
@@ -61,13 +61,13 @@ def put(connection: Connection, table: Table, row: dict[str, Any]) -> None:
     )
 
 
-def names(connection: Connection, table: Table, tenant: str) -> list[str]:
+def list_names(connection: Connection, table: Table, tenant: str) -> list[str]:
     """All names of a tenant, sorted."""
     query = select(table.c.name).where(table.c.tenant == tenant).order_by(table.c.name)
     return list(connection.scalars(query))
 
 
-def values(connection: Connection, table: Table, tenant: str) -> dict[str, str]:
+def read_values(connection: Connection, table: Table, tenant: str) -> dict[str, str]:
     """All values of a tenant by name, sorted."""
     query = select(table.c.name, table.c.value).where(table.c.tenant == tenant)
     return dict(connection.execute(query.order_by(table.c.name)).all())
@@ -77,12 +77,12 @@ def delete(connection: Connection, table: Table, tenant: str, name: str) -> None
     """Removes one name."""
     query = delete_from(table).where(table.c.tenant == tenant, table.c.name == name)
     if not connection.execute(query).rowcount:
-        raise unknown(table, name, names(connection, table, tenant))
+        raise explain_unknown(table, name, list_names(connection, table, tenant))
 
 
-def unknown(table: Table, name: str, known: list[str]) -> InvalidInput:
+def explain_unknown(table: Table, name: str, known: list[str]) -> InvalidInput:
     """The error for a name that is not there."""
     what = {"vars": "variable", "secrets": "secret"}[table.name]
-    close = nearest(name, known)
+    close = suggest(name, known)
     hint = f"did you mean {close!r}?" if close else f"list them with: tally {table.name}"
     return InvalidInput(f"there is no {what} {name!r}", hint=hint)

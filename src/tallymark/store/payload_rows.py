@@ -8,33 +8,33 @@ import msgspec
 from sqlalchemy import insert, select
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.payload import Payload, json_bytes
+from tallymark.challenges.payload import Payload, encode_json
 from tallymark.store.attempt_tables import attempt_details
-from tallymark.store.text import storable
+from tallymark.store.text import make_storable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
 
-def to_row(payload: Payload) -> dict[str, Any]:
+def payload_row(payload: Payload) -> dict[str, Any]:
     """The columns of a payload; what JSON cannot carry is refused."""
     reported, trajectory = payload.reported, payload.trajectory
     return {
         "digest": payload.digest(),
-        "submission": json_bytes(payload.submission).decode(),
-        "metadata": json_bytes(payload.metadata).decode(),
-        "reported": None if reported is None else json_bytes(reported).decode(),
-        "trajectory": None if trajectory is None else storable(trajectory),
+        "submission": encode_json(payload.submission).decode(),
+        "metadata": encode_json(payload.metadata).decode(),
+        "reported": None if reported is None else encode_json(reported).decode(),
+        "trajectory": None if trajectory is None else make_storable(trajectory),
     }
 
 
-def put(connection: Connection, attempt: Row[Any], row: dict[str, Any]) -> None:
+def insert_payload(connection: Connection, attempt: Row[Any], row: dict[str, Any]) -> None:
     """Stores the payload of an attempt. `attempt` is its row."""
     values = row | {"attempt": attempt.key, "tenant": attempt.tenant}
     connection.execute(insert(attempt_details).values(values))
 
 
-def digest(connection: Connection, key: int) -> str | None:
+def read_digest(connection: Connection, key: int) -> str | None:
     """The digest of what was submitted with an attempt."""
     found: str | None = connection.scalar(
         select(attempt_details.c.digest).where(attempt_details.c.attempt == key)
@@ -42,7 +42,7 @@ def digest(connection: Connection, key: int) -> str | None:
     return found
 
 
-def payload(connection: Connection, key: int) -> Payload | None:
+def read_payload(connection: Connection, key: int) -> Payload | None:
     """What was submitted with an attempt; None when nothing was."""
     row = connection.execute(
         select(attempt_details).where(attempt_details.c.attempt == key)
@@ -55,7 +55,7 @@ def payload(connection: Connection, key: int) -> Payload | None:
     return msgspec.json.decode(text, type=Payload)
 
 
-def evaluation(connection: Connection, key: int) -> Evaluation | None:
+def read_evaluation(connection: Connection, key: int) -> Evaluation | None:
     """What the evaluator found; None when the attempt was not evaluated here."""
     text = connection.scalar(
         select(attempt_details.c.evaluation).where(attempt_details.c.attempt == key)

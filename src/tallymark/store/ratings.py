@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from tallymark.ratings import EloRating, Pair, elo
 from tallymark.store import match_log
-from tallymark.store.challenges import find
+from tallymark.store.challenges import find_challenge
 from tallymark.store.contest_tables import challenges, matches, rating_pairs
 from tallymark.store.contest_tables import ratings as table
 
@@ -67,20 +67,20 @@ class Ratings:
     def matches(self) -> Iterator[Match]:
         """The log, one by one, in the order in which the attempts ended."""
         with self._database.read() as connection:
-            yield from match_log.log(connection, self._tenant)
+            yield from match_log.read_matches(connection, self._tenant)
 
     def changes(self, agent: str) -> list[tuple[Match, EloChange]]:
         """An agent's matches, each with what it did to the rating."""
         with self._database.read() as connection:
-            mine = match_log.log(connection, self._tenant, matches.c.agent == agent)
+            mine = match_log.read_matches(connection, self._tenant, matches.c.agent == agent)
             return list(elo.history(mine))
 
     def catch_up(self, connection: Connection, name: str, *, at: float) -> int:
         """Brings log and ratings in line with scores that changed, in the same transaction."""
-        kept = find(connection, self._tenant, name, lock=True)
+        kept = find_challenge(connection, self._tenant, name, lock=True)
         return match_log.catch_up(connection, kept, at)
 
     def rebuild(self) -> None:
         """Makes all ratings and counts anew from the log."""
-        everyone = match_log.everyone(self._tenant)
+        everyone = match_log.select_everyone(self._tenant)
         self._database.write(lambda c: match_log.rate_anew(c, self._tenant, everyone))

@@ -26,11 +26,11 @@ from sqlalchemy import (
 
 from tallymark.challenges.rescoring import Undefined
 from tallymark.store import score_rows
-from tallymark.store.attempt_rows import key_of
+from tallymark.store.attempt_rows import attempt_key
 from tallymark.store.attempt_tables import attempt_details, attempt_scores, attempts, score_history
-from tallymark.store.column_types import Key, Number, Words
+from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey
 from tallymark.store.contest_tables import contest_audit
-from tallymark.store.rows import insert_many, inserted
+from tallymark.store.rows import count_inserted, insert_many
 from tallymark.store.text import json_text
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.attempt import Attempt, Evaluation
     from tallymark.challenges.rescoring import Rescored
-    from tallymark.store.challenges import Kept
-    from tallymark.store.formula_scores import Given
+    from tallymark.store.challenges import StoredChallenge
+    from tallymark.store.formula_scores import ScoringStamp
 
 _FACTS = (
     "score",
@@ -59,15 +59,15 @@ _FACTS = (
     "dimensions",
 )
 _TEXTS = ("details", "evaluation")
-NAMES = ("challenge_id", "agent", "submitted_at", "attempt", *_FACTS, *_TEXTS)
+STAGED_COLUMNS = ("challenge_id", "agent", "submitted_at", "attempt", *_FACTS, *_TEXTS)
 
 staged = Table(
     "rescored_attempts",
     MetaData(),
-    Column("challenge_id", Key, nullable=False),
-    Column("agent", Words, nullable=False),
-    Column("submitted_at", Number, nullable=False),
-    Column("attempt", Key, primary_key=True, autoincrement=False),
+    Column("challenge_id", RowKey, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("submitted_at", FiniteFloat, nullable=False),
+    Column("attempt", RowKey, primary_key=True, autoincrement=False),
     *(Column(name, attempt_scores.c[name].type) for name in _FACTS),
     *(Column(name, Text) for name in _TEXTS),
     prefixes=["TEMPORARY"],
@@ -84,7 +84,7 @@ _another_state = (attempts.c.key == staged.c.attempt) & (attempts.c.state != _st
 
 
 @dataclass(slots=True)
-class Computed:
+class ComputedOutcomes:
     """What Python computed: rows to be staged, and the attempts without a score."""
 
     most: int
@@ -101,7 +101,7 @@ class Computed:
     ) -> None:
         """Takes in the new outcomes of some attempts."""
         for (attempt, _), each in zip(page, rescored, strict=True):
-            self.rows.append(_row(challenge_id, attempt, each))
+            self.rows.append(_staged_row(challenge_id, attempt, each))
             error = each[1].error
             if error is not None:
                 self.undefined += 1
@@ -109,43 +109,43 @@ class Computed:
                     which = {"attempt": attempt.id, "agent": attempt.agent}
                     self.reasons.append(Undefined(**which, reason=error))
 
-    def copy(self) -> Computed:
+    def copy(self) -> ComputedOutcomes:
         """One that can grow on its own."""
-        return Computed(self.most, self.rows.copy(), self.undefined, self.reasons.copy())
+        return ComputedOutcomes(self.most, self.rows.copy(), self.undefined, self.reasons.copy())
 
     def keys(self) -> set[int]:
         """The attempts that it has."""
-        place = NAMES.index("attempt")
+        place = STAGED_COLUMNS.index("attempt")
         return {row[place] for row in self.rows}
 
 
-def _row(challenge_id: int, attempt: Attempt, rescored: Rescored) -> tuple[Any, ...]:
+def _staged_row(challenge_id: int, attempt: Attempt, rescored: Rescored) -> tuple[Any, ...]:
     """What is staged of an attempt, in the order of `STAGED_COLUMNS`."""
     evaluation, outcome = rescored
     facts = {
         "challenge_id": challenge_id,
         "agent": attempt.agent,
         "submitted_at": attempt.submitted_at,
-        "attempt": key_of(attempt.id),
+        "attempt": attempt_key(attempt.id),
     }
     values = score_rows.score_row(outcome, **facts)
     values["details"] = json_text(outcome.details) if outcome.details else None
     values["evaluation"] = json_text(evaluation)
-    return tuple(values[name] for name in NAMES)
+    return tuple(values[name] for name in STAGED_COLUMNS)
 
 
-def stage(connection: Connection, rows: Iterable[tuple[Any, ...]]) -> None:
+def stage_outcomes(connection: Connection, rows: Iterable[tuple[Any, ...]]) -> None:
     """Makes the temporary table, and fills it."""
     staged.create(connection)
-    insert_many(connection, staged, NAMES, rows)
+    insert_many(connection, staged, STAGED_COLUMNS, rows)
     # Without it, either database would take the few staged rows for very many.
     connection.execute(text(f"ANALYZE {staged.name}"))
 
 
-def write(connection: Connection, kept: Kept, given: Given) -> int:
+def write_staged(connection: Connection, kept: StoredChallenge, given: ScoringStamp) -> int:
     """Changes whatever the staged outcomes change, and removes them; how many scores changed."""
-    changed = _remember(connection, given)
-    _move(connection, kept, given.at)
+    changed = _remember_scores(connection, given)
+    _move_attempts(connection, kept, given.at)
     facts = {name: staged.c[name] for name in _FACTS}
     connection.execute(
         update(attempt_scores).where(_same_score).values(facts | {"scoring": given.scoring})
@@ -155,7 +155,7 @@ def write(connection: Connection, kept: Kept, given: Given) -> int:
     return changed
 
 
-def _remember(connection: Connection, given: Given) -> int:
+def _remember_scores(connection: Connection, given: ScoringStamp) -> int:
     """Adds what is another score, result or error than before to the history."""
     compared = ("score", "result", "error")
     another = or_(*(staged.c[name].is_distinct_from(attempt_scores.c[name]) for name in compared))
@@ -167,10 +167,10 @@ def _remember(connection: Connection, given: Given) -> int:
         *(staged.c[name] for name in names),
     ).where(_same_score, another)
     into = ("scoring", "at", "tenant", *names)
-    return inserted(connection, insert(score_history).from_select(into, query))
+    return count_inserted(connection, insert(score_history).from_select(into, query))
 
 
-def _move(connection: Connection, kept: Kept, at: float) -> None:
+def _move_attempts(connection: Connection, kept: StoredChallenge, at: float) -> None:
     """Attempts that failed and now have a score, and the other way round; both are written down."""
     entry: dict[str, Any] = {
         "tenant": literal(kept.tenant),
@@ -188,7 +188,7 @@ def _move(connection: Connection, kept: Kept, at: float) -> None:
     connection.execute(update(attempts).where(_another_state).values(state=_state))
 
 
-def _write_details(connection: Connection, kept: Kept) -> None:
+def _write_details(connection: Connection, kept: StoredChallenge) -> None:
     texts = {name: staged.c[name] for name in _TEXTS}
     connection.execute(update(attempt_details).where(_same_details).values(texts))
     known = exists().where(_same_details).correlate(staged)

@@ -15,7 +15,14 @@ import msgspec
 from sqlalchemy import func, select, tuple_
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.rescoring import Move, Place, Rescoring, evaluation_of, rule_of, terms
+from tallymark.challenges.rescoring import (
+    BoardPlace,
+    Move,
+    Rescoring,
+    describe_rule,
+    evaluation_of,
+    formula_terms,
+)
 from tallymark.errors import WorkFailed
 from tallymark.store import (
     audit,
@@ -26,16 +33,16 @@ from tallymark.store import (
     score_rows,
     score_rules,
 )
-from tallymark.store.attempt_rows import attempt_id, read, selected, to_attempt
+from tallymark.store.attempt_rows import attempt_id, read_attempt, select_attempts, to_attempt
 from tallymark.store.attempt_tables import attempt_details, attempt_scores, attempts
 from tallymark.store.audit import SYSTEM, AuditEntry
-from tallymark.store.blocks import Board, columns
-from tallymark.store.challenges import find, publish_version
+from tallymark.store.blocks import Board, spot_columns
+from tallymark.store.challenges import find_challenge, publish_version
 from tallymark.store.contest_tables import boards
 from tallymark.store.contest_tables import challenge_versions as versions
-from tallymark.store.formula_scores import Given
-from tallymark.store.rescored_rows import Computed
-from tallymark.store.score_rules import Effect
+from tallymark.store.formula_scores import ScoringStamp
+from tallymark.store.rescored_rows import ComputedOutcomes
+from tallymark.store.score_rules import FormulaEffect
 from tallymark.store.text import json_text
 
 if TYPE_CHECKING:
@@ -45,15 +52,15 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.attempt import Attempt
     from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.rescoring import Plan
-    from tallymark.store.challenges import Kept
+    from tallymark.challenges.rescoring import RescorePlan
+    from tallymark.store.challenges import StoredChallenge
     from tallymark.store.database import Database
 
 _PAGE = 500
 _SHOWN = 100
-COUNTED = 100_000
+MOST_COUNTED = 100_000
 """Applying a formula to more attempts does not count which of them change; a preview does."""
-_ROOM = {"cache_size": -256 * 1024, "mmap_size": 2**32}  # in KiB, since negative; in bytes
+_ENLARGED = {"cache_size": -256 * 1024, "mmap_size": 2**32}  # in KiB, since negative; in bytes
 _decode = msgspec.json.Decoder(Evaluation).decode
 
 
@@ -64,44 +71,47 @@ class Rescorings:
         self._database = database
         self._tenant = tenant
 
-    def preview(self, plan: Plan, *, at: float, most: int = _SHOWN) -> Rescoring:
+    def preview(self, plan: RescorePlan, *, at: float, most: int = _SHOWN) -> Rescoring:
         """What applying a plan would do, and who would move; nothing is changed."""
-        computed = self._computed(plan, most)
+        computed = self._compute(plan, most)
 
         def work(connection: Connection) -> Rescoring:
-            kept = find(connection, self._tenant, plan.old.name, lock=True)
-            before = _board(connection, kept)
+            kept = find_challenge(connection, self._tenant, plan.old.name, lock=True)
+            before = _read_board(connection, kept)
             undo = connection.begin_nested()
             done = self._apply(connection, plan, computed, at, counting=True)
-            after = _board(connection, kept)
-            moved = [agent for agent in after | before if _moved(before, after, agent)]
+            after = _read_board(connection, kept)
+            moved = [agent for agent in after | before if _has_moved(before, after, agent)]
             new = {
-                each: self._place(connection, plan.new, after.get(each)) for each in moved[:most]
+                each: self._explain_place(connection, plan.new, after.get(each))
+                for each in moved[:most]
             }
             undo.rollback()
-            old = {each: self._place(connection, plan.old, before.get(each)) for each in new}
+            old = {
+                each: self._explain_place(connection, plan.old, before.get(each)) for each in new
+            }
             moves = tuple(Move(agent=each, before=old[each], after=new[each]) for each in new)
             return msgspec.structs.replace(done, moved=len(moved), moves=moves)
 
         return self._database.write(work)
 
-    def apply(self, plan: Plan, *, at: float, most: int = _SHOWN) -> Rescoring:
+    def apply(self, plan: RescorePlan, *, at: float, most: int = _SHOWN) -> Rescoring:
         """Scores every attempt by the new rule, which counts from then on."""
-        computed = self._computed(plan, most)
+        computed = self._compute(plan, most)
         return self._database.write(lambda c: self._apply(c, plan, computed, at))
 
-    def _computed(self, plan: Plan, most: int) -> Computed:
+    def _compute(self, plan: RescorePlan, most: int) -> ComputedOutcomes:
         """All outcomes, unless the database can compute them."""
-        computed = Computed(most)
+        computed = ComputedOutcomes(most)
         if plan.need == "formula":
             return computed
         last = ("", 0)
         while True:
             with self._database.read() as connection:
-                kept = find(connection, self._tenant, plan.old.name)
+                kept = find_challenge(connection, self._tenant, plan.old.name)
                 # After the last one seen, not by offset: attempts finished meanwhile shift nothing.
                 after = tuple_(attempts.c.agent, attempts.c.number) > last
-                page = _page(connection, _scored(kept).where(after).limit(_PAGE))
+                page = _read_page(connection, _select_scored(kept).where(after).limit(_PAGE))
             if not page:
                 return computed
             computed.add(kept.id, page, plan.rescorer(page))
@@ -110,31 +120,33 @@ class Rescorings:
     def _apply(
         self,
         connection: Connection,
-        plan: Plan,
-        computed: Computed,
+        plan: RescorePlan,
+        computed: ComputedOutcomes,
         at: float,
         *,
         counting: bool = False,
     ) -> Rescoring:
-        kept = find(connection, self._tenant, plan.old.name, lock=True)
+        kept = find_challenge(connection, self._tenant, plan.old.name, lock=True)
         if kept.challenge.version != plan.old.version:
             message = f"challenge {plan.old.name!r} was changed meanwhile"
             raise WorkFailed(message, hint="look at the preview again")
         computed = computed.copy()  # the transaction may be tried again
-        with _room(connection):
+        with _enlarge_cache(connection):
             self._publish(connection, kept, plan, at)
             origin = json_text(plan.origin)
-            given = Given(score_rows.new_scoring(connection, kept, "rescore", origin, at), at)
-            now = find(connection, self._tenant, plan.new.name)
-            quick = None if counting else _quick(connection, now, plan, given)
-            count, changed = quick or _score(connection, now, plan, computed, given)
+            given = ScoringStamp(
+                score_rows.add_scoring(connection, kept, "rescore", origin, at), at
+            )
+            now = find_challenge(connection, self._tenant, plan.new.name)
+            quick = None if counting else _score_in_one_pass(connection, now, plan, given)
+            count, changed = quick or _score_all(connection, now, plan, computed, given)
             # Formulas change scores and no results: only what was computed here can change matches.
             if computed.rows:
                 match_log.catch_up(connection, now, at)
         done = Rescoring(
             challenge=plan.new.name,
             version=plan.new.version,
-            rule=rule_of(plan.new.scoring),
+            rule=describe_rule(plan.new.scoring),
             attempts=count,
             changed=changed,
             undefined=computed.undefined,
@@ -149,10 +161,12 @@ class Rescorings:
             after=plan.new.version,
             note=note | {"undefined": done.undefined},
         )
-        audit.write(connection, self._tenant, kept.id, None, entry)
+        audit.write_entry(connection, self._tenant, kept.id, None, entry)
         return done
 
-    def _publish(self, connection: Connection, kept: Kept, plan: Plan, at: float) -> None:
+    def _publish(
+        self, connection: Connection, kept: StoredChallenge, plan: RescorePlan, at: float
+    ) -> None:
         """The new rule counts from now on. A freeze that is due comes before anything moves."""
         packed = plan.packed
         if packed is None:
@@ -160,21 +174,23 @@ class Rescorings:
             packed = connection.execute(select(versions.c.packed).where(mine)).scalar_one()
         publish_version(connection, self._tenant, plan.new, packed, at)
 
-    def _place(
-        self, connection: Connection, challenge: Challenge, standing: _Standing | None
-    ) -> Place | None:
+    def _explain_place(
+        self, connection: Connection, challenge: Challenge, standing: _RankedAttempt | None
+    ) -> BoardPlace | None:
         if standing is None:
             return None
         rank, key, score = standing
-        why = terms(challenge, read(connection, self._tenant, key))
-        return Place(rank=rank, attempt=attempt_id(key), score=score, terms=why)
+        why = formula_terms(challenge, read_attempt(connection, self._tenant, key))
+        return BoardPlace(rank=rank, attempt=attempt_id(key), score=score, terms=why)
 
 
-_Standing = tuple[int, int, float | None]
+_RankedAttempt = tuple[int, int, float | None]
 """An agent's rank, and the key and score of its best attempt."""
 
 
-def _quick(connection: Connection, kept: Kept, plan: Plan, given: Given) -> tuple[int, None] | None:
+def _score_in_one_pass(
+    connection: Connection, kept: StoredChallenge, plan: RescorePlan, given: ScoringStamp
+) -> tuple[int, None] | None:
     """One pass over very many attempts that all have a score; None where that cannot be.
 
     What changes is not counted, which would take another pass.
@@ -182,91 +198,99 @@ def _quick(connection: Connection, kept: Kept, plan: Plan, given: Given) -> tupl
     sqlite, strategy = connection.dialect.name == "sqlite", plan.new.scoring.strategy
     if not (plan.need == "formula" and sqlite and strategy == "custom"):
         return None
-    count = _count(connection, kept)
-    formula = formula_scores.expression(connection, plan.new)
-    if count <= COUNTED or formula is None:
+    count = _count_attempts(connection, kept)
+    formula = formula_scores.score_expression(connection, plan.new)
+    if count <= MOST_COUNTED or formula is None:
         return None
     undo = connection.begin_nested()
-    if not board_rows.rebuild_by(connection, kept, formula):
+    if not board_rows.rebuild_by_formula(connection, kept, formula):
         undo.rollback()
         return None
     undo.commit()
-    score_rules.add(connection, kept, given.scoring, plan.new.version)
+    score_rules.add_rule(connection, kept, given.scoring, plan.new.version)
     return count, None
 
 
-def _score(
-    connection: Connection, kept: Kept, plan: Plan, computed: Computed, given: Given
+def _score_all(
+    connection: Connection,
+    kept: StoredChallenge,
+    plan: RescorePlan,
+    computed: ComputedOutcomes,
+    given: ScoringStamp,
 ) -> tuple[int, int]:
     """How many attempts were scored, and how many to another score; and the board by them."""
     if plan.need == "formula":
-        keys, count, changed = _by_rule(connection, kept, plan.new, given)
+        keys, count, changed = _score_by_rule(connection, kept, plan.new, given)
     else:
         score_rules.settle(connection, kept)
-        keys = _not_computed(connection, kept, computed)
+        keys = _find_not_computed(connection, kept, computed)
         count, changed = len(computed.rows) + len(keys), 0
-    for page in _pages(connection, kept, keys):
+    for page in _read_pages(connection, kept, keys):
         computed.add(kept.id, page, plan.rescorer(page))
     if computed.rows:
-        rescored_rows.stage(connection, computed.rows)
-        changed += rescored_rows.write(connection, kept, given)
+        rescored_rows.stage_outcomes(connection, computed.rows)
+        changed += rescored_rows.write_staged(connection, kept, given)
     board_rows.rebuild(connection, kept)
     return count, changed
 
 
-def _by_rule(connection: Connection, kept: Kept, challenge: Challenge, given: Given) -> Effect:
+def _score_by_rule(
+    connection: Connection, kept: StoredChallenge, challenge: Challenge, given: ScoringStamp
+) -> FormulaEffect:
     """Scores by a formula whatever has a score by it; the rest is left to the rescorer."""
-    effect = score_rules.effect(connection, kept, challenge)
+    effect = score_rules.measure_effect(connection, kept, challenge)
     if effect is None:
         score_rules.settle(connection, kept)
         changed = formula_scores.write_all(connection, kept, challenge, given)
-        keys, count = _without_score(connection, kept)
-        return Effect(keys, count, changed)
+        keys, count = _find_without_score(connection, kept)
+        return FormulaEffect(keys, count, changed)
     score_rules.settle_some(connection, kept, effect.without_score)
-    score_rules.add(connection, kept, given.scoring, challenge.version)
+    score_rules.add_rule(connection, kept, given.scoring, challenge.version)
     return effect
 
 
-def _without_score(connection: Connection, kept: Kept) -> tuple[list[int], int]:
+def _find_without_score(connection: Connection, kept: StoredChallenge) -> tuple[list[int], int]:
     """Attempts that have no score, and how many there are in all."""
     scores = attempt_scores.c
     mine = scores.challenge_id == kept.id
     query = select(scores.attempt).where(mine, scores.error.is_not(None) | scores.score.is_(None))
-    return list(connection.scalars(query)), _count(connection, kept)
+    return list(connection.scalars(query)), _count_attempts(connection, kept)
 
 
-def _count(connection: Connection, kept: Kept) -> int:
+def _count_attempts(connection: Connection, kept: StoredChallenge) -> int:
     mine = attempt_scores.c.challenge_id == kept.id
     query = select(func.count()).select_from(attempt_scores).where(mine)
     return connection.execute(query).scalar_one()
 
 
-def _not_computed(connection: Connection, kept: Kept, computed: Computed) -> list[int]:
+def _find_not_computed(
+    connection: Connection, kept: StoredChallenge, computed: ComputedOutcomes
+) -> list[int]:
     """Attempts that were finished after their turn."""
     scores = attempt_scores.c
     query = select(scores.attempt).where(scores.challenge_id == kept.id)
     return sorted(set(connection.scalars(query)) - computed.keys())
 
 
-def _scored(kept: Kept) -> Select[Any]:
+def _select_scored(kept: StoredChallenge) -> Select[Any]:
     """All attempts that have an outcome, and their evaluations; agent by agent."""
     return (
-        selected(kept.tenant)
+        select_attempts(kept.tenant)
         .add_columns(attempt_details.c.evaluation)
         .where(attempts.c.challenge_id == kept.id, attempt_scores.c.attempt.is_not(None))
         .order_by(attempts.c.agent, attempts.c.number)
     )
 
 
-def _pages(
-    connection: Connection, kept: Kept, keys: list[int]
+def _read_pages(
+    connection: Connection, kept: StoredChallenge, keys: list[int]
 ) -> Iterator[list[tuple[Attempt, Evaluation]]]:
     for start in range(0, len(keys), _PAGE):
         some = attempts.c.key.in_(keys[start : start + _PAGE])
-        yield _page(connection, _scored(kept).where(some))
+        yield _read_page(connection, _select_scored(kept).where(some))
 
 
-def _page(connection: Connection, query: Select[Any]) -> list[tuple[Attempt, Evaluation]]:
+def _read_page(connection: Connection, query: Select[Any]) -> list[tuple[Attempt, Evaluation]]:
     found = []
     for row in connection.execute(query):
         attempt = to_attempt(row)
@@ -277,34 +301,36 @@ def _page(connection: Connection, query: Select[Any]) -> list[tuple[Attempt, Eva
     return found
 
 
-def _board(connection: Connection, kept: Kept) -> dict[str, _Standing]:
+def _read_board(connection: Connection, kept: StoredChallenge) -> dict[str, _RankedAttempt]:
     """The live board, best first."""
     query = select(boards.c.agent, boards.c.attempt, boards.c.score)
     mine = Board(kept.tenant, kept.id).rows(boards)
-    rows = connection.execute(query.where(mine).order_by(*columns(boards)))
+    rows = connection.execute(query.where(mine).order_by(*spot_columns(boards)))
     return {agent: (rank, key, score) for rank, (agent, key, score) in enumerate(rows, 1)}
 
 
-def _moved(before: dict[str, _Standing], after: dict[str, _Standing], agent: str) -> bool:
+def _has_moved(
+    before: dict[str, _RankedAttempt], after: dict[str, _RankedAttempt], agent: str
+) -> bool:
     old, new = before.get(agent), after.get(agent)
     return (old and old[0]) != (new and new[0])
 
 
 @contextmanager
-def _room(connection: Connection) -> Iterator[None]:
+def _enlarge_cache(connection: Connection) -> Iterator[None]:
     """Memory for all that is touched: SQLite would read and write most pages several times."""
     if connection.dialect.name != "sqlite":
         yield
         return
-    before = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in _ROOM}
+    before = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in _ENLARGED}
     try:
-        _set(connection, _ROOM)
+        _set_pragmas(connection, _ENLARGED)
         yield
     finally:
-        _set(connection, before)
+        _set_pragmas(connection, before)
 
 
-def _set(connection: Connection, pragmas: Mapping[str, int | None]) -> None:
+def _set_pragmas(connection: Connection, pragmas: Mapping[str, int | None]) -> None:
     for name, value in pragmas.items():
         if value is not None:  # a build without memory maps has no size of them
             connection.exec_driver_sql(f"PRAGMA {name} = {value}")

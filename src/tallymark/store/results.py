@@ -13,7 +13,7 @@ from sqlalchemy import and_, select
 
 from tallymark.errors import WorkFailed
 from tallymark.store.tables import case_results as table
-from tallymark.store.text import json_text, storable
+from tallymark.store.text import json_text, make_storable
 from tallymark.suites.record import CaseResult, CheckResult
 from tallymark.traces import Trace
 
@@ -39,11 +39,13 @@ class _Detail(msgspec.Struct, frozen=True, omit_defaults=True):
     tries: int = 1
 
 
-_detail = msgspec.json.Decoder(_Detail).decode
-_trace = msgspec.json.Decoder(Trace).decode
+_decode_detail = msgspec.json.Decoder(_Detail).decode
+_decode_trace = msgspec.json.Decoder(Trace).decode
 
 
-def add(connection: Connection, tenant: str, run_id: str, results: Sequence[CaseResult]) -> None:
+def add_results(
+    connection: Connection, tenant: str, run_id: str, results: Sequence[CaseResult]
+) -> None:
     """Stores results; one that is already there is replaced only if it is an error."""
     statement = _INSERT[connection.dialect.name]
     for start in range(0, len(results), _CHUNK):
@@ -51,30 +53,38 @@ def add(connection: Connection, tenant: str, run_id: str, results: Sequence[Case
         connection.exec_driver_sql(statement, rows)
 
 
-def stream(
+def stream_results(
     connection: Connection, tenant: str, run_id: str, *, with_traces: bool
 ) -> Iterator[CaseResult]:
     """The results of a run by case and epoch, a hundred in memory at a time."""
     columns = [each for each in table.c if each.name not in ("tenant", "run_id", "trace")]
     if with_traces:
         columns.append(table.c.trace)
-    query = select(*columns).where(_of(tenant, run_id)).order_by(table.c.case_name, table.c.epoch)
+    query = (
+        select(*columns)
+        .where(_is_of_run(tenant, run_id))
+        .order_by(table.c.case_name, table.c.epoch)
+    )
     with connection.execution_options(yield_per=100).execute(query) as rows:
         for row in rows:
             yield _result(run_id, *row)
 
 
-def statuses(connection: Connection, tenant: str, run_id: str) -> dict[tuple[str, int], CaseStatus]:
+def read_statuses(
+    connection: Connection, tenant: str, run_id: str
+) -> dict[tuple[str, int], CaseStatus]:
     """What is there of a run, and how each ended."""
-    query = select(table.c.case_name, table.c.epoch, table.c.status).where(_of(tenant, run_id))
+    query = select(table.c.case_name, table.c.epoch, table.c.status).where(
+        _is_of_run(tenant, run_id)
+    )
     return {(case, epoch): status for case, epoch, status in connection.execute(query)}
 
 
-def _of(tenant: str, run_id: str) -> ColumnElement[bool]:
+def _is_of_run(tenant: str, run_id: str) -> ColumnElement[bool]:
     return and_(table.c.tenant == tenant, table.c.run_id == run_id)
 
 
-def _insert(place: str) -> str:
+def _insert_statement(place: str) -> str:
     """The statement for one row, in the table's order of columns."""
     names = [column.name for column in table.c]
     # Resuming replaces errors; an outcome never changes, and storing it twice is storing it once.
@@ -87,7 +97,7 @@ def _insert(place: str) -> str:
     )
 
 
-_INSERT = {"sqlite": _insert("?"), "postgresql": _insert("%s")}
+_INSERT = {"sqlite": _insert_statement("?"), "postgresql": _insert_statement("%s")}
 
 
 def _row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
@@ -97,19 +107,19 @@ def _row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
     return (
         tenant,
         run_id,
-        storable(result.case),
+        make_storable(result.case),
         result.epoch,
         result.status,
-        _known(result.latency),
-        _known(result.cost),
-        _known(result.input_tokens),
-        _known(result.output_tokens),
+        _keep_storable(result.latency),
+        _keep_storable(result.cost),
+        _keep_storable(result.input_tokens),
+        _keep_storable(result.output_tokens),
         json_text(detail),
         None if result.trace is None else _trace_text(result.trace),
     )
 
 
-def _known(number: float | None) -> float | None:
+def _keep_storable(number: float | None) -> float | None:
     """A number that a column can hold; NaN and what is out of all bounds are not known."""
     return number if number is not None and -_BEYOND < number < _BEYOND else None
 
@@ -126,8 +136,8 @@ def _trace_text(trace: Trace) -> str:
 def _result(run_id: str, case: str, epoch: int, *row: Any) -> CaseResult:
     status, latency, cost, input_tokens, output_tokens, detail_text, *trace_text = row
     try:
-        detail = _detail(detail_text)
-        trace = _trace(trace_text[0]) if trace_text and trace_text[0] is not None else None
+        detail = _decode_detail(detail_text)
+        trace = _decode_trace(trace_text[0]) if trace_text and trace_text[0] is not None else None
     except msgspec.MsgspecError as error:
         raise WorkFailed(
             f"the stored result of case {case!r} of run {run_id} cannot be read: {error}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _CHUNK = 10_000
 
 
-def inserting(connection: Connection, table: Table) -> Any:
+def dialect_insert(connection: Connection, table: Table) -> Any:
     """An INSERT of the database's own kind, which can say what to do on a conflict."""
     make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     return make(table)
@@ -23,16 +23,16 @@ def inserting(connection: Connection, table: Table) -> Any:
 
 def insert_once(connection: Connection, table: Table, row: dict[str, Any]) -> bool:
     """Stores a row unless its key is taken; False when it was. Waits for whoever is storing it."""
-    statement = inserting(connection, table).values(row).on_conflict_do_nothing()
+    statement = dialect_insert(connection, table).values(row).on_conflict_do_nothing()
     return connection.execute(statement.returning(literal_column("1"))).first() is not None
 
 
-def inserted(connection: Connection, statement: Insert) -> int:
+def count_inserted(connection: Connection, statement: Insert) -> int:
     """Runs the statement; how many rows it added, which SQLAlchemy does not tell unasked."""
     return connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount
 
 
-def locked(query: Select[Any]) -> Select[Any]:
+def lock_rows(query: Select[Any]) -> Select[Any]:
     """The query's rows, until the end of the transaction ours alone to change.
 
     On SQLite every writer is alone already. Rows that merely refer to these do not wait.
@@ -48,7 +48,7 @@ def lock_agent(connection: Connection, challenge_id: int, agent: str) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(lock)))
 
 
-def steady(connection: Connection) -> Connection:
+def read_one_moment(connection: Connection) -> Connection:
     """A connection whose reads all see the same moment; SQLite's always do."""
     if connection.dialect.name == "postgresql":
         return connection.execution_options(isolation_level="REPEATABLE READ")

@@ -10,7 +10,7 @@ from sqlalchemy import exists as found
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from tallymark.errors import InvalidInput, nearest
+from tallymark.errors import InvalidInput, suggest
 from tallymark.store.tables import runs as table
 from tallymark.suites.record import RunRecord, RunStatus
 
@@ -40,7 +40,7 @@ class RunFilter(TypedDict, total=False):
 def create(connection: Connection, tenant: str, record: RunRecord) -> None:
     """Stores a new run; storing the very same again changes nothing."""
     # After a lost connection the work is done again, and may find its own row.
-    if _by_id(connection, tenant, record.id) == record:
+    if _read_by_id(connection, tenant, record.id) == record:
         return
     try:
         connection.execute(insert(table).values(tenant=tenant, **msgspec.structs.asdict(record)))
@@ -63,21 +63,21 @@ def delete(connection: Connection, tenant: str, run_id: str) -> None:
     """Removes a run and its results."""
     query = delete_from(table).where(table.c.tenant == tenant, table.c.id == run_id)
     if not connection.execute(query).rowcount:
-        raise _unknown(connection, tenant, run_id)
+        raise _explain_unknown(connection, tenant, run_id)
 
 
 def require(connection: Connection, tenant: str, run_id: str) -> None:
     """Refuses the id of a run that is not there."""
     here = found().where(table.c.tenant == tenant, table.c.id == run_id)
     if not connection.scalar(select(here)):
-        raise _unknown(connection, tenant, run_id)
+        raise _explain_unknown(connection, tenant, run_id)
 
 
 def find(connection: Connection, tenant: str, wanted: str) -> RunRecord:
     """A run by its id, by a beginning of it that only one has, or by the word `latest`."""
-    run = _by_id(connection, tenant, _full_id(connection, tenant, wanted))
+    run = _read_by_id(connection, tenant, _find_full_id(connection, tenant, wanted))
     if run is None:
-        raise _unknown(connection, tenant, wanted)
+        raise _explain_unknown(connection, tenant, wanted)
     return run
 
 
@@ -90,8 +90,8 @@ def search(
 ) -> list[RunRecord]:
     """Runs that pass the filters, without their definitions; what has no value comes last."""
     sort, descending = order
-    _check("runs cannot be sorted by", sort, SORTS)
-    _check("no run has the status", filters.get("status"), get_args(RunStatus))
+    _check_word("runs cannot be sorted by", sort, SORTS)
+    _check_word("no run has the status", filters.get("status"), get_args(RunStatus))
     if limit is not None and limit < 1:
         raise InvalidInput(f"a limit of {limit} would show nothing", hint="give at least 1")
     by = table.c[sort]
@@ -108,9 +108,9 @@ def search(
     return [RunRecord(**dict(zip(_LISTED, row, strict=True))) for row in connection.execute(query)]
 
 
-def _check(refusal: str, word: str | None, known: tuple[str, ...]) -> None:
+def _check_word(refusal: str, word: str | None, known: tuple[str, ...]) -> None:
     if word is not None and word not in known:
-        close = nearest(word, known)
+        close = suggest(word, known)
         hint = f"did you mean {close!r}?" if close else f"use one of {', '.join(known)}"
         raise InvalidInput(f"{refusal} {word!r}", hint=hint)
 
@@ -127,14 +127,14 @@ def _conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
     ]
 
 
-def _by_id(connection: Connection, tenant: str, run_id: str) -> RunRecord | None:
+def _read_by_id(connection: Connection, tenant: str, run_id: str) -> RunRecord | None:
     columns = (table.c[name] for name in _FIELDS)
     query = select(*columns).where(table.c.tenant == tenant, table.c.id == run_id)
     row = connection.execute(query).one_or_none()
     return None if row is None else RunRecord(**dict(zip(_FIELDS, row, strict=True)))
 
 
-def _full_id(connection: Connection, tenant: str, wanted: str) -> str:
+def _find_full_id(connection: Connection, tenant: str, wanted: str) -> str:
     ids = select(table.c.id).where(table.c.tenant == tenant)
     if wanted == "latest":
         newest = ids.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(1)
@@ -149,11 +149,11 @@ def _full_id(connection: Connection, tenant: str, wanted: str) -> str:
     return matches[0]
 
 
-def _unknown(connection: Connection, tenant: str, wanted: str) -> InvalidInput:
+def _explain_unknown(connection: Connection, tenant: str, wanted: str) -> InvalidInput:
     newest = select(table.c.id).where(table.c.tenant == tenant).order_by(table.c.created_at.desc())
     known = list(connection.scalars(newest.limit(500)))
     if not known:
         return InvalidInput("there are no runs yet", hint="run a suite first")
-    close = nearest(wanted, known)
+    close = suggest(wanted, known)
     hint = f"did you mean {close!r}?" if close else f"the latest is {known[0]!r}"
     return InvalidInput(f"there is no run {wanted!r}", hint=hint)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
     from tallymark.challenges.attempt import Outcome
-    from tallymark.store.challenges import Kept
+    from tallymark.store.challenges import StoredChallenge
 
 _BEYOND = 2**63
-_origin = msgspec.json.Decoder(Origin).decode
+_decode_origin = msgspec.json.Decoder(Origin).decode
 
 
 class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,15 +38,15 @@ def score_row(outcome: Outcome, **facts: Any) -> dict[str, Any]:
     """The row of an attempt's score; a number that no column can hold is not known."""
     metrics = outcome.metrics
     return facts | {
-        "score": _real(outcome.score),
+        "score": _keep_finite(outcome.score),
         "ranks": outcome.ranks,
         "succeeded": metrics.succeeded,
-        "tokens_total": _whole(metrics.tokens_total),
-        "elapsed_ms": _whole(metrics.elapsed_ms),
-        "rating": _real(metrics.rating),
-        "created_at": _whole(metrics.created_at),
-        "cost": _real(metrics.cost),
-        "calls": _whole(metrics.calls),
+        "tokens_total": _keep_within_64_bits(metrics.tokens_total),
+        "elapsed_ms": _keep_within_64_bits(metrics.elapsed_ms),
+        "rating": _keep_finite(metrics.rating),
+        "created_at": _keep_within_64_bits(metrics.created_at),
+        "cost": _keep_finite(metrics.cost),
+        "calls": _keep_within_64_bits(metrics.calls),
         "result": outcome.result,
         "error": outcome.error,
         "more": json_text(metrics.more) if metrics.more else None,
@@ -54,7 +54,9 @@ def score_row(outcome: Outcome, **facts: Any) -> dict[str, Any]:
     }
 
 
-def scoring_id(connection: Connection, kept: Kept, outcome: Outcome, at: float) -> int:
+def find_or_add_scoring(
+    connection: Connection, kept: StoredChallenge, outcome: Outcome, at: float
+) -> int:
     """The row that says by which rule attempts are being scored; the last one if it still holds."""
     origin = origin_text(outcome)
     mine = scorings.c.challenge_id == kept.id
@@ -62,10 +64,12 @@ def scoring_id(connection: Connection, kept: Kept, outcome: Outcome, at: float) 
     last = connection.execute(query.order_by(scorings.c.id.desc()).limit(1)).one_or_none()
     if last is not None and (last.why, last.origin) == ("finish", origin):
         return int(last.id)
-    return new_scoring(connection, kept, "finish", origin, at)
+    return add_scoring(connection, kept, "finish", origin, at)
 
 
-def new_scoring(connection: Connection, kept: Kept, why: str, origin: str | None, at: float) -> int:
+def add_scoring(
+    connection: Connection, kept: StoredChallenge, why: str, origin: str | None, at: float
+) -> int:
     """A row for attempts that are scored by another rule, or all at once."""
     row = {"tenant": kept.tenant, "challenge_id": kept.id, "at": at, "why": why, "origin": origin}
     key: int = connection.execute(
@@ -79,14 +83,14 @@ def origin_text(outcome: Outcome) -> str | None:
     return None if outcome.origin is None else json_text(outcome.origin)
 
 
-def remember(connection: Connection, row: dict[str, Any], at: float) -> None:
+def remember_score(connection: Connection, row: dict[str, Any], at: float) -> None:
     """Adds the score of a row to the history."""
     names = ("scoring", "agent", "attempt", "tenant", "score", "result", "error")
     values = {name: row[name] for name in names}
     connection.execute(insert(score_history).values(values | {"at": at}))
 
 
-def history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
+def read_history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
     """Every score that an attempt was given, oldest first. `attempt` is its row."""
     table = score_history.c
     query = (
@@ -100,12 +104,14 @@ def history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
         _entry(row.at, row.score, row.result, row.error, row.origin)
         for row in connection.execute(query)
     ]
-    return entries + _by_rules(connection, attempt, entries[-1].score if entries else None)
+    return entries + _follow_rules(connection, attempt, entries[-1].score if entries else None)
 
 
-def _by_rules(connection: Connection, attempt: Row[Any], last: float | None) -> list[ScoreEntry]:
+def _follow_rules(
+    connection: Connection, attempt: Row[Any], last: float | None
+) -> list[ScoreEntry]:
     """The scores that follow from rules later than the attempt's own score."""
-    known = score_rules.rules(connection, attempt.challenge_id)
+    known = score_rules.read_rules(connection, attempt.challenge_id)
     table = attempt_scores.c
     mine = (
         table.challenge_id == attempt.challenge_id,
@@ -130,13 +136,13 @@ def _by_rules(connection: Connection, attempt: Row[Any], last: float | None) -> 
 def _entry(
     at: float, score: float | None, result: str | None, error: str | None, origin: str | None
 ) -> ScoreEntry:
-    made_by = None if origin is None else _origin(origin)
+    made_by = None if origin is None else _decode_origin(origin)
     return ScoreEntry(at=at, score=score, result=result, error=error, origin=made_by)
 
 
-def _real(number: float | None) -> float | None:
+def _keep_finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def _whole(number: int | None) -> int | None:
+def _keep_within_64_bits(number: int | None) -> int | None:
     return number if number is not None and -_BEYOND <= number < _BEYOND else None

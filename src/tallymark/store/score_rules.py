@@ -20,7 +20,7 @@ from tallymark.challenges.definition import Challenge
 from tallymark.store import formula_scores
 from tallymark.store.attempt_tables import score_rules, scorings
 from tallymark.store.contest_tables import challenge_versions
-from tallymark.store.formula_scores import Given
+from tallymark.store.formula_scores import ScoringStamp
 from tallymark.store.formula_sql import SqlFormula
 
 if TYPE_CHECKING:
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row, TextClause
 
-    from tallymark.store.challenges import Kept
+    from tallymark.store.challenges import StoredChallenge
 
 _CHUNK = 500
 # More than any challenge has attempts: a sum of these and of ones is taken apart by `divmod`.
 _UNKNOWN = 2**31
 # Most rows of a page are by the same rule.
-_decoded = lru_cache(maxsize=64)(msgspec.json.Decoder(Challenge).decode)
+_decode_challenge = lru_cache(maxsize=64)(msgspec.json.Decoder(Challenge).decode)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ScoreRule:
     """A rescoring of all attempts that were scored before it and have not failed."""
 
-    given: Given
+    given: ScoringStamp
     origin: str | None
     challenge: Challenge
 
 
-class Effect(NamedTuple):
+class FormulaEffect(NamedTuple):
     """What scoring by a formula comes to."""
 
     without_score: list[int]
@@ -56,7 +56,7 @@ class Effect(NamedTuple):
     """Attempts that it gives another score than they have."""
 
 
-def rules(connection: Connection, challenge_id: int) -> list[Rule]:
+def read_rules(connection: Connection, challenge_id: int) -> list[ScoreRule]:
     """The rules of a challenge, oldest first."""
     query = (
         select(scorings.c.id, scorings.c.at, scorings.c.origin, challenge_versions.c.definition)
@@ -66,12 +66,12 @@ def rules(connection: Connection, challenge_id: int) -> list[Rule]:
         .order_by(scorings.c.id)
     )
     return [
-        Rule(Given(row.id, row.at), row.origin, _decoded(row.definition))
+        ScoreRule(ScoringStamp(row.id, row.at), row.origin, _decode_challenge(row.definition))
         for row in connection.execute(query)
     ]
 
 
-def add(connection: Connection, kept: Kept, scoring: int, version: str) -> None:
+def add_rule(connection: Connection, kept: StoredChallenge, scoring: int, version: str) -> None:
     """From now on, the formula of a version gives the scores of all attempts scored before."""
     mine = challenge_versions.c.challenge_id == kept.id
     which = select(challenge_versions.c.id).where(mine, challenge_versions.c.version == version)
@@ -80,14 +80,14 @@ def add(connection: Connection, kept: Kept, scoring: int, version: str) -> None:
     connection.execute(insert(score_rules).values(row))
 
 
-def current_score(connection: Connection, kept: Kept) -> SqlFormula:
+def current_score(connection: Connection, kept: StoredChallenge) -> SqlFormula:
     """SQL for an attempt's score as it is by now, over the columns of `attempt_scores`."""
     stored = SqlFormula("score", {})
-    known = rules(connection, kept.id)
+    known = read_rules(connection, kept.id)
     if not known:
         return stored
     last = known[-1]
-    sql = formula_scores.expression(connection, last.challenge, prefix="rule_")
+    sql = formula_scores.score_expression(connection, last.challenge, prefix="rule_")
     if sql is None:
         settle(connection, kept)
         return stored
@@ -95,9 +95,11 @@ def current_score(connection: Connection, kept: Kept) -> SqlFormula:
     return SqlFormula(by_now, sql.parameters | {"rule": last.given.scoring})
 
 
-def effect(connection: Connection, kept: Kept, challenge: Challenge) -> Effect | None:
+def measure_effect(
+    connection: Connection, kept: StoredChallenge, challenge: Challenge
+) -> FormulaEffect | None:
     """What a challenge's formula would change; None where SQL cannot tell to the bit."""
-    sql = formula_scores.expression(connection, challenge)
+    sql = formula_scores.score_expression(connection, challenge)
     if sql is None:
         return None
     now = current_score(connection, kept)
@@ -105,24 +107,24 @@ def effect(connection: Connection, kept: Kept, challenge: Challenge) -> Effect |
     try:
         # After an error PostgreSQL takes nothing more, unless a savepoint is gone back to.
         with connection.begin_nested():
-            row = connection.execute(_compared(sql, now), values | now.parameters).one()
+            row = connection.execute(_compare(sql, now), values | now.parameters).one()
     except DBAPIError as error:
-        if formula_scores.out_of_range(error):
+        if formula_scores.is_out_of_range(error):
             return None
         raise
     unknown, changed = divmod(int(row.compared or 0), _UNKNOWN)
     if not row.failed and not unknown:
-        return Effect([], row.attempts, changed)
+        return FormulaEffect([], row.attempts, changed)
     without = f"""
         SELECT attempt FROM attempt_scores
         WHERE challenge_id = :id AND (error IS NOT NULL OR {sql.text} IS NULL)
     """  # noqa: S608  our own words and numbers
     keys = list(connection.scalars(text(without), values))
     # The others had no score, and now have one.
-    return Effect(keys, row.attempts, changed + unknown - (len(keys) - row.failed))
+    return FormulaEffect(keys, row.attempts, changed + unknown - (len(keys) - row.failed))
 
 
-def _compared(sql: SqlFormula, now: SqlFormula) -> TextClause:
+def _compare(sql: SqlFormula, now: SqlFormula) -> TextClause:
     """Counts what changes, and in the same sum what cannot be compared: the formula is slow."""
     return text(f"""
         SELECT count(*) AS attempts, count(error) AS failed,
@@ -132,21 +134,21 @@ def _compared(sql: SqlFormula, now: SqlFormula) -> TextClause:
     """)  # noqa: S608
 
 
-def score_by(definition: str, row: Row[Any]) -> float | None:
+def score_by_rule(definition: str, row: Row[Any]) -> float | None:
     """What a rule gives for a row with the columns of `attempt_scores`."""
-    return formula_scores.score_of(_decoded(definition), row)
+    return formula_scores.score_of(_decode_challenge(definition), row)
 
 
-def settle(connection: Connection, kept: Kept) -> None:
+def settle(connection: Connection, kept: StoredChallenge) -> None:
     """Writes down every score that follows from a rule, and takes the rules away."""
-    for rule in rules(connection, kept.id):
+    for rule in read_rules(connection, kept.id):
         formula_scores.write_all(connection, kept, rule.challenge, rule.given)
     connection.execute(delete(score_rules).where(score_rules.c.challenge_id == kept.id))
 
 
-def settle_some(connection: Connection, kept: Kept, keys: Sequence[int]) -> None:
+def settle_some(connection: Connection, kept: StoredChallenge, keys: Sequence[int]) -> None:
     """Writes down the scores of these attempts."""
-    for rule in rules(connection, kept.id):
+    for rule in read_rules(connection, kept.id):
         for start in range(0, len(keys), _CHUNK):
             some = keys[start : start + _CHUNK]
             formula_scores.write_some(connection, kept, rule.challenge, rule.given, some)

@@ -24,19 +24,19 @@ class SecretKey:
     def seal(self, value: str, owner: tuple[str, str]) -> bytes:
         """The value, encrypted."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, value.encode(), _bound(owner))
+        return nonce + self._cipher.encrypt(nonce, value.encode(), _bind_owner(owner))
 
     def open(self, sealed: bytes, owner: tuple[str, str]) -> str:
         """The value again."""
         nonce, rest = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
         try:
-            return self._cipher.decrypt(nonce, rest, _bound(owner)).decode()
+            return self._cipher.decrypt(nonce, rest, _bind_owner(owner)).decode()
         except InvalidTag:
             raise WorkFailed(
                 f"the stored secret {owner[1]!r} is damaged", hint="set it again"
             ) from None
 
 
-def _bound(owner: tuple[str, str]) -> bytes:
+def _bind_owner(owner: tuple[str, str]) -> bytes:
     # Authenticated but not stored: a row copied to another tenant or name does not open there.
     return "\0".join(owner).encode()

@@ -22,7 +22,7 @@ from tallymark.store.challenges import Challenges
 from tallymark.store.database import Database
 from tallymark.store.ratings import Ratings
 from tallymark.store.rescoring import Rescorings
-from tallymark.store.text import storable
+from tallymark.store.text import make_storable
 from tallymark.store.versus import VersusRows
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Store:
     """What `open_store` gives. No method sees another tenant's rows."""
 
     def __init__(self, database: Database, tenant: str) -> None:
-        if not tenant or storable(tenant) != tenant:
+        if not tenant or make_storable(tenant) != tenant:
             raise InvalidInput(f"a tenant cannot be called {tenant!r}")
         self.tenant = tenant
         self._database = database
@@ -145,7 +145,7 @@ class Store:
 
         def work(connection: Connection) -> None:
             kept_runs.require(connection, self.tenant, run_id)
-            kept_results.add(connection, self.tenant, run_id, batch)
+            kept_results.add_results(connection, self.tenant, run_id, batch)
 
         if batch:
             self._database.write(work)
@@ -154,26 +154,28 @@ class Store:
         """The results of a run one by one, by case name (in code points) and epoch."""
         with self._database.read() as connection:
             kept_runs.require(connection, self.tenant, run_id)
-            yield from kept_results.stream(connection, self.tenant, run_id, with_traces=with_traces)
+            yield from kept_results.stream_results(
+                connection, self.tenant, run_id, with_traces=with_traces
+            )
 
     def result_keys(self, run_id: str) -> dict[tuple[str, int], CaseStatus]:
         """The case and epoch of every stored result of a run, and how it ended."""
         with self._database.read() as connection:
             kept_runs.require(connection, self.tenant, run_id)
-            return kept_results.statuses(connection, self.tenant, run_id)
+            return kept_results.read_statuses(connection, self.tenant, run_id)
 
     # Variables
 
     def set_var(self, name: str, value: str) -> None:
         """Stores a variable."""
-        named.check("variable", name, value)
+        named.check_value("variable", name, value)
         row = {"tenant": self.tenant, "name": name, "value": value}
         self._database.write(lambda c: named.put(c, named.variables, row))
 
     def vars(self) -> dict[str, str]:
         """All variables, by name."""
         with self._database.read() as connection:
-            return named.values(connection, named.variables, self.tenant)
+            return named.read_values(connection, named.variables, self.tenant)
 
     def delete_var(self, name: str) -> None:
         """Removes a variable."""
@@ -183,14 +185,14 @@ class Store:
 
     def set_secret(self, name: str, value: str) -> None:
         """Stores a secret, encrypted."""
-        named.check("secret", name, value)
-        row = secrets.sealed_row(self._database.address, (self.tenant, name), value)
+        named.check_value("secret", name, value)
+        row = secrets.seal_row(self._database.address, (self.tenant, name), value)
         self._database.write(lambda c: named.put(c, named.secrets, row))
 
     def secret_names(self) -> list[str]:
         """The names of all secrets."""
         with self._database.read() as connection:
-            return named.names(connection, named.secrets, self.tenant)
+            return named.list_names(connection, named.secrets, self.tenant)
 
     def delete_secret(self, name: str) -> None:
         """Removes a secret."""
@@ -199,5 +201,5 @@ class Store:
     def secrets_for_run(self, wanted: Iterable[str]) -> dict[str, str]:
         """The values of the named secrets: for the runner alone, never to be shown or kept."""
         with self._database.read() as connection:
-            rows = secrets.sealed_rows(connection, self.tenant, list(wanted))
-        return secrets.opened(self._database.address, self.tenant, rows)
+            rows = secrets.read_sealed_rows(connection, self.tenant, list(wanted))
+        return secrets.open_rows(self._database.address, self.tenant, rows)

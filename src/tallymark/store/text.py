@@ -17,7 +17,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     """The text as a database column can hold it."""
     if text.isascii() and "\0" not in text:
         return text
@@ -32,16 +32,16 @@ def json_text(value: Any) -> str:
     try:
         return _encode(value).decode()
     except (TypeError, UnicodeEncodeError):
-        return _encode(_cleaned(value)).decode()
+        return _encode(_clean(value)).decode()
 
 
-def _cleaned(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\ufffd", value)
     if isinstance(value, msgspec.Struct):
         value = {name: getattr(value, name) for name in value.__struct_fields__}
     if isinstance(value, dict):
-        return {_cleaned(str(key)): _cleaned(each) for key, each in value.items()}
+        return {_clean(str(key)): _clean(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_cleaned(each) for each in value]
+        return [_clean(each) for each in value]
     return value

@@ -13,17 +13,17 @@ from sqlalchemy import case, func, insert, or_, select, update
 
 from tallymark.challenges.payload import Payload
 from tallymark.challenges.versus.pairing import (
-    OTHER,
+    OTHER_SIDE,
     Side,
-    Submission,
-    pairings,
-    versus_part,
+    SideSubmission,
+    make_pairings,
+    require_versus,
 )
-from tallymark.challenges.versus.standings import Tally
-from tallymark.challenges.versus.verdict import Ruling, Verdict
+from tallymark.challenges.versus.standings import VersusTally
+from tallymark.challenges.versus.verdict import BreachVerdict, Ruling
 from tallymark.errors import InvalidInput
 from tallymark.store import challenges
-from tallymark.store.text import json_text, storable
+from tallymark.store.text import json_text, make_storable
 from tallymark.store.versus_tables import submissions, verdicts
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Subquery
 
     from tallymark.challenges.definition import Challenge
-    from tallymark.store.challenges import Kept
+    from tallymark.store.challenges import StoredChallenge
     from tallymark.store.database import Database
 
 _DAY = 86_400
-_SUBMISSION = [submissions.c[name] for name in Submission.__struct_fields__]
-_VERDICT = [verdicts.c[name] for name in Verdict.__struct_fields__]
+_SUBMISSION = [submissions.c[name] for name in SideSubmission.__struct_fields__]
+_VERDICT = [verdicts.c[name] for name in BreachVerdict.__struct_fields__]
 
 
 class VersusRows:
@@ -49,24 +49,24 @@ class VersusRows:
 
     def submit(
         self, challenge: str, player: str, side: Side, content: Any, *, at: float
-    ) -> Submission:
+    ) -> SideSubmission:
         """Stores a submission with a pending verdict for each pairing and category it makes.
 
         The content of the player's newest on that side again changes nothing.
         """
         if side not in get_args(Side):
             raise InvalidInput(f"there is no side {side!r}", hint="choose red or blue")
-        if not player or storable(player) != player:
+        if not player or make_storable(player) != player:
             raise InvalidInput(f"a player cannot be called {player!r}")
         digest = Payload(submission=content).digest()
 
-        def work(connection: Connection) -> Submission:
-            kept = challenges.find(connection, self._tenant, challenge, lock=True)
-            newest = _newest_of(connection, kept, side, player)
+        def work(connection: Connection) -> SideSubmission:
+            kept = challenges.find_challenge(connection, self._tenant, challenge, lock=True)
+            newest = _find_newest(connection, kept, side, player)
             if newest is not None and newest.digest == digest:
-                return _submission(newest)
+                return _read_submission(newest)
             number = 1 if newest is None else newest.number + 1
-            _check(connection, kept, (side, player, number), at)
+            _check_rules(connection, kept, (side, player, number), at)
             row = {
                 "version": kept.challenge.version,
                 "player": player,
@@ -74,8 +74,10 @@ class VersusRows:
                 "number": number,
                 "at": at,
             }
-            new = _insert(connection, kept, row, digest=digest, content=json_text(content))
-            _pair(connection, kept, new)
+            new = _insert_submission(
+                connection, kept, row, digest=digest, content=json_text(content)
+            )
+            _pair_submission(connection, kept, new)
             return new
 
         return self._database.write(work)
@@ -91,65 +93,67 @@ class VersusRows:
             raise InvalidInput(f"there is no submission {submission}")
         return msgspec.json.decode(text)
 
-    def submissions(self, challenge: str) -> list[Submission]:
+    def submissions(self, challenge: str) -> list[SideSubmission]:
         """Every attack and defence, in the order in which they came."""
         with self._database.read() as connection:
-            kept = challenges.find(connection, self._tenant, challenge)
+            kept = challenges.find_challenge(connection, self._tenant, challenge)
             query = select(*_SUBMISSION).where(submissions.c.challenge_id == kept.id)
             found = connection.execute(query.order_by(submissions.c.id))
-            return [_submission(row) for row in found]
+            return [_read_submission(row) for row in found]
 
-    def verdicts(self, challenge: str, *, submission: int | None = None) -> list[Verdict]:
+    def verdicts(self, challenge: str, *, submission: int | None = None) -> list[BreachVerdict]:
         """All verdicts, or those of one submission, in the order in which they were made."""
         wanted: list[ColumnElement[bool]] = []
         if submission is not None:
             wanted.append(or_(verdicts.c.red == submission, verdicts.c.blue == submission))
-        return self._verdicts(challenge, wanted, None)
+        return self._read_verdicts(challenge, wanted, None)
 
-    def unjudged(self, challenge: str, *, failed: bool, limit: int) -> list[Verdict]:
+    def unjudged(self, challenge: str, *, failed: bool, limit: int) -> list[BreachVerdict]:
         """Verdicts that are pending, the failed ones too if asked for, oldest first."""
         open_states = ["pending", "failed"] if failed else ["pending"]
         # The first condition is that of the index, which the second cannot use by itself.
         wanted = [verdicts.c.state != "judged", verdicts.c.state.in_(open_states)]
-        return self._verdicts(challenge, wanted, limit)
+        return self._read_verdicts(challenge, wanted, limit)
 
     def rule(
-        self, rulings: Sequence[tuple[Verdict, Ruling]], *, judge: str, at: float
+        self, rulings: Sequence[tuple[BreachVerdict, Ruling]], *, judge: str, at: float
     ) -> list[bool]:
         """Stores rulings, each unless its verdict is judged already: then it is False."""
 
         def work(connection: Connection) -> list[bool]:
             return [
-                _rule(connection, self._tenant, verdict, _change(ruling, judge, at))
+                _store_ruling(connection, self._tenant, verdict, _ruling_changes(ruling, judge, at))
                 for verdict, ruling in rulings
             ]
 
         return self._database.write(work)
 
-    def tallies(self, challenge: str, *, before: float | None = None) -> list[Tally]:
+    def tallies(self, challenge: str, *, before: float | None = None) -> list[VersusTally]:
         """Verdicts between players' newest submissions, counted; `before` as they stood then."""
         with self._database.read() as connection:
-            kept = challenges.find(connection, self._tenant, challenge)
-            red, blue = (_newest(kept, side, before).subquery(side) for side in get_args(Side))
-            return _tallies(connection, red, blue, before)
+            kept = challenges.find_challenge(connection, self._tenant, challenge)
+            red, blue = (
+                _select_newest(kept, side, before).subquery(side) for side in get_args(Side)
+            )
+            return _read_tallies(connection, red, blue, before)
 
-    def _verdicts(
+    def _read_verdicts(
         self, challenge: str, wanted: list[ColumnElement[bool]], limit: int | None
-    ) -> list[Verdict]:
+    ) -> list[BreachVerdict]:
         with self._database.read() as connection:
-            kept = challenges.find(connection, self._tenant, challenge)
+            kept = challenges.find_challenge(connection, self._tenant, challenge)
             query = select(*_VERDICT).where(verdicts.c.challenge_id == kept.id, *wanted)
             later = case((verdicts.c.red > verdicts.c.blue, verdicts.c.red), else_=verdicts.c.blue)
             order = (later, verdicts.c.red, verdicts.c.blue, verdicts.c.category)
             found = connection.execute(query.order_by(*order).limit(limit))
-            return [Verdict(**row) for row in found.mappings()]
+            return [BreachVerdict(**row) for row in found.mappings()]
 
 
-def _submission(row: Any) -> Submission:
-    return Submission(**{name: getattr(row, name) for name in Submission.__struct_fields__})
+def _read_submission(row: Any) -> SideSubmission:
+    return SideSubmission(**{name: getattr(row, name) for name in SideSubmission.__struct_fields__})
 
 
-def _newest_of(connection: Connection, kept: Kept, side: Side, player: str) -> Any:
+def _find_newest(connection: Connection, kept: StoredChallenge, side: Side, player: str) -> Any:
     query = select(*_SUBMISSION, submissions.c.digest).where(
         submissions.c.challenge_id == kept.id,
         submissions.c.side == side,
@@ -158,12 +162,12 @@ def _newest_of(connection: Connection, kept: Kept, side: Side, player: str) -> A
     return connection.execute(query.order_by(submissions.c.number.desc()).limit(1)).one_or_none()
 
 
-def _check(
-    connection: Connection, kept: Kept, submission: tuple[Side, str, int], at: float
+def _check_rules(
+    connection: Connection, kept: StoredChallenge, submission: tuple[Side, str, int], at: float
 ) -> None:
     """The challenge's rules: its kind, its times, and how many submissions a player has."""
     challenge = kept.challenge
-    versus_part(challenge)
+    require_versus(challenge)
     _check_times(challenge, at)
     side, player, number = submission
     if challenge.attempts is not None and number > challenge.attempts:
@@ -192,17 +196,19 @@ def _check_times(challenge: Challenge, at: float) -> None:
         raise InvalidInput(f"{challenge.name} is closed")
 
 
-def _insert(connection: Connection, kept: Kept, row: dict[str, Any], **stored: str) -> Submission:
+def _insert_submission(
+    connection: Connection, kept: StoredChallenge, row: dict[str, Any], **stored: str
+) -> SideSubmission:
     values = {"tenant": kept.tenant, "challenge_id": kept.id, **row, **stored}
     made = connection.execute(insert(submissions).values(values).returning(submissions.c.id))
-    return Submission(id=made.scalar_one(), **row)
+    return SideSubmission(id=made.scalar_one(), **row)
 
 
-def _pair(connection: Connection, kept: Kept, new: Submission) -> None:
+def _pair_submission(connection: Connection, kept: StoredChallenge, new: SideSubmission) -> None:
     """A pending verdict for each category of each pairing."""
-    newest = _newest(kept, OTHER[new.side], None).subquery()
+    newest = _select_newest(kept, OTHER_SIDE[new.side], None).subquery()
     query = select(*_SUBMISSION).join(newest, newest.c.id == submissions.c.id)
-    others = [_submission(row) for row in connection.execute(query)]
+    others = [_read_submission(row) for row in connection.execute(query)]
     rows = [
         {
             "tenant": kept.tenant,
@@ -215,14 +221,14 @@ def _pair(connection: Connection, kept: Kept, new: Submission) -> None:
             "judge": "",
             "tries": 0,
         }
-        for pairing in pairings(new, others)
-        for category in dict.fromkeys(versus_part(kept.challenge).categories)
+        for pairing in make_pairings(new, others)
+        for category in dict.fromkeys(require_versus(kept.challenge).categories)
     ]
     if rows:
         connection.execute(insert(verdicts), rows)
 
 
-def _change(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
+def _ruling_changes(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
     """What a ruling changes; an error of earlier stays to be seen when this one has none."""
     failed = {} if ruling.error is None else {"error": ruling.error}
     return {
@@ -236,7 +242,9 @@ def _change(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
     }
 
 
-def _rule(connection: Connection, tenant: str, verdict: Verdict, change: dict[str, Any]) -> bool:
+def _store_ruling(
+    connection: Connection, tenant: str, verdict: BreachVerdict, change: dict[str, Any]
+) -> bool:
     # Of judges that race, the last condition lets one change the row.
     statement = update(verdicts).where(
         verdicts.c.tenant == tenant,
@@ -248,7 +256,7 @@ def _rule(connection: Connection, tenant: str, verdict: Verdict, change: dict[st
     return connection.execute(statement.values(change)).rowcount == 1
 
 
-def _newest(kept: Kept, side: Side, before: float | None) -> Any:
+def _select_newest(kept: StoredChallenge, side: Side, before: float | None) -> Any:
     """The id of every player's newest submission on a side, as it stood at a time."""
     query = select(submissions.c.player, func.max(submissions.c.id).label("id")).where(
         submissions.c.challenge_id == kept.id, submissions.c.side == side
@@ -258,9 +266,9 @@ def _newest(kept: Kept, side: Side, before: float | None) -> Any:
     return query.group_by(submissions.c.player)
 
 
-def _tallies(
+def _read_tallies(
     connection: Connection, red: Subquery, blue: Subquery, before: float | None
-) -> list[Tally]:
+) -> list[VersusTally]:
     known = verdicts.c.state == "judged"
     if before is not None:
         known &= verdicts.c.judged_at < before
@@ -283,4 +291,4 @@ def _tallies(
         .group_by(red.c.player, blue.c.player, verdicts.c.category)
         .order_by(red.c.player, blue.c.player, verdicts.c.category)
     )
-    return [Tally(**row) for row in connection.execute(query).mappings()]
+    return [VersusTally(**row) for row in connection.execute(query).mappings()]

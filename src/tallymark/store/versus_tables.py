@@ -14,22 +14,22 @@ from sqlalchemy import (
     text,
 )
 
-from tallymark.store.column_types import Key, Number, Words, metadata
+from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, metadata
 
 _UNJUDGED = text("state <> 'judged'")
 
 submissions = Table(
     "versus_submissions",
     metadata,
-    Column("id", Key, primary_key=True),
-    Column("tenant", Words, nullable=False),
-    Column("challenge_id", Key, ForeignKey("challenges.id"), nullable=False),
-    Column("version", Words, nullable=False),
-    Column("player", Words, nullable=False),
-    Column("side", Words, nullable=False),
+    Column("id", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("challenge_id", RowKey, ForeignKey("challenges.id"), nullable=False),
+    Column("version", CodePointText, nullable=False),
+    Column("player", CodePointText, nullable=False),
+    Column("side", CodePointText, nullable=False),
     Column("number", Integer, nullable=False),
-    Column("at", Number, nullable=False),
-    Column("digest", Words, nullable=False),
+    Column("at", FiniteFloat, nullable=False),
+    Column("digest", CodePointText, nullable=False),
     Column("content", Text, nullable=False),  # JSON
     Index("ux_versus_submissions", "challenge_id", "side", "player", "number", unique=True),
     sqlite_autoincrement=True,
@@ -38,18 +38,18 @@ submissions = Table(
 verdicts = Table(
     "versus_verdicts",
     metadata,
-    Column("red", Key, ForeignKey("versus_submissions.id"), nullable=False),
-    Column("blue", Key, ForeignKey("versus_submissions.id"), nullable=False),
-    Column("category", Words, nullable=False),
-    Column("tenant", Words, nullable=False),
-    Column("challenge_id", Key, nullable=False),
-    Column("state", Words, nullable=False),
+    Column("red", RowKey, ForeignKey("versus_submissions.id"), nullable=False),
+    Column("blue", RowKey, ForeignKey("versus_submissions.id"), nullable=False),
+    Column("category", CodePointText, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("challenge_id", RowKey, nullable=False),
+    Column("state", CodePointText, nullable=False),
     Column("breached", Boolean),
-    Column("reason", Words, nullable=False),
-    Column("error", Words),
-    Column("judge", Words, nullable=False),
+    Column("reason", CodePointText, nullable=False),
+    Column("error", CodePointText),
+    Column("judge", CodePointText, nullable=False),
     Column("tries", Integer, nullable=False),
-    Column("judged_at", Number),
+    Column("judged_at", FiniteFloat),
     PrimaryKeyConstraint("red", "blue", "category", name="pk_versus_verdicts"),
     Index("ix_versus_verdicts_blue", "blue"),
     Index(

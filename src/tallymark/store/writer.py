@@ -96,7 +96,7 @@ class ResultWriter:
 
     def _work(self) -> None:
         try:
-            while batch := self._next():
+            while batch := self._take_batch():
                 self._store.add_results(self._run_id, batch)
                 # Only now: whoever hears of a result relies on it.
                 if self._stored is not None:
@@ -107,7 +107,7 @@ class ResultWriter:
                 self._queue.clear()
                 self._make_room()
 
-    def _next(self) -> list[CaseResult]:
+    def _take_batch(self) -> list[CaseResult]:
         """All that is queued, as soon as there is any; nothing when the writer is closed."""
         with self._changed:
             while not self._queue and not self._closing:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.scoring.score import json_safe
+from tallymark.scoring.score import make_json_safe
 from tallymark.suites.record import CaseResult, Run, RunRecord
 from tallymark.suites.resampling import Difference, score_difference
 from tallymark.suites.tally import Counts, Tally
@@ -20,10 +20,10 @@ from tallymark.suites.tally import Counts, Tally
 if TYPE_CHECKING:
     from tallymark.formula import Formula
 
-Kind = Literal[
+ChangeKind = Literal[
     "broken", "worse", "fixed", "better", "error_now", "recovered", "only_first", "only_second"
 ]
-KINDS: dict[Kind, str] = {
+CHANGE_KINDS: dict[ChangeKind, str] = {
     "broken": "Broken (passed before)",
     "worse": "Worse (passes less often)",
     "error_now": "Errors now (ran before)",
@@ -34,11 +34,11 @@ KINDS: dict[Kind, str] = {
     "only_second": "Only in the second run",
 }
 """How a case can change, the worst first."""
-FEW = 10
+FEW_CASES = 10
 """With fewer shared cases than this, chance decides more than the runs do."""
 
 
-class Side(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One of the two runs, over all its cases."""
 
     id: str
@@ -53,7 +53,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     errors: int
 
 
-class Measure(msgspec.Struct, frozen=True):
+class ComparedMeasure(msgspec.Struct, frozen=True):
     """One number of both runs, over the cases that both ran."""
 
     first: float | None
@@ -62,11 +62,11 @@ class Measure(msgspec.Struct, frozen=True):
     """The second less the first."""
 
 
-class Change(msgspec.Struct, frozen=True):
+class CaseChange(msgspec.Struct, frozen=True):
     """A case that is not the same in both runs."""
 
     case: str
-    kind: Kind
+    kind: ChangeKind
     first: str
     """How often it passed, as `2/3`; empty where it did not run."""
     second: str
@@ -77,31 +77,31 @@ class Change(msgspec.Struct, frozen=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """All that can be said about two runs."""
 
-    first: Side
-    second: Side
+    first: ComparedRun
+    second: ComparedRun
     formula: str
     shared: int
     """Cases that both ran."""
     unchanged: int
-    score: Measure
-    success_pct: Measure
-    total_cost: Measure
-    avg_latency: Measure
-    changes: list[Change]
+    score: ComparedMeasure
+    success_pct: ComparedMeasure
+    total_cost: ComparedMeasure
+    avg_latency: ComparedMeasure
+    changes: list[CaseChange]
     """The worst first."""
     warnings: list[str]
 
-    def of_kind(self, kind: Kind) -> list[Change]:
+    def of_kind(self, kind: ChangeKind) -> list[CaseChange]:
         """The cases that changed in one way."""
         return [change for change in self.changes if change.kind == kind]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that any JSON writer takes."""
-        plain: dict[str, Any] = json_safe(self)
-        return plain | {"regression": json_safe(verdict(self))}
+        plain: dict[str, Any] = make_json_safe(self)
+        return plain | {"regression": make_json_safe(verdict(self))}
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class RegressionVerdict(msgspec.Struct, frozen=True):
     """Whether the second run is worse, and why, in one sentence."""
 
     regression: bool
@@ -117,15 +117,19 @@ def compare(first: Run, second: Run, *, formula: str | None = None, seed: int = 
     text = formula or first[0].formula
     names = (*tallies[1].evals, *tallies[1].scorers, *first[0].metrics, *second[0].metrics)
     parsed = tallies[0].formula(text, also=names)
-    changes = sorted(_changes(*tallies, second[1]), key=lambda each: list(KINDS).index(each.kind))
+    changes = sorted(
+        _find_changes(*tallies, second[1]), key=lambda each: list(CHANGE_KINDS).index(each.kind)
+    )
     ran = [{case for case, counts in tally.cases.items() if counts.ran} for tally in tallies]
     shared = ran[0] & ran[1]
-    over = Tally(_over(shared, first[1])), Tally(_over(shared, second[1]))
+    over = Tally(_pick_shared(shared, first[1])), Tally(_pick_shared(shared, second[1]))
     run_wide = [Tally().formula(name) for name in ("success_pct", "total_cost", "avg_latency")]
-    score, success, cost, latency = (_measure(each, over, seed) for each in (parsed, *run_wide))
+    score, success, cost, latency = (
+        _compare_measure(each, over, seed) for each in (parsed, *run_wide)
+    )
     return Comparison(
-        first=_side(first[0], tallies[0], parsed),
-        second=_side(second[0], tallies[1], parsed),
+        first=_describe_run(first[0], tallies[0], parsed),
+        second=_describe_run(second[0], tallies[1], parsed),
         formula=text,
         shared=len(shared),
         unchanged=len(shared) - sum(each.first != "" != each.second for each in changes),
@@ -134,7 +138,7 @@ def compare(first: Run, second: Run, *, formula: str | None = None, seed: int = 
         total_cost=cost,
         avg_latency=latency,
         changes=changes,
-        warnings=list(_warnings((first[0], second[0]), tallies, text, len(shared))),
+        warnings=list(_list_warnings((first[0], second[0]), tallies, text, len(shared))),
     )
 
 
@@ -152,7 +156,9 @@ def is_regression(comparison: Comparison, *, tolerance: float = 0.0, strict: boo
     return verdict(comparison, tolerance=tolerance, strict=strict).regression
 
 
-def verdict(comparison: Comparison, *, tolerance: float = 0.0, strict: bool = False) -> Verdict:
+def verdict(
+    comparison: Comparison, *, tolerance: float = 0.0, strict: bool = False
+) -> RegressionVerdict:
     """Worse means: the 95 % interval of the score's difference lies below zero.
 
     Where there is no interval, a lower score is worse; where a score is missing, having lost it is;
@@ -162,18 +168,22 @@ def verdict(comparison: Comparison, *, tolerance: float = 0.0, strict: bool = Fa
     lost = [change.case for change in (*comparison.of_kind("broken"), *comparison.of_kind("worse"))]
     score = comparison.score
     if strict and lost:
-        return Verdict(True, f"cases that passed fail now: {_cases(lost)}")
+        return RegressionVerdict(True, f"cases that passed fail now: {_list_cases(lost)}")
     if score.difference.value is not None:
-        return _by_score(comparison, tolerance)
+        return _judge_by_score(comparison, tolerance)
     if score.first is not None or (score.second is None and comparison.first.score is not None):
         why = comparison.second.score_error or "no case that both ran gives one"
-        return Verdict(True, f"the second run has no score to compare, the first has one: {why}")
+        return RegressionVerdict(
+            True, f"the second run has no score to compare, the first has one: {why}"
+        )
     if score.second is None and lost:
-        return Verdict(True, f"there is no score, and cases that passed fail now: {_cases(lost)}")
-    return Verdict(False, "the first run has no score that could be lost")
+        return RegressionVerdict(
+            True, f"there is no score, and cases that passed fail now: {_list_cases(lost)}"
+        )
+    return RegressionVerdict(False, "the first run has no score that could be lost")
 
 
-def _by_score(comparison: Comparison, tolerance: float) -> Verdict:
+def _judge_by_score(comparison: Comparison, tolerance: float) -> RegressionVerdict:
     difference = comparison.score.difference
     change = difference.value or 0.0
     size = max(abs(comparison.score.first or 0.0), abs(comparison.score.second or 0.0))
@@ -184,28 +194,30 @@ def _by_score(comparison: Comparison, tolerance: float) -> Verdict:
     if difference.interval is None:
         worse = change < -allowed
         said = f"fell{more}" if worse else f"did not fall{more}"
-        return Verdict(worse, f"{moved}: it {said}, and the cases give no interval")
+        return RegressionVerdict(worse, f"{moved}: it {said}, and the cases give no interval")
     ends = f"its 95 % interval, {difference.interval.low:.4g} to {difference.interval.high:.4g},"
     worse = difference.interval.high < -allowed
     below = f"{-tolerance:g}" if tolerance else "zero"
-    return Verdict(worse, f"{moved}: {ends} {'lies' if worse else 'does not lie'} below {below}")
+    return RegressionVerdict(
+        worse, f"{moved}: {ends} {'lies' if worse else 'does not lie'} below {below}"
+    )
 
 
-def _cases(names: Sequence[str], most: int = 3) -> str:
+def _list_cases(names: Sequence[str], most: int = 3) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
-def _over(shared: set[str], results: Sequence[CaseResult]) -> Iterator[CaseResult]:
+def _pick_shared(shared: set[str], results: Sequence[CaseResult]) -> Iterator[CaseResult]:
     """The results of the shared cases, without errors."""
     return (each for each in results if each.case in shared and each.status != "error")
 
 
-def _side(record: RunRecord, tally: Tally, formula: Formula) -> Side:
+def _describe_run(record: RunRecord, tally: Tally, formula: Formula) -> ComparedRun:
     scored = tally.score(formula)
     # What is stored may be the suite's stand-in for an undefined score; the tally has none.
     own = record.formula == formula.text and record.score is not None
-    return Side(
+    return ComparedRun(
         id=record.id,
         suite=record.suite,
         model=record.model,
@@ -218,24 +230,28 @@ def _side(record: RunRecord, tally: Tally, formula: Formula) -> Side:
     )
 
 
-def _measure(formula: Formula, tallies: tuple[Tally, Tally], seed: int) -> Measure:
+def _compare_measure(formula: Formula, tallies: tuple[Tally, Tally], seed: int) -> ComparedMeasure:
     first, second = (tally.score(formula).score for tally in tallies)
-    return Measure(first, second, score_difference(formula, *tallies, seed=seed))
+    return ComparedMeasure(first, second, score_difference(formula, *tallies, seed=seed))
 
 
-def _changes(first: Tally, second: Tally, results: Sequence[CaseResult]) -> Iterator[Change]:
+def _find_changes(
+    first: Tally, second: Tally, results: Sequence[CaseResult]
+) -> Iterator[CaseChange]:
     """The cases that differ, in the order of the first run, then those that only the second has."""
     # Reversed, so that of several failures of a case the first one stays.
-    reasons = {each.case: _reason(each) for each in reversed(results) if each.status != "passed"}
+    reasons = {
+        each.case: _find_reason(each) for each in reversed(results) if each.status != "passed"
+    }
     for case in dict.fromkeys((*first.cases, *second.cases)):
         one, two = first.cases.get(case), second.cases.get(case)
-        kind = _kind(one, two)
+        kind = _classify_change(one, two)
         if kind is not None:
             why = reasons.get(case, "") if kind in ("broken", "worse", "error_now") else ""
-            yield Change(case, kind, _share(one), _share(two), why)
+            yield CaseChange(case, kind, _format_passes(one), _format_passes(two), why)
 
 
-def _kind(one: Counts | None, two: Counts | None) -> Kind | None:
+def _classify_change(one: Counts | None, two: Counts | None) -> ChangeKind | None:
     if one is None or two is None:
         return "only_first" if two is None else "only_second"
     before, now = one.success, two.success
@@ -248,11 +264,11 @@ def _kind(one: Counts | None, two: Counts | None) -> Kind | None:
     return "fixed" if now == 1.0 else "better"
 
 
-def _share(counts: Counts | None) -> str:
+def _format_passes(counts: Counts | None) -> str:
     return f"{counts.passed}/{counts.ran}" if counts is not None and counts.ran else ""
 
 
-def _reason(result: CaseResult) -> str:
+def _find_reason(result: CaseResult) -> str:
     """The first thing that went wrong with a result."""
     wrong = next((c for c in result.checks if c.error is not None or not c.passed), None)
     if result.error is not None or wrong is None:
@@ -260,7 +276,7 @@ def _reason(result: CaseResult) -> str:
     return f"{wrong.name or wrong.kind}: {wrong.error or wrong.reason or 'failed'}"
 
 
-def _warnings(
+def _list_warnings(
     records: tuple[RunRecord, RunRecord], tallies: tuple[Tally, Tally], formula: str, shared: int
 ) -> Iterator[str]:
     """What makes the comparison less fair than it looks."""
@@ -282,7 +298,7 @@ def _warnings(
         if record.total > tally.finished:
             yield f"{record.id} has {tally.finished:,} of its {record.total:,} results"
     most = max(len(tally.cases) for tally in tallies)
-    if shared < FEW:
+    if shared < FEW_CASES:
         yield f"only {shared} {'case' if shared == 1 else 'cases'} ran in both: chance decides much"
     elif shared < most / 2:
         yield f"only {shared:,} of {most:,} cases ran in both"

@@ -28,18 +28,18 @@ from tallymark.suites.tally import Tally
 if TYPE_CHECKING:
     from tallymark.suites.checks.check import Checks
     from tallymark.suites.file.definition import Case
-    from tallymark.suites.file.resolving import ResolvedCase, ResolvedSuite
+    from tallymark.suites.file.resolving import FilledCase, FilledSuite
     from tallymark.traces import Trace
 
-_N = TypeVar("_N", int, float)
-Ending = Literal["finished", "budget", "hopeless", "stopped", "broken"]
+_Amount = TypeVar("_Amount", int, float)
+RunEnding = Literal["finished", "budget", "hopeless", "stopped", "broken"]
 DEFAULT_THREADS = 10
-_HOPELESS = 20
+_MOST_REFUSALS = 20
 """A model that refused this many cases, and answered none, will not answer the rest."""
 
 
 @dataclass(frozen=True)
-class Limits:
+class RunLimits:
     """How far an evaluation may go. None leaves the decision to the suite."""
 
     epochs: int | None = None
@@ -53,21 +53,21 @@ class Limits:
     """US dollars."""
 
 
-class Job(msgspec.Struct, frozen=True, gc=False):
+class CaseJob(msgspec.Struct, frozen=True, gc=False):
     """One case to be asked once."""
 
     case: Case
     epoch: int
 
 
-class Evaluation:
+class SuiteEvaluation:
     """One suite against one model."""
 
     def __init__(
         self,
-        suite: ResolvedSuite,
+        suite: FilledSuite,
         model: Model,
-        limits: Limits,
+        limits: RunLimits,
         *,
         tally: Tally | None = None,
         done: Collection[tuple[str, int]] = (),
@@ -76,7 +76,7 @@ class Evaluation:
         definition = suite.definition
         self.suite, self.model, self.limits = suite, model, limits
         self.tally = tally or Tally()
-        self.jobs = planned(suite, limits)
+        self.jobs = plan_cases(suite, limits)
         if done:
             self.jobs = (job for job in self.jobs if (job.case.key, job.epoch) not in done)
         threads = limits.threads or definition.threads or DEFAULT_THREADS
@@ -85,10 +85,10 @@ class Evaluation:
         retries = 4 if definition.retries is None else definition.retries
         self.tries = limits.tries or retries + 1
         self.budget = _Budget(limits.budget, self.tally)
-        self.ending: Ending = "finished"
+        self.ending: RunEnding = "finished"
         self.refused = 0
 
-    async def run(self, keep: Callable[[CaseResult], Awaitable[None]]) -> Ending:
+    async def run(self, keep: Callable[[CaseResult], Awaitable[None]]) -> RunEnding:
         """Works until all is done or the budget is spent; `keep` is given every result."""
         workers = [asyncio.create_task(self._work(keep)) for _ in range(self.workers)]
         try:
@@ -117,35 +117,35 @@ class Evaluation:
             self.budget.release()
             await keep(result)
 
-    async def _ask(self, job: Job) -> CaseResult:
+    async def _ask(self, job: CaseJob) -> CaseResult:
         try:
             case = self.suite.case(job.case)
-            result = await self._conversation(case, job.epoch)
+            result = await self._ask_turns(case, job.epoch)
         except ModelError as error:
             self._lose_hope(error)
-            result = self._failed(job, str(error))
+            result = self._make_error(job, str(error))
         except InvalidInput as error:  # a row that makes a check invalid
-            result = self._failed(job, str(error))
+            result = self._make_error(job, str(error))
         return self.suite.redactor.redact(result)
 
     def _lose_hope(self, error: ModelError) -> None:
         self.refused += not error.retryable
-        if self.refused >= _HOPELESS and not self.tally.all.ran:
+        if self.refused >= _MOST_REFUSALS and not self.tally.all.ran:
             self.ending = "hopeless"
 
-    def _failed(self, job: Job, error: str) -> CaseResult:
+    def _make_error(self, job: CaseJob, error: str) -> CaseResult:
         return CaseResult(case=job.case.key, epoch=job.epoch, status="error", error=error)
 
-    async def _conversation(self, case: ResolvedCase, epoch: int) -> CaseResult:
+    async def _ask_turns(self, case: FilledCase, epoch: int) -> CaseResult:
         """Asks turn by turn; most cases have one turn."""
         if len(case.turns) == 1:
-            request, answer, tries = await self._answer(case, case.messages() or (), epoch)
-            checks = await _checked(case, case.turns[0].checks, answer, request)
-            return _result(case.key, epoch, checks, tries, request, answer)
-        said, checks, total, tries = list[str](), list[CheckResult](), _Total(), 0
+            request, answer, tries = await self._request_answer(case, case.messages() or (), epoch)
+            checks = await _check_turn(case, case.turns[0].checks, answer, request)
+            return _make_result(case.key, epoch, checks, tries, request, answer)
+        said, checks, total, tries = list[str](), list[CheckResult](), _ConversationTotal(), 0
         asked, request = case.asked, _NOTHING_ASKED
         while (messages := case.messages(said)) is not None:
-            request, answer, tried = await self._answer(case, messages, epoch)
+            request, answer, tried = await self._request_answer(case, messages, epoch)
             tries += tried
             turn = asked[len(said)]
             said.append(answer.output)
@@ -153,11 +153,11 @@ class Evaluation:
             # Checks look at this answer; scorers see all that happened until then.
             trace = trace_of(request, total.answer)
             ended = len(said) == len(asked)
-            checks += await _checked(case, turn.checks, answer, request, trace, ended=ended)
-        return _result(case.key, epoch, checks, tries, request, total.answer)
+            checks += await _check_turn(case, turn.checks, answer, request, trace, ended=ended)
+        return _make_result(case.key, epoch, checks, tries, request, total.answer)
 
-    async def _answer(
-        self, case: ResolvedCase, messages: tuple[Message, ...], epoch: int
+    async def _request_answer(
+        self, case: FilledCase, messages: tuple[Message, ...], epoch: int
     ) -> tuple[Request, Answer, int]:
         request = Request(
             messages=messages,
@@ -172,7 +172,7 @@ class Evaluation:
         return request, answer, tries
 
 
-class _Total:
+class _ConversationTotal:
     """The answers of one conversation as one: the last output, all numbers summed up."""
 
     __slots__ = ("answer", "turns")
@@ -195,15 +195,15 @@ class _Total:
         self.answer = replace(
             answer,
             latency=before.latency + answer.latency,
-            cost=_sum(before.cost, answer.cost),
-            input_tokens=_sum(before.input_tokens, answer.input_tokens),
-            output_tokens=_sum(before.output_tokens, answer.output_tokens),
+            cost=_add_known(before.cost, answer.cost),
+            input_tokens=_add_known(before.input_tokens, answer.input_tokens),
+            output_tokens=_add_known(before.output_tokens, answer.output_tokens),
             spans=before.spans + answer.spans,
         )
 
 
-async def _checked(
-    case: ResolvedCase,
+async def _check_turn(
+    case: FilledCase,
     turn: Checks,
     answer: Answer,
     request: Request,
@@ -222,7 +222,7 @@ async def _checked(
     return results
 
 
-def _result(
+def _make_result(
     case: str,
     epoch: int,
     checks: list[CheckResult],
@@ -252,7 +252,7 @@ _NOTHING_ASKED = Request(messages=())
 _NO_ANSWER = Answer(output="", latency=0.0)
 
 
-def _sum(first: _N | None, second: _N | None) -> _N | None:
+def _add_known(first: _Amount | None, second: _Amount | None) -> _Amount | None:
     return None if first is None or second is None else first + second
 
 
@@ -290,7 +290,7 @@ class _Budget:
         return cost.total + cost.high * (self.under_way + 1) <= limit
 
 
-def planned(suite: ResolvedSuite, limits: Limits) -> Iterator[Job]:
+def plan_cases(suite: FilledSuite, limits: RunLimits) -> Iterator[CaseJob]:
     """Every case of every epoch: all cases once, then all again, so that a cut run has them all."""
     cases = list(islice(suite.definition.cases, limits.cases))
     repeats = {
@@ -298,4 +298,4 @@ def planned(suite: ResolvedSuite, limits: Limits) -> Iterator[Job]:
         for case in cases
     }
     for epoch in range(max(repeats.values(), default=0)):
-        yield from (Job(case, epoch) for case in cases if epoch < repeats[id(case.eval)])
+        yield from (CaseJob(case, epoch) for case in cases if epoch < repeats[id(case.eval)])

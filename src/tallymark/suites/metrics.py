@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from tallymark.traces import Trace
 
-Values = dict[str, float | None]
+MetricValues = dict[str, float | None]
 
 
-def spent(trace: Trace) -> tuple[float | None, int | None]:
+def sum_spending(trace: Trace) -> tuple[float | None, int | None]:
     """A trace's cost and tokens in one pass over its spans; None where no span knows."""
     cost: float | None = None
     tokens: int | None = None
@@ -44,8 +44,8 @@ class RunMetrics:
         self.cases = 0
         self.judged = 0
         self.passed = 0
-        self._latency = _Measure()
-        self._cost = _Measure()
+        self._latency = _MetricAmounts()
+        self._cost = _MetricAmounts()
         self._measures = {"latency": self._latency, "cost": self._cost}
 
     def add(self, *, passed: bool | None, duration_ms: float, cost: float | None) -> None:
@@ -60,9 +60,9 @@ class RunMetrics:
         self._latency.add(duration_ms / 1000 if duration_ms > 0 else None)
         self._cost.add(cost)
 
-    def values(self) -> Values:
+    def values(self) -> MetricValues:
         """Every metric by its name; None where it is not known."""
-        found: Values = {
+        found: MetricValues = {
             "success_pct": 100 * self.passed / self.judged if self.judged else None,
         }
         for name, measure in self._measures.items():
@@ -84,7 +84,7 @@ class RunMetrics:
         return f"the {what} is not known for {measure.unknown:,} of {self.cases:,}"
 
 
-class _Measure:
+class _MetricAmounts:
     __slots__ = ("count", "high", "low", "total", "unknown")
 
     def __init__(self) -> None:

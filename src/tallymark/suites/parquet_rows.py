@@ -9,7 +9,7 @@ from typing import IO, Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from tallymark.scoring.score import json_safe
+from tallymark.scoring.score import make_json_safe
 
 _BATCH = 5_000
 _KINDS = {"string": pa.string(), "float64": pa.float64(), "int64": pa.int64()}
@@ -34,7 +34,7 @@ def open_parquet_rows(
             rows.clear()
 
         def write(cells: Iterable[Any]) -> None:
-            rows.append([json_safe(cell) for cell in cells])
+            rows.append([make_json_safe(cell) for cell in cells])
             if len(rows) >= _BATCH:
                 flush()
 

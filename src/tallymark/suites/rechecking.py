@@ -13,10 +13,10 @@ from tallymark.suites.record import CaseResult
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
-    from tallymark.suites.file.resolving import ResolvedSuite
+    from tallymark.suites.file.resolving import FilledSuite
 
 
-async def recheck(suite: ResolvedSuite, results: Iterable[CaseResult]) -> list[CaseResult]:
+async def recheck(suite: FilledSuite, results: Iterable[CaseResult]) -> list[CaseResult]:
     """The results of the cases that the suite still has, checked by it. Errors stay errors.
 
     Checks of earlier turns of a conversation are left as they were: only the last answer is kept.
@@ -32,7 +32,7 @@ async def recheck(suite: ResolvedSuite, results: Iterable[CaseResult]) -> list[C
         case = suite.case(cases[result.case])
         # Earlier answers of a conversation are not kept, so they are empty here.
         messages = case.messages([""] * (len(case.asked) - 1)) or ()
-        subject = case.subject(_answer(result), Request(messages=messages), result.trace)
+        subject = case.subject(_restore_answer(result), Request(messages=messages), result.trace)
         checks = await evaluate_checks(case.checks, subject)
         status = verdict(checks)
         error = next((c.error for c in checks if c.error), None) if status == "error" else None
@@ -42,7 +42,7 @@ async def recheck(suite: ResolvedSuite, results: Iterable[CaseResult]) -> list[C
     return checked
 
 
-def _answer(result: CaseResult) -> Answer:
+def _restore_answer(result: CaseResult) -> Answer:
     """The last answer; of a conversation, with the tokens of its last turn."""
     spans = result.trace.spans if result.trace is not None else []
     turns = [span.metadata.get("turn") for span in spans]

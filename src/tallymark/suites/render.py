@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tallymark.suites.summary import ScorerSummary
 
 WIDTH = 80
-MOST = 10
+TESTS_SHOWN = 10
 """Tests of one kind that are shown in full; the others are counted."""
-SHOWN = 5
+TRACES_SHOWN = 5
 """Stored traces that are shown in full."""
 
 
@@ -36,10 +36,10 @@ def render_report(report: Report) -> str:
     parts += [format_milliseconds(report.duration_ms)]
     if report.interrupted:
         parts.append(f"stopped before {report.planned - len(report.results)} more")
-    lines = [f"{report.suite}: {', '.join(parts)}", "", *_scorer_table(report.scorers)]
+    lines = [f"{report.suite}: {', '.join(parts)}", "", *_make_scorer_table(report.scorers)]
     for title, status in (("failed", "failed"), ("could not be judged", "error")):
         found = [result for result in report.results if result.status == status]
-        lines += _section(title, found)
+        lines += _list_section(title, found)
     return "\n".join(lines)
 
 
@@ -49,10 +49,10 @@ def render_stored(summary: StoredSummary) -> str:
     lines = [
         f"{format_count(summary.traces, 'trace')}, {summary.passed:,} passed ({share})",
         "",
-        *_scorer_table(summary.scorers),
+        *_make_scorer_table(summary.scorers),
     ]
     errors = [
-        shorten_utf8_line(f"unscored: {attributed(name, each.first_error)}", WIDTH)
+        shorten_utf8_line(f"unscored: {attribute_error(name, each.first_error)}", WIDTH)
         for name, each in summary.scorers.items()
         if each.first_error is not None
     ]
@@ -62,36 +62,36 @@ def render_stored(summary: StoredSummary) -> str:
     bad = summary.traces - summary.passed
     if bad:
         lines += ["", f"did not pass: {bad:,}" + (", the worst first" if bad > 1 else "")]
-        for result in summary.worst[:SHOWN]:
-            lines += _problems(result, _title(result))
-        if bad > SHOWN:
-            lines.append(f"  and {bad - SHOWN:,} more; -o FILE has them all")
+        for result in summary.worst[:TRACES_SHOWN]:
+            lines += _list_problems(result, _name_trace(result))
+        if bad > TRACES_SHOWN:
+            lines.append(f"  and {bad - TRACES_SHOWN:,} more; -o FILE has them all")
     return "\n".join(lines)
 
 
-def _title(result: TestResult) -> str:
+def _name_trace(result: TestResult) -> str:
     known = [part for part in (result.trace.trace_id, result.name) if part]
     return " ".join(known) or "a trace without id and name"
 
 
-def _problems(result: TestResult, title: str) -> list[str]:
+def _list_problems(result: TestResult, title: str) -> list[str]:
     lines = [f"  {shorten_utf8_line(title, WIDTH - 2)}"]
     return lines + [f"    {shorten_utf8_line(problem, WIDTH - 4)}" for problem in result.problems()]
 
 
-def _section(title: str, results: Sequence[TestResult]) -> list[str]:
+def _list_section(title: str, results: Sequence[TestResult]) -> list[str]:
     if not results:
         return []
     lines = ["", title]
-    for result in results[:MOST]:
+    for result in results[:TESTS_SHOWN]:
         epoch = f", epoch {result.epoch}" if result.epoch > 1 else ""
-        lines += _problems(result, result.name + epoch)
-    if len(results) > MOST:
-        lines.append(f"  and {len(results) - MOST:,} more")
+        lines += _list_problems(result, result.name + epoch)
+    if len(results) > TESTS_SHOWN:
+        lines.append(f"  and {len(results) - TESTS_SHOWN:,} more")
     return lines
 
 
-def _scorer_table(scorers: Mapping[str, ScorerSummary]) -> list[str]:
+def _make_scorer_table(scorers: Mapping[str, ScorerSummary]) -> list[str]:
     """A line for every scorer, and under them how often each label was given."""
     rows = [("scorer", "mean", "95 % interval", "scored", "unscored")]
     labels = []
@@ -112,6 +112,6 @@ def formula_line(found: FormulaScore) -> str:
     return f"{found.formula} = {found.score:g}"
 
 
-def attributed(scorer: str, error: str) -> str:
+def attribute_error(scorer: str, error: str) -> str:
     """An error with the scorer's name, which most errors have already."""
     return error if error.startswith(scorer) else f"{scorer}: {error}"

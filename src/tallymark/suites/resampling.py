@@ -51,24 +51,24 @@ class Difference(msgspec.Struct, frozen=True):
     p_value: float | None = None
 
 
-class _Table:
+class _CaseTable:
     """The counts of some cases as columns; those of two runs stand one below the other."""
 
     def __init__(self, cases: Sequence[Counts], scorers: Iterable[str]) -> None:
         self._columns = {
-            "ran": _column([c.ran for c in cases]),
-            "passed": _column([c.passed for c in cases]),
+            "ran": _make_column([c.ran for c in cases]),
+            "passed": _make_column([c.passed for c in cases]),
         }
         for measure in MEASURES:
             amounts = [c.of(measure) for c in cases]
-            self._columns[measure] = _column([each.total for each in amounts])
-            self._columns[f"{measure} known"] = _column([each.known for each in amounts])
-            self._columns[f"max_{measure}"] = _column([each.high for each in amounts])
-            self._columns[f"min_{measure}"] = _column([each.low for each in amounts])
+            self._columns[measure] = _make_column([each.total for each in amounts])
+            self._columns[f"{measure} known"] = _make_column([each.known for each in amounts])
+            self._columns[f"max_{measure}"] = _make_column([each.high for each in amounts])
+            self._columns[f"min_{measure}"] = _make_column([each.low for each in amounts])
         for name in scorers:
             scores = [None if c.scores is None else c.scores.get(name) for c in cases]
-            self._columns[f"{name} total"] = _column([s.total if s else 0.0 for s in scores])
-            self._columns[f"{name} scored"] = _column([s.known if s else 0 for s in scores])
+            self._columns[f"{name} total"] = _make_column([s.total if s else 0.0 for s in scores])
+            self._columns[f"{name} scored"] = _make_column([s.known if s else 0 for s in scores])
         self._unknown = np.full(len(cases), np.nan)
 
     def __getitem__(self, key: str) -> Array:
@@ -76,7 +76,7 @@ class _Table:
         return self._columns.get(key, self._unknown)
 
 
-def _column(values: list[Any]) -> Array:
+def _make_column(values: list[Any]) -> Array:
     return np.array(values, dtype=np.float64)
 
 
@@ -87,7 +87,7 @@ class _Strata:
         evals = [eval_of(case) for case in cases]
         self.size = len(cases)
         known = set(evals)
-        named = {_eval_in(name, known) for name in names}
+        named = {_find_eval(name, known) for name in names}
         groups: dict[str | None, list[int]] = {}
         for row, each in enumerate(evals):
             groups.setdefault(each if each in named else None, []).append(row)
@@ -99,7 +99,7 @@ class _Strata:
         self.matters = [rows for name, rows in groups.items() if name in named]
         """The groups that the formula depends on; None among the names is a run-wide one."""
 
-    def units(self, table: _Table) -> int:
+    def units(self, table: _CaseTable) -> int:
         """How many things are drawn: cases, and epochs of a case that stands alone."""
         count = 0
         for rows in self.matters:
@@ -117,7 +117,7 @@ class _Strata:
         return picked
 
 
-def _eval_in(name: str, evals: Collection[str | None]) -> str | None:
+def _find_eval(name: str, evals: Collection[str | None]) -> str | None:
     """The eval that a formula's name speaks of: itself, its latency or its cost."""
     if name in RUN_METRICS:
         return None
@@ -128,7 +128,7 @@ def _eval_in(name: str, evals: Collection[str | None]) -> str | None:
 class _Draws:
     """One run in many draws: every name of a formula becomes a column of values."""
 
-    def __init__(self, table: _Table, strata: _Strata, picked: Rows) -> None:
+    def __init__(self, table: _CaseTable, strata: _Strata, picked: Rows) -> None:
         self.table = table
         self.strata = strata
         self.picked = picked
@@ -158,15 +158,15 @@ class _Draws:
             return 100.0 * self.total("passed") / self.total("ran")
         statistic, _, measure = name.partition("_")
         if name in RUN_METRICS:
-            return self.where_known(measure, self.statistic(statistic, measure))
-        named = _eval_in(name, self.strata.rows)
+            return self.hide_unknown(measure, self.statistic(statistic, measure))
+        named = _find_eval(name, self.strata.rows)
         if named is None:
             return self.total(f"{name} total") / self.total(f"{name} scored")
         if named == name:
             return self.total("passed", name) / self.total("ran", name)
         measure = name.removeprefix(f"{named}_")
         mean = self.total(measure, named) / self.total("ran", named)
-        return self.where_known(measure, mean, named)
+        return self.hide_unknown(measure, mean, named)
 
     def statistic(self, statistic: str, measure: str) -> Array:
         match statistic:
@@ -179,7 +179,7 @@ class _Draws:
             case _:
                 return self.total(measure)
 
-    def where_known(self, measure: str, values: Array, named: str | None = None) -> Array:
+    def hide_unknown(self, measure: str, values: Array, named: str | None = None) -> Array:
         known = self.total(f"{measure} known", named) == self.total("ran", named)
         return np.where(known, values, np.nan)
 
@@ -203,7 +203,7 @@ class _Draws:
 def score_interval(formula: Formula, tally: Tally, *, seed: int = 0) -> Interval | None:
     """The 95 % interval of a run's score; None when the cases cannot tell."""
     cases = [case for case, counts in tally.cases.items() if counts.ran]
-    table = _Table([tally.cases[case] for case in cases], tally.scorers)
+    table = _CaseTable([tally.cases[case] for case in cases], tally.scorers)
     strata = _Strata(formula.names, cases)
     units = strata.units(table)
     if units < 2:
@@ -211,10 +211,10 @@ def score_interval(formula: Formula, tally: Tally, *, seed: int = 0) -> Interval
     rng = np.random.default_rng(seed)
     found = [
         _Draws(table, strata, strata.draw(rng, draws)).draw_epochs(rng).scores(formula)
-        for draws in _blocks(len(cases))
+        for draws in _plan_blocks(len(cases))
     ]
-    interval = _interval(np.concatenate(found), units)
-    return None if interval is None or _alike(interval) else interval
+    interval = _find_interval(np.concatenate(found), units)
+    return None if interval is None or _is_point(interval) else interval
 
 
 def score_difference(formula: Formula, first: Tally, second: Tally, *, seed: int = 0) -> Difference:
@@ -223,28 +223,28 @@ def score_difference(formula: Formula, first: Tally, second: Tally, *, seed: int
     shared = [case for case in ran if case in second.cases and second.cases[case].ran]
     if not shared:
         return Difference()
-    pair = _Pair(formula, first, second, shared)
+    pair = _RunPair(formula, first, second, shared)
     one, two = (float(scores[0]) for scores in pair.scores(pair.itself))
     if math.isnan(one) or math.isnan(two):
         return Difference()
     rng = np.random.default_rng(seed)
     drawn, swapped = list[Array](), list[Array]()
-    for draws in _blocks(len(shared)):
-        drawn.append(pair.drawn(rng, draws))
-        swapped.append(pair.swapped(rng, draws))
+    for draws in _plan_blocks(len(shared)):
+        drawn.append(pair.draw_differences(rng, draws))
+        swapped.append(pair.swap_differences(rng, draws))
     units = pair.strata.units(pair.table)
-    interval = _interval(np.concatenate(drawn), units) if units > 1 else None
+    interval = _find_interval(np.concatenate(drawn), units) if units > 1 else None
     least = abs(two - one) - _ROUNDING * max(abs(one), abs(two))
     return Difference(two - one, interval, _p_value(np.concatenate(swapped), least))
 
 
-class _Pair:
+class _RunPair:
     """Two runs over the cases that both ran, the second below the first in one table."""
 
     def __init__(self, formula: Formula, first: Tally, second: Tally, shared: list[str]) -> None:
         counts = [tally.cases[case] for tally in (first, second) for case in shared]
         self.formula = formula
-        self.table = _Table(counts, {*first.scorers, *second.scorers})
+        self.table = _CaseTable(counts, {*first.scorers, *second.scorers})
         self.strata = _Strata(formula.names, shared)
         self.size = len(shared)
         self.itself = np.arange(self.size)[None, :]
@@ -258,12 +258,12 @@ class _Pair:
             second.draw_epochs(rng)
         return first.scores(self.formula), second.scores(self.formula)
 
-    def drawn(self, rng: np.random.Generator, draws: int) -> Array:
+    def draw_differences(self, rng: np.random.Generator, draws: int) -> Array:
         """Differences over cases drawn with replacement, the same in both runs."""
         first, second = self.scores(self.strata.draw(rng, draws), rng)
         return second - first
 
-    def swapped(self, rng: np.random.Generator, draws: int) -> Array:
+    def swap_differences(self, rng: np.random.Generator, draws: int) -> Array:
         """Differences when the results of about half the cases change sides."""
         # Drawn as bytes, which need an eighth of the memory; made rows by a number that is wide
         # enough, since bytes times a plain int would stay bytes and overflow.
@@ -272,14 +272,14 @@ class _Pair:
         return second - first
 
 
-def _blocks(cases: int) -> list[int]:
+def _plan_blocks(cases: int) -> list[int]:
     """How many draws to make at a time; fewer in all where there are very many cases."""
     wanted = max(200, min(DRAWS, 4 * _CELLS // cases))
     at_once = max(1, min(wanted, _CELLS // cases))
     return [min(at_once, wanted - done) for done in range(0, wanted, at_once)]
 
 
-def _interval(scores: Array, units: int) -> Interval | None:
+def _find_interval(scores: Array, units: int) -> Interval | None:
     """The middle of the scores that are defined, if nearly all of them are."""
     defined = scores[~np.isnan(scores)]
     if len(defined) < 0.95 * len(scores):
@@ -301,5 +301,5 @@ def _p_value(swapped: Array, least: float) -> float | None:
     return float(np.sum(np.abs(defined) >= least) + 1) / (len(defined) + 1)
 
 
-def _alike(ends: Interval) -> bool:
+def _is_point(ends: Interval) -> bool:
     return ends.high - ends.low <= _ROUNDING * max(abs(ends.low), abs(ends.high))

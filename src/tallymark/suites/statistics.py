@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 
-class Estimate(msgspec.Struct, frozen=True):
+class MeanEstimate(msgspec.Struct, frozen=True):
     """A mean, and between which values it lies with 95 % confidence; None is not known."""
 
     mean: float | None = None
@@ -39,34 +39,34 @@ class Spread:
         self.mean += distance / self.count
         self.squares += distance * (value - self.mean)
 
-    def estimate(self) -> Estimate:
+    def estimate(self) -> MeanEstimate:
         """What is known by now."""
         if not self.count:
-            return Estimate()
+            return MeanEstimate()
         variance = self.squares / (self.count - 1) / self.count if self.count > 1 else None
-        return _estimate(self.mean, variance, self.count)
+        return _make_estimate(self.mean, variance, self.count)
 
 
-def clustered(clusters: Iterable[Sequence[float]]) -> Estimate:
+def estimate_clusters(clusters: Iterable[Sequence[float]]) -> MeanEstimate:
     """The estimate over clusters of values that belong together, such as a test's epochs."""
     filled = [cluster for cluster in clusters if cluster]
     count = sum(map(len, filled))
     if not count:
-        return Estimate()
+        return MeanEstimate()
     mean = math.fsum(value for cluster in filled for value in cluster) / count
     variance = None
     if len(filled) > 1:
         residues = (math.fsum(value - mean for value in cluster) for cluster in filled)
         squares = math.fsum(residue * residue for residue in residues)
         variance = squares / count**2 * len(filled) / (len(filled) - 1)
-    return _estimate(mean, variance, len(filled))
+    return _make_estimate(mean, variance, len(filled))
 
 
-def _estimate(mean: float, variance: float | None, clusters: int) -> Estimate:
+def _make_estimate(mean: float, variance: float | None, clusters: int) -> MeanEstimate:
     if variance is None:
-        return Estimate(mean)
+        return MeanEstimate(mean)
     reach = student_t(clusters - 1) * math.sqrt(variance)
-    return Estimate(mean, max(0.0, mean - reach), min(1.0, mean + reach))
+    return MeanEstimate(mean, max(0.0, mean - reach), min(1.0, mean + reach))
 
 
 def student_t(degrees: int) -> float:

@@ -11,17 +11,17 @@ import msgspec
 
 from tallymark.errors import InvalidInput, Place, TraceError
 from tallymark.scoring import Config, EvalContext, Expected, Scorer
-from tallymark.scoring.score import json_safe
-from tallymark.suites.code.report import TestResult, judge
+from tallymark.scoring.score import make_json_safe
+from tallymark.suites.code.report import TestResult, judge_trace
 from tallymark.suites.code.suite import DEFAULT_THRESHOLD, DEFAULT_TIMEOUT
-from tallymark.suites.code.test import checked_threshold, checked_timeout
+from tallymark.suites.code.test import require_threshold, require_timeout
 from tallymark.suites.metrics import (
     FormulaScore,
+    MetricValues,
     RunMetrics,
-    Values,
     apply_formula,
     formula_facts,
-    spent,
+    sum_spending,
 )
 from tallymark.suites.render import render_stored
 from tallymark.suites.summary import ScorerSummary, ScorerTally
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tallymark.formula import Formula
     from tallymark.scoring import Score
 
-WORST = 10
+WORST_SHOWN = 10
 """How many of the traces that did not pass the summary shows."""
 _NOTHING = Expected()
 
@@ -43,7 +43,7 @@ class StoredSummary(msgspec.Struct, frozen=True):
     passed: int
     scorers: dict[str, ScorerSummary]
     thresholds: dict[str, float]
-    metrics: Values
+    metrics: MetricValues
     worst: list[TestResult]
     """The worst of those that did not pass, worst first."""
     formula: FormulaScore | None = None
@@ -57,7 +57,7 @@ class StoredSummary(msgspec.Struct, frozen=True):
         return {
             "traces": self.traces,
             "passed": self.passed,
-            "scorers": json_safe(self.scorers),
+            "scorers": make_json_safe(self.scorers),
             "thresholds": self.thresholds,
             "metrics": self.metrics,
             **formula_facts(self.formula),
@@ -85,16 +85,16 @@ class ScoredTraces:
 
         Expectations that cannot be read are raised, or given to `on_broken` and passed over.
         """
-        own = checked_threshold("scoring", threshold)
-        seconds = checked_timeout("scoring", timeout) or DEFAULT_TIMEOUT
+        own = require_threshold("scoring", threshold)
+        seconds = require_timeout("scoring", timeout) or DEFAULT_TIMEOUT
         self._traces = traces
-        self._scorers = _checked(scorers)
+        self._scorers = _require_scorers(scorers)
         self._thresholds = {
-            each.name: _first(own, each.threshold, DEFAULT_THRESHOLD) for each in self._scorers
+            each.name: _pick_first(own, each.threshold, DEFAULT_THRESHOLD) for each in self._scorers
         }
         self._config = Config(
             timeout=None if math.isinf(seconds) else seconds,
-            threshold=_first(own, DEFAULT_THRESHOLD),
+            threshold=_pick_first(own, DEFAULT_THRESHOLD),
         )
         self._expected = expected or {}
         self._met: set[str] = set()
@@ -105,8 +105,8 @@ class ScoredTraces:
 
     def __iter__(self) -> Iterator[TestResult]:
         if all(scorer.inline for scorer in self._scorers):
-            return self._in_place()
-        return self._in_loop()
+            return self._score_in_place()
+        return self._score_in_loop()
 
     def summary(self, formula: Formula | None = None) -> StoredSummary:
         """What the results so far come to."""
@@ -130,24 +130,24 @@ class ScoredTraces:
         """How many of the expectations were for traces that have not come."""
         return len(self._expected) - len(self._met)
 
-    def _in_place(self) -> Iterator[TestResult]:
+    def _score_in_place(self) -> Iterator[TestResult]:
         scorers = self._scorers
-        for ctx in self._contexts():
-            yield self._result(ctx.trace, [scorer.score(ctx) for scorer in scorers])
+        for ctx in self._make_contexts():
+            yield self._judge_trace(ctx.trace, [scorer.score(ctx) for scorer in scorers])
 
-    def _in_loop(self) -> Iterator[TestResult]:
+    def _score_in_loop(self) -> Iterator[TestResult]:
         """Many traces at the same time, their results in the order of the traces."""
         from tallymark.suites.trace_loop import score_in_loop  # noqa: PLC0415 (asyncio is heavy)
 
-        scored = score_in_loop(self._scorers, self._contexts(), self._config.timeout)
+        scored = score_in_loop(self._scorers, self._make_contexts(), self._config.timeout)
         for trace, scores in scored:
-            yield self._result(trace, scores)
+            yield self._judge_trace(trace, scores)
 
-    def _contexts(self) -> Iterator[EvalContext]:
+    def _make_contexts(self) -> Iterator[EvalContext]:
         config = self._config
         for trace in self._traces:
             try:
-                expected = self._expectation(trace)
+                expected = self._find_expectation(trace)
             except TraceError as error:
                 if self._on_broken is None:
                     raise
@@ -155,7 +155,7 @@ class ScoredTraces:
                 continue
             yield EvalContext(trace, expected, trace.metadata, config)
 
-    def _expectation(self, trace: Trace) -> Expected:
+    def _find_expectation(self, trace: Trace) -> Expected:
         known = self._expected.get(trace.trace_id)
         if known is not None:
             self._met.add(trace.trace_id)
@@ -164,17 +164,17 @@ class ScoredTraces:
         if told is None:
             return _NOTHING
         try:
-            return expectation(told)
+            return read_expectation(told)
         except InvalidInput as error:
             place = Place(source=f"trace {trace.trace_id or trace.name!r}")
             raise TraceError(error.problems[0].message, place=place) from None
 
-    def _result(self, trace: Trace, found: list[Score]) -> TestResult:
-        result = judge(trace.name, 1, self._thresholds, trace, found)
+    def _judge_trace(self, trace: Trace, found: list[Score]) -> TestResult:
+        result = judge_trace(trace.name, 1, self._thresholds, trace, found)
         for tally, score in zip(self._tallies, found, strict=True):
             tally.add(score)
         passed = True if result.passed else None if result.status == "error" else False
-        self._metrics.add(passed=passed, duration_ms=trace.duration_ms, cost=spent(trace)[0])
+        self._metrics.add(passed=passed, duration_ms=trace.duration_ms, cost=sum_spending(trace)[0])
         if not passed:
             self._note_bad(result)
         return result
@@ -187,13 +187,13 @@ class ScoredTraces:
                 margin = max(margin, self._thresholds[name] - score.value)
         # The number settles ties, since results have no order: of equals, the earlier is kept.
         entry = (margin, -self._metrics.cases, result)
-        if len(self._worst) < WORST:
+        if len(self._worst) < WORST_SHOWN:
             heapq.heappush(self._worst, entry)
         else:
             heapq.heappushpop(self._worst, entry)
 
 
-def expectation(told: object) -> Expected:
+def read_expectation(told: object) -> Expected:
     """What a trace's author expects; a text alone is the expected output."""
     if isinstance(told, str):
         return Expected(output=told)
@@ -212,7 +212,7 @@ def read_expected(lines: Iterable[str], source: str) -> dict[str, Expected]:
         try:
             told = msgspec.json.decode(line, type=dict[str, Any])
             trace_id = told.pop("trace_id", None) or told.pop("traceId", None)
-            known = expectation(told.get("expected", told))
+            known = read_expectation(told.get("expected", told))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidInput(f"not a JSON object: {error}", place=place) from None
         except InvalidInput as error:
@@ -225,7 +225,7 @@ def read_expected(lines: Iterable[str], source: str) -> dict[str, Expected]:
     return found
 
 
-def _checked(scorers: Sequence[Scorer]) -> tuple[Scorer, ...]:
+def _require_scorers(scorers: Sequence[Scorer]) -> tuple[Scorer, ...]:
     names = [scorer.name for scorer in scorers]
     if not names:
         raise InvalidInput("there is no scorer to score with")
@@ -236,5 +236,5 @@ def _checked(scorers: Sequence[Scorer]) -> tuple[Scorer, ...]:
     return tuple(scorers)
 
 
-def _first(*values: float | None) -> float:
+def _pick_first(*values: float | None) -> float:
     return next(value for value in values if value is not None)

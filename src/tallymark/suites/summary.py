@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from tallymark.scoring.score import Origin, Score
-from tallymark.suites.statistics import Spread, clustered
+from tallymark.suites.statistics import Spread, estimate_clusters
 
 
 class ScorerSummary(msgspec.Struct, frozen=True):
@@ -73,7 +73,11 @@ class ScorerTally:
 
     def summary(self) -> ScorerSummary:
         """What the scores come to by now."""
-        estimate = clustered(self._clusters.values()) if self._clusters else self._spread.estimate()
+        estimate = (
+            estimate_clusters(self._clusters.values())
+            if self._clusters
+            else self._spread.estimate()
+        )
         return ScorerSummary(
             estimate.mean,
             estimate.low,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tallymark.formula import RUN_METRICS, Formula, Names, Variable
-from tallymark.suites.metrics import FormulaScore, Values
+from tallymark.suites.metrics import FormulaScore, MetricValues
 from tallymark.suites.record import CaseResult, CheckResult
 
 MEASURES = ("latency", "cost")
@@ -56,7 +56,7 @@ class Counts(msgspec.Struct, gc=False):
             self.latency.add(result.latency)
         if result.cost is not None:
             self.cost.add(result.cost)
-        for name, value in _measured(result.checks):
+        for name, value in _list_measured(result.checks):
             if self.scores is None:
                 self.scores = {}
             self.scores.setdefault(name, Amounts()).add(value)
@@ -76,13 +76,13 @@ class Counts(msgspec.Struct, gc=False):
         return self.passed / self.ran if self.ran else None
 
 
-def _measured(checks: Iterable[CheckResult]) -> Iterator[tuple[str, float]]:
+def _list_measured(checks: Iterable[CheckResult]) -> Iterator[tuple[str, float]]:
     """The values of scorers, those among the alternatives of an `or` included."""
     for check in checks:
         if check.name is not None and check.value is not None:
             yield check.name, check.value
         if check.parts:
-            yield from _measured(check.parts)
+            yield from _list_measured(check.parts)
 
 
 class Tally:
@@ -133,13 +133,13 @@ class Tally:
 
     def metrics(
         self, evals: Iterable[str] | None = None, scorers: Iterable[str] | None = None
-    ) -> Values:
+    ) -> MetricValues:
         """Every name that a formula may use, with its value; None where it is not known.
 
         Without names given, those of all evals and scorers that were counted.
         """
         success = self.all.success
-        found: Values = {"success_pct": None if success is None else 100.0 * success}
+        found: MetricValues = {"success_pct": None if success is None else 100.0 * success}
         for measure in MEASURES:
             amounts = self.all.of(measure)
             known = self.all.ran > 0 and amounts.known == self.all.ran
@@ -150,7 +150,7 @@ class Tally:
                 f"total_{measure}": amounts.total if known else None,
             }
         for name in self.evals if evals is None else evals:
-            counts = self.evals.get(name, _NOTHING)
+            counts = self.evals.get(name, _NO_COUNTS)
             found[name] = counts.success
             found |= {f"{name}_{measure}": counts.mean(measure) for measure in MEASURES}
         scores = self.all.scores or {}
@@ -184,7 +184,7 @@ class Tally:
         return f"the {measure} of {missing} of {counts.ran} {whose} is not known{mend}"
 
 
-_NOTHING = Counts()
+_NO_COUNTS = Counts()
 
 
 def eval_of(case: str) -> str | None:

@@ -16,15 +16,15 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.scoring.score import json_safe
+from tallymark.scoring.score import make_json_safe
 from tallymark.suites.code.report import score_facts
-from tallymark.suites.metrics import spent
+from tallymark.suites.metrics import sum_spending
 
 if TYPE_CHECKING:
     from tallymark.scoring import Score
     from tallymark.suites.code.report import TestResult
 
-Write = Callable[["TestResult"], None]
+WriteResult = Callable[["TestResult"], None]
 WriteRow = Callable[[dict[str, Any], "dict[str, Score]"], None]
 _FACTS = {
     "trace_id": "string",
@@ -42,7 +42,7 @@ _PARTS = {"value": "float64", "label": "string", "reason": "string", "error": "s
 
 
 @contextmanager
-def result_writer(path: Path, scorers: Sequence[str]) -> Iterator[Write]:
+def open_result_file(path: Path, scorers: Sequence[str]) -> Iterator[WriteResult]:
     """A function that writes one result; the file is in its place when the block ends well."""
     make = _FORMATS.get(path.suffix.lower())
     if make is None:
@@ -58,15 +58,15 @@ def result_writer(path: Path, scorers: Sequence[str]) -> Iterator[Write]:
         raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from None
     try:
         with file, make(file, scorers) as write:
-            yield lambda result: write(_facts(result), result.scores)
+            yield lambda result: write(_describe_result(result), result.scores)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
 
 
-def _facts(result: TestResult) -> dict[str, Any]:
+def _describe_result(result: TestResult) -> dict[str, Any]:
     trace = result.trace
-    cost, tokens = spent(trace)
+    cost, tokens = sum_spending(trace)
     return {
         "trace_id": trace.trace_id,
         "name": result.name,
@@ -80,7 +80,7 @@ def _facts(result: TestResult) -> dict[str, Any]:
 
 
 @contextmanager
-def _json_lines(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:  # noqa: ARG001
+def _write_json_lines(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:  # noqa: ARG001
     encode = msgspec.json.Encoder(enc_hook=str).encode
 
     def write(facts: dict[str, Any], scores: dict[str, Score]) -> None:
@@ -88,23 +88,23 @@ def _json_lines(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]: 
         try:
             line = encode(row)
         except (TypeError, ValueError, RecursionError):  # metadata that JSON does not know
-            line = encode(json_safe(row))
+            line = encode(make_json_safe(row))
         file.write(line + b"\n")
 
     yield write
 
 
 @contextmanager
-def _csv(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
+def _write_csv(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
     text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
     writer = csv.writer(text)
-    writer.writerow(_columns(scorers))
-    yield lambda facts, scores: writer.writerow(_cells(facts, scores, scorers))
+    writer.writerow(_list_columns(scorers))
+    yield lambda facts, scores: writer.writerow(_list_cells(facts, scores, scorers))
     text.flush()
     text.detach()  # or the wrapper would close the file when it goes, before its owner does
 
 
-def _columns(scorers: Sequence[str]) -> dict[str, str]:
+def _list_columns(scorers: Sequence[str]) -> dict[str, str]:
     """The columns of a table, with their types."""
     parts = {
         name if part == "value" else f"{name}.{part}": kind
@@ -114,7 +114,7 @@ def _columns(scorers: Sequence[str]) -> dict[str, str]:
     return {**_FACTS, **parts}
 
 
-def _cells(
+def _list_cells(
     facts: dict[str, Any], scores: dict[str, Score], scorers: Sequence[str]
 ) -> Iterator[Any]:
     yield from facts.values()
@@ -124,18 +124,18 @@ def _cells(
 
 
 @contextmanager
-def _parquet(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
+def _write_parquet(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
     try:
         from tallymark.suites.parquet_rows import open_parquet_rows  # noqa: PLC0415 (an extra)
     except ImportError:
         hint = 'install it with: pip install "tallymark[parquet]"'
         raise InvalidInput("writing Parquet needs pyarrow", hint=hint) from None
-    with open_parquet_rows(file, _columns(scorers)) as write:
-        yield lambda facts, scores: write(_cells(facts, scores, scorers))
+    with open_parquet_rows(file, _list_columns(scorers)) as write:
+        yield lambda facts, scores: write(_list_cells(facts, scores, scorers))
 
 
 _FORMATS: dict[str, Callable[[IO[bytes], Sequence[str]], AbstractContextManager[WriteRow]]] = {
-    ".jsonl": _json_lines,
-    ".csv": _csv,
-    ".parquet": _parquet,
+    ".jsonl": _write_json_lines,
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
 }

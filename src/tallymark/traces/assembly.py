@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from tallymark.traces.messages import unpacked
-from tallymark.traces.otel import provider_and_cached, to_span
-from tallymark.traces.plain import items, label, mapping
+from tallymark.traces.messages import unpack_json
+from tallymark.traces.otel import find_provider_and_cached, to_span
+from tallymark.traces.plain import as_label, as_list, as_mapping
 from tallymark.traces.pricing import price
 from tallymark.traces.trace import Span, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tallymark.traces.messages import Message
+    from tallymark.traces.messages import ChatMessage
     from tallymark.traces.otel import OtelSpan
 
 
@@ -29,10 +29,10 @@ def assemble(found: Iterable[OtelSpan], resource: dict[str, Any] | None = None) 
     # Logfire tells of a span twice, when it begins and when it ends.
     otel = [span for span in found if span.attributes.get("logfire.span_type") != "pending_span"]
     otel.sort(key=lambda span: (span.start_ns, -span.end_ns))
-    spans = _without_doubles([to_span(span) for span in otel])
-    spans = [_priced(span) for span in _without_totals(spans)]
+    spans = _drop_doubles([to_span(span) for span in otel])
+    spans = [_add_price(span) for span in _drop_totals(spans)]
     if not any(span.span_type == "tool" for span in spans):
-        spans = with_requested_tools(spans)
+        spans = add_requested_tools(spans)
     known = {span.span_id for span in otel}
     root = next((span for span in otel if span.parent_id not in known), None)
     begin = min((span.start_ns for span in otel if span.start_ns), default=0)
@@ -47,7 +47,7 @@ def assemble(found: Iterable[OtelSpan], resource: dict[str, Any] | None = None) 
     )
 
 
-def _without_doubles(spans: list[Span]) -> list[Span]:
+def _drop_doubles(spans: list[Span]) -> list[Span]:
     """A model call directly inside a model call, or a tool inside the same tool, is one call."""
     by_id = {span.span_id: span for span in spans}
 
@@ -66,7 +66,7 @@ def _without_doubles(spans: list[Span]) -> list[Span]:
     ]
 
 
-def _without_totals(spans: list[Span]) -> list[Span]:
+def _drop_totals(spans: list[Span]) -> list[Span]:
     """Usage where it was spent: on model calls, or if they have none, on the outermost spans."""
     spent = {span.span_id for span in spans if _has_usage(span)}
     calls = any(span.span_type == "generation" and span.span_id in spent for span in spans)
@@ -78,7 +78,7 @@ def _without_totals(spans: list[Span]) -> list[Span]:
             operation = span.metadata.get("gen_ai.operation.name")
             kind = span.metadata.get("openinference.span.kind")
             return span.span_type == "generation" or "embedding" in f"{operation} {kind}".lower()
-        return not _below_any(span.parent_id, spent, parents)
+        return not _is_below_any(span.parent_id, spent, parents)
 
     return [
         span
@@ -92,7 +92,7 @@ def _has_usage(span: Span) -> bool:
     return span.tokens is not None or span.cost is not None
 
 
-def _below_any(span_id: str | None, some: set[str], parents: dict[str, str | None]) -> bool:
+def _is_below_any(span_id: str | None, some: set[str], parents: dict[str, str | None]) -> bool:
     """True when the span or one above it is among some; circles end the search."""
     seen = set()
     while span_id is not None and span_id not in seen:
@@ -103,16 +103,16 @@ def _below_any(span_id: str | None, some: set[str], parents: dict[str, str | Non
     return False
 
 
-def _priced(span: Span) -> Span:
+def _add_price(span: Span) -> Span:
     if span.cost is not None or span.tokens is None:
         return span
-    provider, cached = provider_and_cached(span)
+    provider, cached = find_provider_and_cached(span)
     usage = (span.input_tokens, span.output_tokens)
     cost = price(span.model, provider, usage, cached=cached, start_ms=span.start_ms)
     return span if cost is None else replace(span, cost=cost)
 
 
-def with_requested_tools(spans: list[Span], said: Iterable[Message] = ()) -> list[Span]:
+def add_requested_tools(spans: list[Span], said: Iterable[ChatMessage] = ()) -> list[Span]:
     """The spans with a tool span after each tool call that a model asked for.
 
     For traces that hold only model calls. What the tool answered is taken from what was said,
@@ -121,22 +121,22 @@ def with_requested_tools(spans: list[Span], said: Iterable[Message] = ()) -> lis
     answers = {
         result["id"]: result["text"]
         for span in spans
-        for message in items(span.metadata.get("messages"))
-        for result in items(mapping(message).get("tool_results"))
+        for message in as_list(span.metadata.get("messages"))
+        for result in as_list(as_mapping(message).get("tool_results"))
     }
     answers |= {result.id: result.text for message in said for result in message.results}
     complete: list[Span] = []
     for span in spans:
         complete.append(span)
         asked = span.metadata.get("tool_calls") if span.span_type == "generation" else None
-        outputs = _output_tools(span) if asked else ()
-        for i, call in enumerate(items(asked)):
+        outputs = _list_output_tools(span) if asked else ()
+        for i, call in enumerate(as_list(asked)):
             if call["name"] not in outputs:
-                complete.append(_requested(span, i, call, answers.get(call["id"])))
+                complete.append(_make_tool_span(span, i, call, answers.get(call["id"])))
     return complete
 
 
-def _requested(span: Span, index: int, call: dict[str, Any], answer: str | None) -> Span:
+def _make_tool_span(span: Span, index: int, call: dict[str, Any], answer: str | None) -> Span:
     return Span(
         span_id=f"{span.span_id}/tool-{index + 1}",
         name=call["name"],
@@ -152,7 +152,9 @@ def _requested(span: Span, index: int, call: dict[str, Any], answer: str | None)
     )
 
 
-def _output_tools(span: Span) -> set[str | None]:
+def _list_output_tools(span: Span) -> set[str | None]:
     """pydantic-ai asks for structured output through a tool that is none."""
-    parameters = mapping(unpacked(span.metadata.get("model_request_parameters")))
-    return {label(mapping(each).get("name")) for each in items(parameters.get("output_tools"))}
+    parameters = as_mapping(unpack_json(span.metadata.get("model_request_parameters")))
+    return {
+        as_label(as_mapping(each).get("name")) for each in as_list(parameters.get("output_tools"))
+    }

@@ -10,11 +10,11 @@ GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 # What damaged data, or data cut short, raises here and in the libraries.
 DAMAGE = (OSError, EOFError, zlib.error)
 
-_STEP = 2048
+_COMPRESSED_CHUNK = 2048
 """Compressed bytes taken at a time: few, because hostile ones grow ten thousandfold."""
 
 
-def decompressor(head: bytes, stream: IO[bytes]) -> io.BufferedIOBase | io.RawIOBase | None:
+def open_decompressed(head: bytes, stream: IO[bytes]) -> io.BufferedIOBase | io.RawIOBase | None:
     """What a compressed stream holds, by its first bytes; None when it is not compressed."""
     if head.startswith(GZIP_MAGIC):
         import gzip  # noqa: PLC0415 - only for compressed files
@@ -23,11 +23,11 @@ def decompressor(head: bytes, stream: IO[bytes]) -> io.BufferedIOBase | io.RawIO
     return io.BufferedReader(_ZstdStream(stream)) if head.startswith(ZSTD_MAGIC) else None
 
 
-def unzstd(data: bytes, limit: int) -> bytes:
+def decompress_zstd(data: bytes, limit: int) -> bytes:
     """What zstd frames hold, if that is not more than the limit."""
     content = io.BufferedReader(_ZstdStream(io.BytesIO(data)))
     parts, size = [], 0
-    while part := content.read(_STEP * 32):
+    while part := content.read(_COMPRESSED_CHUNK * 32):
         parts.append(part)
         size += len(part)
         if size > limit:
@@ -50,7 +50,7 @@ class _ZstdStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._ready and (chunk := self._stream.read(_STEP)):
+        while not self._ready and (chunk := self._stream.read(_COMPRESSED_CHUNK)):
             self._ready = memoryview(self._expand(chunk))
         if not self._ready and self._frame is not None:
             raise EOFError("the zstd data ends in the middle of a frame")

@@ -10,15 +10,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import Place, TraceError
-from tallymark.traces.inspect_sample import sample_trace
+from tallymark.traces.inspect_sample import make_sample_trace
 from tallymark.traces.json_records import read_records
-from tallymark.traces.plain import decode, items, mapping
+from tallymark.traces.plain import as_list, as_mapping, decode
 from tallymark.traces.zip_members import ZipMembers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from tallymark.traces.source import Source
+    from tallymark.traces.source import TraceSource
     from tallymark.traces.trace import Trace
 
 _ZIP_MAGIC = b"PK\x03\x04"
@@ -37,7 +37,7 @@ def sniff_bytes(head: bytes) -> bool:
     return head.startswith(_ZIP_MAGIC)
 
 
-def read(source: Source) -> Iterator[Trace | TraceError]:
+def read(source: TraceSource) -> Iterator[Trace | TraceError]:
     """Every sample's trace, or the reason why there is none.
 
     A `.eval` file is a zip with one JSON member a sample, or (large samples) one folder a sample
@@ -45,16 +45,16 @@ def read(source: Source) -> Iterator[Trace | TraceError]:
     """
     if sniff_bytes(source.head):
         with source.seekable() as file:
-            yield from _from_zip(ZipMembers(source, file), source)
+            yield from _read_zip(ZipMembers(source, file), source)
     else:
-        yield from _from_json(source)
+        yield from _read_json(source)
 
 
-def _from_zip(members: ZipMembers, source: Source) -> Iterator[Trace | TraceError]:
+def _read_zip(members: ZipMembers, source: TraceSource) -> Iterator[Trace | TraceError]:
     header: dict[str, Any] = {}
     for name in _HEADERS:
         if name in members.names:
-            header = mapping(decode(members.read(name), source.place(part=name)))
+            header = as_mapping(decode(members.read(name), source.place(part=name)))
             break
     else:
         raise TraceError("a zip file, but not an Inspect log", place=source.place())
@@ -64,25 +64,25 @@ def _from_zip(members: ZipMembers, source: Source) -> Iterator[Trace | TraceErro
             try:
                 sample = decode(members.read(name), place)
                 if found["folder"]:
-                    sample = _with_sequences(
+                    sample = _add_sequences(
                         sample, members, name.removesuffix("sample.json"), place
                     )
             except TraceError as error:
                 yield error
             else:
-                yield _trace(sample, mapping(header.get("eval")), place)
+                yield _read_sample(sample, as_mapping(header.get("eval")), place)
 
 
-def _with_sequences(sample: Any, members: ZipMembers, folder: str, place: Place) -> dict[str, Any]:
+def _add_sequences(sample: Any, members: ZipMembers, folder: str, place: Place) -> dict[str, Any]:
     """A sample from its shell and the chunks beside it."""
 
     def sequence(kind: str) -> list[Any]:
         chunk = re.compile(re.escape(f"{folder}{kind}/") + r"(\d+)\.json")
         starts = sorted(int(m[1]) for name in members.names if (m := chunk.fullmatch(name)))
         parts = [decode(members.read(f"{folder}{kind}/{n}.json"), place) for n in starts]
-        return [each for part in parts for each in items(part)]
+        return [each for part in parts for each in as_list(part)]
 
-    shell = dict(mapping(sample))
+    shell = dict(as_mapping(sample))
     attachments = {str(i): each for i, each in enumerate(sequence("attachments"))}
     metadata = f"{folder}metadata.json"
     return shell | {
@@ -93,30 +93,30 @@ def _with_sequences(sample: Any, members: ZipMembers, folder: str, place: Place)
     }
 
 
-def _from_json(source: Source) -> Iterator[Trace | TraceError]:
+def _read_json(source: TraceSource) -> Iterator[Trace | TraceError]:
     header: dict[str, Any] = {}
     for record in read_records(source, arrays=[("samples",)], kept=[("eval",)]):
         try:
-            value = record.decoded()
+            value = record.decode()
         except TraceError as error:
             yield error
             continue
         if record.path == ("eval",):
-            header = mapping(value)
+            header = as_mapping(value)
         elif record.path:
-            yield _trace(value, header, record.place)
+            yield _read_sample(value, header, record.place)
         else:
-            log = mapping(value)
+            log = as_mapping(value)
             if "eval" not in log:
                 yield TraceError("not an Inspect log: there is no eval in it", place=record.place)
-            for sample in items(log.get("samples")):
-                yield _trace(sample, mapping(log.get("eval")), record.place)
+            for sample in as_list(log.get("samples")):
+                yield _read_sample(sample, as_mapping(log.get("eval")), record.place)
 
 
-def _trace(sample: Any, header: dict[str, Any], place: Place) -> Trace | TraceError:
+def _read_sample(sample: Any, header: dict[str, Any], place: Place) -> Trace | TraceError:
     if not isinstance(sample, dict) or "id" not in sample:
         return TraceError("not a sample: it has no id", place=place)
     try:
-        return sample_trace(sample, header)
+        return make_sample_trace(sample, header)
     except RecursionError:
         return TraceError("the sample is nested too deeply to read", place=place)

@@ -10,9 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.traces.assembly import with_requested_tools
-from tallymark.traces.messages import Message, last_text, parse, said_metadata
-from tallymark.traces.plain import count, items, label, mapping, number, text, unix_ms
+from tallymark.traces.assembly import add_requested_tools
+from tallymark.traces.messages import ChatMessage, conversation_metadata, last_text, parse_messages
+from tallymark.traces.plain import (
+    as_amount,
+    as_count,
+    as_label,
+    as_list,
+    as_mapping,
+    as_text,
+    to_unix_ms,
+)
 from tallymark.traces.pricing import price
 from tallymark.traces.trace import Span, Trace
 
@@ -24,28 +32,30 @@ _OUTSIDE = ("init", "scorer", "scorers")
 """Types of Inspect's spans that are not the agent's work."""
 
 
-def sample_trace(sample: dict[str, Any], header: dict[str, Any]) -> Trace:
+def make_sample_trace(sample: dict[str, Any], header: dict[str, Any]) -> Trace:
     """The trace of a sample; `header` is the log's `eval` part."""
-    sample = _attached(sample)
-    model = label(header.get("model"))
-    events = [each for each in map(mapping, items(sample.get("events"))) if not each.get("pending")]
-    pool = items(mapping(sample.get("events_data")).get("messages"))
-    spans = sorted(_event_spans(events, pool, None), key=lambda span: span.start_ms or 0.0)
-    task = label(header.get("task")) or "sample"
-    identity, epoch = label(sample.get("id")) or "", count(sample.get("epoch"))
+    sample = _put_back_attachments(sample)
+    model = as_label(header.get("model"))
+    events = [
+        each for each in map(as_mapping, as_list(sample.get("events"))) if not each.get("pending")
+    ]
+    pool = as_list(as_mapping(sample.get("events_data")).get("messages"))
+    spans = sorted(_list_event_spans(events, pool, None), key=lambda span: span.start_ms or 0.0)
+    task = as_label(header.get("task")) or "sample"
+    identity, epoch = as_label(sample.get("id")) or "", as_count(sample.get("epoch"))
     return Trace(
-        trace_id=label(sample.get("uuid")) or f"{task}/{identity}/{epoch}",
+        trace_id=as_label(sample.get("uuid")) or f"{task}/{identity}/{epoch}",
         name=f"{task}/{identity}",
         status="error" if sample.get("error") else "ok",
-        duration_ms=(number(sample.get("total_time")) or 0.0) * 1000,
-        metadata=_metadata(sample, task, model),
-        spans=spans or _message_spans(sample, model),
+        duration_ms=(as_amount(sample.get("total_time")) or 0.0) * 1000,
+        metadata=_collect_metadata(sample, task, model),
+        spans=spans or _list_message_spans(sample, model),
     )
 
 
-def _metadata(sample: dict[str, Any], task: str, model: str | None) -> dict[str, Any]:
+def _collect_metadata(sample: dict[str, Any], task: str, model: str | None) -> dict[str, Any]:
     question = sample.get("input")
-    asked = question if isinstance(question, str) else last_text(parse(question), "user")
+    asked = question if isinstance(question, str) else last_text(parse_messages(question), "user")
     target = sample.get("target")
     targets = [each for each in (target if isinstance(target, list) else [target]) if each]
     known = {
@@ -56,32 +66,32 @@ def _metadata(sample: dict[str, Any], task: str, model: str | None) -> dict[str,
         "input": asked,
         "target": target,
         "choices": sample.get("choices"),
-        "expected": {"output": text(targets[0])} if targets else None,
-        "scores": _scores(sample),
-        "metadata": mapping(sample.get("metadata")),
-        "error": label(mapping(sample.get("error")).get("message")),
-        "limit": label(mapping(sample.get("limit")).get("type")),
+        "expected": {"output": as_text(targets[0])} if targets else None,
+        "scores": _collect_scores(sample),
+        "metadata": as_mapping(sample.get("metadata")),
+        "error": as_label(as_mapping(sample.get("error")).get("message")),
+        "limit": as_label(as_mapping(sample.get("limit")).get("type")),
     }
     return {key: value for key, value in known.items() if value not in (None, "", {})}
 
 
-def _scores(sample: dict[str, Any]) -> dict[str, Any]:
+def _collect_scores(sample: dict[str, Any]) -> dict[str, Any]:
     """Each scorer's value, answer and explanation."""
     wanted = ("value", "answer", "explanation")
     return {
-        name: {key: mapping(score)[key] for key in wanted if key in mapping(score)}
-        for name, score in mapping(sample.get("scores")).items()
+        name: {key: as_mapping(score)[key] for key in wanted if key in as_mapping(score)}
+        for name, score in as_mapping(sample.get("scores")).items()
     }
 
 
-def _attached(sample: dict[str, Any]) -> dict[str, Any]:
+def _put_back_attachments(sample: dict[str, Any]) -> dict[str, Any]:
     """The sample with its long texts, which stand apart, put back where they are referred to."""
-    texts = mapping(sample.get("attachments"))
+    texts = as_mapping(sample.get("attachments"))
 
     def resolved(value: Any) -> Any:
         if isinstance(value, str):
             return (
-                text(texts.get(value.partition("://")[2], value))
+                as_text(texts.get(value.partition("://")[2], value))
                 if value.startswith(_ATTACHMENT)
                 else value
             )
@@ -96,112 +106,116 @@ def _attached(sample: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _event_spans(
+def _list_event_spans(
     events: list[dict[str, Any]], pool: list[Any], parent: str | None
 ) -> Iterator[Span]:
     ends = {
-        label(event.get("id")): unix_ms(event.get("timestamp"))
+        as_label(event.get("id")): to_unix_ms(event.get("timestamp"))
         for event in events
         if event.get("event") == "span_end"
     }
     tools: dict[str, list[str]] = {}
-    for index, event in enumerate(_agents_own(events)):
-        kind, own = text(event.get("event")), label(event.get("id"))
+    for index, event in enumerate(_keep_agent_events(events)):
+        kind, own = as_text(event.get("event")), as_label(event.get("id"))
         if kind == "span_begin" and event.get("type") == "tool" and own:
-            tools.setdefault(text(event.get("name")), []).append(own)
+            tools.setdefault(as_text(event.get("name")), []).append(own)
         elif read := _READERS.get(kind):
             # A tool's call takes the id of its span, to which what happened inside refers.
-            named = tools.get(text(event.get("function"))) if kind == "tool" else None
-            span_id = named.pop(0) if named else label(event.get("uuid"))
+            named = tools.get(as_text(event.get("function"))) if kind == "tool" else None
+            span_id = named.pop(0) if named else as_label(event.get("uuid"))
             fields = {
                 "span_id": span_id or f"{parent or 'event'}-{index + 1}",
-                "parent_id": _within(event) or parent,
-                "start_ms": unix_ms(event.get("timestamp")),
-                "duration_ms": _duration(event, ends.get(own)),
+                "parent_id": _find_parent(event) or parent,
+                "start_ms": to_unix_ms(event.get("timestamp")),
+                "duration_ms": _measure_duration(event, ends.get(own)),
             }
             span = Span(**fields | read(event, pool))
             yield span
-            inner = [mapping(each) for each in items(event.get("events"))]
-            yield from _event_spans(inner, pool, span.span_id)
+            inner = [as_mapping(each) for each in as_list(event.get("events"))]
+            yield from _list_event_spans(inner, pool, span.span_id)
 
 
-def _within(event: dict[str, Any]) -> str | None:
+def _find_parent(event: dict[str, Any]) -> str | None:
     """The span that an event happened in; a beginning span's own id is not it."""
-    return label(event.get("parent_id" if event.get("event") == "span_begin" else "span_id"))
+    return as_label(event.get("parent_id" if event.get("event") == "span_begin" else "span_id"))
 
 
-def _agents_own(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _keep_agent_events(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The events outside of setup and scoring, which are spans, or steps in older logs."""
     outside: set[str | None] = set()
     step: str | None = None
     for event in events:
-        kind, type_ = event.get("event"), label(event.get("type"))
-        within = _within(event)
+        kind, type_ = event.get("event"), as_label(event.get("type"))
+        within = _find_parent(event)
         if kind == "span_begin" and (type_ in _OUTSIDE or (within and within in outside)):
-            outside.add(label(event.get("id")))
+            outside.add(as_label(event.get("id")))
         elif kind == "step" and type_ in _OUTSIDE:
             step = type_ if event.get("action") == "begin" else None
         elif step is None and (within is None or within not in outside):
             yield event
 
 
-def _duration(event: dict[str, Any], ended: float | None) -> float:
-    begin = unix_ms(event.get("timestamp"))
-    end = unix_ms(event.get("completed")) or ended
+def _measure_duration(event: dict[str, Any], ended: float | None) -> float:
+    begin = to_unix_ms(event.get("timestamp"))
+    end = to_unix_ms(event.get("completed")) or ended
     if begin is None or end is None:
-        return (number(event.get("working_time")) or 0.0) * 1000
+        return (as_amount(event.get("working_time")) or 0.0) * 1000
     return max(0.0, end - begin)
 
 
-def _model_event(event: dict[str, Any], pool: list[Any]) -> dict[str, Any]:
-    pooled = [each for ref in items(event.get("input_refs")) for each in _pooled(pool, ref)]
-    asked = parse(pooled or event.get("input"))
-    output = mapping(event.get("output"))
-    choices = items(output.get("choices"))
-    answer = parse(mapping(choices[0] if choices else None).get("message"), "assistant")
-    model = label(output.get("model")) or label(event.get("model"))
-    error = label(event.get("error")) or label(output.get("error"))
+def _read_model_event(event: dict[str, Any], pool: list[Any]) -> dict[str, Any]:
+    pooled = [
+        each for ref in as_list(event.get("input_refs")) for each in _take_from_pool(pool, ref)
+    ]
+    asked = parse_messages(pooled or event.get("input"))
+    output = as_mapping(event.get("output"))
+    choices = as_list(output.get("choices"))
+    answer = parse_messages(as_mapping(choices[0] if choices else None).get("message"), "assistant")
+    model = as_label(output.get("model")) or as_label(event.get("model"))
+    error = as_label(event.get("error")) or as_label(output.get("error"))
     return {
-        "name": label(event.get("model")) or "model",
+        "name": as_label(event.get("model")) or "model",
         "span_type": "generation",
         "input": last_text(asked, "user"),
         "output": last_text(answer, "assistant"),
         "model": model,
-        **_usage(mapping(output.get("usage")), label(event.get("model")) or model, event),
-        **_failure(error),
-        "metadata": said_metadata(asked, answer),
+        **_read_usage(
+            as_mapping(output.get("usage")), as_label(event.get("model")) or model, event
+        ),
+        **_failure_fields(error),
+        "metadata": conversation_metadata(asked, answer),
     }
 
 
-def _pooled(pool: list[Any], ref: Any) -> list[Any]:
+def _take_from_pool(pool: list[Any], ref: Any) -> list[Any]:
     """The messages of a `[start, end)` range of the pool."""
     start, end = (
-        (count(each) for each in ref) if isinstance(ref, list) and len(ref) == 2 else (0, 0)
+        (as_count(each) for each in ref) if isinstance(ref, list) and len(ref) == 2 else (0, 0)
     )
     return pool[start or 0 : end or 0]
 
 
-def _usage(usage: dict[str, Any], model: str | None, event: dict[str, Any]) -> dict[str, Any]:
+def _read_usage(usage: dict[str, Any], model: str | None, event: dict[str, Any]) -> dict[str, Any]:
     """Inspect counts cached input apart; here it is part of the input."""
-    fresh = count(usage.get("input_tokens"))
-    read, written = (count(usage.get(f"input_tokens_cache_{k}")) or 0 for k in ("read", "write"))
+    fresh = as_count(usage.get("input_tokens"))
+    read, written = (as_count(usage.get(f"input_tokens_cache_{k}")) or 0 for k in ("read", "write"))
     inputs = None if fresh is None else fresh + read + written
-    outputs = count(usage.get("output_tokens"))
-    cost = number(usage.get("total_cost"))
+    outputs = as_count(usage.get("output_tokens"))
+    cost = as_amount(usage.get("total_cost"))
     if cost is None:
-        start = unix_ms(event.get("timestamp"))
+        start = to_unix_ms(event.get("timestamp"))
         cost = price(model, None, (inputs, outputs), cached=read, start_ms=start)
     return {"input_tokens": inputs, "output_tokens": outputs, "cost": cost}
 
 
-def _failure(error: str | None) -> dict[str, Any]:
+def _failure_fields(error: str | None) -> dict[str, Any]:
     return {} if error is None else {"status": "error", "error": error}
 
 
-def _tool_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
-    arguments, result = text(event.get("arguments")), _result_text(event.get("result"))
-    error = mapping(event.get("error"))
-    name = label(event.get("function")) or "tool"
+def _read_tool_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
+    arguments, result = as_text(event.get("arguments")), _read_result_text(event.get("result"))
+    error = as_mapping(event.get("error"))
+    name = as_label(event.get("function")) or "tool"
     return {
         "name": name,
         "span_type": "tool",
@@ -210,58 +224,62 @@ def _tool_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
         "tool_name": name,
         "tool_input": arguments,
         "tool_output": result,
-        **_failure(label(error.get("message")) or label(error.get("type"))),
+        **_failure_fields(as_label(error.get("message")) or as_label(error.get("type"))),
     }
 
 
-def _result_text(result: Any) -> str:
+def _read_result_text(result: Any) -> str:
     """A tool's answer, whose text may stand in content parts."""
-    return parse([{"role": "assistant", "content": result}])[0].text if result else text(result)
+    return (
+        parse_messages([{"role": "assistant", "content": result}])[0].text
+        if result
+        else as_text(result)
+    )
 
 
-def _span_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = {"name": label(event.get("name")) or "", "span_type": "span"}
-    own = label(event.get("id"))
+def _read_span_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {"name": as_label(event.get("name")) or "", "span_type": "span"}
+    own = as_label(event.get("id"))
     return fields | ({"span_id": own} if own else {})
 
 
-def _error_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
-    message = label(mapping(event.get("error")).get("message")) or "failed"
-    return {"name": "error", "span_type": "event", **_failure(message)}
+def _read_error_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
+    message = as_label(as_mapping(event.get("error")).get("message")) or "failed"
+    return {"name": "error", "span_type": "event", **_failure_fields(message)}
 
 
-def _limit_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
-    kind = label(event.get("type")) or "sample"
-    return {"name": f"{kind} limit", "span_type": "event", "output": text(event.get("message"))}
+def _read_limit_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
+    kind = as_label(event.get("type")) or "sample"
+    return {"name": f"{kind} limit", "span_type": "event", "output": as_text(event.get("message"))}
 
 
-def _note_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
+def _read_note_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
     body = event.get("data") if "data" in event else event.get("input")
-    return {"name": text(event.get("event")), "span_type": "event", "output": text(body)}
+    return {"name": as_text(event.get("event")), "span_type": "event", "output": as_text(body)}
 
 
-def _subtask_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
-    said = {"input": text(event.get("input")), "output": text(event.get("result"))}
-    return {"name": label(event.get("name")) or "subtask", "span_type": "span", **said}
+def _read_subtask_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
+    said = {"input": as_text(event.get("input")), "output": as_text(event.get("result"))}
+    return {"name": as_label(event.get("name")) or "subtask", "span_type": "span", **said}
 
 
 _READERS: dict[str, Callable[[dict[str, Any], list[Any]], dict[str, Any]]] = {
-    "model": _model_event,
-    "tool": _tool_event,
-    "span_begin": _span_event,
-    "subtask": _subtask_event,
-    "error": _error_event,
-    "sample_limit": _limit_event,
-    "info": _note_event,
-    "input": _note_event,
+    "model": _read_model_event,
+    "tool": _read_tool_event,
+    "span_begin": _read_span_event,
+    "subtask": _read_subtask_event,
+    "error": _read_error_event,
+    "sample_limit": _read_limit_event,
+    "info": _read_note_event,
+    "input": _read_note_event,
 }
 
 
-def _message_spans(sample: dict[str, Any], model: str | None) -> list[Span]:
+def _list_message_spans(sample: dict[str, Any], model: str | None) -> list[Span]:
     """Spans from the conversation alone: each answer of the model, and the tools it asked for."""
-    asked: list[Message] = []
+    asked: list[ChatMessage] = []
     spans = []
-    for index, message in enumerate(parse(sample.get("messages"))):
+    for index, message in enumerate(parse_messages(sample.get("messages"))):
         if message.role == "assistant":
             spans.append(
                 Span(
@@ -271,8 +289,8 @@ def _message_spans(sample: dict[str, Any], model: str | None) -> list[Span]:
                     input=last_text(asked, "user"),
                     output=message.text,
                     model=model,
-                    metadata=said_metadata(asked, [message]),
+                    metadata=conversation_metadata(asked, [message]),
                 )
             )
         asked = [*asked, message]
-    return with_requested_tools(spans, asked)
+    return add_requested_tools(spans, asked)

@@ -13,26 +13,26 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import Place, TraceError
-from tallymark.traces.json_scan import MAX_RECORD, Scanner, too_large
+from tallymark.traces.json_scan import MAX_RECORD, JsonScanner, size_error
 from tallymark.traces.plain import decode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from tallymark.traces.source import Source
+    from tallymark.traces.source import TraceSource
 
-Path = tuple[str, ...]
+RecordPath = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class JsonRecord:
     """One record's bytes and where they stand."""
 
     raw: bytes
-    source: Source
+    source: TraceSource
     number: int
     """The line, or the record's place among the records, from 1."""
-    path: Path | None
+    path: RecordPath | None
     """The array (or the kept key) that the record was cut from; None for a whole line."""
 
     @property
@@ -42,12 +42,12 @@ class Record:
             return self.source.place(line=self.number)
         return self.source.place(part=f"record {self.number}")
 
-    def decoded(self) -> Any:
+    def decode(self) -> Any:
         """The record's value, or a `TraceError` with its place."""
         return decode(self.raw, self.place)
 
 
-class Head:
+class JsonHead:
     """What the first bytes of a file tell about the JSON in it."""
 
     def __init__(self, data: bytes, *, whole: bool) -> None:
@@ -75,72 +75,77 @@ class Head:
         As far as the head goes: it may be only the beginning of the document.
         """
         keys: list[str] = []
-        scanner = Scanner(BytesIO(self._data), "")
+        scanner = JsonScanner(BytesIO(self._data), "")
         with suppress(TraceError):
             if scanner.next() == b"[":
                 next(scanner.members(b"]"), None)
-            _collect(scanner, keys, "", 2)
+            _collect_keys(scanner, keys, "", 2)
         return keys
 
 
-def _collect(scanner: Scanner, keys: list[str], prefix: str, levels: int) -> None:
+def _collect_keys(scanner: JsonScanner, keys: list[str], prefix: str, levels: int) -> None:
     if not levels or scanner.next() != b"{":
         scanner.value(keep=False)
         return
     for _ in scanner.members(b"}"):
         keys.append(prefix + scanner.key())
-        _collect(scanner, keys, f"{keys[-1]}.", levels - 1)
+        _collect_keys(scanner, keys, f"{keys[-1]}.", levels - 1)
 
 
 def read_records(
-    source: Source, arrays: Collection[Path] = (), kept: Collection[Path] = ()
-) -> Iterator[Record]:
+    source: TraceSource, arrays: Collection[RecordPath] = (), kept: Collection[RecordPath] = ()
+) -> Iterator[JsonRecord]:
     """Every line; or every element of the arrays, and of an array that is the whole document.
 
     `kept` names values beside the arrays that are wanted too. Without `arrays` a document that
     is not an array is itself the record.
     """
-    if Head(source.head, whole=source.whole).lines or _named_lines(source):
-        return _lines(source)
-    return _elements(source, frozenset(arrays), frozenset(kept))
+    if JsonHead(source.head, whole=source.whole).lines or _is_named_lines(source):
+        return _read_lines(source)
+    return _read_elements(source, frozenset(arrays), frozenset(kept))
 
 
-def _named_lines(source: Source) -> bool:
+def _is_named_lines(source: TraceSource) -> bool:
     """True when only the name says "one record a line": the first line may be a broken one."""
     name = source.name.removesuffix(".gz").removesuffix(".zst")
     start = source.head.partition(b"\n")[0].strip()
     return name.endswith((".jsonl", ".ndjson")) and start != b"{" and not start.startswith(b"[")
 
 
-def _lines(source: Source) -> Iterator[Record]:
+def _read_lines(source: TraceSource) -> Iterator[JsonRecord]:
     number = 0
     # One byte more than allowed tells a line that is too long, without reading all of it.
     while line := source.stream.readline(MAX_RECORD + 1):
         number += 1
         if len(line) > MAX_RECORD:
-            raise too_large(source.place(line=number))
+            raise size_error(source.place(line=number))
         if not line.isspace():
-            yield Record(line, source, number, None)
+            yield JsonRecord(line, source, number, None)
 
 
-def _elements(source: Source, arrays: frozenset[Path], kept: frozenset[Path]) -> Iterator[Record]:
-    scanner = Scanner(source.stream, source.name)
+def _read_elements(
+    source: TraceSource, arrays: frozenset[RecordPath], kept: frozenset[RecordPath]
+) -> Iterator[JsonRecord]:
+    scanner = JsonScanner(source.stream, source.name)
     number = 0
     while scanner.next() is not None:
         known = False
-        for path, raw in _walk(scanner, (), arrays, kept):
+        for path, raw in _walk_value(scanner, (), arrays, kept):
             known = True
             if raw is not None:
                 number += path not in kept
-                yield Record(raw, source, number, path)
+                yield JsonRecord(raw, source, number, path)
         if not known:
             wanted = " or ".join(sorted(".".join(path) for path in arrays))
             raise TraceError(f"there is no {wanted} in it", place=source.place())
 
 
-def _walk(
-    scanner: Scanner, path: Path, arrays: frozenset[Path], kept: frozenset[Path]
-) -> Iterator[tuple[Path, bytes | None]]:
+def _walk_value(
+    scanner: JsonScanner,
+    path: RecordPath,
+    arrays: frozenset[RecordPath],
+    kept: frozenset[RecordPath],
+) -> Iterator[tuple[RecordPath, bytes | None]]:
     """The wanted parts of the value that comes next; an array begins with a None."""
     first = scanner.next()
     if first == b"[" and (path in arrays or not path):
@@ -149,7 +154,7 @@ def _walk(
             yield path, scanner.value()
     elif first == b"{" and any(path == array[: len(path)] != array for array in arrays):
         for _ in scanner.members(b"}"):
-            yield from _walk(scanner, (*path, scanner.key()), arrays, kept)
+            yield from _walk_value(scanner, (*path, scanner.key()), arrays, kept)
     elif path in kept or not path:
         yield path, scanner.value()
     else:

@@ -18,8 +18,8 @@ from tallymark.traces.trace import Trace
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from tallymark.traces.json_records import Record
-    from tallymark.traces.source import Source
+    from tallymark.traces.json_records import JsonRecord
+    from tallymark.traces.source import TraceSource
 
 _MARKS = ("spans", "trace", "trace_id", "traceId")
 _DECODER = msgspec.json.Decoder(Trace)
@@ -30,19 +30,19 @@ def sniff(keys: Collection[str]) -> bool:
     return any(mark in keys for mark in _MARKS)
 
 
-def read(source: Source) -> Iterator[Trace | TraceError]:
+def read(source: TraceSource) -> Iterator[Trace | TraceError]:
     """Every trace, or the reason why there is none."""
     for record in read_records(source):
         try:
             trace = _DECODER.decode(record.raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            yield _leniently(record)
+            yield _read_leniently(record)
         else:
             # Every field has a default, so `{}` decodes too; the lenient way says what is missing.
-            yield trace if trace.spans or trace.trace_id else _leniently(record)
+            yield trace if trace.spans or trace.trace_id else _read_leniently(record)
 
 
-def _leniently(record: Record) -> Trace | TraceError:
+def _read_leniently(record: JsonRecord) -> Trace | TraceError:
     try:
         data = decode(record.raw, record.place, nan_is_null=False)
         if isinstance(data, dict) and not sniff(data):

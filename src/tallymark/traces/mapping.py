@@ -19,37 +19,37 @@ if TYPE_CHECKING:
 Fields = dict[str, Any]
 
 
-def trace_fields(
+def read_trace_fields(
     data: Mapping[str, Any], place: Place | None = None
 ) -> tuple[Fields, list[Fields]]:
     """The fields of a trace but for its spans, and the fields of each span."""
-    _must_be_mapping(data, "a trace", place)
-    flat = _flattened(data, place)
+    _require_mapping(data, "a trace", place)
+    flat = _flatten(data, place)
     spans = flat.pop("spans", None) or []
     if not isinstance(spans, Sequence) or isinstance(spans, str | bytes):
-        _wrong("spans", "a list", spans, place)
-    fields = _fields(flat, _TRACE, "", place)
-    return fields, [_span_fields(span, i, place) for i, span in enumerate(spans)]
+        _refuse("spans", "a list", spans, place)
+    fields = _read_fields(flat, _TRACE, "", place)
+    return fields, [_read_span_fields(span, i, place) for i, span in enumerate(spans)]
 
 
-def _span_fields(span: Any, index: int, place: Place | None) -> Fields:
-    _must_be_mapping(span, f"spans[{index}]", place)
-    return _fields(span, _SPAN, f"spans[{index}].", place)
+def _read_span_fields(span: Any, index: int, place: Place | None) -> Fields:
+    _require_mapping(span, f"spans[{index}]", place)
+    return _read_fields(span, _SPAN, f"spans[{index}].", place)
 
 
-def _flattened(data: Mapping[str, Any], place: Place | None) -> dict[str, Any]:
+def _flatten(data: Mapping[str, Any], place: Place | None) -> dict[str, Any]:
     """One level of keys from `{"trace": {...}, "spans": [...]}`, or the mapping as it is."""
     if "trace" not in data:
         return dict(data)
-    _must_be_mapping(data["trace"], "trace", place)
-    inner = _flattened(data["trace"], place)
+    _require_mapping(data["trace"], "trace", place)
+    inner = _flatten(data["trace"], place)
     outer = {key: value for key, value in data.items() if key != "trace"}
     if isinstance(outer.get("metadata"), Mapping) and isinstance(inner.get("metadata"), Mapping):
         inner["metadata"] = {**outer["metadata"], **inner["metadata"]}
     return {**outer, **inner}
 
 
-def _fields(
+def _read_fields(
     data: Mapping[str, Any], table: Mapping[str, _Field], prefix: str, place: Place | None
 ) -> Fields:
     found: Fields = {}
@@ -63,23 +63,23 @@ def _fields(
             try:
                 found[name] = read(value)
             except (ValueError, TypeError, OverflowError, RecursionError):
-                _wrong(prefix + key, wanted, value, place)
+                _refuse(prefix + key, wanted, value, place)
     if extra:
         # What the file itself calls metadata wins over keys that only ended up there.
         found["metadata"] = {**extra, **found.get("metadata", {})}
     return found
 
 
-def _wrong(key: str, wanted: str, value: Any, place: Place | None) -> NoReturn:
-    raise TraceError(f"{key} must be {wanted}, not {_shown(value)}", place=place)
+def _refuse(key: str, wanted: str, value: Any, place: Place | None) -> NoReturn:
+    raise TraceError(f"{key} must be {wanted}, not {_describe(value)}", place=place)
 
 
-def _must_be_mapping(value: Any, what: str, place: Place | None) -> None:
+def _require_mapping(value: Any, what: str, place: Place | None) -> None:
     if not isinstance(value, Mapping):
-        raise TraceError(f"{what} must be an object, not {_shown(value)}", place=place)
+        raise TraceError(f"{what} must be an object, not {_describe(value)}", place=place)
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     """The value in a message: short ones as they are, others by their kind."""
     if value is None or isinstance(value, bool | int | float | str):
         shown = repr(value)
@@ -87,42 +87,42 @@ def _shown(value: Any) -> str:
     return "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}"
 
 
-def _label(value: Any) -> str:
+def _read_label(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise TypeError
     return str(value)
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     return value if isinstance(value, str) else compact(value)
 
 
-def _time(value: Any) -> float:
+def _read_time(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise TypeError
     return float(value)
 
 
-def _amount(value: Any) -> float:
-    amount = _time(value)
+def _read_amount(value: Any) -> float:
+    amount = _read_time(value)
     if amount < 0:
         raise ValueError
     return amount
 
 
-def _count(value: Any) -> int:
-    if not _amount(value).is_integer() or value >= 2**63:
+def _read_count(value: Any) -> int:
+    if not _read_amount(value).is_integer() or value >= 2**63:
         raise ValueError
     return int(value)
 
 
-def _metadata(value: Any) -> dict[str, Any]:
+def _read_metadata(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise TypeError
     return dict(value)
 
 
-def _one_of(*choices: str) -> tuple[str, Callable[[Any], Any]]:
+def _make_choice(*choices: str) -> tuple[str, Callable[[Any], Any]]:
     def read(value: Any) -> Any:
         if value not in choices:
             raise ValueError
@@ -133,30 +133,30 @@ def _one_of(*choices: str) -> tuple[str, Callable[[Any], Any]]:
 
 _Field = tuple[str, str, "Callable[[Any], Any]"]
 _KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "label": ("a string", _label),
-    "text": ("text, or what can be written as JSON", _text),
-    "time": ("a finite number", _time),
-    "amount": ("a finite number of at least 0", _amount),
-    "count": ("a whole number of at least 0", _count),
-    "metadata": ("an object", _metadata),
-    "status": _one_of("ok", "error"),
-    "span_type": _one_of("span", "generation", "tool", "retrieval", "event"),
+    "label": ("a string", _read_label),
+    "text": ("text, or what can be written as JSON", _read_text),
+    "time": ("a finite number", _read_time),
+    "amount": ("a finite number of at least 0", _read_amount),
+    "count": ("a whole number of at least 0", _read_count),
+    "metadata": ("an object", _read_metadata),
+    "status": _make_choice("ok", "error"),
+    "span_type": _make_choice("span", "generation", "tool", "retrieval", "event"),
 }
 
 
-def _camel(name: str) -> str:
+def _to_camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 
 
-def _table(kinds: Mapping[str, str], **also: str) -> dict[str, _Field]:
+def _make_table(kinds: Mapping[str, str], **also: str) -> dict[str, _Field]:
     """Every accepted key, in both spellings, with its field, what it must be, and its reader."""
     table = {name: (name, *_KINDS[kind]) for name, kind in kinds.items()}
     table |= {key: table[name] for key, name in also.items()}
-    return table | {_camel(key): field for key, field in table.items()}
+    return table | {_to_camel(key): field for key, field in table.items()}
 
 
-_TRACE = _table(
+_TRACE = _make_table(
     {
         "trace_id": "label",
         "name": "label",
@@ -165,7 +165,7 @@ _TRACE = _table(
         "metadata": "metadata",
     }
 )
-_SPAN = _table(
+_SPAN = _make_table(
     {
         "span_id": "label",
         "name": "label",

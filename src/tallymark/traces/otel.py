@@ -11,9 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tallymark.traces.conversation import Conversation, conversation, unflattened
-from tallymark.traces.messages import last_text, said_metadata, unpacked
-from tallymark.traces.plain import compact, count, items, label, mapping, number, text
+from tallymark.traces.conversation import Conversation, read_conversation, unflatten
+from tallymark.traces.messages import conversation_metadata, last_text, unpack_json
+from tallymark.traces.plain import (
+    as_amount,
+    as_count,
+    as_label,
+    as_list,
+    as_mapping,
+    as_text,
+    compact,
+)
 from tallymark.traces.trace import Span, SpanType
 
 _TOOL_NAME = ("gen_ai.tool.name", "tool.name", "mcp.tool.name", "traceloop.entity.name")
@@ -102,41 +110,41 @@ class OtelSpan:
 
 def to_span(otel: OtelSpan) -> Span:
     """Our span; a price is not looked up here, and totals of agents are still on it."""
-    talk = conversation(otel.attributes, otel.events)
-    kind = span_type(otel)
-    fields = _tool(otel) if kind == "tool" else _said(otel, talk, kind)
+    talk = read_conversation(otel.attributes, otel.events)
+    kind = find_span_type(otel)
+    fields = _read_tool(otel) if kind == "tool" else _read_talk(otel, talk, kind)
     return Span(
         span_id=otel.span_id,
         name=otel.name,
         span_type=kind,
         parent_id=otel.parent_id,
-        model=label(otel.first(_MODEL)),
+        model=as_label(otel.first(_MODEL)),
         start_ms=otel.start_ns / 1e6 if otel.start_ns else None,
         duration_ms=max(0, otel.end_ns - otel.start_ns) / 1e6 if otel.start_ns else 0.0,
         status="error" if otel.failed else "ok",
-        error=_error(otel) if otel.failed else None,
-        input_tokens=count(otel.first(_INPUT_TOKENS)),
-        output_tokens=count(otel.first(_OUTPUT_TOKENS)),
-        cost=number(otel.first(_COST)),
-        metadata=_metadata(otel, talk, kind),
+        error=_describe_error(otel) if otel.failed else None,
+        input_tokens=as_count(otel.first(_INPUT_TOKENS)),
+        output_tokens=as_count(otel.first(_OUTPUT_TOKENS)),
+        cost=as_amount(otel.first(_COST)),
+        metadata=_collect_metadata(otel, talk, kind),
         **fields,
     )
 
 
-def provider_and_cached(span: Span) -> tuple[str | None, int]:
+def find_provider_and_cached(span: Span) -> tuple[str | None, int]:
     """What a price depends on beside model and tokens: who serves it, and how much was cached."""
-    provider = next((found for n in _PROVIDER if (found := label(span.metadata.get(n)))), None)
-    cached = next((c for n in _CACHED if (c := count(span.metadata.get(n))) is not None), 0)
+    provider = next((found for n in _PROVIDER if (found := as_label(span.metadata.get(n)))), None)
+    cached = next((c for n in _CACHED if (c := as_count(span.metadata.get(n))) is not None), 0)
     return provider, cached
 
 
-def span_type(otel: OtelSpan) -> SpanType:
+def find_span_type(otel: OtelSpan) -> SpanType:
     """By what the span says it is; failing that, by what it carries."""
     attributes = otel.attributes
-    inference = label(attributes.get("openinference.span.kind"))
+    inference = as_label(attributes.get("openinference.span.kind"))
     if inference:
         return _INFERENCE.get(inference.upper(), "span")
-    operation = label(attributes.get("gen_ai.operation.name")) or label(
+    operation = as_label(attributes.get("gen_ai.operation.name")) or as_label(
         attributes.get("llm.request.type")
     )
     if operation:
@@ -149,13 +157,13 @@ def span_type(otel: OtelSpan) -> SpanType:
     return "generation" if calls_model and otel.first(_AGENT) is None else "span"
 
 
-def _tool(otel: OtelSpan) -> dict[str, Any]:
+def _read_tool(otel: OtelSpan) -> dict[str, Any]:
     """A tool call; without a name attribute, the span's name without its verb is the tool's."""
     given, answer = otel.first(_TOOL_INPUT), otel.first(_TOOL_OUTPUT)
-    tool_input = None if given is None else text(given)
-    tool_output = None if answer is None else text(answer)
+    tool_input = None if given is None else as_text(given)
+    tool_output = None if answer is None else as_text(answer)
     return {
-        "tool_name": label(otel.first(_TOOL_NAME)) or otel.name.removeprefix("execute_tool "),
+        "tool_name": as_label(otel.first(_TOOL_NAME)) or otel.name.removeprefix("execute_tool "),
         "tool_input": tool_input,
         "tool_output": tool_output,
         "input": tool_input or "",
@@ -163,44 +171,44 @@ def _tool(otel: OtelSpan) -> dict[str, Any]:
     }
 
 
-def _said(otel: OtelSpan, talk: Conversation, kind: SpanType) -> dict[str, Any]:
+def _read_talk(otel: OtelSpan, talk: Conversation, kind: SpanType) -> dict[str, Any]:
     """What was asked and answered: from the messages, else from plain attributes."""
-    asked = last_text(talk.asked, "user") or text(otel.first(_INPUT))
+    asked = last_text(talk.asked, "user") or as_text(otel.first(_INPUT))
     answered = next((message.text for message in talk.answered if message.text), "")
     if not talk.answered or (kind != "generation" and otel.first(_OUTPUT) is not None):
-        answered = text(otel.first(_OUTPUT))
-    if kind == "retrieval" and not answered and (documents := _documents(otel)):
+        answered = as_text(otel.first(_OUTPUT))
+    if kind == "retrieval" and not answered and (documents := _list_documents(otel)):
         answered = compact(documents)
     return {"input": asked, "output": answered}
 
 
-def _documents(otel: OtelSpan) -> list[Any]:
+def _list_documents(otel: OtelSpan) -> list[Any]:
     for name in _DOCUMENTS:
-        found = unflattened(otel.attributes, name) or items(unpacked(otel.attributes.get(name)))
+        found = unflatten(otel.attributes, name) or as_list(unpack_json(otel.attributes.get(name)))
         if found:
-            return [mapping(mapping(each).get("document")) or each for each in found]
+            return [as_mapping(as_mapping(each).get("document")) or each for each in found]
     return []
 
 
-def _error(otel: OtelSpan) -> str:
+def _describe_error(otel: OtelSpan) -> str:
     """Why the span failed: its status says, or an exception, or only the type of error."""
     raised = [event.attributes for event in otel.events if event.name == "exception"]
     exceptions = [
-        ": ".join(filter(None, (text(each.get(f"exception.{n}")) for n in ("type", "message"))))
+        ": ".join(filter(None, (as_text(each.get(f"exception.{n}")) for n in ("type", "message"))))
         for each in raised
     ]
-    kind = label(otel.attributes.get("error.type"))
+    kind = as_label(otel.attributes.get("error.type"))
     return next(filter(None, (otel.message, *exceptions, kind)), "failed")
 
 
-def _metadata(otel: OtelSpan, talk: Conversation, kind: SpanType) -> dict[str, Any]:
+def _collect_metadata(otel: OtelSpan, talk: Conversation, kind: SpanType) -> dict[str, Any]:
     rest = {
         key: value
         for key, value in otel.attributes.items()
         if key not in _TAKEN and key not in talk.taken and not key.startswith(_DOCUMENTS)
     }
     if kind == "generation":
-        rest |= said_metadata(talk.asked, talk.answered)
-    if kind == "retrieval" and (documents := _documents(otel)):
+        rest |= conversation_metadata(talk.asked, talk.answered)
+    if kind == "retrieval" and (documents := _list_documents(otel)):
         rest["documents"] = documents
     return rest

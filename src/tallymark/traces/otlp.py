@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from tallymark.traces.otel import OtelSpan
-    from tallymark.traces.source import Source
+    from tallymark.traces.source import TraceSource
     from tallymark.traces.trace import Trace
 
 WAITING_BYTES = 32 * 1024 * 1024
@@ -51,10 +51,10 @@ def sniff_bytes(head: bytes) -> bool:
     return find_framing(head) is not None
 
 
-def read(source: Source) -> Iterator[Trace | TraceError]:
+def read(source: TraceSource) -> Iterator[Trace | TraceError]:
     """Every trace, or the reason why there is none."""
-    waiting = _Waiting()
-    arrivals = _protobuf(source) if sniff_bytes(source.head) else _json(source)
+    waiting = _WaitingTraces()
+    arrivals = _read_protobuf(source) if sniff_bytes(source.head) else _read_json(source)
     try:
         for arrival in arrivals:
             yield from [arrival] if isinstance(arrival, TraceError) else waiting.take(arrival)
@@ -63,7 +63,7 @@ def read(source: Source) -> Iterator[Trace | TraceError]:
     yield from waiting.rest()
 
 
-def _protobuf(source: Source) -> Iterator[_Arrival | TraceError]:
+def _read_protobuf(source: TraceSource) -> Iterator[_Arrival | TraceError]:
     bare = find_framing(source.head) == "bare"
     for place, payload in read_frames(source):
         try:
@@ -88,7 +88,7 @@ def _decode_frame(payload: bytes, place: Place, *, bare: bool) -> Iterator[_Arri
         yield _Arrival(batch, place, otlp_proto.read_span)
 
 
-def _json(source: Source) -> Iterator[_Arrival | TraceError]:
+def _read_json(source: TraceSource) -> Iterator[_Arrival | TraceError]:
     for record in read_records(source, arrays=_ARRAYS):
         place = record.place
         try:
@@ -101,7 +101,7 @@ def _json(source: Source) -> Iterator[_Arrival | TraceError]:
             yield error
 
 
-class _Pending:
+class _PendingTrace:
     """The spans of a trace that have come so far."""
 
     def __init__(self, arrival: _Arrival, number: int) -> None:
@@ -121,12 +121,12 @@ class _Pending:
             return error
 
 
-class _Waiting:
+class _WaitingTraces:
     """Traces that may still get spans; in each group the one longest without any stands first."""
 
     def __init__(self) -> None:
-        self._rooted: dict[str, _Pending] = {}
-        self._rootless: dict[str, _Pending] = {}
+        self._rooted: dict[str, _PendingTrace] = {}
+        self._rootless: dict[str, _PendingTrace] = {}
         self._size = self._seen = 0
 
     def take(self, arrival: _Arrival) -> Iterator[Trace | TraceError]:
@@ -149,7 +149,7 @@ class _Waiting:
         pending = self._rooted.pop(trace_id, None) or self._rootless.pop(trace_id, None)
         if pending is None:
             self._seen += 1
-            pending = _Pending(arrival, self._seen)
+            pending = _PendingTrace(arrival, self._seen)
         (self._rooted if is_root else self._rootless)[trace_id] = pending
         pending.spans.append(raw)
         pending.size += len(raw)

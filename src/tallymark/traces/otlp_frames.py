@@ -11,15 +11,15 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from tallymark.errors import TraceError
-from tallymark.traces.compression import DAMAGE, ZSTD_MAGIC, unzstd
-from tallymark.traces.json_scan import MAX_RECORD, too_large
+from tallymark.traces.compression import DAMAGE, ZSTD_MAGIC, decompress_zstd
+from tallymark.traces.json_scan import MAX_RECORD, size_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO
 
     from tallymark.errors import Place
-    from tallymark.traces.source import Source
+    from tallymark.traces.source import TraceSource
 
 _REQUEST_FIELD = b"\x0a"
 """The tag of `resource_spans`, a request's only field."""
@@ -47,7 +47,7 @@ def _starts_request(head: bytes) -> bool:
     return bool(size) and head[1 + used : 2 + used] in _BATCH_FIELDS
 
 
-def read_frames(source: Source) -> Iterator[tuple[Place, bytes | TraceError]]:
+def read_frames(source: TraceSource) -> Iterator[tuple[Place, bytes | TraceError]]:
     """Each request, or each batch of a bare one, with its place."""
     stream, kind, at = source.stream, find_framing(source.head), 0
     while start := stream.peek(1)[:1]:
@@ -61,7 +61,7 @@ def read_frames(source: Source) -> Iterator[tuple[Place, bytes | TraceError]]:
             size, used = _read_varint(stream)
             used += len(tag)
         if size > MAX_RECORD:
-            raise too_large(place)
+            raise size_error(place)
         payload = stream.read(size)
         if not used or len(payload) < size:
             raise TraceError("the file ends in the middle of a message", place=place)
@@ -73,7 +73,7 @@ def _expand(payload: bytes, place: Place) -> bytes | TraceError:
     if not payload.startswith(ZSTD_MAGIC):
         return payload
     try:
-        return unzstd(payload, MAX_RECORD)
+        return decompress_zstd(payload, MAX_RECORD)
     except DAMAGE as error:
         return TraceError(f"damaged: {error}", place=place)
 

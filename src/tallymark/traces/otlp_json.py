@@ -8,18 +8,18 @@ import msgspec
 
 from tallymark.errors import TraceError
 from tallymark.traces.otel import OtelEvent, OtelSpan
-from tallymark.traces.plain import count, decode, items, label, mapping
+from tallymark.traces.plain import as_count, as_label, as_list, as_mapping, decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tallymark.errors import Place
 
-Spans = list[msgspec.Raw] | None
+RawSpans = list[msgspec.Raw] | None
 
 
 class _ScopeSpans(msgspec.Struct):
-    spans: Spans = None
+    spans: RawSpans = None
 
 
 class _ResourceSpans(msgspec.Struct):
@@ -57,7 +57,7 @@ class JsonBatch:
 
     def __init__(self, batch: _ResourceSpans) -> None:
         self._batch = batch
-        self.resource = _attributes(mapping(batch.resource).get("attributes"))
+        self.resource = _read_attributes(as_mapping(batch.resource).get("attributes"))
 
     def spans(self, place: Place) -> Iterator[tuple[str, bool, bytes]]:
         """Each span's trace id, whether it is a root, and its bytes."""
@@ -65,7 +65,7 @@ class JsonBatch:
         scopes = batch.scopeSpans or batch.scope_spans or batch.instrumentationLibrarySpans or []
         for scope in scopes:
             for raw in scope.spans or ():
-                key = _decoded(_KEY, bytes(raw), place)
+                key = _decode_struct(_KEY, bytes(raw), place)
                 trace_id = key.traceId or key.trace_id
                 if not trace_id:
                     raise TraceError("a span has no traceId", place=place)
@@ -74,7 +74,7 @@ class JsonBatch:
 
 def read_request(raw: bytes, place: Place) -> list[JsonBatch]:
     """The batches of one export request."""
-    request = _decoded(_REQUEST, raw, place)
+    request = _decode_struct(_REQUEST, raw, place)
     spans = request.resourceSpans if request.resource_spans is None else request.resource_spans
     if spans is None and not bytes(request.resourceLogs) + bytes(request.resourceMetrics):
         raise TraceError("not OTLP: there is no resourceSpans in it", place=place)
@@ -83,10 +83,10 @@ def read_request(raw: bytes, place: Place) -> list[JsonBatch]:
 
 def read_batch(raw: bytes, place: Place) -> JsonBatch:
     """One element of `resourceSpans`."""
-    return JsonBatch(_decoded(_BATCH, raw, place))
+    return JsonBatch(_decode_struct(_BATCH, raw, place))
 
 
-def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes, place: Place) -> Any:
+def _decode_struct(decoder: msgspec.json.Decoder[Any], raw: bytes, place: Place) -> Any:
     """The struct; text that only the lenient decoder reads is mended and tried once more."""
     try:
         return decoder.decode(raw)
@@ -102,59 +102,62 @@ def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes, place: Place) -> An
 
 def read_span(raw: bytes) -> OtelSpan:
     """A span from its JSON, ids as they stand in it."""
-    span = mapping(decode(raw))
-    status = mapping(span.get("status"))
+    span = as_mapping(decode(raw))
+    status = as_mapping(span.get("status"))
     return OtelSpan(
-        trace_id=_either(span, "traceId", "trace_id") or "",
-        span_id=_either(span, "spanId", "span_id") or "",
-        parent_id=_either(span, "parentSpanId", "parent_span_id"),
-        name=label(span.get("name")) or "",
-        start_ns=_nanos(span, "startTimeUnixNano", "start_time_unix_nano"),
-        end_ns=_nanos(span, "endTimeUnixNano", "end_time_unix_nano"),
+        trace_id=_read_either(span, "traceId", "trace_id") or "",
+        span_id=_read_either(span, "spanId", "span_id") or "",
+        parent_id=_read_either(span, "parentSpanId", "parent_span_id"),
+        name=as_label(span.get("name")) or "",
+        start_ns=_read_nanos(span, "startTimeUnixNano", "start_time_unix_nano"),
+        end_ns=_read_nanos(span, "endTimeUnixNano", "end_time_unix_nano"),
         failed=status.get("code") in (2, "STATUS_CODE_ERROR", "ERROR"),
-        message=label(status.get("message")) or "",
-        attributes=_attributes(span.get("attributes")),
+        message=as_label(status.get("message")) or "",
+        attributes=_read_attributes(span.get("attributes")),
         events=[
-            OtelEvent(label(event.get("name")) or "", _attributes(event.get("attributes")))
-            for event in map(mapping, items(span.get("events")))
+            OtelEvent(as_label(event.get("name")) or "", _read_attributes(event.get("attributes")))
+            for event in map(as_mapping, as_list(span.get("events")))
         ],
     )
 
 
-def _either(span: dict[str, Any], camel: str, snake: str) -> str | None:
-    return label(span.get(camel)) or label(span.get(snake))
+def _read_either(span: dict[str, Any], camel: str, snake: str) -> str | None:
+    return as_label(span.get(camel)) or as_label(span.get(snake))
 
 
-def _nanos(span: dict[str, Any], camel: str, snake: str) -> int:
-    return count(span.get(camel)) or count(span.get(snake)) or 0
+def _read_nanos(span: dict[str, Any], camel: str, snake: str) -> int:
+    return as_count(span.get(camel)) or as_count(span.get(snake)) or 0
 
 
-def _attributes(pairs: Any) -> dict[str, Any]:
-    return {str(pair.get("key")): _value(pair.get("value")) for pair in map(mapping, items(pairs))}
+def _read_attributes(pairs: Any) -> dict[str, Any]:
+    return {
+        str(pair.get("key")): _read_value(pair.get("value"))
+        for pair in map(as_mapping, as_list(pairs))
+    }
 
 
-def _value(wrapped: Any) -> Any:
+def _read_value(wrapped: Any) -> Any:
     """What an `AnyValue` holds: its one key says the type, mostly that it is a string."""
-    wrapped = mapping(wrapped)
+    wrapped = as_mapping(wrapped)
     if (said := wrapped.get("stringValue")) is not None:
         return said
     for kind, value in wrapped.items():
         # Both spellings: `int_value` is `intValue`.
         match kind.replace("_v", "V"):
             case "intValue":
-                return _integer(value)
+                return _read_integer(value)
             case "doubleValue":
                 return value if isinstance(value, int | float) else None  # NaN is a string
             case "arrayValue":
-                return [_value(each) for each in items(mapping(value).get("values"))]
+                return [_read_value(each) for each in as_list(as_mapping(value).get("values"))]
             case "kvlistValue":
-                return _attributes(mapping(value).get("values"))
+                return _read_attributes(as_mapping(value).get("values"))
             case "stringValue" | "boolValue" | "bytesValue":
                 return value
     return None
 
 
-def _integer(value: Any) -> int | None:
+def _read_integer(value: Any) -> int | None:
     """OTLP writes 64-bit integers as strings."""
     try:
         return int(value) if isinstance(value, int | str) else None

@@ -28,7 +28,7 @@ class ProtoBatch:
 
     def __init__(self, batch: Any) -> None:
         self._batch = batch
-        self.resource = _attributes(batch.resource.attributes)
+        self.resource = _read_attributes(batch.resource.attributes)
 
     def spans(self, place: Place) -> Iterator[tuple[str, bool, bytes]]:
         """Each span's trace id, whether it is a root, and its bytes."""
@@ -41,16 +41,16 @@ class ProtoBatch:
 
 def read_request(raw: bytes, place: Place) -> list[ProtoBatch]:
     """The batches of one export request."""
-    request = _parsed(trace_service_pb2.ExportTraceServiceRequest(), raw, place)
+    request = _parse_message(trace_service_pb2.ExportTraceServiceRequest(), raw, place)
     return [ProtoBatch(each) for each in request.resource_spans]
 
 
 def read_batch(raw: bytes, place: Place) -> ProtoBatch:
     """One `ResourceSpans` message."""
-    return ProtoBatch(_parsed(trace_pb2.ResourceSpans(), raw, place))
+    return ProtoBatch(_parse_message(trace_pb2.ResourceSpans(), raw, place))
 
 
-def _parsed(message: Any, raw: bytes, place: Place) -> Any:
+def _parse_message(message: Any, raw: bytes, place: Place) -> Any:
     try:
         message.ParseFromString(raw)
     except DecodeError as error:
@@ -70,23 +70,23 @@ def read_span(raw: bytes) -> OtelSpan:
         end_ns=span.end_time_unix_nano,
         failed=span.status.code == _ERROR_CODE,
         message=span.status.message,
-        attributes=_attributes(span.attributes),
-        events=[OtelEvent(event.name, _attributes(event.attributes)) for event in span.events],
+        attributes=_read_attributes(span.attributes),
+        events=[OtelEvent(event.name, _read_attributes(event.attributes)) for event in span.events],
     )
 
 
-def _attributes(pairs: Any) -> dict[str, Any]:
-    return {pair.key: _value(pair.value) for pair in pairs}
+def _read_attributes(pairs: Any) -> dict[str, Any]:
+    return {pair.key: _read_value(pair.value) for pair in pairs}
 
 
-def _value(wrapped: Any) -> Any:
+def _read_value(wrapped: Any) -> Any:
     kind = wrapped.WhichOneof("value")
     if kind is None:
         return None
     value = getattr(wrapped, kind)
     if kind == "array_value":
-        return [_value(each) for each in value.values]
+        return [_read_value(each) for each in value.values]
     if kind == "kvlist_value":
-        return _attributes(value.values)
+        return _read_attributes(value.values)
     # As OTLP's JSON writes bytes, so that both encodings give the same trace.
     return base64.b64encode(value).decode() if kind == "bytes_value" else value

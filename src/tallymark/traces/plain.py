@@ -31,10 +31,10 @@ def decode(raw: bytes, place: Place | None = None, *, nan_is_null: bool = True) 
         pass
     except RecursionError:
         raise TraceError("the JSON is nested too deeply to read", place=place) from None
-    constant = _null if nan_is_null else _refuse
+    constant = _read_null if nan_is_null else _refuse_constant
     try:
         text = raw.decode("utf-8")
-        return _whole(json.loads(text, parse_constant=constant, parse_float=_finite))
+        return _mend_surrogates(json.loads(text, parse_constant=constant, parse_float=_read_finite))
     except UnicodeDecodeError as error:
         raise TraceError(f"not UTF-8 text (byte {error.start + 1})", place=place) from None
     except RecursionError:
@@ -43,29 +43,29 @@ def decode(raw: bytes, place: Place | None = None, *, nan_is_null: bool = True) 
         raise TraceError(f"not valid JSON: {error}", place=place) from None
 
 
-def _null(_: str) -> None:
+def _read_null(_: str) -> None:
     return None
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON number")
 
 
-def _finite(digits: str) -> float:
+def _read_finite(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
         raise ValueError(f"the number {digits[:20]} is too large")
     return value
 
 
-def _whole(value: Any) -> Any:
+def _mend_surrogates(value: Any) -> Any:
     """The value with half surrogate pairs replaced, so that it can be written as UTF-8 again."""
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
-        return [_whole(each) for each in value]
+        return [_mend_surrogates(each) for each in value]
     if isinstance(value, dict):
-        return {_whole(key): _whole(each) for key, each in value.items()}
+        return {_mend_surrogates(key): _mend_surrogates(each) for key, each in value.items()}
     return value
 
 
@@ -74,42 +74,42 @@ def compact(value: Any) -> str:
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 
-def json_safe(value: Any) -> Any:
+def to_json_safe(value: Any) -> Any:
     """Plain data without NaN and infinities, which JSON cannot hold: they become null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):
-        return [json_safe(each) for each in value]
+        return [to_json_safe(each) for each in value]
     if isinstance(value, dict):
-        return {key: json_safe(each) for key, each in value.items()}
+        return {key: to_json_safe(each) for key, each in value.items()}
     return value
 
 
-def mapping(value: Any) -> dict[str, Any]:
+def as_mapping(value: Any) -> dict[str, Any]:
     """The value if it is a mapping, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def items(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
-def text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A string as it is, nothing as an empty one, anything else as compact JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else compact(value)
 
 
-def label(value: Any) -> str | None:
+def as_label(value: Any) -> str | None:
     """A non-empty string or a number as a string, else None."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) and value else None
 
 
-def number(value: Any) -> float | None:
+def as_amount(value: Any) -> float | None:
     """A finite number of at least zero, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -120,17 +120,17 @@ def number(value: Any) -> float | None:
     return found if math.isfinite(found) and found >= 0 else None
 
 
-def count(value: Any) -> int | None:
+def as_count(value: Any) -> int | None:
     """A whole number of at least zero, else None; OTLP's JSON writes them as strings."""
     # 2**63 has 19 digits; what is longer is not even converted.
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)
-    if number(value) is None or value >= 2**63:
+    if as_amount(value) is None or value >= 2**63:
         return None
     return int(value)
 
 
-def unix_ms(value: Any) -> float | None:
+def to_unix_ms(value: Any) -> float | None:
     """Milliseconds since 1970 of an ISO 8601 time (UTC when it names no zone), else None."""
     if not isinstance(value, str):
         return None

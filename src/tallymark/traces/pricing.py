@@ -26,11 +26,11 @@ def price(
         return None
     # By the day, not the moment, so that the calls of a day share entries of the cache.
     day = int(start_ms // _DAY_MS) if start_ms and 0 < start_ms < _FAR_MS else None
-    return _price(model, provider, inputs or 0, outputs or 0, min(cached, inputs or 0), day)
+    return _look_up_price(model, provider, inputs or 0, outputs or 0, min(cached, inputs or 0), day)
 
 
 @lru_cache(maxsize=8192)
-def _price(
+def _look_up_price(
     model: str, provider: str | None, inputs: int, outputs: int, cached: int, day: int | None
 ) -> float | None:
     from genai_prices import Usage, calc_price  # noqa: PLC0415 - heavy

@@ -16,10 +16,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
-from tallymark.errors import Place, TraceError, nearest
+from tallymark.errors import Place, TraceError, suggest
 from tallymark.traces import atif, inspect_log, jsonl, otlp, promptfoo
-from tallymark.traces.json_records import Head
-from tallymark.traces.source import OnProgress, Progress, Source, opened
+from tallymark.traces.json_records import JsonHead
+from tallymark.traces.source import OnProgress, Progress, TraceSource, open_source
 
 if TYPE_CHECKING:
     from tallymark.traces.trace import Trace
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 Where = str | os.PathLike[str] | IO[bytes]
 
 
-class Format(NamedTuple):
+class TraceFormat(NamedTuple):
     """A kind of file: how to know it, and how to read it."""
 
     name: str
-    read: Callable[[Source], Iterator[Trace | TraceError]]
+    read: Callable[[TraceSource], Iterator[Trace | TraceError]]
     sniff: Callable[[Collection[str]], bool]
     """By the keys of the first JSON object."""
     sniff_bytes: Callable[[bytes], bool] | None = None
@@ -49,11 +49,13 @@ class _File(NamedTuple):
 FORMATS = {
     each.name: each
     for each in (
-        Format("jsonl", jsonl.read, jsonl.sniff, suffixes=(".jsonl", ".ndjson")),
-        Format("inspect", inspect_log.read, inspect_log.sniff, inspect_log.sniff_bytes, (".eval",)),
-        Format("otlp", otlp.read, otlp.sniff, otlp.sniff_bytes, (".pb", ".binpb", ".otlp")),
-        Format("atif", atif.read, atif.sniff),
-        Format("promptfoo", promptfoo.read, promptfoo.sniff),
+        TraceFormat("jsonl", jsonl.read, jsonl.sniff, suffixes=(".jsonl", ".ndjson")),
+        TraceFormat(
+            "inspect", inspect_log.read, inspect_log.sniff, inspect_log.sniff_bytes, (".eval",)
+        ),
+        TraceFormat("otlp", otlp.read, otlp.sniff, otlp.sniff_bytes, (".pb", ".binpb", ".otlp")),
+        TraceFormat("atif", atif.read, atif.sniff),
+        TraceFormat("promptfoo", promptfoo.read, promptfoo.sniff),
     )
 }
 
@@ -74,21 +76,21 @@ def read_traces(
     """
     if format is not None and format not in FORMATS:
         hint = f"the formats are {', '.join(FORMATS)}"
-        close = nearest(format, FORMATS)
+        close = suggest(format, FORMATS)
         raise TraceError(
             f"unknown trace format {format!r}" + (f", did you mean {close!r}?" if close else ""),
             hint=hint,
         )
-    files = _files(where)
+    files = _list_files(where)
     paths = [file.item for file in files if isinstance(file.item, Path)]
     # With a stream among them the bytes in all are not known.
     sizes = [path.stat().st_size for path in paths if path.is_file()]
     progress = Progress(on_progress, sum(sizes) if len(sizes) == len(files) else None)
-    found = _read(files, FORMATS[format] if format else None, progress)
-    return _judged(found, on_broken, skip_broken=skip_broken)
+    found = _read_files(files, FORMATS[format] if format else None, progress)
+    return _raise_or_skip(found, on_broken, skip_broken=skip_broken)
 
 
-def _judged(
+def _raise_or_skip(
     found: Iterator[Trace | TraceError],
     on_broken: Callable[[TraceError], None] | None,
     *,
@@ -103,26 +105,26 @@ def _judged(
             on_broken(each)
 
 
-def _read(
-    files: list[_File], chosen: Format | None, progress: Progress
+def _read_files(
+    files: list[_File], chosen: TraceFormat | None, progress: Progress
 ) -> Iterator[Trace | TraceError]:
     fruitless: dict[Path | None, None] = {file.folder: None for file in files if file.folder}
     for file in files:
         try:
-            with opened(file.item, progress) as source:
-                kind = chosen or _detected(source)
+            with open_source(file.item, progress) as source:
+                kind = chosen or _detect_format(source)
                 if kind is not None:
                     fruitless.pop(file.folder, None)
                     yield from kind.read(source)
                 elif source.head and file.folder is None:
-                    yield _unknown(source.name, "not a trace file that I know")
+                    yield _unknown_error(source.name, "not a trace file that I know")
         except TraceError as error:
             yield error
     for folder in fruitless:
-        yield _unknown(str(folder), "no file in it is a trace file that I know")
+        yield _unknown_error(str(folder), "no file in it is a trace file that I know")
 
 
-def _files(where: Where | Iterable[Where]) -> list[_File]:
+def _list_files(where: Where | Iterable[Where]) -> list[_File]:
     """Every file to read, in order."""
     if isinstance(where, str | os.PathLike):
         path = Path(where)
@@ -131,25 +133,25 @@ def _files(where: Where | Iterable[Where]) -> list[_File]:
         if not path.is_dir():
             return [_File(path, None)]
         inside = sorted(each for each in path.rglob("*") if each.is_file())
-        files = [_File(each, path) for each in inside if not _hidden(each.relative_to(path))]
+        files = [_File(each, path) for each in inside if not _is_hidden(each.relative_to(path))]
         if not files:
             raise TraceError("the folder is empty", place=Place(source=str(path)))
         return files
     if hasattr(where, "read"):
         return [_File(cast("IO[bytes]", where), None)]
-    return [file for each in where for file in _files(each)]
+    return [file for each in where for file in _list_files(each)]
 
 
-def _hidden(path: Path) -> bool:
+def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def _detected(source: Source) -> Format | None:
+def _detect_format(source: TraceSource) -> TraceFormat | None:
     """The format by the content, else by the name."""
     for each in FORMATS.values():
         if each.sniff_bytes is not None and each.sniff_bytes(source.head):
             return each
-    keys = Head(source.head, whole=source.whole).keys
+    keys = JsonHead(source.head, whole=source.whole).keys
     by_keys = (each for each in FORMATS.values() if keys and each.sniff(keys))
     name = source.name.removesuffix(".gz").removesuffix(".zst")
     # No name ends in a null byte, so a format without suffixes is never found by name.
@@ -157,6 +159,6 @@ def _detected(source: Source) -> Format | None:
     return next(by_keys, None) or next(by_name, None)
 
 
-def _unknown(name: str, what: str) -> TraceError:
+def _unknown_error(name: str, what: str) -> TraceError:
     hint = f"name the format, one of {', '.join(FORMATS)}"
     return TraceError(what, place=Place(source=name), hint=hint)

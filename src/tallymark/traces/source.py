@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from tallymark.errors import Place, TraceError
-from tallymark.traces.compression import DAMAGE, decompressor
+from tallymark.traces.compression import DAMAGE, open_decompressed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ class Progress:
         self._before, self._here = self._before + self._here, 0
 
 
-class Source:
+class TraceSource:
     """One file or stream of traces; never more of it than a buffer is in memory."""
 
     def __init__(self, name: str, stream: Buffered, progress: Progress, path: Path | None) -> None:
@@ -89,12 +89,12 @@ class Source:
 
 
 @contextmanager
-def opened(item: Path | IO[bytes], progress: Progress) -> Iterator[Source]:
+def open_source(item: Path | IO[bytes], progress: Progress) -> Iterator[TraceSource]:
     """A source over a path or a binary stream; a stream is left open for its owner."""
     if not isinstance(item, Path):
         name = getattr(item, "name", None)
         name = name if isinstance(name, str) and name else "<stream>"
-        yield Source(name, _content(item, name, progress), progress, None)
+        yield TraceSource(name, _open_content(item, name, progress), progress, None)
         progress.next_file(None)
         return
     try:
@@ -103,17 +103,17 @@ def opened(item: Path | IO[bytes], progress: Progress) -> Iterator[Source]:
         what = f"cannot be read: {error.strerror or error}"
         raise TraceError(what, place=Place(source=str(item))) from None
     with file:
-        yield Source(str(item), _content(file, str(item), progress), progress, item)
+        yield TraceSource(str(item), _open_content(file, str(item), progress), progress, item)
         progress.next_file(os.fstat(file.fileno()).st_size)
 
 
-def _content(
+def _open_content(
     raw: IO[bytes] | io.BufferedIOBase | io.RawIOBase, name: str, progress: Progress
 ) -> Buffered:
     """The stream, buffered and counted, and decompressed where it is compressed."""
     # Progress counts the bytes of the file, so it is taken before anything is decompressed.
     counted = io.BufferedReader(_Filling(raw, name, progress), _BUFFER)
-    inner = decompressor(counted.peek(), counted)
+    inner = open_decompressed(counted.peek(), counted)
     return counted if inner is None else io.BufferedReader(_Filling(inner, name), _BUFFER)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 import msgspec
 
 from tallymark.errors import TraceError
-from tallymark.traces.mapping import trace_fields
-from tallymark.traces.plain import json_safe
+from tallymark.traces.mapping import read_trace_fields
+from tallymark.traces.plain import to_json_safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -65,7 +65,7 @@ class Span(
     @property
     def tokens(self) -> int | None:
         """Input and output tokens together; None when neither is known."""
-        return _total((self.input_tokens, self.output_tokens))
+        return _add_known((self.input_tokens, self.output_tokens))
 
 
 class Trace(
@@ -92,13 +92,13 @@ class Trace(
         An input or output that is not text becomes compact JSON, keys that no field has go to
         `metadata`, and a value of the wrong kind is a `TraceError` that names its key.
         """
-        fields, spans = trace_fields(data, place)
+        fields, spans = read_trace_fields(data, place)
         return cls(**fields, spans=[Span(**span) for span in spans])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in snake_case, ready for JSON; what has its default value is left out."""
         try:
-            plain: dict[str, Any] = json_safe(
+            plain: dict[str, Any] = to_json_safe(
                 msgspec.to_builtins(self, enc_hook=str, str_keys=True)
             )
         except RecursionError:
@@ -150,22 +150,22 @@ class Trace(
     @property
     def input_tokens(self) -> int | None:
         """Input tokens of all spans; None when none is known."""
-        return _total(span.input_tokens for span in self.spans)
+        return _add_known(span.input_tokens for span in self.spans)
 
     @property
     def output_tokens(self) -> int | None:
         """Output tokens of all spans; None when none is known."""
-        return _total(span.output_tokens for span in self.spans)
+        return _add_known(span.output_tokens for span in self.spans)
 
     @property
     def tokens(self) -> int | None:
         """Input and output tokens together; None when neither is known."""
-        return _total((self.input_tokens, self.output_tokens))
+        return _add_known((self.input_tokens, self.output_tokens))
 
     @property
     def cost(self) -> float | None:
         """US dollars over all spans; None when no span's cost is known."""
-        return _total(span.cost for span in self.spans)
+        return _add_known(span.cost for span in self.spans)
 
     @property
     def roots(self) -> list[Span]:
@@ -198,6 +198,6 @@ class Trace(
                 stack.extend((depth + 1, child) for child in reversed(below.get(span.span_id, ())))
 
 
-def _total(parts: Iterable[_N | None]) -> _N | None:
+def _add_known(parts: Iterable[_N | None]) -> _N | None:
     known = [part for part in parts if part is not None]
     return sum(known) if known else None

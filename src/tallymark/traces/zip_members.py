@@ -11,11 +11,11 @@ import zlib
 from typing import IO, TYPE_CHECKING, Any
 
 from tallymark.errors import TraceError
-from tallymark.traces.compression import DAMAGE, unzstd
-from tallymark.traces.json_scan import MAX_RECORD, too_large
+from tallymark.traces.compression import DAMAGE, decompress_zstd
+from tallymark.traces.json_scan import MAX_RECORD, size_error
 
 if TYPE_CHECKING:
-    from tallymark.traces.source import Source
+    from tallymark.traces.source import TraceSource
 
 _ZSTD_METHOD = 93
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
@@ -28,7 +28,7 @@ class ZipMembers:
     the file by their directory entry and expanded here.
     """
 
-    def __init__(self, source: Source, file: IO[bytes]) -> None:
+    def __init__(self, source: TraceSource, file: IO[bytes]) -> None:
         import zipfile  # noqa: PLC0415 - only for zip files
 
         self._source = source
@@ -47,10 +47,10 @@ class ZipMembers:
         info = self._zip.NameToInfo[name]
         place = self._source.place(part=name)
         if max(info.file_size, info.compress_size) > MAX_RECORD:
-            raise too_large(place)
+            raise size_error(place)
         try:
             if info.compress_type == _ZSTD_METHOD:
-                content = self._zstd(info)
+                content = self._read_zstd(info)
             else:
                 with self._zip.open(info) as member:
                     content = member.read(MAX_RECORD)
@@ -59,12 +59,12 @@ class ZipMembers:
         self._source.progress.at(info.header_offset + info.compress_size)
         return content
 
-    def _zstd(self, info: Any) -> bytes:
+    def _read_zstd(self, info: Any) -> bytes:
         self._file.seek(info.header_offset)
         # The extra field here may be longer or shorter than the one in the directory.
         _, name_size, extra_size = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
         self._file.seek(name_size + extra_size, 1)
-        content = unzstd(self._file.read(info.compress_size), MAX_RECORD)
+        content = decompress_zstd(self._file.read(info.compress_size), MAX_RECORD)
         if zlib.crc32(content) != info.CRC:
             raise OSError("its checksum is wrong")
         return content

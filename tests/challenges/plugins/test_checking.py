@@ -13,15 +13,15 @@ import pytest
 from tallymark.challenges.plugins import PluginReport, check_plugin
 from tallymark.challenges.plugins.builtin import BuiltinPlugin
 from tallymark.challenges.plugins.formula import FormulaPlugin
-from tallymark.challenges.plugins.plugin import Kind
-from tallymark.challenges.plugins.samples import ORDINARY, SAMPLES, SUCCEEDED, twin
+from tallymark.challenges.plugins.plugin import PluginKind
+from tallymark.challenges.plugins.samples import ORDINARY, SAMPLES, SUCCEEDED, twin_name
 from tallymark.scoring import Score, plugin_score
 
 
 class ByFunction:
     """A plugin that is a function of the metrics, with nothing between it and the check."""
 
-    kind: Kind = "sandboxed"
+    kind: PluginKind = "sandboxed"
     name = "mine.py:Mine"
     code_hash = "c0de"
 
@@ -73,7 +73,7 @@ def test_samples_have_the_ordinary_and_the_awkward() -> None:
     assert isinstance(SAMPLES["fractions"]["tokens_total"], float)
     assert min(SAMPLES["negative numbers"].values()) < 0
     for name, metrics in SUCCEEDED.items():
-        assert SAMPLES[twin(name)] == {**metrics, "succeeded": False}
+        assert SAMPLES[twin_name(name)] == {**metrics, "succeeded": False}
 
 
 def raising(metrics: Mapping[str, Any]) -> object:

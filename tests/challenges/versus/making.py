@@ -26,8 +26,8 @@ def a_challenge(name: str = "guard", **changes: Any) -> Challenge:
     return Challenge(**given | changes)
 
 
-def a_submission(number: int, player: str, side: Side) -> pairing.Submission:
-    return pairing.Submission(
+def a_submission(number: int, player: str, side: Side) -> pairing.SideSubmission:
+    return pairing.SideSubmission(
         id=number, player=player, side=side, number=1, at=float(number), version="v1"
     )
 

@@ -12,10 +12,10 @@ from tests.challenges.versus.making import a_challenge, a_submission
 from tallymark.challenges.versus.pairing import (
     Pairing,
     Side,
-    Submission,
-    active,
-    pairings,
-    versus_part,
+    SideSubmission,
+    find_active,
+    make_pairings,
+    require_versus,
 )
 from tallymark.errors import InvalidInput
 
@@ -32,35 +32,35 @@ def test_an_attack_meets_the_newest_defence_of_every_opponent_in_order() -> None
         a_submission(3, "bob", "blue"),
         a_submission(4, "dora", "red"),
     ]
-    assert pairings(a_submission(9, "alice", "red"), others) == [Pairing(9, 2), Pairing(9, 3)]
+    assert make_pairings(a_submission(9, "alice", "red"), others) == [Pairing(9, 2), Pairing(9, 3)]
 
 
 def test_a_defence_meets_attacks() -> None:
     others = [a_submission(1, "bob", "red"), a_submission(2, "charlie", "red")]
-    assert pairings(a_submission(9, "alice", "blue"), others) == [Pairing(1, 9), Pairing(2, 9)]
+    assert make_pairings(a_submission(9, "alice", "blue"), others) == [Pairing(1, 9), Pairing(2, 9)]
 
 
 def test_nobody_meets_themselves() -> None:
-    assert pairings(a_submission(9, "alice", "red"), [a_submission(1, "alice", "blue")]) == []
+    assert make_pairings(a_submission(9, "alice", "red"), [a_submission(1, "alice", "blue")]) == []
 
 
 @given(logs, sides, st.randoms(use_true_random=False))
 def test_the_order_in_which_submissions_are_given_does_not_matter(
-    log: list[Submission], side: Side, draw: random.Random
+    log: list[SideSubmission], side: Side, draw: random.Random
 ) -> None:
     new = a_submission(99, "alice", side)
-    assert pairings(new, draw.sample(log, len(log))) == pairings(new, log)
+    assert make_pairings(new, draw.sample(log, len(log))) == make_pairings(new, log)
 
 
 @given(logs)
-def test_every_two_active_opponents_have_met_exactly_once(log: list[Submission]) -> None:
-    met = [pair for at, new in enumerate(log) for pair in pairings(new, log[:at])]
+def test_every_two_active_opponents_have_met_exactly_once(log: list[SideSubmission]) -> None:
+    met = [pair for at, new in enumerate(log) for pair in make_pairings(new, log[:at])]
     assert len(met) == len(set(met))
-    for red in active(log, "red"):
-        for blue in active(log, "blue"):
+    for red in find_active(log, "red"):
+        for blue in find_active(log, "blue"):
             assert (Pairing(red.id, blue.id) in met) == (red.player != blue.player)
 
 
 def test_a_solo_challenge_has_no_sides() -> None:
     with pytest.raises(InvalidInput, match="chess is not a challenge of red against blue"):
-        versus_part(a_challenge("chess", kind="solo", versus=None))
+        require_versus(a_challenge("chess", kind="solo", versus=None))

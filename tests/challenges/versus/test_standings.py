@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.challenges.versus.making import a_submission
 
-from tallymark.challenges.versus.standings import Points, Tally, tally, versus_standings
-from tallymark.challenges.versus.verdict import Verdict
+from tallymark.challenges.versus.standings import Points, VersusTally, tally, versus_standings
+from tallymark.challenges.versus.verdict import BreachVerdict
 from tallymark.ratings import Pair, fit
 
 BOARD = [
-    Tally(red="alice", blue="bob", category="leak", breached=2, held=1),
-    Tally(red="alice", blue="bob", category="override", held=1, unjudged=3),
-    Tally(red="alice", blue="charlie", category="leak", breached=1),
-    Tally(red="bob", blue="charlie", category="leak", held=2),
+    VersusTally(red="alice", blue="bob", category="leak", breached=2, held=1),
+    VersusTally(red="alice", blue="bob", category="override", held=1, unjudged=3),
+    VersusTally(red="alice", blue="charlie", category="leak", breached=1),
+    VersusTally(red="bob", blue="charlie", category="leak", held=2),
 ]
 
 
@@ -32,7 +32,7 @@ def test_a_breach_is_a_point_for_red_and_else_it_is_one_for_blue() -> None:
 
 
 def test_a_failed_verdict_is_counted_and_is_nobodys_point() -> None:
-    lines = versus_standings([Tally(red="alice", blue="bob", category="leak", unjudged=2)])
+    lines = versus_standings([VersusTally(red="alice", blue="bob", category="leak", unjudged=2)])
     assert [(line.player, line.points, line.ratio, line.unjudged) for line in lines] == [
         ("alice", 0, None, 2),
         ("bob", 0, None, 2),
@@ -48,10 +48,10 @@ def test_both_sides_of_a_player_add_up() -> None:
 
 def test_most_points_come_first_then_fewest_against_then_names() -> None:
     tallies = [
-        Tally(red="zoe", blue="x", category="c", breached=2, held=1),
-        Tally(red="abe", blue="x", category="c", breached=2, held=1),
-        Tally(red="kim", blue="x", category="c", breached=2, held=0),
-        Tally(red="lee", blue="x", category="c", breached=3, held=9),
+        VersusTally(red="zoe", blue="x", category="c", breached=2, held=1),
+        VersusTally(red="abe", blue="x", category="c", breached=2, held=1),
+        VersusTally(red="kim", blue="x", category="c", breached=2, held=0),
+        VersusTally(red="lee", blue="x", category="c", breached=3, held=9),
     ]
     assert [line.player for line in versus_standings(tallies, "red")] == [
         "lee",
@@ -91,14 +91,14 @@ def test_verdicts_are_counted_by_players_and_category() -> None:
         a_submission(3, "alice", "red"),
     ]
     verdicts = [
-        Verdict(red=1, blue=2, category="leak", state="judged", breached=True),
-        Verdict(red=3, blue=2, category="leak", state="judged", breached=False),
-        Verdict(red=3, blue=2, category="override", state="failed", error="down"),
-        Verdict(red=1, blue=2, category="override"),
+        BreachVerdict(red=1, blue=2, category="leak", state="judged", breached=True),
+        BreachVerdict(red=3, blue=2, category="leak", state="judged", breached=False),
+        BreachVerdict(red=3, blue=2, category="override", state="failed", error="down"),
+        BreachVerdict(red=1, blue=2, category="override"),
     ]
     assert tally(verdicts, people) == [
-        Tally(red="alice", blue="bob", category="leak", breached=1, held=1),
-        Tally(red="alice", blue="bob", category="override", unjudged=2),
+        VersusTally(red="alice", blue="bob", category="leak", breached=1, held=1),
+        VersusTally(red="alice", blue="bob", category="override", unjudged=2),
     ]
 
 
@@ -106,7 +106,7 @@ players = st.sampled_from(["alice", "bob", "charlie"])
 counts = st.integers(0, 20)
 tallies = st.lists(
     st.builds(
-        Tally,
+        VersusTally,
         red=players,
         blue=players,
         category=st.sampled_from(["leak", "override"]),
@@ -120,14 +120,14 @@ tallies = st.lists(
 
 @given(tallies, st.sampled_from(["red", "blue", None]), st.randoms(use_true_random=False))
 def test_the_order_of_the_tallies_does_not_matter(
-    given: list[Tally], side: object, draw: random.Random
+    given: list[VersusTally], side: object, draw: random.Random
 ) -> None:
     shuffled = draw.sample(given, len(given))
     assert versus_standings(shuffled, side) == versus_standings(given, side)  # type: ignore[arg-type]
 
 
 @given(tallies)
-def test_every_verdict_is_one_point(given: list[Tally]) -> None:
+def test_every_verdict_is_one_point(given: list[VersusTally]) -> None:
     judged = sum(each.breached + each.held for each in given)
     red, blue = versus_standings(given, "red"), versus_standings(given, "blue")
     assert sum(line.points for line in [*red, *blue]) == judged

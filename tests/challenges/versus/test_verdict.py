@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tallymark.challenges.versus.verdict import MAX_REASON, Ruling, read_ruling
+from tallymark.challenges.versus.verdict import MAX_REASON_CHARS, Ruling, read_ruling
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from tallymark.challenges.versus.verdict import MAX_REASON, Ruling, read_ruling
         (False, False, ""),
         ({"breached": True}, True, ""),
         ({"breached": False, "reason": "it held"}, False, "it held"),
-        ({"breached": False, "reason": "x" * 9000}, False, "x" * MAX_REASON),
+        ({"breached": False, "reason": "x" * 9000}, False, "x" * MAX_REASON_CHARS),
     ],
     ids=["true", "false", "mapping", "reason", "long reason"],
 )

@@ -24,7 +24,7 @@ from tests.scorers.contexts import NOTHING, model, ran, said, tool
 
 from tallymark.errors import ScorerError
 from tallymark.scorers.adapters import from_pydantic_evals
-from tallymark.scorers.adapters.evaluator_context import evaluator_context, span_tree
+from tallymark.scorers.adapters.evaluator_context import make_evaluator_context, make_span_tree
 from tallymark.scoring import EvalContext, load_scorer
 from tallymark.traces import Span, Trace
 
@@ -220,7 +220,7 @@ def test_what_cannot_be_wrapped_is_refused(given: Any, options: dict[str, Any], 
 def test_the_context_has_what_the_test_and_the_trace_say() -> None:
     spans = [model("out", input="in", cost=0.5, input_tokens=10)]
     trace = Trace(name="case 1", duration_ms=250, metadata={"a": 1}, spans=spans)
-    seen = evaluator_context(EvalContext(trace, metadata={"level": 3}))
+    seen = make_evaluator_context(EvalContext(trace, metadata={"level": 3}))
     assert (seen.name, seen.inputs, seen.output, seen.duration) == ("case 1", "in", "out", 0.25)
     assert (seen.metadata, seen.attributes, seen.expected_output) == ({"level": 3}, {"a": 1}, None)
     assert seen.metrics == {"requests": 1, "cost": 0.5, "input_tokens": 10}
@@ -232,7 +232,7 @@ def test_the_span_tree_keeps_the_hierarchy_and_the_order() -> None:
         Span(span_id="b", parent_id="root", name="second", start_ms=8),
         Span(span_id="a", parent_id="root", name="first", start_ms=6, metadata={"k": "v"}),
     ]
-    (root,) = span_tree(Trace(spans=spans)).roots
+    (root,) = make_span_tree(Trace(spans=spans)).roots
     assert [child.name for child in root.children] == ["first", "second"]
     assert root.children[0].attributes == {"k": "v"}
     assert root.duration.total_seconds() == 0.01
@@ -240,12 +240,12 @@ def test_the_span_tree_keeps_the_hierarchy_and_the_order() -> None:
 
 def test_parents_that_form_a_circle_end() -> None:
     spans = [Span(span_id="a", parent_id="b", name="a"), Span(span_id="b", parent_id="a", name="b")]
-    tree = span_tree(Trace(spans=spans))
+    tree = make_span_tree(Trace(spans=spans))
     assert [(root.name, [each.name for each in root.descendants]) for root in tree.roots] == [
         ("a", ["b"])
     ]
 
 
 def test_spans_without_ids_stand_beside_each_other() -> None:
-    tree = span_tree(ran(model("x"), tool("search"), tool("search")).trace)
+    tree = make_span_tree(ran(model("x"), tool("search"), tool("search")).trace)
     assert len(tree.roots) == 3

@@ -14,7 +14,13 @@ from tallymark.scorers.adapters import (
     from_inspect,
     from_pydantic_evals,
 )
-from tallymark.scorers.adapters.wrapping import imported, picked, plain, snake_case, wrapped
+from tallymark.scorers.adapters.wrapping import (
+    import_library,
+    make_plain,
+    pick_result,
+    snake_case,
+    wrap_scorer,
+)
 from tallymark.scoring import Score
 
 
@@ -64,11 +70,11 @@ def test_a_library_that_is_broken_says_so(monkeypatch: pytest.MonkeyPatch, tmp_p
     (tmp_path / "broken_library.py").write_text("import a_library_that_is_not_there")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(WorkFailed, match="broken-library cannot be imported: No module named"):
-        imported("broken_library", "broken-library")
+        import_library("broken_library", "broken-library")
 
 
 def test_a_library_that_was_not_installed_as_a_package_has_no_version() -> None:
-    scorer = wrapped(
+    scorer = wrap_scorer(
         lambda _: 1, _Thing(), thing_name="A Thing", package="no-such", name=None, settings={}
     )
     assert scorer.name == "a_thing"
@@ -115,7 +121,7 @@ class _Thing:
 def test_an_origin_keeps_plain_values_and_no_secrets(
     given: dict[str, Any], kept: dict[str, Any]
 ) -> None:
-    assert plain(given) == kept
+    assert make_plain(given) == kept
 
 
 @pytest.mark.parametrize(
@@ -132,5 +138,5 @@ def test_an_origin_keeps_plain_values_and_no_secrets(
 def test_one_of_several_results_is_picked(
     results: dict[str, int], key: str | None, outcome: int | str
 ) -> None:
-    found = picked(results, key, "it")
+    found = pick_result(results, key, "it")
     assert (found.error if isinstance(found, Score) else found) == outcome

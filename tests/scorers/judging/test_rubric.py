@@ -8,9 +8,9 @@ import pytest
 from tallymark.errors import ScorerError
 from tallymark.scorers.judging.rubric import (
     Choice,
-    built_in_rubrics,
+    list_built_in_rubrics,
     load_rubric,
-    with_choices,
+    replace_choices,
 )
 
 OWN = """
@@ -31,7 +31,7 @@ def write(folder: Path, text: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", built_in_rubrics())
+@pytest.mark.parametrize("name", list_built_in_rubrics())
 def test_a_built_in_rubric_is_complete(name: str) -> None:
     rubric = load_rubric(name)
     verdicts = rubric.verdicts()
@@ -45,7 +45,7 @@ def test_a_built_in_rubric_is_complete(name: str) -> None:
 
 
 def test_the_built_in_rubrics() -> None:
-    assert built_in_rubrics() == [
+    assert list_built_in_rubrics() == [
         "conciseness",
         "correctness",
         "faithfulness",
@@ -93,7 +93,7 @@ def test_a_mistake_is_named_with_its_file(
 def test_one_choice_is_none() -> None:
     rubric = load_rubric("safety")
     with pytest.raises(ScorerError, match="at least two choices"):
-        with_choices(rubric, {"safe": 1}, "llm_judge")
+        replace_choices(rubric, {"safe": 1}, "llm_judge")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_choices_replace_labels_and_numbers(
     choices: dict[str, Any], expected: dict[str, Choice]
 ) -> None:
     rubric = load_rubric("safety")
-    changed = with_choices(rubric, choices, "llm_judge").verdicts()
+    changed = replace_choices(rubric, choices, "llm_judge").verdicts()
     assert list(changed) == list(expected)
     for label, choice in expected.items():
         assert changed[label].value == choice.value
@@ -146,7 +146,7 @@ def test_choices_replace_labels_and_numbers(
 def test_choices_without_a_number_are_refused(choices: dict[str, Any]) -> None:
     rubric = load_rubric("safety")
     with pytest.raises(ScorerError, match="llm_judge"):
-        with_choices(rubric, choices, "llm_judge")
+        replace_choices(rubric, choices, "llm_judge")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tallymark.models import Answer, Message, Request
-from tallymark.suites.checks.check import Check, Checks, CheckSpec, Setting
+from tallymark.suites.checks.check import Check, Checks, CheckSetting, CheckSpec
 from tallymark.suites.checks.running import evaluate_checks, run_checks
 from tallymark.suites.checks.subject import Subject
 from tallymark.suites.checks.table import build_check
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def built(kind: str, config: Any, **setting: Any) -> Check:
-    return build_check(CheckSpec(kind, config), Setting(**setting))
+    return build_check(CheckSpec(kind, config), CheckSetting(**setting))
 
 
 def subject(output: str = "", **facts: Any) -> Subject:

@@ -11,15 +11,15 @@ from tests.suites.checks.checking import built, checked, subject
 
 from tallymark.errors import ScorerError
 from tallymark.scoring import EvalContext, Score, Scorer
-from tallymark.suites.checks.check import Checks, Setting
+from tallymark.suites.checks.check import Checks, CheckSetting
 from tallymark.suites.checks.running import evaluate_checks, run_checks
 from tallymark.suites.checks.scorer import scorer_name
 
 
-def fixed(value: Any, **facts: Any) -> Setting:
+def fixed(value: Any, **facts: Any) -> CheckSetting:
     """A setting in which every scorer gives this value."""
     scorer = Scorer(lambda ctx: value, name="fixed", blocking=False, **facts)
-    return Setting(load=lambda *_, **__: scorer)
+    return CheckSetting(load=lambda *_, **__: scorer)
 
 
 @pytest.mark.parametrize(

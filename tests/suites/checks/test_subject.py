@@ -6,7 +6,7 @@ import pytest
 from tests.suites.checks.checking import built, subject
 
 from tallymark.models import Answer
-from tallymark.suites.checks.check import Setting
+from tallymark.suites.checks.check import CheckSetting
 from tallymark.suites.checks.subject import Subject, fold
 from tallymark.traces import Span, Trace
 
@@ -43,7 +43,7 @@ def test_a_trace_that_is_given_is_taken() -> None:
 
 
 def test_what_is_shown_of_a_pattern_has_no_secret() -> None:
-    setting = Setting(redact=lambda text: text.replace("sekret", "***k***"))
+    setting = CheckSetting(redact=lambda text: text.replace("sekret", "***k***"))
     assert setting.quote("*sekret*") == "'****k****'"
     check = built("match", "sekret", redact=setting.redact)
     assert check.function(subject("x")).reason == "does not match '***k***'"

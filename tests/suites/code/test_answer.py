@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tallymark.errors import InvalidInput
-from tallymark.suites.code.answer import Asked, failed_trace, to_trace
+from tallymark.suites.code.answer import CallFacts, make_failed_trace, to_trace
 from tallymark.traces import Span, Trace
 
-ASKED = Asked("t#1", "t", "Hello", 12.5)
+ASKED = CallFacts("t#1", "t", "Hello", 12.5)
 
 
 def test_a_string_is_one_generation() -> None:
@@ -117,7 +117,7 @@ def test_returned_usage_counts_when_the_spans_know_none() -> None:
 
 
 def test_a_failed_call_keeps_what_was_emitted() -> None:
-    trace = failed_trace("the agent raised ValueError", ASKED, EMITTED)
+    trace = make_failed_trace("the agent raised ValueError", ASKED, EMITTED)
     assert (trace.status, trace.spans[-1].error) == ("error", "the agent raised ValueError")
     assert trace.spans[:2] == EMITTED.spans
     assert trace.last_output == "Paris"

@@ -10,15 +10,15 @@ import pytest
 from tallymark.models import Request, open_model
 from tallymark.suites.checks.running import evaluate_checks, verdict
 from tallymark.suites.file.findings import validate
-from tallymark.suites.file.resolving import ResolvedCase, resolve
-from tallymark.suites.file.starter import starter_suite
+from tallymark.suites.file.resolving import FilledCase, resolve
+from tallymark.suites.file.starter import read_starter_suite
 from tallymark.suites.record import CaseStatus, CheckResult
 
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").is_file())
 EXAMPLES = sorted((ROOT / "examples" / "suites").glob("*.yaml"))
 
 
-async def asked(case: ResolvedCase, model: str, folder: Path, epoch: int = 0) -> CaseStatus:
+async def asked(case: FilledCase, model: str, folder: Path, epoch: int = 0) -> CaseStatus:
     """What the checks say about a conversation with a model."""
     opened = open_model(model, folder=folder, pricing={"input": 3, "output": 15})
     said: list[str] = []
@@ -66,7 +66,7 @@ def test_the_hasty_ones_fail_here_and_there(name: str, failed: list[str]) -> Non
 
 def test_the_starter_runs_without_anything(tmp_path: Path) -> None:
     path = tmp_path / "suite.yaml"
-    path.write_text(starter_suite(), encoding="utf-8")
+    path.write_text(read_starter_suite(), encoding="utf-8")
     definition, findings = validate(path)
     assert [finding for finding in findings if finding.level == "warning"] == []
     assert set(statuses(path, definition.models[0]).values()) == {"passed"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallymark.errors import InvalidInput
-from tallymark.suites.file.nodes import Mapping, Node, Scalar, Sequence
+from tallymark.suites.file.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.suites.file.parsing import parse_yaml
 from tallymark.suites.file.source import Source
 
@@ -20,10 +20,10 @@ def parse(text: str) -> tuple[Node | None, list[str]]:
 def at(root: Node | None, *path: str | int) -> Node:
     for step in path:
         if isinstance(step, int):
-            assert isinstance(root, Sequence)
+            assert isinstance(root, SequenceNode)
             root = root.items[step]
         else:
-            assert isinstance(root, Mapping)
+            assert isinstance(root, MappingNode)
             root = root.get(step)
     assert root is not None
     return root
@@ -66,7 +66,7 @@ def test_every_node_knows_its_place(
 def test_text_is_read(text: str, value: str) -> None:
     root, problems = parse(text)
     node = at(root, "a")
-    assert isinstance(node, Scalar)
+    assert isinstance(node, ScalarNode)
     assert (node.text, problems) == (value, [])
 
 
@@ -76,7 +76,7 @@ def test_a_key_that_is_there_twice() -> None:
         "f:3:1: the key 'a' is here twice: first on line 1; delete or rename one of them"
     ]
     first = at(root, "a")
-    assert isinstance(first, Scalar)
+    assert isinstance(first, ScalarNode)
     assert first.text == "1"
 
 
@@ -135,7 +135,7 @@ def test_a_billion_laughs_are_refused() -> None:
 def test_many_aliases_of_one_small_node_are_fine() -> None:
     root, problems = parse("x-a: &a [1]\nb: [" + ", ".join(["*a"] * 1000) + "]")
     node = at(root, "b")
-    assert isinstance(node, Sequence)
+    assert isinstance(node, SequenceNode)
     assert (len(node.items), problems) == (1000, [])
 
 

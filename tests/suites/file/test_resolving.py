@@ -11,14 +11,14 @@ from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.models import Answer, McpServer, Message, Request
 from tallymark.scoring import Scorer, load_scorer
 from tallymark.suites.checks.running import run_checks, verdict
-from tallymark.suites.file.resolving import ResolvedCase, ResolvedSuite, resolve
+from tallymark.suites.file.resolving import FilledCase, FilledSuite, resolve
 
 
-def only_case(suite: ResolvedSuite) -> ResolvedCase:
+def only_case(suite: FilledSuite) -> FilledCase:
     return suite.case(suite.definition.cases[0])
 
 
-def prompt(suite: ResolvedSuite) -> str:
+def prompt(suite: FilledSuite) -> str:
     return only_case(suite).turns[-1].user
 
 

@@ -19,7 +19,7 @@ from tallymark.errors import InvalidInput
 from tallymark.suites.file.definition import SuiteDefinition
 from tallymark.suites.file.format import suite_schema
 from tallymark.suites.file.loading import load_stored, load_suite
-from tallymark.suites.file.starter import starter_suite
+from tallymark.suites.file.starter import read_starter_suite
 
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").is_file())
 EXAMPLES = sorted((ROOT / "examples" / "suites").glob("*.yaml"))
@@ -89,7 +89,7 @@ def test_the_examples_fit(path: Path) -> None:
 
 
 def test_the_starter_fits() -> None:
-    assert accepts(load(starter_suite()).document)
+    assert accepts(load(read_starter_suite()).document)
 
 
 def test_the_suite_with_all_keys_fits(whole: SuiteDefinition) -> None:

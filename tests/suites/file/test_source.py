@@ -8,7 +8,7 @@ import pytest
 
 from tallymark.errors import InvalidInput
 from tallymark.suites.file.loading import load_source, load_suite
-from tallymark.suites.file.source import MAX_BYTES, Source
+from tallymark.suites.file.source import MAX_SOURCE_BYTES, Source
 
 SUITE = "evals:\n  - prompt: hi\n    checks: [match: hi]\n"
 
@@ -54,7 +54,7 @@ def test_a_path_that_no_file_can_have(tmp_path: Path) -> None:
 def test_a_file_beyond_the_limit_is_not_parsed(tmp_path: Path) -> None:
     path = tmp_path / "suite.yaml"
     with path.open("wb") as file:
-        file.truncate(MAX_BYTES + 1)
+        file.truncate(MAX_SOURCE_BYTES + 1)
     assert refusal(path).endswith("has more than 50 MB; split it up")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tallymark.suites.file.templates import (
-    as_text,
-    fill,
+    fill_templates,
+    find_near_misses,
+    find_templates,
     has_templates,
-    near_misses,
-    templates_in,
+    write_value,
 )
 
 
@@ -31,7 +31,7 @@ from tallymark.suites.file.templates import (
     ],
 )
 def test_what_is_a_template(text: str, found: list[tuple[str, str]]) -> None:
-    assert list(templates_in(text)) == found
+    assert list(find_templates(text)) == found
     assert has_templates({"a": [text]}) == bool(found)
 
 
@@ -47,19 +47,19 @@ def test_what_is_a_template(text: str, found: list[tuple[str, str]]) -> None:
     ],
 )
 def test_what_looks_like_one(text: str, nearly: list[str]) -> None:
-    assert list(near_misses(text)) == nearly
+    assert list(find_near_misses(text)) == nearly
 
 
 def test_filling_data() -> None:
     data = {"a": ["x {{var('n')}}", 5, None], "b": {"c": "{{secret('n')}}"}}
-    assert fill(data, lambda kind, name: f"<{kind} {name}>") == {
+    assert fill_templates(data, lambda kind, name: f"<{kind} {name}>") == {
         "a": ["x <var n>", 5, None],
         "b": {"c": "<secret n>"},
     }
 
 
 def test_what_is_filled_in_is_not_looked_at_again() -> None:
-    assert fill("{{var('a')}}", lambda *_: "{{secret('k')}}") == "{{secret('k')}}"
+    assert fill_templates("{{var('a')}}", lambda *_: "{{secret('k')}}") == "{{secret('k')}}"
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_what_is_filled_in_is_not_looked_at_again() -> None:
     [("a", "a"), (3, "3"), (0.5, "0.5"), (True, "true"), (None, ""), (["é"], '["é"]')],
 )
 def test_how_values_are_written(value: object, text: str) -> None:
-    assert as_text(value) == text
+    assert write_value(value) == text

@@ -10,9 +10,9 @@ from tallymark.suites.reports import charts
 from tallymark.suites.reports.svg import COLOURS, svg
 
 POINTS = [
-    charts.Point("A", 0.01, 80.0, 70.0, 90.0),
-    charts.Point("B", 0.02, 60.0, 60.0, 60.0),
-    charts.Point("C", 0.03, 90.0, 85.0, 95.0),
+    charts.RunPoint("A", 0.01, 80.0, 70.0, 90.0),
+    charts.RunPoint("B", 0.02, 60.0, 60.0, 60.0),
+    charts.RunPoint("C", 0.03, 90.0, 85.0, 95.0),
 ]
 
 
@@ -45,13 +45,13 @@ def test_a_few_slow_answers_make_the_axis_logarithmic() -> None:
 
 
 def test_a_spec_is_plain_data() -> None:
-    cells = [charts.Cell("A", "one", "#case-0", COLOURS["passed"])]
+    cells = [charts.CaseCell("A", "one", "#case-0", COLOURS["passed"])]
     for spec in (charts.score_against_cost(POINTS), charts.pass_matrix(["A"], ["one"], cells)):
         assert json.loads(json.dumps(spec)) == spec
 
 
 def test_a_drawing_uses_the_pages_colours_and_links_into_the_page() -> None:
-    cells = [charts.Cell("A", "one", "#case-0", COLOURS["failed"])]
+    cells = [charts.CaseCell("A", "one", "#case-0", COLOURS["failed"])]
     drawn = svg(charts.pass_squares(cells), 'the "label" <b>')
     assert "var(--chart-failed)" in drawn
     assert not any(colour in drawn for colour in COLOURS.values())

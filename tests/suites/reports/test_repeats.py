@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from tallymark.suites.record import CaseResult
-from tallymark.suites.reports.repeats import mean_repeats, pass_all_k, pass_at_k, repeats
+from tallymark.suites.reports.repeats import mean_repeats, pass_all_k, pass_at_k, summarise_repeats
 from tallymark.suites.tally import Counts
 
 
@@ -37,12 +37,12 @@ def counts(passed: int, ran: int) -> Counts:
 
 
 def test_a_case_that_never_ran_tells_nothing() -> None:
-    assert repeats(counts(0, 0)) is None
+    assert summarise_repeats(counts(0, 0)) is None
     assert mean_repeats([]) is None
 
 
 def test_k_goes_up_to_the_tries_but_not_beyond_ten() -> None:
-    few, many = repeats(counts(1, 3)), repeats(counts(1, 40))
+    few, many = summarise_repeats(counts(1, 3)), summarise_repeats(counts(1, 40))
     assert few is not None
     assert many is not None
     assert list(few.pass_at) == [1, 2, 3]
@@ -50,7 +50,9 @@ def test_k_goes_up_to_the_tries_but_not_beyond_ten() -> None:
 
 
 def test_the_mean_over_cases_stops_at_the_k_that_all_reach() -> None:
-    found = mean_repeats(filter(None, (repeats(counts(2, 2)), repeats(counts(1, 4)))))
+    found = mean_repeats(
+        filter(None, (summarise_repeats(counts(2, 2)), summarise_repeats(counts(1, 4))))
+    )
     assert found is not None
     assert found.mean == 0.625
     assert found.pass_at == {1: 0.625, 2: 0.75}

@@ -1,6 +1,6 @@
 """`tally challenge check`: can a competition rest on this challenge?"""
 
 from tallymark.challenges.checking.check import check_challenge
-from tallymark.challenges.checking.report import ChallengeReport, Finding, Level
+from tallymark.challenges.checking.report import ChallengeReport, CheckFinding, Level
 
-__all__ = ["ChallengeReport", "Finding", "Level", "check_challenge"]
+__all__ = ["ChallengeReport", "CheckFinding", "Level", "check_challenge"]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tallymark.challenges.checking.report import Finding
+from tallymark.challenges.checking.report import CheckFinding
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
@@ -17,20 +17,23 @@ LARGEST_BYTES = 10_000_000
 LONGEST_RUN_S = 60.0
 MOST_MEMORY_MB = 4096
 LONGEST_SCORING_MS = 30_000
-_WHAT = "limits"
+_LIMITS = "limits"
 
 
-def check_limits(challenge: Challenge, now: float | None = None) -> Iterator[Finding]:
+def check_limits(challenge: Challenge, now: float | None = None) -> Iterator[CheckFinding]:
     """A warning for each limit that is probably not meant, or one word that all are fine."""
-    odd = [*_times(challenge, time.time() if now is None else now), *_sizes(challenge)]
+    odd = [
+        *_find_odd_times(challenge, time.time() if now is None else now),
+        *_find_odd_sizes(challenge),
+    ]
     for said in odd:
-        yield Finding("warning", _WHAT, said)
+        yield CheckFinding("warning", _LIMITS, said)
     if not odd:
-        detail = f"{challenge.time_limit_s:g} s for an attempt, {_attempts(challenge)}"
-        yield Finding("ok", _WHAT, detail)
+        detail = f"{challenge.time_limit_s:g} s for an attempt, {_describe_attempts(challenge)}"
+        yield CheckFinding("ok", _LIMITS, detail)
 
 
-def _times(challenge: Challenge, now: float) -> Iterator[str]:
+def _find_odd_times(challenge: Challenge, now: float) -> Iterator[str]:
     limit, opens, closes = challenge.time_limit_s, challenge.opens_at, challenge.closes_at
     if limit < SHORTEST_S:
         yield f"an attempt has only {limit:g} s, and requests take their time too"
@@ -42,7 +45,7 @@ def _times(challenge: Challenge, now: float) -> Iterator[str]:
         yield "it is open for less time than one attempt may take"
 
 
-def _sizes(challenge: Challenge) -> Iterator[str]:
+def _find_odd_sizes(challenge: Challenge) -> Iterator[str]:
     options = challenge.evaluator.options
     runs = [options, options.get("run") or {}]
     if challenge.submission.max_bytes > LARGEST_BYTES:
@@ -60,7 +63,7 @@ def _sizes(challenge: Challenge) -> Iterator[str]:
         yield "attempts are not limited, so answers can be guessed; write attempts: NUMBER"
 
 
-def _attempts(challenge: Challenge) -> str:
+def _describe_attempts(challenge: Challenge) -> str:
     in_all = (
         "any number of attempts"
         if challenge.attempts is None

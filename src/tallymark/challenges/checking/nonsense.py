@@ -51,9 +51,9 @@ def random_answers(challenge: Challenge, reference: Any, most: int) -> Iterator[
         return
     shape = reference
     if shape is None and challenge.submission.schema is not None:
-        shape = _fitting(challenge.submission.schema, rng, 0)
-    misfits = (each for each in _misfits(challenge, shape) if each[1] != reference)
-    yield from islice(chain(misfits, _noises(shape, rng)), most)
+        shape = _fit_schema(challenge.submission.schema, rng, 0)
+    misfits = (each for each in _make_misfits(challenge, shape) if each[1] != reference)
+    yield from islice(chain(misfits, _make_noises(shape, rng)), most)
 
 
 def entry_of(challenge: Challenge) -> str:
@@ -64,7 +64,7 @@ def entry_of(challenge: Challenge) -> str:
     return str(options.get("entry", named))
 
 
-def _misfits(challenge: Challenge, shape: Any) -> Iterator[tuple[str, Any]]:
+def _make_misfits(challenge: Challenge, shape: Any) -> Iterator[tuple[str, Any]]:
     large = min(_LARGE, challenge.submission.max_bytes // 2)
     deep: Any = "end"
     for _ in range(_DEEP):
@@ -86,15 +86,15 @@ def _misfits(challenge: Challenge, shape: Any) -> Iterator[tuple[str, Any]]:
         yield "the values in other places", dict(zip(keys, values[1:] + values[:1], strict=True))
 
 
-def _noises(shape: Any, rng: random.Random) -> Iterator[tuple[str, Any]]:
+def _make_noises(shape: Any, rng: random.Random) -> Iterator[tuple[str, Any]]:
     for number in count(1):
         if shape is None:
-            yield f"random data {number}", {_word(rng, 5): _word(rng, 8)}
+            yield f"random data {number}", {_make_word(rng, 5): _make_word(rng, 8)}
         else:
-            yield f"random values in its shape {number}", _noise(shape, rng)
+            yield f"random values in its shape {number}", _scramble(shape, rng)
 
 
-def _noise(value: Any, rng: random.Random) -> Any:
+def _scramble(value: Any, rng: random.Random) -> Any:
     """Other values of the same kind and about the same size."""
     if isinstance(value, bool):
         return rng.random() < 0.5
@@ -103,17 +103,17 @@ def _noise(value: Any, rng: random.Random) -> Any:
     if isinstance(value, float):
         return rng.uniform(0, max(1.0, abs(value) * 10))
     if isinstance(value, str):
-        return _word(rng, max(3, len(value)))
+        return _make_word(rng, max(3, len(value)))
     if isinstance(value, list):
-        noisy = [_noise(each, rng) for each in value]
+        noisy = [_scramble(each, rng) for each in value]
         rng.shuffle(noisy)
         return noisy
     if isinstance(value, dict):
-        return {key: _noise(each, rng) for key, each in value.items()}
+        return {key: _scramble(each, rng) for key, each in value.items()}
     return value
 
 
-def _fitting(schema: Any, rng: random.Random, level: int) -> Any:
+def _fit_schema(schema: Any, rng: random.Random, level: int) -> Any:
     """A value that fits a JSON Schema, as far as types and properties go."""
     if not isinstance(schema, dict) or level > 8:
         return None
@@ -123,12 +123,14 @@ def _fitting(schema: Any, rng: random.Random, level: int) -> Any:
     kind = kind[0] if isinstance(kind, list) and kind else kind
     if kind == "object" or "properties" in schema:
         properties = schema.get("properties", {})
-        return {key: _fitting(each, rng, level + 1) for key, each in properties.items()}
+        return {key: _fit_schema(each, rng, level + 1) for key, each in properties.items()}
     if kind == "array":
         items = schema.get("items", {})
-        return [_fitting(items, rng, level + 1) for _ in range(max(2, schema.get("minItems", 2)))]
+        return [
+            _fit_schema(items, rng, level + 1) for _ in range(max(2, schema.get("minItems", 2)))
+        ]
     plain: dict[Any, Any] = {
-        "string": _word(rng, 8),
+        "string": _make_word(rng, 8),
         "integer": rng.randint(0, 99),
         "number": rng.random() * 99,
         "boolean": rng.random() < 0.5,
@@ -136,5 +138,5 @@ def _fitting(schema: Any, rng: random.Random, level: int) -> Any:
     return plain.get(kind)
 
 
-def _word(rng: random.Random, length: int) -> str:
+def _make_word(rng: random.Random, length: int) -> str:
     return "".join(rng.choices(string.ascii_lowercase + string.digits, k=min(length, 1000)))

@@ -36,7 +36,7 @@ def probe_files(folder: str) -> list[str]:
     for start in (Path.cwd(), Path(folder).parent, Path("/")):
         for place, folders, names in os.walk(start):
             folders[:] = [each for each in folders if Path(place, each).resolve() not in skipped]
-            found = [name for name in names if _marked(Path(place, name))]
+            found = [name for name in names if _is_marked(Path(place, name))]
             if found or time.monotonic() > ends:
                 return found
     return []
@@ -50,9 +50,9 @@ def probe_environment(_: str) -> list[str]:
 def probe_processes(folder: str) -> list[str]:
     """Other programs' commands and variables, and what is mounted where."""
     found = []
-    for pid in filter(str.isdigit, _listed("/proc")):
+    for pid in filter(str.isdigit, _list_names("/proc")):
         for name in ("cmdline", "environ", "mountinfo"):
-            content = _read(Path("/proc", pid, name))
+            content = _read_start(Path("/proc", pid, name))
             if MARK.search(content) or (name != "cmdline" and folder.encode() in content):
                 found.append(f"{pid} {name}")
     return found
@@ -61,7 +61,7 @@ def probe_processes(folder: str) -> list[str]:
 def probe_descriptors(_: str) -> list[str]:
     """Files that were left open for this program."""
     found = []
-    for name in _listed("/proc/self/fd"):
+    for name in _list_names("/proc/self/fd"):
         try:
             mode = os.fstat(int(name)).st_mode
             content = os.pread(int(name), MOST, 0) if stat.S_ISREG(mode) else b""
@@ -78,13 +78,13 @@ def probe_memory(_: str) -> list[str]:
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 (as a curious program would)
     while frame is not None:
         for scope in (frame.f_locals, frame.f_globals):
-            found += [name for name, value in list(scope.items()) if _holds(value)]
+            found += [name for name, value in list(scope.items()) if _holds_mark(value)]
         frame = frame.f_back
-    found += [type(each).__name__ for each in gc.get_objects() if _holds(each)]
+    found += [type(each).__name__ for each in gc.get_objects() if _holds_mark(each)]
     return found[:20]
 
 
-def _holds(value: object) -> bool:
+def _holds_mark(value: object) -> bool:
     if isinstance(value, bytes):
         return MARK.search(value) is not None
     texts = [value]
@@ -96,14 +96,14 @@ def _holds(value: object) -> bool:
     return MARK.search(said.encode("utf-8", "replace")) is not None
 
 
-def _marked(path: Path) -> bool:
+def _is_marked(path: Path) -> bool:
     try:
-        return stat.S_ISREG(path.stat().st_mode) and MARK.search(_read(path)) is not None
+        return stat.S_ISREG(path.stat().st_mode) and MARK.search(_read_start(path)) is not None
     except OSError:
         return False
 
 
-def _read(path: Path) -> bytes:
+def _read_start(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(MOST)
@@ -111,7 +111,7 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-def _listed(folder: str) -> list[str]:
+def _list_names(folder: str) -> list[str]:
     try:
         return [each.name for each in Path(folder).iterdir()]
     except OSError:

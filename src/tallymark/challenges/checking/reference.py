@@ -25,26 +25,26 @@ def reference_answer(trial: Trial, seed: int) -> Any:
     It names a file, a folder of files, or a program that finds the answer.
     """
     if seed not in trial.references:
-        trial.references[seed] = _found(trial, seed)
+        trial.references[seed] = _find_answer(trial, seed)
     return trial.references[seed]
 
 
-def _found(trial: Trial, seed: int) -> Any:
+def _find_answer(trial: Trial, seed: int) -> Any:
     challenge = trial.challenge
     if challenge.reference is None:
         return None
     path = trial.folder / challenge.reference
     if path.is_dir():
-        return {name: _decoded(content, name) for name, content in read_files(path).items()}
+        return {name: _decode(content, name) for name, content in read_files(path).items()}
     if path.suffix in _DATA:
         return read_plain(path, "challenge")
     if challenge.submission.format == "json" and path.suffix == ".py":
-        return _solved(trial, seed)
-    text = _decoded(path.read_bytes(), path.name)
+        return _solve(trial, seed)
+    text = _decode(path.read_bytes(), path.name)
     return {path.name: text} if challenge.submission.format == "files" else text.strip()
 
 
-def _solved(trial: Trial, seed: int) -> Any:
+def _solve(trial: Trial, seed: int) -> Any:
     return call_script(
         trial.folder,
         trial.challenge.reference or "",
@@ -56,7 +56,7 @@ def _solved(trial: Trial, seed: int) -> Any:
     )
 
 
-def _decoded(content: bytes, name: str) -> str:
+def _decode(content: bytes, name: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError:

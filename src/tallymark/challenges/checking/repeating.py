@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.checking.nonsense import random_answers
 from tallymark.challenges.checking.reference import reference_answer
-from tallymark.challenges.checking.report import Finding
+from tallymark.challenges.checking.report import CheckFinding
 from tallymark.challenges.checking.trial import SEEDS
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tallymark.challenges.checking.trial import Trial
 
-_WHAT = "determinism"
+_DETERMINISM = "determinism"
 _RANDOM = 2
 
 
-def check_repeating(trial: Trial, samples: int) -> Iterator[Finding]:
+def check_repeats(trial: Trial, samples: int) -> Iterator[CheckFinding]:
     """Evaluate twice: the second time in a copy of the folder, for which nothing is remembered."""
     kind = trial.challenge.evaluator.type
     if kind in ("judge", "suite"):
         said = "a model answers, so the same submission may be rated differently"
-        yield Finding("warning", _WHAT, said)
+        yield CheckFinding("warning", _DETERMINISM, said)
         return
     with tempfile.TemporaryDirectory(prefix="tally-check-") as made:
         folder = Path(made) / "challenge"
@@ -38,11 +38,11 @@ def check_repeating(trial: Trial, samples: int) -> Iterator[Finding]:
         differing = [seed for seed in seeds if _differs(trial, again, seed, samples)]
     if differing:
         said = f"with seed {differing[0]} the same submission is evaluated differently"
-        yield Finding("problem", _WHAT, said)
+        yield CheckFinding("problem", _DETERMINISM, said)
     else:
-        yield Finding("ok", _WHAT, f"the same again with {len(seeds)} seed(s)")
+        yield CheckFinding("ok", _DETERMINISM, f"the same again with {len(seeds)} seed(s)")
     if trial.challenge.generate is not None:
-        yield from _seeds(trial)
+        yield from _check_seeds(trial)
 
 
 def _differs(trial: Trial, again: Trial, seed: int, samples: int) -> bool:
@@ -51,11 +51,11 @@ def _differs(trial: Trial, again: Trial, seed: int, samples: int) -> bool:
         return True
     return any(
         trial.evaluation(answer, seed) != again.evaluation(answer, seed)
-        for answer in _answers(trial, seed, samples)
+        for answer in _choose_answers(trial, seed, samples)
     )
 
 
-def _answers(trial: Trial, seed: int, samples: int) -> list[Any]:
+def _choose_answers(trial: Trial, seed: int, samples: int) -> list[Any]:
     try:
         reference = reference_answer(trial, seed)
     except InvalidInput:  # told by whoever checks the reference
@@ -66,10 +66,10 @@ def _answers(trial: Trial, seed: int, samples: int) -> list[Any]:
     return [reference, *(answer for _, answer in islice(noise, _RANDOM))]
 
 
-def _seeds(trial: Trial) -> Iterator[Finding]:
+def _check_seeds(trial: Trial) -> Iterator[CheckFinding]:
     first, second = (trial.data(seed) for seed in SEEDS[:2])
     if first == second:
         said = f"{trial.challenge.generate} makes the same data for every seed"
-        yield Finding("warning", "data", f"{said}, so answers can be copied")
+        yield CheckFinding("warning", "data", f"{said}, so answers can be copied")
     else:
-        yield Finding("ok", "data", "every seed has data of its own")
+        yield CheckFinding("ok", "data", "every seed has data of its own")

@@ -9,7 +9,7 @@ Level = Literal["ok", "warning", "problem"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """One thing that was looked at."""
 
     level: Level
@@ -26,7 +26,7 @@ class ChallengeReport:
     name: str | None
     """None when the challenge could not even be read."""
     version: str | None
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
 
     @property
     def ok(self) -> bool:
@@ -34,12 +34,12 @@ class ChallengeReport:
         return not self.problems
 
     @property
-    def problems(self) -> tuple[Finding, ...]:
+    def problems(self) -> tuple[CheckFinding, ...]:
         """What must be mended."""
         return tuple(each for each in self.findings if each.level == "problem")
 
     @property
-    def warnings(self) -> tuple[Finding, ...]:
+    def warnings(self) -> tuple[CheckFinding, ...]:
         """What ought to be looked at."""
         return tuple(each for each in self.findings if each.level == "warning")
 

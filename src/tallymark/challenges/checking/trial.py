@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Outcome
-from tallymark.challenges.data import Data, challenge_data
-from tallymark.challenges.evaluators import Setting, Submitted, evaluate
-from tallymark.challenges.scoring import score
+from tallymark.challenges.data import ChallengeData, load_challenge_data
+from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
+from tallymark.challenges.scoring import score_attempt
 from tallymark.challenges.trajectory import Verification
 
 if TYPE_CHECKING:
@@ -38,25 +38,25 @@ class Trial:
     references: dict[int, Any] = field(default_factory=dict)
     """Reference answers found so far, by seed."""
 
-    def data(self, seed: int) -> Data:
+    def data(self, seed: int) -> ChallengeData:
         """What a competitor with this seed gets, and the truth."""
-        return challenge_data(self.challenge, self.folder, seed, self.policy)
+        return load_challenge_data(self.challenge, self.folder, seed, self.policy)
 
     def evaluation(self, answer: Any, seed: int) -> Evaluation:
         """What the challenge's evaluator makes of an answer; asked again, it is remembered."""
         key = (seed, msgspec.json.encode(answer))
         if key not in self.known:
-            self.known[key] = self._evaluated(answer, seed)
+            self.known[key] = self._evaluate(answer, seed)
         return self.known[key]
 
-    def _evaluated(self, answer: Any, seed: int) -> Evaluation:
+    def _evaluate(self, answer: Any, seed: int) -> Evaluation:
         submitted = Submitted(
             answer=answer,
             seed=seed,
             agent=AGENT,
             trusted=self.challenge.evaluator.type == "reported",
         )
-        setting = Setting(
+        setting = EvaluationSetting(
             challenge=self.challenge,
             folder=self.folder,
             policy=self.policy,
@@ -87,6 +87,6 @@ class Trial:
             calls=None if bounds.calls is None else int(bounds.calls * used),
             cost=None if bounds.cost is None else bounds.cost * used,
         )
-        return score(
+        return score_attempt(
             self.challenge, evaluation, attempt=attempt, plugin=self.plugin, trajectory=shown
         )

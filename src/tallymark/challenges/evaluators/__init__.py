@@ -1,6 +1,6 @@
 """Evaluators: one file per type, each judging a submission the same way every time."""
 
-from tallymark.challenges.evaluators.evaluator import EvaluatorKind, Setting, Submitted
+from tallymark.challenges.evaluators.evaluator import EvaluationSetting, EvaluatorKind, Submitted
 from tallymark.challenges.evaluators.registry import EVALUATORS, evaluate
 
-__all__ = ["EVALUATORS", "EvaluatorKind", "Setting", "Submitted", "evaluate"]
+__all__ = ["EVALUATORS", "EvaluationSetting", "EvaluatorKind", "Submitted", "evaluate"]

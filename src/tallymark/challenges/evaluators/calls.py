@@ -18,7 +18,7 @@ from tallymark.sandbox import Limits
 from tallymark.scorers.json_text import read_json
 
 if TYPE_CHECKING:
-    from tallymark.challenges.evaluators.cases import Case
+    from tallymark.challenges.evaluators.cases import ProgramCase
     from tallymark.sandbox import Policy
 
 STARTING_S = 2.0
@@ -70,7 +70,7 @@ os._exit(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class SubmittedProgram:
     """Submitted files, and what they may use."""
 
     files: Mapping[str, str]
@@ -82,7 +82,7 @@ class Program:
 
 
 @dataclass(slots=True)
-class Called:
+class CallResults:
     """The values by case; a case that is not there gave none."""
 
     values: dict[int, Any] = field(default_factory=dict)
@@ -92,9 +92,9 @@ class Called:
     """The kind of exception that importing the submission ended with."""
 
 
-def call_all(program: Program, cases: Mapping[int, Case]) -> Called:
+def call_functions(program: SubmittedProgram, cases: Mapping[int, ProgramCase]) -> CallResults:
     """All calls in one sandbox; from the first that ends it on, each in one of its own."""
-    called = _call(program, cases)
+    called = _call_together(program, cases)
     if called.not_loaded is not None:
         return called
     # Cases are called in order: the first without an end is the one that ended the sandbox, and
@@ -102,12 +102,12 @@ def call_all(program: Program, cases: Mapping[int, Case]) -> Called:
     broken = next((index for index in cases if index not in called.done), None)
     left = [index for index in cases if index not in called.done and index != broken]
     for index in left:
-        alone = _call(program, {index: cases[index]})
+        alone = _call_together(program, {index: cases[index]})
         called.values.update(alone.values)
     return called
 
 
-def _call(program: Program, cases: Mapping[int, Case]) -> Called:
+def _call_together(program: SubmittedProgram, cases: Mapping[int, ProgramCase]) -> CallResults:
     word = f"{secrets.token_hex(16)} "
     given = {
         "word": word,
@@ -127,14 +127,14 @@ def _call(program: Program, cases: Mapping[int, Case]) -> Called:
         packages=program.packages,
         policy=program.policy,
     )
-    return _read(outcome.stdout, word, cases)
+    return _read_results(outcome.stdout, word, cases)
 
 
-def _read(printed: bytes, word: str, cases: Mapping[int, Case]) -> Called:
+def _read_results(printed: bytes, word: str, cases: Mapping[int, ProgramCase]) -> CallResults:
     """What was told of each case; the first word on a case counts."""
-    called = Called()
+    called = CallResults()
     for line in printed.decode("utf-8", "replace").split("\n"):
-        match _frame(line, word):
+        match _read_frame(line, word):
             case ["failed", str(name)]:
                 called.not_loaded = name
             case [int(index), *values] if index in cases and index not in called.done:
@@ -144,7 +144,7 @@ def _read(printed: bytes, word: str, cases: Mapping[int, Case]) -> Called:
     return called
 
 
-def _frame(line: str, word: str) -> Sequence[Any]:
+def _read_frame(line: str, word: str) -> Sequence[Any]:
     if not line.startswith(word):
         return []
     try:

@@ -8,20 +8,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tallymark.challenges.evaluators.deterministic import PRIMITIVES, compare, too_much
+from tallymark.challenges.evaluators.deterministic import PRIMITIVES, compare, find_excess
 from tallymark.challenges.file.plain import read_nodes
-from tallymark.challenges.file.shapes import Choice
+from tallymark.challenges.file.shapes import ChoiceShape
 from tallymark.errors import InvalidInput
-from tallymark.suites.file.nodes import Mapping, Node, Scalar, Sequence, nodes_of
+from tallymark.suites.file.nodes import MappingNode, Node, ScalarNode, SequenceNode, make_nodes
 from tallymark.suites.file.reader import MISSING, Reader
-from tallymark.suites.file.shapes import Anything, Key, ListOf, Number, Record, Text
+from tallymark.suites.file.shapes import (
+    AnyShape,
+    Key,
+    ListShape,
+    NumberShape,
+    RecordShape,
+    TextShape,
+)
 from tallymark.suites.file.source import Source
 
 CALL_KEYS = ("kwargs", "value", "primitive", "tolerance")
 RUN_KEYS = ("stdin", "stdout", "exit")
 
 
-def _one_kind(node: Mapping, reader: Reader) -> None:
+def _check_kind(node: MappingNode, reader: Reader) -> None:
     call = "call" in node.entries
     for key in RUN_KEYS if call else CALL_KEYS:
         if key in node.entries:
@@ -30,7 +37,9 @@ def _one_kind(node: Mapping, reader: Reader) -> None:
     if call and "value" not in node.entries:
         reader.wrong(node, "a case that calls a function needs the 'value' it ought to give")
     args = node.get("args")
-    if not call and any(isinstance(each, Scalar) and not each.text for each in _items(args)):
+    if not call and any(
+        isinstance(each, ScalarNode) and not each.text for each in _list_items(args)
+    ):
         reader.wrong(node.entries["args"][0], "a program's arguments are not empty")
     if not call and not {"stdout", "exit"} & node.entries.keys():
         reader.wrong(
@@ -38,29 +47,29 @@ def _one_kind(node: Mapping, reader: Reader) -> None:
         )
 
 
-CASES = ListOf(
-    Record(
+CASES = ListShape(
+    RecordShape(
         "a mapping with 'name' and what is expected",
         {
-            "name": Key(Text("a name"), "What results call it.", required=True),
-            "call": Key(Text("a function's name"), "The function to call."),
-            "args": Key(Anything(Sequence, "a list"), "Its arguments, or the program's."),
-            "kwargs": Key(Anything(Mapping, "a mapping"), "Its arguments by name."),
-            "value": Key(Anything(), "What it ought to give."),
-            "primitive": Key(Choice(tuple(PRIMITIVES)), "How that is compared; exact_match."),
-            "tolerance": Key(Number(low=0), "For numeric_tolerance."),
-            "stdin": Key(Text(may_be_empty=True), "What the program reads."),
-            "stdout": Key(Text(may_be_empty=True), "What it ought to print."),
-            "exit": Key(Number(low=0, high=255, whole=True), "Its exit code; 0."),
+            "name": Key(TextShape("a name"), "What results call it.", required=True),
+            "call": Key(TextShape("a function's name"), "The function to call."),
+            "args": Key(AnyShape(SequenceNode, "a list"), "Its arguments, or the program's."),
+            "kwargs": Key(AnyShape(MappingNode, "a mapping"), "Its arguments by name."),
+            "value": Key(AnyShape(), "What it ought to give."),
+            "primitive": Key(ChoiceShape(tuple(PRIMITIVES)), "How that is compared; exact_match."),
+            "tolerance": Key(NumberShape(low=0), "For numeric_tolerance."),
+            "stdin": Key(TextShape(may_be_empty=True), "What the program reads."),
+            "stdout": Key(TextShape(may_be_empty=True), "What it ought to print."),
+            "exit": Key(NumberShape(low=0, high=255, whole=True), "Its exit code; 0."),
         },
-        _one_kind,
+        _check_kind,
     ),
     1,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class ProgramCase:
     """One case. Nothing but `inputs` may reach a sandbox with submitted code in it."""
 
     name: str
@@ -86,36 +95,38 @@ class Case:
         spec: dict[str, Any] = {"primitive": self.primitive}
         if self.tolerance is not None:
             spec["tolerance"] = self.tolerance
-        return too_much(value, self.primitive) is None and compare(spec, value, self.value) == 1000
+        return (
+            find_excess(value, self.primitive) is None and compare(spec, value, self.value) == 1000
+        )
 
     def prints(self, printed: str) -> bool:
         """Whether a program printed what it ought to, spaces at the ends of lines aside."""
         return self.stdout is None or _tidy(printed) == _tidy(self.stdout)
 
 
-def read_cases(path: Path) -> list[Case]:
+def read_cases(path: Path) -> list[ProgramCase]:
     """The cases in a file: a list, or a mapping with `cases`."""
     root, reader = read_nodes(path, "challenge")
-    return _cases(root, reader)
+    return _read_case_nodes(root, reader)
 
 
-def cases_of(truth: object, where: str) -> list[Case]:
+def parse_cases(truth: object, where: str) -> list[ProgramCase]:
     """The cases in a truth that was generated."""
     listed = truth.get("cases") if isinstance(truth, MappingType) else None
     if not isinstance(listed, list):
         raise InvalidInput(f'the truth of {where} must be {{"cases": [...]}}')
-    return _cases(nodes_of(listed), Reader(Source("", where)))
+    return _read_case_nodes(make_nodes(listed), Reader(Source("", where)))
 
 
-def _cases(root: Node, reader: Reader) -> list[Case]:
-    listed = root.get("cases") if isinstance(root, Mapping) else root
+def _read_case_nodes(root: Node, reader: Reader) -> list[ProgramCase]:
+    listed = root.get("cases") if isinstance(root, MappingNode) else root
     values = MISSING if listed is None else CASES.read(listed, reader)
     if listed is None:
         reader.wrong(root, "the key 'cases' is missing")
     reader.check()
-    cases = [Case(**value) for value in values]
+    cases = [ProgramCase(**value) for value in values]
     names = Counter(case.name for case in cases)
-    for case, node in zip(cases, _items(listed), strict=True):
+    for case, node in zip(cases, _list_items(listed), strict=True):
         if names[case.name] > 1:
             reader.wrong(node, f"two cases are named '{case.name}'", "give each its own name")
         try:
@@ -126,8 +137,8 @@ def _cases(root: Node, reader: Reader) -> list[Case]:
     return cases
 
 
-def _items(node: Node | None) -> list[Node]:
-    return node.items if isinstance(node, Sequence) else []
+def _list_items(node: Node | None) -> list[Node]:
+    return node.items if isinstance(node, SequenceNode) else []
 
 
 def _tidy(text: str) -> str:

@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.data import challenge_data, read_truth
-from tallymark.challenges.evaluators.evaluator import metrics_of, own_dimensions, raw_score, warning
+from tallymark.challenges.data import load_challenge_data, read_truth
+from tallymark.challenges.evaluators.evaluator import (
+    make_warning,
+    metrics_of,
+    own_dimensions,
+    raw_score,
+)
 from tallymark.dimensions import primitives
-from tallymark.dimensions.exact import MAX_SCORE, exact
+from tallymark.dimensions.exact import MAX_SCORE, to_fraction
 from tallymark.errors import InvalidInput, Problem
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.evaluators.evaluator import Setting, Submitted
+    from tallymark.challenges.evaluators.evaluator import EvaluationSetting, Submitted
 
 PRIMITIVES: dict[str, Callable[..., float]] = {
     "exact_match": primitives.exact_match,
@@ -55,17 +60,19 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
         hint = "name a file under `truth`, or make it with `data: {generate: generate.py}`"
         problems.append(Problem("there is no truth to compare with", hint=hint))
     if challenge.generate is None and "truth" in options:
-        problems += truth_problems(fields, read_truth(folder / options["truth"]))
+        problems += find_truth_problems(fields, read_truth(folder / options["truth"]))
     return problems
 
 
-def truth_problems(fields: Mapping[str, Mapping[str, Any]], truth: object) -> Iterator[Problem]:
+def find_truth_problems(
+    fields: Mapping[str, Mapping[str, Any]], truth: object
+) -> Iterator[Problem]:
     """Fields that the truth lacks, or that its values do not suit."""
     for path, spec in fields.items():
-        wanted = at_path(truth, spec.get("truth", path))
+        wanted = read_path(truth, spec.get("truth", path))
         if wanted is _NOTHING or wanted is None:
             yield Problem(f"field {path!r}: the truth has no value there")
-        elif (reason := too_much(wanted, spec["primitive"])) is not None:
+        elif (reason := find_excess(wanted, spec["primitive"])) is not None:
             yield Problem(f"field {path!r}: the truth is {reason}")
         else:
             try:
@@ -74,16 +81,16 @@ def truth_problems(fields: Mapping[str, Mapping[str, Any]], truth: object) -> It
                 yield Problem(f"field {path!r}: {error.problems[0].message}")
 
 
-def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
+def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """Each dimension is the weighted mean of its fields."""
     challenge = setting.challenge
     options = challenge.evaluator.options
-    truth = challenge_data(challenge, setting.folder, submitted.seed, setting.policy).truth
+    truth = load_challenge_data(challenge, setting.folder, submitted.seed, setting.policy).truth
     warnings: list[dict[str, Any]] = []
     scores: dict[str, float] = {}
     weighted: dict[str, list[tuple[float, float]]] = {}
     for path, spec in options["fields"].items():
-        scores[path] = _field(path, spec, submitted.answer, truth, warnings)
+        scores[path] = _score_field(path, spec, submitted.answer, truth, warnings)
         of_dimension = weighted.setdefault(spec.get("dimension", DEFAULT_DIMENSION), [])
         of_dimension.append((scores[path], spec.get("weight", 1)))
     overall = _mean([pair for pairs in weighted.values() for pair in pairs])
@@ -101,7 +108,7 @@ def compare(spec: Mapping[str, Any], answer: object, truth: object) -> float:
     return PRIMITIVES[spec["primitive"]](answer, truth, *extra)
 
 
-def at_path(value: object, path: str) -> Any:
+def read_path(value: object, path: str) -> Any:
     """What lies at `a.b.0`; `.` is the value itself."""
     for part in [] if path == "." else path.split("."):
         if isinstance(value, dict) and part in value:
@@ -114,26 +121,28 @@ def at_path(value: object, path: str) -> Any:
     return value
 
 
-def _field(
+def _score_field(
     path: str, spec: Mapping[str, Any], answer: object, truth: object, told: list[dict[str, Any]]
 ) -> float:
-    wanted = at_path(truth, spec.get("truth", path))
+    wanted = read_path(truth, spec.get("truth", path))
     if wanted is _NOTHING or wanted is None:
         raise InvalidInput(f"the truth has no value for the field {path!r}")
-    got = at_path(answer, path)
+    got = read_path(answer, path)
     where = "the answer" if path == "." else path
     if got is _NOTHING or got is None:
-        told.append(warning(f"{where} is missing, and scores 0"))
+        told.append(make_warning(f"{where} is missing, and scores 0"))
         return 0.0
-    if (reason := too_much(got, spec["primitive"])) is not None:
-        told.append(warning(f"{where} is {reason}, and scores 0"))
+    if (reason := find_excess(got, spec["primitive"])) is not None:
+        told.append(make_warning(f"{where} is {reason}, and scores 0"))
         return 0.0
-    if _kind(got) != _kind(wanted):
-        told.append(warning(f"{where} is {shown(got)}, and {_kind(wanted)} is wanted"))
+    if _describe_kind(got) != _describe_kind(wanted):
+        told.append(
+            make_warning(f"{where} is {show_value(got)}, and {_describe_kind(wanted)} is wanted")
+        )
     return compare(spec, got, wanted)
 
 
-def too_much(value: object, primitive: str) -> str | None:
+def find_excess(value: object, primitive: str) -> str | None:
     """Why a value is not compared: it would take too long."""
     if primitive == "fuzzy_string" and isinstance(value, str) and len(value) > LONGEST_TEXT:
         return f"a text of more than {LONGEST_TEXT:,} characters"
@@ -149,7 +158,7 @@ def too_much(value: object, primitive: str) -> str | None:
     return None
 
 
-def _kind(value: object) -> str:
+def _describe_kind(value: object) -> str:
     if isinstance(value, bool):
         return "true or false"
     kinds: dict[type, str] = {dict: "a mapping", list: "a list", str: "text"}
@@ -158,6 +167,8 @@ def _kind(value: object) -> str:
 
 def _mean(weighted: Sequence[tuple[float, float]]) -> float:
     """Exact, so that full marks in every field are full marks."""
-    pairs = [(exact(number) or ZERO, exact(weight) or ZERO) for number, weight in weighted]
+    pairs = [
+        (to_fraction(number) or ZERO, to_fraction(weight) or ZERO) for number, weight in weighted
+    ]
     total = sum((weight for _, weight in pairs), ZERO)
     return raw_score(sum((number * weight for number, weight in pairs), ZERO) / total)

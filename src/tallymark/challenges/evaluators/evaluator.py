@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tallymark.errors import Problem
     from tallymark.sandbox import Policy
 
-MEASURED = frozenset({"speed", "token_efficiency", "call_efficiency"})
+MEASURED_DIMENSIONS = frozenset({"speed", "token_efficiency", "call_efficiency"})
 """Dimensions that scoring adds from times and counts; no evaluator gives them."""
 
 
@@ -40,7 +40,7 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class EvaluationSetting:
     """Where an attempt is evaluated."""
 
     challenge: Challenge
@@ -58,14 +58,16 @@ class EvaluatorKind(Protocol):
         """What is wrong with the options and the files that they name."""
         ...
 
-    def evaluate(self, submitted: Submitted, setting: Setting) -> Evaluation:
+    def evaluate(self, submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
         """Judge one submission; the same one with the same seed is judged alike."""
         ...
 
 
 def own_dimensions(challenge: Challenge) -> list[str]:
     """The dimensions that the evaluator has to score."""
-    return [each.key for each in challenge.scoring.dimensions if each.key not in MEASURED]
+    return [
+        each.key for each in challenge.scoring.dimensions if each.key not in MEASURED_DIMENSIONS
+    ]
 
 
 def metrics_of(submitted: Submitted, **found: Any) -> Metrics:
@@ -87,20 +89,20 @@ def raw_score(exactly: Fraction) -> float:
     return float(Fraction(math.ceil(exactly * 10**9), 10**9))
 
 
-def warning(
+def make_warning(
     message: str, *, severity: str = "warning", dimension: str | None = None
 ) -> dict[str, Any]:
     """One of an evaluation's warnings."""
     return {"message": message, "severity": severity, "dimension": dimension}
 
 
-def unusable(submitted: Submitted, challenge: Challenge, message: str) -> Evaluation:
+def evaluate_unusable(submitted: Submitted, challenge: Challenge, message: str) -> Evaluation:
     """The evaluation of what cannot be judged at all: 0 in every dimension, speed included."""
     keys: list[str | None] = [each.key for each in challenge.scoring.dimensions]
     return Evaluation(
         metrics=metrics_of(submitted, succeeded=False),
         dimensions=dict.fromkeys(own_dimensions(challenge), 0.0),
         warnings=tuple(
-            warning(message, severity="error", dimension=key) for key in (keys or [None])
+            make_warning(message, severity="error", dimension=key) for key in (keys or [None])
         ),
     )

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tallymark.challenges.evaluators.evaluator import warning
-from tallymark.challenges.evaluators.schema import schema_problems
-from tallymark.challenges.folder import wrong_name
-from tallymark.scoring.score import shown
+from tallymark.challenges.evaluators.evaluator import make_warning
+from tallymark.challenges.evaluators.schema import find_schema_problems
+from tallymark.challenges.folder import find_name_problem
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Submission, SubmissionFormat
@@ -24,7 +24,7 @@ _LARGEST = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedSubmission:
     """A submission as plain, finite JSON data, or why it is not one that can be judged."""
 
     answer: Any = None
@@ -32,32 +32,34 @@ class Received:
     refused: str | None = None
 
 
-class _Refused(Exception):
+class _SubmissionRefused(Exception):
     """Why a submission cannot be judged; it never leaves this file."""
 
 
-def receive(answer: object, submission: Submission) -> Received:
+def receive_submission(answer: object, submission: Submission) -> ReceivedSubmission:
     """Look at what a competitor sent; nothing that it can be raises here."""
-    taken = _Taken(submission.max_bytes)
+    taken = _JsonCopy(submission.max_bytes)
     try:
         plain = taken.value(answer, 0)
-        _FORMATS[submission.format](plain)
-    except _Refused as refused:
-        return Received(refused=str(refused))
+        _FORMAT_CHECKS[submission.format](plain)
+    except _SubmissionRefused as refused:
+        return ReceivedSubmission(refused=str(refused))
     warnings = []
     if taken.infinite:
-        warnings.append(warning("NaN, infinity and numbers too large to compute are taken as null"))
+        warnings.append(
+            make_warning("NaN, infinity and numbers too large to compute are taken as null")
+        )
     if submission.schema is not None:
         key = submission.schema_dimension
         severity = "warning" if key is None else "error"
         warnings += [
-            warning(f"the schema is not met: {message}", severity=severity, dimension=key)
-            for message in schema_problems(plain, submission.schema)
+            make_warning(f"the schema is not met: {message}", severity=severity, dimension=key)
+            for message in find_schema_problems(plain, submission.schema)
         ]
-    return Received(plain, tuple(warnings))
+    return ReceivedSubmission(plain, tuple(warnings))
 
 
-class _Taken:
+class _JsonCopy:
     """Copies a value as JSON has it, and stops at what is too large or too deep."""
 
     def __init__(self, max_bytes: int) -> None:
@@ -67,7 +69,7 @@ class _Taken:
 
     def value(self, value: object, level: int) -> Any:
         if level > MAX_LEVELS:
-            raise _Refused(f"the submission is nested deeper than {MAX_LEVELS} levels")
+            raise _SubmissionRefused(f"the submission is nested deeper than {MAX_LEVELS} levels")
         if isinstance(value, str):
             return self.text(value)
         self.spend(1)
@@ -79,7 +81,7 @@ class _Taken:
             return [self.value(item, level + 1) for item in value]
         if isinstance(value, dict):
             return {self.key(key): self.value(each, level + 1) for key, each in value.items()}
-        raise _Refused(f"the submission has {shown(value)}, which is no JSON value")
+        raise _SubmissionRefused(f"the submission has {show_value(value)}, which is no JSON value")
 
     def text(self, value: str) -> str:
         if len(value) > self.left:  # bytes are never fewer than characters: refused unencoded
@@ -90,7 +92,9 @@ class _Taken:
 
     def key(self, key: object) -> str:
         if not isinstance(key, str):
-            raise _Refused(f"the submission has the key {shown(key)}, and keys are text")
+            raise _SubmissionRefused(
+                f"the submission has the key {show_value(key)}, and keys are text"
+            )
         return self.text(key)
 
     def number(self, value: float) -> float | None:
@@ -106,43 +110,47 @@ class _Taken:
     def spend(self, count: int) -> None:
         self.left -= count
         if self.left < 0:
-            raise _Refused(f"the submission is larger than {self.max_bytes:,} bytes")
+            raise _SubmissionRefused(f"the submission is larger than {self.max_bytes:,} bytes")
 
 
-def _text(answer: object) -> None:
+def _check_text(answer: object) -> None:
     if not isinstance(answer, str):
-        raise _Refused(f"the submission must be text, not {shown(answer)}")
+        raise _SubmissionRefused(f"the submission must be text, not {show_value(answer)}")
 
 
-def _files(answer: object) -> None:
+def _check_files(answer: object) -> None:
     if not isinstance(answer, dict) or not answer:
-        raise _Refused(f"the submission must map file names to texts, not {shown(answer)}")
+        raise _SubmissionRefused(
+            f"the submission must map file names to texts, not {show_value(answer)}"
+        )
     if len(answer) > MAX_FILES:
-        raise _Refused(f"the submission has more than {MAX_FILES} files")
+        raise _SubmissionRefused(f"the submission has more than {MAX_FILES} files")
     for name, text in answer.items():
-        if (problem := wrong_name(name)) is not None:
-            raise _Refused(f"the submission has a file {shown(name)}: {problem}")
+        if (problem := find_name_problem(name)) is not None:
+            raise _SubmissionRefused(f"the submission has a file {show_value(name)}: {problem}")
         if not isinstance(text, str):
-            raise _Refused(f"the file {name} must be text, not {shown(text)}")
-    folders = {str(name)[:at] for name in answer for at in _slashes(name)}
+            raise _SubmissionRefused(f"the file {name} must be text, not {show_value(text)}")
+    folders = {str(name)[:at] for name in answer for at in _find_slashes(name)}
     if both := sorted(folders & answer.keys()):
-        raise _Refused(f"{both[0]} cannot be both a file and a folder")
+        raise _SubmissionRefused(f"{both[0]} cannot be both a file and a folder")
 
 
-def _slashes(name: str) -> list[int]:
+def _find_slashes(name: str) -> list[int]:
     return [at for at, letter in enumerate(name) if letter == "/"]
 
 
-def _agent(answer: object) -> None:
+def _check_agent(answer: object) -> None:
     if not isinstance(answer, str) or not answer.strip():
-        raise _Refused(f"the submission must be the name of a model, not {shown(answer)}")
+        raise _SubmissionRefused(
+            f"the submission must be the name of a model, not {show_value(answer)}"
+        )
     if len(answer) > MAX_AGENT or not answer.isprintable():
-        raise _Refused(f"a model's name is one line of at most {MAX_AGENT} characters")
+        raise _SubmissionRefused(f"a model's name is one line of at most {MAX_AGENT} characters")
 
 
-_FORMATS: dict[SubmissionFormat, Callable[[object], None]] = {
+_FORMAT_CHECKS: dict[SubmissionFormat, Callable[[object], None]] = {
     "json": lambda _: None,
-    "text": _text,
-    "files": _files,
-    "agent": _agent,
+    "text": _check_text,
+    "files": _check_files,
+    "agent": _check_agent,
 }

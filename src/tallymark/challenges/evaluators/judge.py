@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.evaluators.evaluator import metrics_of, own_dimensions, warning
-from tallymark.challenges.evaluators.options import inner_file, read_options, wrong_options
+from tallymark.challenges.evaluators.evaluator import make_warning, metrics_of, own_dimensions
+from tallymark.challenges.evaluators.options import check_options, find_inner_file, read_options
 from tallymark.errors import InvalidInput, ModelError, Problem
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.evaluators.evaluator import Setting, Submitted
+    from tallymark.challenges.evaluators.evaluator import EvaluationSetting, Submitted
     from tallymark.models import Answer
 
 _WORDS = Path(__file__).with_suffix(".toml")
@@ -40,7 +40,7 @@ JudgeTurns: TypeAlias = "tuple[tuple[Literal['system', 'user', 'assistant'], str
 """What a judge is told: who speaks, and what is said."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `evaluator:` may say beside `type: judge`."""
 
     rubric: str
@@ -60,7 +60,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return 0.7 * self.max_rating if self.pass_at is None else self.pass_at
 
 
-class Rating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class JudgeRating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a judge must answer, and nothing else."""
 
     reason: str
@@ -69,11 +69,11 @@ class Rating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def check(challenge: Challenge, folder: Path) -> list[Problem]:
     """What is wrong with the options, the rubric, and the dimensions."""
-    options, problems = wrong_options(challenge.evaluator, Options)
+    options, problems = check_options(challenge.evaluator, JudgeOptions)
     if options is None:
         return problems
     try:
-        _rubric(folder, options.rubric)
+        _read_rubric(folder, options.rubric)
     except InvalidInput as error:
         problems += error.problems
     for name in ("max_rating", "max_chars", "timeout"):
@@ -82,7 +82,7 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
     if not 0 <= options.passing <= options.max_rating:
         message = f"evaluator, pass_at: {options.passing:g} is no rating from 0 to "
         problems.append(Problem(f"{message}{options.max_rating:g}"))
-    own, rated = own_dimensions(challenge), _dimension(options)
+    own, rated = own_dimensions(challenge), _choose_dimension(options)
     problems += [
         Problem(
             f"the judge gives no score for the dimension {key!r}",
@@ -97,26 +97,26 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
     return problems
 
 
-def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
+def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """The judge's rating; an answer that cannot be read twice is an error, and no rating."""
     challenge = setting.challenge
-    options = read_options(challenge.evaluator, Options)
+    options = read_options(challenge.evaluator, JudgeOptions)
     reference = setting.judge_model or options.model
     if reference is None:
         raise InvalidInput(
             "no model is named to judge", hint="write evaluator.model, or give a judge model"
         )
-    text, cut = shown_submission(submitted.answer, options.max_chars)
-    conversation = Conversation(challenge.goal, _rubric(setting.folder, options.rubric), text)
+    text, cut = render_submission(submitted.answer, options.max_chars)
+    conversation = JudgePrompt(challenge.goal, _read_rubric(setting.folder, options.rubric), text)
     spent: list[Answer] = []
-    rating = _rated(conversation, options, reference, setting.folder, spent)
-    facts = {"model": reference, "rubric": conversation.hash, **_spent(spent)}
-    notes = (warning(cut),) if cut else ()
+    rating = _rate(conversation, options, reference, setting.folder, spent)
+    facts = {"model": reference, "rubric": conversation.hash, **_sum_spending(spent)}
+    notes = (make_warning(cut),) if cut else ()
     if isinstance(rating, str):
         return Evaluation(
             metrics=metrics_of(submitted), warnings=notes, details={"judge": facts}, error=rating
         )
-    dimension = _dimension(options)
+    dimension = _choose_dimension(options)
     weighed = dimension in own_dimensions(challenge)
     return Evaluation(
         metrics=metrics_of(
@@ -128,7 +128,7 @@ def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
     )
 
 
-def shown_submission(answer: Any, most: int) -> tuple[str, str | None]:
+def render_submission(answer: Any, most: int) -> tuple[str, str | None]:
     """The submission as a judge reads it, and a note if it is cut."""
     if isinstance(answer, str):
         text = answer
@@ -142,11 +142,11 @@ def shown_submission(answer: Any, most: int) -> tuple[str, str | None]:
     return text[:most], f"the judge was shown the first {most:,} of {len(text):,} characters"
 
 
-class Conversation:
+class JudgePrompt:
     """What the judge is told. The same submission is always told in the same words."""
 
     def __init__(self, goal: str, rubric: str, submission: str) -> None:
-        self.words = _words()
+        self.words = _load_words()
         # The mark is a hash of what it fences, so that no submission can hold its own.
         mark = hashlib.sha256(f"{goal}\0{rubric}\0{submission}".encode()).hexdigest()[:16]
         self.known = {"goal": goal.strip(), "rubric": rubric.strip(), "mark": mark}
@@ -154,7 +154,7 @@ class Conversation:
         parts = "\0".join((*self.words.values(), goal, rubric))
         self.hash = hashlib.sha256(parts.encode()).hexdigest()[:12]
 
-    def turns(self, options: Options, failed: tuple[str, str] | None) -> JudgeTurns:
+    def turns(self, options: JudgeOptions, failed: tuple[str, str] | None) -> JudgeTurns:
         """The instructions and the submission; after a failure also what was wrong."""
         most = {"most": f"{options.max_rating:g}"}
         told = Template(self.words["instructions"]).substitute(self.known, **most).strip()
@@ -166,9 +166,13 @@ class Conversation:
         return (*first, ("assistant", answer[:2000] or "(nothing)"), ("user", retry))
 
 
-def _rated(
-    conversation: Conversation, options: Options, reference: str, folder: Path, spent: list[Answer]
-) -> Rating | str:
+def _rate(
+    conversation: JudgePrompt,
+    options: JudgeOptions,
+    reference: str,
+    folder: Path,
+    spent: list[Answer],
+) -> JudgeRating | str:
     """The rating, or why there is none; every answer that was paid for is added to `spent`."""
     # Models are heavy, and whoever only checks a challenge asks none.
     from tallymark.models import (  # noqa: PLC0415
@@ -188,9 +192,9 @@ def _rated(
         spent.append(answer)
         return answer.output
 
-    async def rate() -> Rating | str:
+    async def rate() -> JudgeRating | str:
         try:
-            return await _asked(conversation, options, ask)
+            return await _ask_twice(conversation, options, ask)
         finally:
             await model.close()
 
@@ -200,42 +204,42 @@ def _rated(
         return f"the judge did not answer: {error}"
 
 
-async def _asked(
-    conversation: Conversation, options: Options, ask: Callable[[JudgeTurns], Awaitable[str]]
-) -> Rating | str:
+async def _ask_twice(
+    conversation: JudgePrompt, options: JudgeOptions, ask: Callable[[JudgeTurns], Awaitable[str]]
+) -> JudgeRating | str:
     failed, why = None, ""
     for _ in range(_TRIES):
         output = await ask(conversation.turns(options, failed))
         rating = read_rating(output, options.max_rating)
-        if isinstance(rating, Rating):
+        if isinstance(rating, JudgeRating):
             return rating
         why = rating
         failed = output, why
     return f"the judge's answer could not be used, twice: {why}"
 
 
-def read_rating(text: str, most: float) -> Rating | str:
+def read_rating(text: str, most: float) -> JudgeRating | str:
     """The rating in an answer that is one JSON object, or what is wrong with the answer."""
     try:
-        data = json.loads(text.strip()[:20_000], object_pairs_hook=_unique)
-        rating = msgspec.convert(data, Rating)
+        data = json.loads(text.strip()[:20_000], object_pairs_hook=_refuse_doubles)
+        rating = msgspec.convert(data, JudgeRating)
     except msgspec.ValidationError as error:
         return f"it is not the object that was asked for ({error})".replace("`", "")
     except (ValueError, RecursionError):
-        return f"it is not one JSON object but {shown(text[:200])}"
+        return f"it is not one JSON object but {show_value(text[:200])}"
     if not 0 <= rating.rating <= most:
         return f"the rating {rating.rating:g} is not from 0 to {most:g}"
     return rating
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)  # of a key that is there twice, the last counts
     if len(found) < len(pairs):
         raise ValueError("a key is there twice")
     return found
 
 
-def _spent(answers: list[Answer]) -> dict[str, Any]:
+def _sum_spending(answers: list[Answer]) -> dict[str, Any]:
     """What the judge used; None where one answer does not tell."""
 
     def total(of: Callable[[Answer], Any]) -> Any:
@@ -251,12 +255,12 @@ def _spent(answers: list[Answer]) -> dict[str, Any]:
     }
 
 
-def _dimension(options: Options) -> str:
+def _choose_dimension(options: JudgeOptions) -> str:
     return options.dimension or "methodology"
 
 
-def _rubric(folder: Path, name: str) -> str:
-    path = inner_file(folder, name, "evaluator, rubric")
+def _read_rubric(folder: Path, name: str) -> str:
+    path = find_inner_file(folder, name, "evaluator, rubric")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -269,5 +273,5 @@ def _rubric(folder: Path, name: str) -> str:
 
 
 @cache
-def _words() -> dict[str, str]:
+def _load_words() -> dict[str, str]:
     return tomllib.loads(_WORDS.read_text(encoding="utf-8"))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from tallymark.challenges.folder import wrong_name
-from tallymark.errors import InvalidInput, Problem, nearest
-from tallymark.scoring.score import shown
+from tallymark.challenges.folder import find_name_problem
+from tallymark.errors import InvalidInput, Problem, suggest
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Evaluator, VersusJudge
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def wrong_options(evaluator: Evaluator, kind: type[T]) -> tuple[T | None, list[Problem]]:
+def check_options(evaluator: Evaluator, kind: type[T]) -> tuple[T | None, list[Problem]]:
     """The options as their type, or None and what is wrong with them."""
     known = [field.name for field in msgspec.structs.fields(kind)]
     problems = []
     for key in evaluator.options:
         if key not in known and not key.startswith("x-"):
-            near = nearest(key, known)
+            near = suggest(key, known)
             hint = f"did you mean {near!r}?" if near else f"its options are {', '.join(known)}"
-            message = f"evaluator: {evaluator.type} has no option {shown(key)}"
+            message = f"evaluator: {evaluator.type} has no option {show_value(key)}"
             problems.append(Problem(message, hint=hint))
     if problems:
         return None, problems
@@ -45,10 +45,12 @@ def read_options(evaluator: Evaluator | VersusJudge, kind: type[T]) -> T:
         raise InvalidInput(f"evaluator: {said}") from None
 
 
-def inner_file(folder: Path, name: str, what: str) -> Path:
+def find_inner_file(folder: Path, name: str, what: str) -> Path:
     """A file of the challenge by its name; nothing outside of the folder is reached."""
-    if (problem := wrong_name(name)) is not None:
-        raise InvalidInput(f"{what}: {shown(name)} cannot be a file of the challenge: {problem}")
+    if (problem := find_name_problem(name)) is not None:
+        raise InvalidInput(
+            f"{what}: {show_value(name)} cannot be a file of the challenge: {problem}"
+        )
     path = folder / name
     if not path.is_file() or path.is_symlink():
         raise InvalidInput(f"{what}: there is no file {name} in the challenge")

@@ -11,16 +11,20 @@ import msgspec
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.definition import EvaluatorType
-from tallymark.challenges.evaluators.evaluator import metrics_of, unusable
-from tallymark.challenges.evaluators.intake import receive
+from tallymark.challenges.evaluators.evaluator import evaluate_unusable, metrics_of
+from tallymark.challenges.evaluators.intake import receive_submission
 from tallymark.errors import TallymarkError
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
-    from tallymark.challenges.evaluators.evaluator import EvaluatorKind, Setting, Submitted
+    from tallymark.challenges.evaluators.evaluator import (
+        EvaluationSetting,
+        EvaluatorKind,
+        Submitted,
+    )
 
 
-class _Evaluators(Mapping[str, "EvaluatorKind"]):
+class _EvaluatorTable(Mapping[str, "EvaluatorKind"]):
     """The types by name; each is a module of this folder, imported when it is first used."""
 
     def __getitem__(self, name: str) -> EvaluatorKind:
@@ -36,24 +40,26 @@ class _Evaluators(Mapping[str, "EvaluatorKind"]):
         return len(get_args(EvaluatorType))
 
 
-EVALUATORS: Mapping[str, EvaluatorKind] = _Evaluators()
+EVALUATORS: Mapping[str, EvaluatorKind] = _EvaluatorTable()
 
 
-def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
+def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """Judge a submission. Its mistakes cost points; `error` is for those of the organiser."""
     challenge = setting.challenge
     try:
-        received = receive(submitted.answer, challenge.submission)
+        received = receive_submission(submitted.answer, challenge.submission)
         if received.refused is not None:
-            return unusable(submitted, challenge, received.refused)
+            return evaluate_unusable(submitted, challenge, received.refused)
         kind = EVALUATORS[challenge.evaluator.type]
         found = kind.evaluate(replace(submitted, answer=received.answer), setting)
     except TallymarkError as error:
-        return _failed(submitted, "; ".join(str(problem) for problem in error.problems))
+        return _fail(submitted, "; ".join(str(problem) for problem in error.problems))
     except Exception as error:  # noqa: BLE001 (one attempt must not stop the scoring of others)
-        return _failed(submitted, f"the evaluator failed: {type(error).__name__}: {shown(error)}")
+        return _fail(
+            submitted, f"the evaluator failed: {type(error).__name__}: {show_value(error)}"
+        )
     return msgspec.structs.replace(found, warnings=(*received.warnings, *found.warnings))
 
 
-def _failed(submitted: Submitted, error: str) -> Evaluation:
+def _fail(submitted: Submitted, error: str) -> Evaluation:
     return Evaluation(metrics=metrics_of(submitted), error=error)

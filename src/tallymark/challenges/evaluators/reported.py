@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.evaluators.evaluator import metrics_of
-from tallymark.errors import InvalidInput, Problem, nearest
-from tallymark.scoring.score import json_safe, shown
+from tallymark.errors import InvalidInput, Problem, suggest
+from tallymark.scoring.score import make_json_safe, show_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.evaluators.evaluator import Setting, Submitted
+    from tallymark.challenges.evaluators.evaluator import EvaluationSetting, Submitted
 
 COUNTS = ("tokens_total", "elapsed_ms", "created_at", "calls")
 NUMBERS = ("rating", "cost")
@@ -26,68 +26,70 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:  # noqa: ARG001 
     return []
 
 
-def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
+def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """Take the reported metrics; those that nobody reports stay unknown."""
     if not submitted.trusted:
         message = "the metrics of this challenge are reported by a trusted system"
         raise InvalidInput(f"{message}; they cannot be submitted")
-    return reported(submitted, setting.challenge)
+    return read_reported(submitted, setting.challenge)
 
 
-def reported(submitted: Submitted, challenge: Challenge) -> Evaluation:
+def read_reported(submitted: Submitted, challenge: Challenge) -> Evaluation:
     """What one mapping tells; InvalidInput tells every mistake in it.
 
     Beside the metrics there are `dimensions`, `details`, and `more` for metrics of one's own.
     """
     given = submitted.answer
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"reported metrics are a mapping, not {shown(given)}")
-    own = [*challenge.evaluator.options.get("metrics", []), *_mapping(given, "more")]
-    given = {**_mapping(given, "more"), **given}
+        raise InvalidInput(f"reported metrics are a mapping, not {show_value(given)}")
+    own = [*challenge.evaluator.options.get("metrics", []), *_get_mapping(given, "more")]
+    given = {**_get_mapping(given, "more"), **given}
     found: dict[str, Any] = {"succeeded": False}
     more: dict[str, float | None] = {}
     problems: list[Problem] = []
     for name, value in given.items():
         if name in MAPPINGS:
             if not isinstance(value, Mapping):
-                problems.append(Problem(f"{name} is a mapping, not {shown(value)}"))
+                problems.append(Problem(f"{name} is a mapping, not {show_value(value)}"))
         elif name == "succeeded":
             found[name] = value
             if not isinstance(value, bool):
-                problems.append(Problem(f"succeeded is true or false, not {shown(value)}"))
+                problems.append(Problem(f"succeeded is true or false, not {show_value(value)}"))
         elif name in (*COUNTS, *NUMBERS, *own):
             into = more if name in own else found
-            into[name] = _number(name, value, problems)
+            into[name] = _read_number(name, value, problems)
         else:
-            problems.append(_unknown(name, [*COUNTS, *NUMBERS, "succeeded", *MAPPINGS, *own]))
+            problems.append(
+                _describe_unknown(name, [*COUNTS, *NUMBERS, "succeeded", *MAPPINGS, *own])
+            )
     if problems:
         raise InvalidInput(problems)
     return Evaluation(
         metrics=metrics_of(submitted, **found, more=more),
-        dimensions=_mapping(given, "dimensions"),
-        details=json_safe(_mapping(given, "details")),
+        dimensions=_get_mapping(given, "dimensions"),
+        details=make_json_safe(_get_mapping(given, "details")),
     )
 
 
-def _mapping(given: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _get_mapping(given: Mapping[str, Any], name: str) -> dict[str, Any]:
     value = given.get(name)
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _number(name: str, value: object, problems: list[Problem]) -> float | None:
+def _read_number(name: str, value: object, problems: list[Problem]) -> float | None:
     if value is None:
         return None
     whole = name in COUNTS
     wanted = "a whole number, 0 or more" if whole else "a finite number"
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        problems.append(Problem(f"{name} is {wanted}, not {shown(value)}"))
+        problems.append(Problem(f"{name} is {wanted}, not {show_value(value)}"))
         return None
     if whole and (value < 0 or value != int(value)):
-        problems.append(Problem(f"{name} is {wanted}, not {shown(value)}"))
+        problems.append(Problem(f"{name} is {wanted}, not {show_value(value)}"))
     return int(value) if whole else float(value)
 
 
-def _unknown(name: object, known: list[str]) -> Problem:
-    close = nearest(name, known) if isinstance(name, str) else None
+def _describe_unknown(name: object, known: list[str]) -> Problem:
+    close = suggest(name, known) if isinstance(name, str) else None
     hint = f"did you mean {close!r}?" if close else f"the metrics are {', '.join(known)}"
-    return Problem(f"there is no metric {shown(name)}", hint=hint)
+    return Problem(f"there is no metric {show_value(name)}", hint=hint)

@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from tallymark.challenges.evaluators.schema_validator import SchemaValidator
 
 
-def schema_problems(value: object, schema: dict[str, Any]) -> list[str]:
+def find_schema_problems(value: object, schema: dict[str, Any]) -> list[str]:
     """The first few things in a value that a schema does not accept."""
-    return _validator(msgspec.json.encode(schema)).problems(value)
+    return _open_validator(msgspec.json.encode(schema)).problems(value)
 
 
 def check_schema(schema: dict[str, Any]) -> None:
     """InvalidInput when it is no JSON Schema."""
-    _validator(msgspec.json.encode(schema))
+    _open_validator(msgspec.json.encode(schema))
 
 
 @lru_cache(maxsize=32)
-def _validator(encoded: bytes) -> SchemaValidator:
+def _open_validator(encoded: bytes) -> SchemaValidator:
     # The package jsonschema is heavy, and most submissions are received without a schema.
     from tallymark.challenges.evaluators.schema_validator import SchemaValidator  # noqa: PLC0415
 

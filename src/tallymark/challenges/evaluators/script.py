@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.data import challenge_data
-from tallymark.challenges.evaluators.evaluator import MEASURED, metrics_of, warning
-from tallymark.challenges.program import call_script, run_limited, with_public
-from tallymark.errors import InvalidInput, Problem, nearest
+from tallymark.challenges.data import load_challenge_data
+from tallymark.challenges.evaluators.evaluator import MEASURED_DIMENSIONS, make_warning, metrics_of
+from tallymark.challenges.program import add_public_data, call_script, run_limited
+from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.sandbox import Limits
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.evaluators.evaluator import Setting, Submitted
+    from tallymark.challenges.evaluators.evaluator import EvaluationSetting, Submitted
 
 TIME_S = 10.0
 RUN_TIME_S = 5.0
@@ -38,15 +38,15 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:  # noqa: ARG001 
     return []
 
 
-def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
+def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """What the script finds; what it does wrong is the organiser's to mend."""
     challenge = setting.challenge
     options = challenge.evaluator.options
-    data = challenge_data(challenge, setting.folder, submitted.seed, setting.policy)
+    data = load_challenge_data(challenge, setting.folder, submitted.seed, setting.policy)
     more: dict[str, Any] = {"public": data.public, "seed": submitted.seed}
     if "run" in options:
-        files = with_public(submitted.answer, data.public)
-        more["run"] = _run(options["run"], files, setting)
+        files = add_public_data(submitted.answer, data.public)
+        more["run"] = _run_submitted(options["run"], files, setting)
     found = call_script(
         setting.folder,
         options["script"],
@@ -57,13 +57,15 @@ def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
         packages=options.get("packages", False),
         policy=setting.policy,
     )
-    problems = list(_problems(found))
+    problems = list(_find_problems(found))
     if problems:
         raise InvalidInput([Problem(f"evaluate() of {options['script']}: {p}") for p in problems])
-    return _evaluation(found, submitted)
+    return _read_evaluation(found, submitted)
 
 
-def _run(options: Mapping[str, Any], files: dict[str, str], setting: Setting) -> dict[str, Any]:
+def _run_submitted(
+    options: Mapping[str, Any], files: dict[str, str], setting: EvaluationSetting
+) -> dict[str, Any]:
     """How the submitted program ended, and what it printed."""
     time_s, memory_mb = options.get("time", RUN_TIME_S), options.get("memory", MEMORY_MB)
     outcome = run_limited(
@@ -83,40 +85,40 @@ def _run(options: Mapping[str, Any], files: dict[str, str], setting: Setting) ->
     }
 
 
-def _problems(found: object) -> Iterator[str]:
+def _find_problems(found: object) -> Iterator[str]:
     """What is wrong with a script's answer."""
     if not isinstance(found, dict):
-        yield f"it gives a mapping with {', '.join(KEYS)}, not {shown(found)}"
+        yield f"it gives a mapping with {', '.join(KEYS)}, not {show_value(found)}"
         return
     for key, value in found.items():
         if key not in KEYS:
-            near = nearest(key, KEYS)
+            near = suggest(key, KEYS)
             yield f"there is no key {key!r}" + (f"; did you mean {near!r}?" if near else "")
         elif value is not None and not _TYPES[key][0](value):
-            yield f"{key} must be {_TYPES[key][1]}, not {shown(value)}"
-    for key in MEASURED & _mapping(found, "dimensions").keys():
+            yield f"{key} must be {_TYPES[key][1]}, not {show_value(value)}"
+    for key in MEASURED_DIMENSIONS & _get_mapping(found, "dimensions").keys():
         yield f"the dimension {key!r} is measured by the server, not scored by a script"
 
 
-def _evaluation(found: dict[str, Any], submitted: Submitted) -> Evaluation:
-    metrics = _mapping(found, "metrics")
+def _read_evaluation(found: dict[str, Any], submitted: Submitted) -> Evaluation:
+    metrics = _get_mapping(found, "metrics")
     known = {name: metrics[name] for name in METRICS if metrics.get(name) is not None}
     more = {name: value for name, value in metrics.items() if name not in METRICS}
     return Evaluation(
         metrics=metrics_of(submitted, succeeded=bool(found.get("succeeded")), **known, more=more),
-        dimensions={key: float(value) for key, value in _mapping(found, "dimensions").items()},
-        warnings=tuple(_warning(each) for each in found.get("warnings") or ()),
-        details=_mapping(found, "details"),
+        dimensions={key: float(value) for key, value in _get_mapping(found, "dimensions").items()},
+        warnings=tuple(_read_warning(each) for each in found.get("warnings") or ()),
+        details=_get_mapping(found, "details"),
     )
 
 
-def _mapping(found: dict[str, Any], key: str) -> dict[str, Any]:
+def _get_mapping(found: dict[str, Any], key: str) -> dict[str, Any]:
     value = found.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def _warning(given: Any) -> dict[str, Any]:
-    return warning(given) if isinstance(given, str) else warning(**given)
+def _read_warning(given: Any) -> dict[str, Any]:
+    return make_warning(given) if isinstance(given, str) else make_warning(**given)
 
 
 def _is_number(value: object) -> bool:
@@ -135,12 +137,12 @@ def _is_warning(value: object) -> bool:
     )
 
 
-def _numbers(value: object) -> bool:
+def _are_numbers(value: object) -> bool:
     return isinstance(value, dict) and all(map(_is_number, value.values()))
 
 
 _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "dimensions": (_numbers, "a mapping of finite numbers"),
+    "dimensions": (_are_numbers, "a mapping of finite numbers"),
     "metrics": (
         lambda value: (
             isinstance(value, dict)

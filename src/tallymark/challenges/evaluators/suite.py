@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.challenges.agents import ALWAYS_REFUSED, KINDS, open_agent
+from tallymark.challenges.agents import AGENT_KINDS, ALWAYS_REFUSED, open_agent
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.evaluators.evaluator import metrics_of, own_dimensions, unusable
-from tallymark.challenges.evaluators.options import inner_file, read_options, wrong_options
+from tallymark.challenges.evaluators.evaluator import evaluate_unusable, metrics_of, own_dimensions
+from tallymark.challenges.evaluators.options import check_options, find_inner_file, read_options
 from tallymark.errors import InvalidInput, Problem, ScorerError
 from tallymark.scoring import Scorer, load_scorer
-from tallymark.suites.evaluation import Evaluation as Run
-from tallymark.suites.evaluation import Limits
+from tallymark.suites.evaluation import RunLimits
+from tallymark.suites.evaluation import SuiteEvaluation as Run
 from tallymark.suites.file.loading import load_suite
-from tallymark.suites.file.resolving import ResolvedSuite, resolve
+from tallymark.suites.file.resolving import FilledSuite, resolve
 from tallymark.suites.tally import Tally
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.evaluators.evaluator import Setting, Submitted
+    from tallymark.challenges.evaluators.evaluator import EvaluationSetting, Submitted
     from tallymark.models import Model
     from tallymark.suites.file.definition import SuiteDefinition
     from tallymark.suites.record import CaseResult
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _SHOWN_CASES = 200
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SuiteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `evaluator:` may say beside `type: suite`."""
 
     suite: str
@@ -54,13 +54,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def check(challenge: Challenge, folder: Path) -> list[Problem]:
     """What is wrong with the options, the suite, and what agents may be."""
-    options, problems = wrong_options(challenge.evaluator, Options)
+    options, problems = check_options(challenge.evaluator, SuiteOptions)
     if options is None:
         return problems
     if challenge.submission.format != "agent":
         hint = "write submission.format: agent"
         problems.append(Problem("a suite is run against an agent", hint=hint))
-    problems += _wrong_values(options)
+    problems += _find_wrong_values(options)
     hint = f"weigh {options.dimension}"
     problems += [
         Problem(f"the suite gives no score for the dimension {key!r}", hint=hint)
@@ -68,18 +68,18 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
         if key != options.dimension
     ]
     try:
-        _resolved(options, folder, None)
+        _resolve_suite(options, folder, None)
     except InvalidInput as error:
         problems += error.problems
     return problems
 
 
-def _wrong_values(options: Options) -> Iterator[Problem]:
+def _find_wrong_values(options: SuiteOptions) -> Iterator[Problem]:
     for kind in options.allow:
         if kind in ALWAYS_REFUSED:
             message = f"evaluator, allow: {kind}/ would run a competitor's code on this machine"
             yield Problem(message, hint="let agents be reached by http")
-        elif kind not in KINDS and not kind.replace("-", "_").isidentifier():
+        elif kind not in AGENT_KINDS and not kind.replace("-", "_").isidentifier():
             yield Problem(f"evaluator, allow: {kind!r} is no kind of model")
     if not 0 < options.pass_at <= 100:
         yield Problem("evaluator, pass_at: it must be above 0 and at most 100")
@@ -88,11 +88,11 @@ def _wrong_values(options: Options) -> Iterator[Problem]:
             yield Problem(f"evaluator, {name}: it must be above 0")
 
 
-def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
+def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """Asks the agent every case; the share that passed is what counts."""
     challenge = setting.challenge
-    options = read_options(challenge.evaluator, Options)
-    suite = _resolved(options, setting.folder, setting.judge_model)
+    options = read_options(challenge.evaluator, SuiteOptions)
+    suite = _resolve_suite(options, setting.folder, setting.judge_model)
     try:
         agent = open_agent(
             submitted.answer,
@@ -101,22 +101,24 @@ def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
             pricing=suite.definition.pricing,
         )
     except InvalidInput as error:
-        return unusable(submitted, challenge, str(error))
-    results = asyncio.run(_asked(suite, agent, options))
-    return _evaluation(submitted, challenge, options, suite, results)
+        return evaluate_unusable(submitted, challenge, str(error))
+    results = asyncio.run(_ask_agent(suite, agent, options))
+    return _make_evaluation(submitted, challenge, options, suite, results)
 
 
-def _resolved(options: Options, folder: Path, judge: str | None) -> ResolvedSuite:
-    definition = load_suite(inner_file(folder, options.suite, "evaluator, suite"), load=_load)
+def _resolve_suite(options: SuiteOptions, folder: Path, judge: str | None) -> FilledSuite:
+    definition = load_suite(
+        find_inner_file(folder, options.suite, "evaluator, suite"), load=_load_registered
+    )
     if any("command" in server for server in definition.mcp_servers):
         raise InvalidInput(
             f"{options.suite}: an MCP server that is a command would run outside of the sandbox",
             hint="name it by its url",
         )
-    return resolve(definition, vars=options.vars, judge=judge, load=_load)
+    return resolve(definition, vars=options.vars, judge=judge, load=_load_registered)
 
 
-def _load(reference: str, /, **options: Any) -> Scorer:
+def _load_registered(reference: str, /, **options: Any) -> Scorer:
     """Scorers by their registered names: a challenge's own code runs in the sandbox alone."""
     if ":" in reference.partition("(")[0]:
         raise ScorerError(
@@ -126,14 +128,14 @@ def _load(reference: str, /, **options: Any) -> Scorer:
     return load_scorer(reference, **options)
 
 
-async def _asked(suite: ResolvedSuite, agent: Model, options: Options) -> list[CaseResult]:
+async def _ask_agent(suite: FilledSuite, agent: Model, options: SuiteOptions) -> list[CaseResult]:
     """Every result that came in time."""
     results: list[CaseResult] = []
 
     async def keep(result: CaseResult) -> None:
         results.append(result)
 
-    run = Run(suite, agent, Limits(tries=2, timeout=options.timeout))
+    run = Run(suite, agent, RunLimits(tries=2, timeout=options.timeout))
     try:
         async with asyncio.timeout(options.time_limit):
             await run.run(keep)
@@ -144,11 +146,11 @@ async def _asked(suite: ResolvedSuite, agent: Model, options: Options) -> list[C
     return results
 
 
-def _evaluation(
+def _make_evaluation(
     submitted: Submitted,
     challenge: Challenge,
-    options: Options,
-    suite: ResolvedSuite,
+    options: SuiteOptions,
+    suite: FilledSuite,
     results: list[CaseResult],
 ) -> Evaluation:
     broken = next((each for each in results if each.status == "error" and each.checks), None)
@@ -157,7 +159,7 @@ def _evaluation(
             metrics=metrics_of(submitted),
             error=f"the case {broken.case} could not be checked: {broken.error}",
         )
-    total = _planned(suite.definition)
+    total = _count_planned(suite.definition)
     passed = sum(each.status == "passed" for each in results)
     success = 100.0 * passed / total if total else 0.0
     weighed = options.dimension in own_dimensions(challenge)
@@ -165,25 +167,25 @@ def _evaluation(
         metrics=metrics_of(
             submitted,
             succeeded=success >= options.pass_at,
-            tokens_total=_sum(results, total, "input_tokens", "output_tokens"),
-            cost=_sum(results, total, "cost"),
-            more=_more(suite, results, total, success),
+            tokens_total=_sum_known(results, total, "input_tokens", "output_tokens"),
+            cost=_sum_known(results, total, "cost"),
+            more=_gather_metrics(suite, results, total, success),
         ),
         dimensions={options.dimension: success * 10} if weighed else {},
         details={
             "suite": suite.definition.name,
             "passed": passed,
             "total": total,
-            "cases": {each.case: each.status for each in _in_order(results)[:_SHOWN_CASES]},
+            "cases": {each.case: each.status for each in _sort_results(results)[:_SHOWN_CASES]},
         },
     )
 
 
-def _more(
-    suite: ResolvedSuite, results: list[CaseResult], total: int, success: float
+def _gather_metrics(
+    suite: FilledSuite, results: list[CaseResult], total: int, success: float
 ) -> dict[str, float | None]:
     """What formulas may use: the suite's own score counts only when every case ran."""
-    latency = _sum(results, total, "latency")
+    latency = _sum_known(results, total, "latency")
     complete = len(results) == total and not any(each.status == "error" for each in results)
     scored = Tally(results).score(suite.formula).score if complete else None
     return {
@@ -193,16 +195,16 @@ def _more(
     }
 
 
-def _sum(results: list[CaseResult], total: int, *names: str) -> Any:
+def _sum_known(results: list[CaseResult], total: int, *names: str) -> Any:
     """The sum over all cases; None when one of them is missing or does not tell."""
     values = [getattr(each, name) for each in results for name in names]
     known = total > 0 and len(results) == total and None not in values
     return sum(values) if known else None
 
 
-def _planned(definition: SuiteDefinition) -> int:
+def _count_planned(definition: SuiteDefinition) -> int:
     return sum(case.eval.epochs or definition.epochs for case in definition.cases)
 
 
-def _in_order(results: list[CaseResult]) -> list[CaseResult]:
+def _sort_results(results: list[CaseResult]) -> list[CaseResult]:
     return sorted(results, key=lambda each: each.key)

@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.data import Data, challenge_data
-from tallymark.challenges.evaluators.calls import Program, call_all
-from tallymark.challenges.evaluators.cases import Case, cases_of, read_cases
+from tallymark.challenges.data import ChallengeData, load_challenge_data
+from tallymark.challenges.evaluators.calls import SubmittedProgram, call_functions
+from tallymark.challenges.evaluators.cases import ProgramCase, parse_cases, read_cases
 from tallymark.challenges.evaluators.evaluator import (
+    evaluate_unusable,
+    make_warning,
     metrics_of,
     own_dimensions,
     raw_score,
-    unusable,
-    warning,
 )
-from tallymark.challenges.program import run_limited, with_public
+from tallymark.challenges.program import add_public_data, run_limited
 from tallymark.errors import InvalidInput, Problem
 from tallymark.sandbox import Limits
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.evaluators.evaluator import Setting, Submitted
+    from tallymark.challenges.evaluators.evaluator import EvaluationSetting, Submitted
 
 ENTRY = "solution.py"
 DIMENSION = "correctness"
@@ -54,7 +54,7 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
     return problems
 
 
-def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
+def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """1000 for all cases passed, in proportion for fewer."""
     challenge = setting.challenge
     options = challenge.evaluator.options
@@ -64,11 +64,11 @@ def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
     if not isinstance(files, Mapping):
         raise InvalidInput("tests need code: write submission: {format: files}")
     if entry not in files:
-        return unusable(submitted, challenge, f"the submission has no file {entry}")
-    data = challenge_data(challenge, setting.folder, submitted.seed, setting.policy)
-    cases = _cases(challenge, setting.folder, data)
-    program = Program(
-        files=with_public(files, data.public),
+        return evaluate_unusable(submitted, challenge, f"the submission has no file {entry}")
+    data = load_challenge_data(challenge, setting.folder, submitted.seed, setting.policy)
+    cases = _load_cases(challenge, setting.folder, data)
+    program = SubmittedProgram(
+        files=add_public_data(files, data.public),
         entry=entry,
         time_s=options.get("time", TIME_S),
         memory_mb=options.get("memory", MEMORY_MB),
@@ -76,7 +76,7 @@ def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
         policy=setting.policy,
     )
     warnings: list[dict[str, Any]] = []
-    passed = _passed(program, cases, warnings)
+    passed = _find_passed(program, cases, warnings)
     result = raw_score(Fraction(1000 * len(passed), len(cases)))
     return Evaluation(
         metrics=metrics_of(
@@ -94,31 +94,33 @@ def evaluate(submitted: Submitted, setting: Setting) -> Evaluation:
     )
 
 
-def _cases(challenge: Challenge, folder: Path, data: Data) -> list[Case]:
+def _load_cases(challenge: Challenge, folder: Path, data: ChallengeData) -> list[ProgramCase]:
     named = challenge.evaluator.options.get("cases")
     if named is not None:
         return read_cases(folder / named)
-    return cases_of(data.truth, challenge.generate or "generate.py")
+    return parse_cases(data.truth, challenge.generate or "generate.py")
 
 
-def _passed(program: Program, cases: list[Case], told: list[dict[str, Any]]) -> set[int]:
+def _find_passed(
+    program: SubmittedProgram, cases: list[ProgramCase], told: list[dict[str, Any]]
+) -> set[int]:
     """The indices of the cases that passed."""
     calls = {index: case for index, case in enumerate(cases) if case.call is not None}
     passed = {
-        index for index, case in enumerate(cases) if case.call is None and _run(program, case)
+        index for index, case in enumerate(cases) if case.call is None and _run_case(program, case)
     }
     if not calls:
         return passed
-    called = call_all(program, calls)
+    called = call_functions(program, calls)
     if called.not_loaded is not None:
         # Its own words could carry the cases' inputs out; the kind of a known exception cannot.
         known = hasattr(builtins, called.not_loaded)
         why = f" ({called.not_loaded})" if known else ""
-        told.append(warning(f"{program.entry} could not be imported{why}"))
+        told.append(make_warning(f"{program.entry} could not be imported{why}"))
     return passed | {index for index, value in called.values.items() if cases[index].accepts(value)}
 
 
-def _run(program: Program, case: Case) -> bool:
+def _run_case(program: SubmittedProgram, case: ProgramCase) -> bool:
     """One program run, in a sandbox of its own."""
     outcome = run_limited(
         ["python", program.entry, *(str(argument) for argument in case.args)],

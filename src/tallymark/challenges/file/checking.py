@@ -12,36 +12,36 @@ from tallymark.challenges.formula_values import challenge_formula
 from tallymark.challenges.plugins.finding import find_plugin
 from tallymark.challenges.versus.judge import judge_of
 from tallymark.challenges.weighing import weighted_dimensions
-from tallymark.errors import InvalidInput, Problem, nearest
+from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.formula import Finding
 
 if TYPE_CHECKING:
     from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.file.located import Located
+    from tallymark.challenges.file.located import LocatedErrors
 
 
-def check_challenge_file(challenge: Challenge, folder: Folder, at: Located) -> list[Finding]:
+def check_challenge_file(challenge: Challenge, folder: Folder, at: LocatedErrors) -> list[Finding]:
     """Report every contradiction; gives what is allowed, but perhaps not meant.
 
     A section that has a mistake of its own is not compared with others.
     """
     findings: list[Finding] = []
-    if at.sound("opens", "closes", "freezes"):
+    if at.is_sound("opens", "closes", "freezes"):
         _check_times(challenge, at)
-    if at.sound("kind", "versus"):
+    if at.is_sound("kind", "versus"):
         _check_versus(challenge, at)
-    if at.sound("scoring", "constraints"):
+    if at.is_sound("scoring", "constraints"):
         _check_dimensions(challenge, at)
-    if at.sound("scoring"):
+    if at.is_sound("scoring"):
         _check_dimension_names(challenge, at)
         _check_plugin(challenge, folder, at)
-        findings = _check_formula(challenge, at) if at.sound("evaluator") else []
-    if at.sound("submission"):
+        findings = _check_formula(challenge, at) if at.is_sound("evaluator") else []
+    if at.is_sound("submission"):
         schema = challenge.submission.schema or {}
         at.report_errors_of(("submission", "schema"), lambda: check_schema(schema))
-    if at.sound("data", "evaluator", "reference"):
+    if at.is_sound("data", "evaluator", "reference"):
         _check_files(challenge, at)
-    if at.sound("data", "evaluator", "scoring", "submission", "versus"):
+    if at.is_sound("data", "evaluator", "scoring", "submission", "versus"):
         at.report_errors_of(("evaluator",), lambda: _check_evaluator(challenge, folder))
     return findings
 
@@ -57,7 +57,7 @@ def _check_evaluator(challenge: Challenge, folder: Folder) -> None:
         raise InvalidInput(problems)
 
 
-def _check_times(challenge: Challenge, at: Located) -> None:
+def _check_times(challenge: Challenge, at: LocatedErrors) -> None:
     opens, closes, freezes = challenge.opens_at, challenge.closes_at, challenge.freezes_at
     if opens is not None and closes is not None and closes <= opens:
         at.wrong(("closes",), "it closes before it opens")
@@ -67,7 +67,7 @@ def _check_times(challenge: Challenge, at: Located) -> None:
         at.wrong(("freezes",), "the board would freeze after the challenge closes")
 
 
-def _check_versus(challenge: Challenge, at: Located) -> None:
+def _check_versus(challenge: Challenge, at: LocatedErrors) -> None:
     if challenge.kind == "versus" and challenge.versus is None:
         hint = "add versus: {categories: [...], judge: {...}}"
         at.wrong(("kind",), "a versus challenge needs the key 'versus'", hint)
@@ -78,7 +78,7 @@ def _check_versus(challenge: Challenge, at: Located) -> None:
         at.wrong(("versus", "categories"), f"the category '{twice}' is here twice")
 
 
-def _check_dimensions(challenge: Challenge, at: Located) -> None:
+def _check_dimensions(challenge: Challenge, at: LocatedErrors) -> None:
     weights = challenge.scoring.dimensions
     keys = [each.key for each in weights]
     here = ("scoring", "dimensions")
@@ -90,21 +90,21 @@ def _check_dimensions(challenge: Challenge, at: Located) -> None:
             at.wrong((*here, key), f"{key} needs to know how many {bound} are allowed", hint)
 
 
-def _check_dimension_names(challenge: Challenge, at: Located) -> None:
+def _check_dimension_names(challenge: Challenge, at: LocatedErrors) -> None:
     """Wherever a dimension is named, it is one that counts."""
     keys = [each.key for each in challenge.scoring.dimensions]
     named = [
-        *at.named("dimension", ("evaluator",)),
-        *at.named("schema_dimension", ("submission",)),
+        *at.find_texts("dimension", ("evaluator",)),
+        *at.find_texts("schema_dimension", ("submission",)),
     ]
     for path, key in named:
         if keys and key not in keys:
-            near = nearest(key, keys)
+            near = suggest(key, keys)
             hint = f"did you mean '{near}'?" if near else f"it weighs {', '.join(keys)}"
             at.wrong(path, f"the challenge does not weigh '{key}'", hint)
 
 
-def _check_files(challenge: Challenge, at: Located) -> None:
+def _check_files(challenge: Challenge, at: LocatedErrors) -> None:
     """What must stay secret is not handed out."""
     options = challenge.evaluator.options
     secret = {
@@ -117,7 +117,7 @@ def _check_files(challenge: Challenge, at: Located) -> None:
             at.wrong(("data", "public"), f"{name} is not for competitors", "take it off the list")
 
 
-def _check_plugin(challenge: Challenge, folder: Folder, at: Located) -> None:
+def _check_plugin(challenge: Challenge, folder: Folder, at: LocatedErrors) -> None:
     reference = challenge.scoring.plugin
     flat = "scoring_entrypoint" if at.node(("scoring_entrypoint",)) else "scoring_plugin_id"
     path = ("scoring", "plugin") if at.node(("scoring",)) is not None else (flat,)
@@ -125,7 +125,7 @@ def _check_plugin(challenge: Challenge, folder: Folder, at: Located) -> None:
         at.report_errors_of(path, lambda: find_plugin(reference, folder=folder))
 
 
-def _check_formula(challenge: Challenge, at: Located) -> list[Finding]:
+def _check_formula(challenge: Challenge, at: LocatedErrors) -> list[Finding]:
     key = ("scoring", "formula")
     if challenge.scoring.formula is None:
         return []

@@ -8,37 +8,37 @@ from typing import Any, get_args
 
 from tallymark.challenges.definition import EvaluatorType, JudgeType
 from tallymark.challenges.evaluators.deterministic import PRIMITIVES
-from tallymark.challenges.file.file_name import FileName
-from tallymark.challenges.file.shapes import Choice, Duration
-from tallymark.suites.file.nodes import Mapping, Node, Scalar
+from tallymark.challenges.file.file_name import FileNameShape
+from tallymark.challenges.file.shapes import ChoiceShape, DurationShape
+from tallymark.suites.file.nodes import MappingNode, Node, ScalarNode
 from tallymark.suites.file.reader import MISSING, Reader
 from tallymark.suites.file.shapes import (
-    Anything,
-    ByKind,
-    Flag,
+    AnyShape,
+    FlagShape,
     Key,
-    ListOf,
-    MapOf,
-    Number,
-    Record,
+    KindShape,
+    ListShape,
+    MapShape,
+    NumberShape,
+    RecordShape,
     Shape,
-    Text,
+    TextShape,
 )
 
-TYPES = Choice(get_args(EvaluatorType))
-SCORE = Number(low=0, high=1000)
-MEMORY = Number(low=16, high=64_000, whole=True)
-NAMES = ListOf(Text("a name"))
+TYPES = ChoiceShape(get_args(EvaluatorType))
+SCORE = NumberShape(low=0, high=1000)
+MEMORY = NumberShape(low=16, high=64_000, whole=True)
+NAMES = ListShape(TextShape("a name"))
 
 
-def _tolerance(node: Mapping, reader: Reader) -> None:
+def _require_tolerance(node: MappingNode, reader: Reader) -> None:
     primitive = node.get("primitive")
-    numeric = isinstance(primitive, Scalar) and primitive.text == "numeric_tolerance"
+    numeric = isinstance(primitive, ScalarNode) and primitive.text == "numeric_tolerance"
     if numeric != ("tolerance" in node.entries):
         reader.wrong(node, "numeric_tolerance needs a 'tolerance', and nothing else takes one")
 
 
-class _Field(ByKind):
+class _FieldShape(KindShape):
     """A primitive's name alone is short for a mapping with it."""
 
     def read(self, node: Node, reader: Reader) -> Any:
@@ -49,34 +49,36 @@ class _Field(ByKind):
         return {"primitive": "exact_match"} | given
 
 
-FIELD = _Field(
-    scalar=Choice(tuple(PRIMITIVES)),
-    mapping=Record(
+FIELD = _FieldShape(
+    scalar=ChoiceShape(tuple(PRIMITIVES)),
+    mapping=RecordShape(
         "a mapping with 'primitive'",
         {
-            "primitive": Key(Choice(tuple(PRIMITIVES)), "How it is compared; exact_match."),
-            "dimension": Key(Text(), "The dimension that it counts for; correctness."),
-            "weight": Key(Number(above=0), "Its share in that dimension; 1."),
-            "tolerance": Key(Number(low=0), "Full marks within it, none from five times it on."),
-            "truth": Key(Text(), "Where its truth lies, if not at the same path."),
+            "primitive": Key(ChoiceShape(tuple(PRIMITIVES)), "How it is compared; exact_match."),
+            "dimension": Key(TextShape(), "The dimension that it counts for; correctness."),
+            "weight": Key(NumberShape(above=0), "Its share in that dimension; 1."),
+            "tolerance": Key(
+                NumberShape(low=0), "Full marks within it, none from five times it on."
+            ),
+            "truth": Key(TextShape(), "Where its truth lies, if not at the same path."),
         },
-        _tolerance,
+        _require_tolerance,
     ),
 )
-DIMENSION = Key(Text(), "The dimension that it scores.")
+DIMENSION = Key(TextShape(), "The dimension that it scores.")
 PASS_AT = Key(SCORE, "Without dimensions, the score that an attempt succeeds with; 1000.")
 METRICS = Key(NAMES, "Names of its own metrics, for formulas.")
-TRUTH = Key(FileName(), "The file with the truth: JSON or YAML; else a text.")
+TRUTH = Key(FileNameShape(), "The file with the truth: JSON or YAML; else a text.")
 LIMITS = {
-    "time": Key(Duration(), "How long one run may take."),
+    "time": Key(DurationShape(), "How long one run may take."),
     "memory": Key(MEMORY, "Megabytes that it may use."),
-    "packages": Key(Flag(), "May it import the packages that are installed here?"),
+    "packages": Key(FlagShape(), "May it import the packages that are installed here?"),
 }
-RUN = Record(
+RUN = RecordShape(
     "a mapping with 'command'",
     {
-        "command": Key(ListOf(Text("a word"), 1), "Such as [python, main.py].", True),
-        "stdin": Key(Text(may_be_empty=True), "What it reads."),
+        "command": Key(ListShape(TextShape("a word"), 1), "Such as [python, main.py].", True),
+        "stdin": Key(TextShape(may_be_empty=True), "What it reads."),
         **LIMITS,
     },
 )
@@ -84,44 +86,46 @@ RUN = Record(
 OPTIONS: dict[str, dict[str, Key]] = {
     "deterministic": {
         "truth": TRUTH,
-        "fields": Key(MapOf(FIELD), "How each field, by its path `a.b.0`, is compared.", True),
+        "fields": Key(MapShape(FIELD), "How each field, by its path `a.b.0`, is compared.", True),
         "pass_at": PASS_AT,
     },
     "tests": {
-        "cases": Key(FileName(), "A YAML or JSON file with the test cases."),
-        "entry": Key(Text(), "The submitted file that is run or called; solution.py."),
+        "cases": Key(FileNameShape(), "A YAML or JSON file with the test cases."),
+        "entry": Key(TextShape(), "The submitted file that is run or called; solution.py."),
         "dimension": DIMENSION,
         "pass_at": PASS_AT,
         **LIMITS,
     },
     "script": {
-        "script": Key(FileName(), "The file with `evaluate(submission, truth, data)`.", True),
+        "script": Key(FileNameShape(), "The file with `evaluate(submission, truth, data)`.", True),
         "truth": TRUTH,
         "run": Key(RUN, "Runs the submitted files first; what they print goes to the script."),
         **LIMITS,
     },
     "judge": {
-        "rubric": Key(FileName(), "A text file: what the judge goes by.", True),
-        "model": Key(Text(), "The model that judges."),
-        "max_rating": Key(Number(above=0), "The best rating; 10."),
-        "pass_at": Key(Number(low=0), "The rating that an attempt succeeds with."),
+        "rubric": Key(FileNameShape(), "A text file: what the judge goes by.", True),
+        "model": Key(TextShape(), "The model that judges."),
+        "max_rating": Key(NumberShape(above=0), "The best rating; 10."),
+        "pass_at": Key(NumberShape(low=0), "The rating that an attempt succeeds with."),
         "dimension": DIMENSION,
-        "temperature": Key(Anything(Scalar, "a number or null"), "0; null for models without."),
-        "max_chars": Key(Number(above=0, whole=True), "How much of a submission it is shown."),
-        "timeout": Key(Duration(), "How long it may take to answer."),
+        "temperature": Key(AnyShape(ScalarNode, "a number or null"), "0; null for models without."),
+        "max_chars": Key(NumberShape(above=0, whole=True), "How much of a submission it is shown."),
+        "timeout": Key(DurationShape(), "How long it may take to answer."),
     },
     "reported": {},
     "suite": {
-        "suite": Key(FileName(), "A suite of evals, run against the submitted agent.", True),
+        "suite": Key(FileNameShape(), "A suite of evals, run against the submitted agent.", True),
         "allow": Key(NAMES, "Kinds of models that may be submitted."),
-        "pass_at": Key(Number(low=0, high=100), "The success_pct that it succeeds with; 100."),
+        "pass_at": Key(NumberShape(low=0, high=100), "The success_pct that it succeeds with; 100."),
         "dimension": DIMENSION,
-        "vars": Key(Anything(Mapping, "a mapping"), "Values for the suite's variables."),
-        "timeout": Key(Duration(), "How long one request may take."),
-        "time_limit": Key(Duration(), "How long all of them may take."),
+        "vars": Key(AnyShape(MappingNode, "a mapping"), "Values for the suite's variables."),
+        "timeout": Key(DurationShape(), "How long one request may take."),
+        "time_limit": Key(DurationShape(), "How long all of them may take."),
     },
 }
-_SCRIPT = {"script": Key(FileName(), "The file with `judge(attack, defence, category)`.", True)}
+_SCRIPT = {
+    "script": Key(FileNameShape(), "The file with `judge(attack, defence, category)`.", True)
+}
 JUDGES: dict[str, dict[str, Key]] = {
     "script": {**_SCRIPT, **LIMITS},
     "judge": {
@@ -129,8 +133,12 @@ JUDGES: dict[str, dict[str, Key]] = {
         for name in ("rubric", "model", "temperature", "max_chars", "timeout")
     },
     "scorer": {
-        "scorer": Key(Text(), "A built-in or installed scorer; it sees attack and defence.", True),
-        "threshold": Key(Number(low=0, high=1), "The value from which on it is a breach; 0.5."),
+        "scorer": Key(
+            TextShape(), "A built-in or installed scorer; it sees attack and defence.", True
+        ),
+        "threshold": Key(
+            NumberShape(low=0, high=1), "The value from which on it is a breach; 0.5."
+        ),
     },
 }
 
@@ -139,7 +147,7 @@ JUDGES: dict[str, dict[str, Key]] = {
 class EvaluatorShape(Shape):
     """A mapping with `type` and the options of that type; the type alone where it needs none."""
 
-    types: Choice = TYPES
+    types: ChoiceShape = TYPES
     options: Mapping_[str, dict[str, Key]] = field(default_factory=lambda: OPTIONS)
     more: dict[str, Key] = field(default_factory=lambda: {"metrics": METRICS})
 
@@ -147,34 +155,34 @@ class EvaluatorShape(Shape):
         return "a mapping with 'type'"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        if isinstance(node, Scalar):
-            alone = Mapping(node.line, node.column)
+        if isinstance(node, ScalarNode):
+            alone = MappingNode(node.line, node.column)
             alone.entries = {"type": (node, node)}
             return self.read(alone, reader)
-        if not isinstance(node, Mapping):
+        if not isinstance(node, MappingNode):
             return self.refuse(node, reader)
         named = node.get("type")
         if named is None:
             return reader.wrong(node, "the key 'type' is missing", f"write {self.types.words()}")
         name = reader.read("type", self.types, named)
-        return MISSING if name is MISSING else self._record(name).read(node, reader)
+        return MISSING if name is MISSING else self._make_record(name).read(node, reader)
 
     def schema(self) -> dict[str, Any]:
         alone = [name for name, keys in self.options.items() if not keys]
-        shapes = [_typed(name, self._record(name)) for name in self.options]
+        shapes = [_make_schema(name, self._make_record(name)) for name in self.options]
         return {"anyOf": [*([{"enum": alone}] if alone else []), *shapes]}
 
-    def _record(self, name: str) -> Record:
+    def _make_record(self, name: str) -> RecordShape:
         kind = Key(self.types, "How a submission is judged.", required=True)
         keys = {"type": kind} | self.options[name] | self.more
-        return Record(f"a mapping with the options of {name}", keys)
+        return RecordShape(f"a mapping with the options of {name}", keys)
 
 
 EVALUATOR = EvaluatorShape()
-JUDGE = EvaluatorShape(Choice(get_args(JudgeType)), JUDGES, {})
+JUDGE = EvaluatorShape(ChoiceShape(get_args(JudgeType)), JUDGES, {})
 
 
-def _typed(name: str, record: Record) -> dict[str, Any]:
+def _make_schema(name: str, record: RecordShape) -> dict[str, Any]:
     schema = record.schema()
     schema["properties"]["type"] = {"const": name}
     return schema

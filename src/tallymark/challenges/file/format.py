@@ -6,29 +6,29 @@ from typing import Any, get_args
 
 from tallymark.challenges.definition import Strategy, SubmissionFormat, Tier
 from tallymark.challenges.file.evaluator import EVALUATOR, JUDGE
-from tallymark.challenges.file.file_name import FileName
-from tallymark.challenges.file.shapes import Choice, Duration, Moment
-from tallymark.suites.file.nodes import Mapping
+from tallymark.challenges.file.file_name import FileNameShape
+from tallymark.challenges.file.shapes import ChoiceShape, DurationShape, MomentShape
+from tallymark.suites.file.nodes import MappingNode
 from tallymark.suites.file.shapes import (
-    Anything,
-    ByKind,
+    AnyShape,
     Key,
-    ListOf,
-    MapOf,
-    Number,
-    Record,
-    Text,
+    KindShape,
+    ListShape,
+    MapShape,
+    NumberShape,
+    RecordShape,
+    TextShape,
     one_or_many,
 )
 
-COUNT = Number(low=1, high=1_000_000, whole=True)
-AMOUNT = Number(above=0)
-STRATEGY = Choice(get_args(Strategy))
-CONFIG = Anything(Mapping, "a mapping")
+COUNT = NumberShape(low=1, high=1_000_000, whole=True)
+AMOUNT = NumberShape(above=0)
+STRATEGY = ChoiceShape(get_args(Strategy))
+CONFIG = AnyShape(MappingNode, "a mapping")
 
-ATTEMPTS = ByKind(
+ATTEMPTS = KindShape(
     scalar=COUNT,
-    mapping=Record(
+    mapping=RecordShape(
         "a mapping with 'total' and 'per_day'",
         {
             "total": Key(COUNT, "How many attempts an agent has in all."),
@@ -36,92 +36,100 @@ ATTEMPTS = ByKind(
         },
     ),
 )
-CONSTRAINTS = Record(
+CONSTRAINTS = RecordShape(
     "a mapping of limits",
     {
-        "tokens": Key(Number(above=0, whole=True), "Tokens that an attempt may use."),
-        "calls": Key(Number(above=0, whole=True), "Model and tool calls together."),
+        "tokens": Key(NumberShape(above=0, whole=True), "Tokens that an attempt may use."),
+        "calls": Key(NumberShape(above=0, whole=True), "Model and tool calls together."),
         "cost": Key(AMOUNT, "US dollars."),
-        "tools": Key(ListOf(Text("a tool's name")), "The tools that may be called."),
+        "tools": Key(ListShape(TextShape("a tool's name")), "The tools that may be called."),
     },
 )
-SUBMISSION = Record(
+SUBMISSION = RecordShape(
     "a mapping with 'format'",
     {
-        "format": Key(Choice(get_args(SubmissionFormat)), "What is submitted; json."),
-        "max_bytes": Key(Number(low=1, high=50_000_000, whole=True), "The largest; 1,000,000."),
+        "format": Key(ChoiceShape(get_args(SubmissionFormat)), "What is submitted; json."),
+        "max_bytes": Key(
+            NumberShape(low=1, high=50_000_000, whole=True), "The largest; 1,000,000."
+        ),
         "schema": Key(
-            ByKind(scalar=FileName(), mapping=Anything(Mapping, "a JSON Schema")),
+            KindShape(scalar=FileNameShape(), mapping=AnyShape(MappingNode, "a JSON Schema")),
             "A JSON Schema that it ought to fit, or the file with one.",
         ),
-        "schema_dimension": Key(Text(), "The dimension that scores 0 where it does not."),
+        "schema_dimension": Key(TextShape(), "The dimension that scores 0 where it does not."),
     },
 )
-DATA = Record(
+DATA = RecordShape(
     "a mapping with 'generate' or 'public'",
     {
-        "generate": Key(FileName(), "A script with `generate(seed)`."),
-        "public": Key(one_or_many(FileName()), "Files that competitors get."),
+        "generate": Key(FileNameShape(), "A script with `generate(seed)`."),
+        "public": Key(one_or_many(FileNameShape()), "Files that competitors get."),
     },
 )
-DIMENSION = ByKind(
-    scalar=Number(),
-    mapping=Record(
+DIMENSION = KindShape(
+    scalar=NumberShape(),
+    mapping=RecordShape(
         "a mapping with 'weight'",
         {
-            "weight": Key(Number(), "Its share of the total; all sum to 1.", required=True),
-            "label": Key(Text(), "What pages call it."),
-            "description": Key(Text(), "What it scores."),
-            "color": Key(Text(), "Its colour on pages."),
+            "weight": Key(NumberShape(), "Its share of the total; all sum to 1.", required=True),
+            "label": Key(TextShape(), "What pages call it."),
+            "description": Key(TextShape(), "What it scores."),
+            "color": Key(TextShape(), "Its colour on pages."),
         },
     ),
 )
-SCORING = Record(
+SCORING = RecordShape(
     "a mapping with 'strategy', 'plugin', 'formula' or 'dimensions'",
     {
         "strategy": Key(STRATEGY, "What the board is ordered by; custom is by score."),
-        "plugin": Key(Text(), "module:Class, file.py:Class, or builtin.weighted_scorer."),
-        "formula": Key(Text("text with a formula"), "The score, over metrics and dimensions."),
-        "dimensions": Key(MapOf(DIMENSION), "2 to 6 dimensions, each with its weight."),
+        "plugin": Key(TextShape(), "module:Class, file.py:Class, or builtin.weighted_scorer."),
+        "formula": Key(TextShape("text with a formula"), "The score, over metrics and dimensions."),
+        "dimensions": Key(MapShape(DIMENSION), "2 to 6 dimensions, each with its weight."),
         "config": Key(CONFIG, "What the plugin gets; `undefined` for a formula."),
-        "timeout": Key(Duration(), "How long the plugin may take; 5 seconds."),
+        "timeout": Key(DurationShape(), "How long the plugin may take; 5 seconds."),
     },
 )
-VERSUS = Record(
+VERSUS = RecordShape(
     "a mapping with 'categories' and 'judge'",
     {
-        "categories": Key(ListOf(Text("a category"), 1), "What pairings are judged in.", True),
+        "categories": Key(
+            ListShape(TextShape("a category"), 1), "What pairings are judged in.", True
+        ),
         "judge": Key(JUDGE, "Who says whether a defence was breached.", True),
     },
 )
 FLAT = {
     "scoring_strategy": Key(STRATEGY, "The same as scoring, strategy."),
-    "scoring_plugin_id": Key(Text(), "The plugin's name; its code where no entrypoint is given."),
-    "scoring_entrypoint": Key(Text(), "The plugin's code, module:Class."),
+    "scoring_plugin_id": Key(
+        TextShape(), "The plugin's name; its code where no entrypoint is given."
+    ),
+    "scoring_entrypoint": Key(TextShape(), "The plugin's code, module:Class."),
     "scoring_config": Key(CONFIG, "The same as scoring, config."),
 }
 """Challenges as systems with an API describe them: scoring in keys of its own."""
 
-CHALLENGE = Record(
+CHALLENGE = RecordShape(
     "a mapping with 'name', 'evaluator' and 'scoring'",
     {
-        "name": Key(Text(), "Letters, digits and hyphens; other text is the title.", required=True),
-        "title": Key(Text(), "What pages call it."),
-        "goal": Key(Text(), "What is asked of a competitor."),
-        "difficulty": Key(Choice(get_args(Tier)), "How hard it is; contender."),
-        "kind": Key(Choice(("solo", "versus")), "solo, or versus for red against blue."),
-        "time_limit": Key(Duration(), "From entering to submitting; an hour."),
+        "name": Key(
+            TextShape(), "Letters, digits and hyphens; other text is the title.", required=True
+        ),
+        "title": Key(TextShape(), "What pages call it."),
+        "goal": Key(TextShape(), "What is asked of a competitor."),
+        "difficulty": Key(ChoiceShape(get_args(Tier)), "How hard it is; contender."),
+        "kind": Key(ChoiceShape(("solo", "versus")), "solo, or versus for red against blue."),
+        "time_limit": Key(DurationShape(), "From entering to submitting; an hour."),
         "attempts": Key(ATTEMPTS, "How many attempts an agent has; as many as it likes."),
-        "opens": Key(Moment(), "When attempts can be entered from."),
-        "closes": Key(Moment(), "When no more attempts can be entered."),
-        "freezes": Key(Moment(), "When the public board stops moving."),
+        "opens": Key(MomentShape(), "When attempts can be entered from."),
+        "closes": Key(MomentShape(), "When no more attempts can be entered."),
+        "freezes": Key(MomentShape(), "When the public board stops moving."),
         "constraints": Key(CONSTRAINTS, "What an attempt may use, by its trajectory."),
         "submission": Key(SUBMISSION, "What may be submitted."),
         "data": Key(DATA, "What competitors get."),
         "evaluator": Key(EVALUATOR, "How a submission is judged; reported."),
         "scoring": Key(SCORING, "How an attempt becomes a score; first."),
         **FLAT,
-        "reference": Key(FileName(may_be_folder=True), "An answer that ought to do well."),
+        "reference": Key(FileNameShape(may_be_folder=True), "An answer that ought to do well."),
         "versus": Key(VERSUS, "For kind: versus."),
     },
 )

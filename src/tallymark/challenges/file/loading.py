@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from tallymark.challenges.definition import (
-    DEFAULT_TIMEOUT_MS,
+    DEFAULT_PLUGIN_TIMEOUT_MS,
     Challenge,
     Constraints,
     DimensionWeight,
     Evaluator,
-    Scoring,
+    ScoringRule,
     Submission,
     Versus,
     VersusJudge,
 )
 from tallymark.challenges.file.checking import check_challenge_file
 from tallymark.challenges.file.format import CHALLENGE, FLAT
-from tallymark.challenges.file.located import Located
+from tallymark.challenges.file.located import LocatedErrors
 from tallymark.challenges.file.plain import read_nodes, read_plain
-from tallymark.challenges.folder import version
+from tallymark.challenges.folder import hash_folder
 from tallymark.errors import InvalidInput
 from tallymark.formula import Finding
 from tallymark.suites.file.reader import MISSING
@@ -39,20 +39,20 @@ def load_challenge(folder: Path | str) -> Challenge:
 def validate_challenge(folder: Path | str) -> tuple[Challenge, list[Finding]]:
     """The challenge, and what its author should know of it."""
     folder = Path(folder)
-    root, reader = read_nodes(_file_in(folder), "challenge")
-    at = Located(root, reader)
+    root, reader = read_nodes(_find_file(folder), "challenge")
+    at = LocatedErrors(root, reader)
     values = CHALLENGE.read(root, reader)
-    if values is MISSING or not at.sound(""):  # a key may be there under another name
+    if values is MISSING or not at.is_sound(""):  # a key may be there under another name
         reader.check()
-    values = {key: value for key, value in values.items() if at.sound(key)}
+    values = {key: value for key, value in values.items() if at.is_sound(key)}
     _check_flat(values, at)
-    challenge = _challenge(values, _scoring(values, at), folder, at)
+    challenge = _make_challenge(values, _read_scoring(values, at), folder, at)
     findings = check_challenge_file(challenge, folder, at)
     reader.check()
     return challenge, findings
 
 
-def _file_in(folder: Path) -> Path:
+def _find_file(folder: Path) -> Path:
     if not folder.is_dir():
         raise InvalidInput(f"there is no folder {folder}", hint="check the path")
     found = [folder / name for name in NAMES if (folder / name).is_file()]
@@ -65,13 +65,13 @@ def _file_in(folder: Path) -> Path:
     return found[0]
 
 
-def _check_flat(values: dict[str, Any], at: Located) -> None:
+def _check_flat(values: dict[str, Any], at: LocatedErrors) -> None:
     for key in FLAT:
         if key in values and "scoring" in values:
             at.wrong((key,), f"'{key}' says what 'scoring' says", "keep one of them")
 
 
-def _scoring(values: dict[str, Any], at: Located) -> Scoring:
+def _read_scoring(values: dict[str, Any], at: LocatedErrors) -> ScoringRule:
     if "scoring" in values:
         given = dict(values["scoring"])
     else:
@@ -86,13 +86,13 @@ def _scoring(values: dict[str, Any], at: Located) -> Scoring:
         if each is not MISSING
     )
     scored = given.get("plugin") or given.get("formula") or dimensions
-    scoring = Scoring(
+    scoring = ScoringRule(
         strategy=given.get("strategy") or ("custom" if scored else "first"),
         plugin=given.get("plugin"),
         formula=given.get("formula"),
         dimensions=dimensions,
         config=given.get("config") or {},
-        timeout_ms=round(given.get("timeout", DEFAULT_TIMEOUT_MS / 1000) * 1000),
+        timeout_ms=round(given.get("timeout", DEFAULT_PLUGIN_TIMEOUT_MS / 1000) * 1000),
     )
     where = ("scoring",) if "scoring" in values else ("scoring_strategy",)
     if scoring.plugin and scoring.formula:
@@ -107,13 +107,15 @@ def _scoring(values: dict[str, Any], at: Located) -> Scoring:
     return scoring
 
 
-def _challenge(values: dict[str, Any], scoring: Scoring, folder: Path, at: Located) -> Challenge:
+def _make_challenge(
+    values: dict[str, Any], scoring: ScoringRule, folder: Path, at: LocatedErrors
+) -> Challenge:
     attempts = values.get("attempts", {})
     attempts = attempts if isinstance(attempts, dict) else {"total": attempts}
     data = values.get("data", {})
     public = data.get("public", [])
-    versus = _versus(values)
-    name = _name(values["name"], at)
+    versus = _read_versus(values)
+    name = _make_name(values["name"], at)
     title = values.get("title", values["name"])
     constraints = values.get("constraints", {})
     if "tools" in constraints:
@@ -122,7 +124,7 @@ def _challenge(values: dict[str, Any], scoring: Scoring, folder: Path, at: Locat
         name=name,
         title=title,
         goal=values.get("goal", title),
-        version=version(folder),
+        version=hash_folder(folder),
         difficulty=values.get("difficulty", "contender"),
         kind=values.get("kind", "solo"),
         time_limit_s=values.get("time_limit", 3600.0),
@@ -132,8 +134,8 @@ def _challenge(values: dict[str, Any], scoring: Scoring, folder: Path, at: Locat
         closes_at=values.get("closes"),
         freezes_at=values.get("freezes"),
         constraints=Constraints(**constraints),
-        submission=_submission(values.get("submission", {}), folder, at),
-        evaluator=Evaluator(**_typed(values.get("evaluator", {"type": "reported"}))),
+        submission=_read_submission(values.get("submission", {}), folder, at),
+        evaluator=Evaluator(**_split_options(values.get("evaluator", {"type": "reported"}))),
         scoring=scoring,
         generate=data.get("generate"),
         public=(public,) if isinstance(public, str) else tuple(public),
@@ -142,7 +144,7 @@ def _challenge(values: dict[str, Any], scoring: Scoring, folder: Path, at: Locat
     )
 
 
-def _name(text: str, at: Located) -> str:
+def _make_name(text: str, at: LocatedErrors) -> str:
     """The name as it is, or made from a title: Advanced Prompt -> advanced-prompt."""
     slug = "-".join(re.findall(r"[a-z0-9]+", text.lower()))[: MAX_NAME + 1]
     if len(slug) > MAX_NAME or not slug:
@@ -151,14 +153,14 @@ def _name(text: str, at: Located) -> str:
     return slug
 
 
-def _submission(values: dict[str, Any], folder: Path, at: Located) -> Submission:
+def _read_submission(values: dict[str, Any], folder: Path, at: LocatedErrors) -> Submission:
     schema = values.get("schema")
     if isinstance(schema, str):
-        values = values | {"schema": _schema(folder / schema, at)}
+        values = values | {"schema": _read_schema(folder / schema, at)}
     return Submission(**values)
 
 
-def _schema(path: Path, at: Located) -> Any:
+def _read_schema(path: Path, at: LocatedErrors) -> Any:
     schema: list[Any] = []
     at.report_errors_of(
         ("submission", "schema"), lambda: schema.append(read_plain(path, "challenge"))
@@ -169,15 +171,15 @@ def _schema(path: Path, at: Located) -> Any:
     return schema[0] if schema else None
 
 
-def _typed(values: dict[str, Any]) -> dict[str, Any]:
+def _split_options(values: dict[str, Any]) -> dict[str, Any]:
     """The type, and apart from it that type's own options."""
     options = {key: value for key, value in values.items() if key != "type"}
     return {"type": values["type"], "options": options}
 
 
-def _versus(values: dict[str, Any]) -> Versus | None:
+def _read_versus(values: dict[str, Any]) -> Versus | None:
     given = values.get("versus")
     if given is None:
         return None
-    judge = VersusJudge(**_typed(given["judge"]))
+    judge = VersusJudge(**_split_options(given["judge"]))
     return Versus(categories=tuple(given["categories"]), judge=judge)

@@ -9,14 +9,14 @@ from typing import Any
 from tallymark.errors import InvalidInput, Problem
 from tallymark.suites.file.nodes import Node
 from tallymark.suites.file.parsing import parse_yaml
-from tallymark.suites.file.reader import Reader, plain
+from tallymark.suites.file.reader import Reader, to_plain
 from tallymark.suites.file.source import Source, read_source
 
 
 def read_plain(path: Path, holds: str) -> Any:
     """What a file says, as JSON has it; `holds` is what messages call it."""
     root, reader = read_nodes(path, holds)
-    value = plain(root, reader)
+    value = to_plain(root, reader)
     reader.check()
     return value
 

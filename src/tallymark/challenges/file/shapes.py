@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tallymark.errors import nearest
-from tallymark.suites.file.nodes import Node, Scalar
+from tallymark.errors import suggest
+from tallymark.suites.file.nodes import Node, ScalarNode
 from tallymark.suites.file.reader import Reader
 from tallymark.suites.file.scalars import scalar_value
 from tallymark.suites.file.shapes import Shape
@@ -17,12 +17,12 @@ _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?"
 _SECONDS = (86_400, 3_600, 60, 1)
 
 
-def _value(node: Node) -> Any:
-    return scalar_value(node.text, node.style, node.tag) if isinstance(node, Scalar) else None
+def _read_scalar(node: Node) -> Any:
+    return scalar_value(node.text, node.style, node.tag) if isinstance(node, ScalarNode) else None
 
 
 @dataclass(frozen=True)
-class Choice(Shape):
+class ChoiceShape(Shape):
     """One of a few words."""
 
     options: tuple[str, ...]
@@ -31,12 +31,12 @@ class Choice(Shape):
         return f"one of {', '.join(self.options)}"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        value = _value(node)
+        value = _read_scalar(node)
         if value in self.options:
             return value
         if not isinstance(value, str):
             return self.refuse(node, reader)
-        near = nearest(value, self.options)
+        near = suggest(value, self.options)
         hint = f"did you mean '{near}'?" if near else f"choose from {', '.join(self.options)}"
         return reader.wrong(node, f"'{value[:40]}' is not known here", hint)
 
@@ -45,14 +45,14 @@ class Choice(Shape):
 
 
 @dataclass(frozen=True)
-class Duration(Shape):
+class DurationShape(Shape):
     """Seconds, or a text such as 90s, 15m, 1h30m, 2d."""
 
     def words(self) -> str:
         return "seconds, or a time such as 15m or 1h30m"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        value = _value(node)
+        value = _read_scalar(node)
         if (
             isinstance(value, str)
             and value  # the pattern fits nothing at all too
@@ -72,14 +72,14 @@ class Duration(Shape):
 
 
 @dataclass(frozen=True)
-class Moment(Shape):
+class MomentShape(Shape):
     """A moment as ISO 8601 writes it; without a zone it is UTC."""
 
     def words(self) -> str:
         return "a moment such as 2030-05-01T12:00Z"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        value = _value(node)
+        value = _read_scalar(node)
         if not isinstance(value, str):
             return self.refuse(node, reader)
         try:

@@ -1,9 +1,17 @@
 """Scorer plugins: an organiser's own rule that turns an attempt's metrics into a score."""
 
 from tallymark.challenges.plugins.checking import check_plugin
-from tallymark.challenges.plugins.finding import Found, find_plugin
-from tallymark.challenges.plugins.loading import load_plugin, ready
+from tallymark.challenges.plugins.finding import FoundPlugin, find_plugin
+from tallymark.challenges.plugins.loading import load_plugin, prepare_plugin
 from tallymark.challenges.plugins.plugin import Plugin
 from tallymark.challenges.plugins.report import PluginReport
 
-__all__ = ["Found", "Plugin", "PluginReport", "check_plugin", "find_plugin", "load_plugin", "ready"]
+__all__ = [
+    "FoundPlugin",
+    "Plugin",
+    "PluginReport",
+    "check_plugin",
+    "find_plugin",
+    "load_plugin",
+    "prepare_plugin",
+]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, cast
 
-from tallymark.challenges.plugins.plugin import TIMEOUT_S
+from tallymark.challenges.plugins.plugin import DEFAULT_TIMEOUT_S
 from tallymark.errors import ScorerError
 from tallymark.scoring import (
     AttemptMetrics,
@@ -49,7 +49,7 @@ class BuiltinPlugin:
         metrics: Mapping[str, Any],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Score:
         return self.score_many([metrics], config, ctx, timeout_s)[0]
 
@@ -58,7 +58,7 @@ class BuiltinPlugin:
         attempts: Sequence[Mapping[str, Any]],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],  # noqa: ARG002 (ours look at no context)
-        timeout_s: float = TIMEOUT_S,  # noqa: ARG002
+        timeout_s: float = DEFAULT_TIMEOUT_S,  # noqa: ARG002
         users: Sequence[str | None] | None = None,  # noqa: ARG002
     ) -> list[Score]:
         origin = Origin(self.name, self.code_hash, dict(config))

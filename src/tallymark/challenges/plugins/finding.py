@@ -9,18 +9,18 @@ from tallymark.challenges.plugins import installed
 from tallymark.challenges.plugins.builtin import BUILTINS, BuiltinPlugin
 from tallymark.challenges.plugins.classes import require_class
 from tallymark.challenges.plugins.formula import FormulaPlugin
-from tallymark.challenges.plugins.sources import TAKEN, Sources, is_file, read_sources
-from tallymark.errors import ScorerError, nearest
+from tallymark.challenges.plugins.sources import TAKEN_MODULES, PluginSources, is_file, read_sources
+from tallymark.errors import ScorerError, suggest
 from tallymark.sandbox.code import PluginCode
 
-Found: TypeAlias = BuiltinPlugin | FormulaPlugin | PluginCode
+FoundPlugin: TypeAlias = BuiltinPlugin | FormulaPlugin | PluginCode
 """A plugin that can be used as it is, or code that needs a sandbox."""
 
-FORMULA = "formula:"
+FORMULA_PREFIX = "formula:"
 _HOW = "write file.py:Class, module:Class, builtin.weighted_scorer or formula: ..."
 
 
-def find_plugin(reference: str, *, folder: Path) -> Found:
+def find_plugin(reference: str, *, folder: Path) -> FoundPlugin:
     """What a reference names; a ScorerError says why it names nothing.
 
         builtin.weighted_scorer             ours
@@ -31,39 +31,39 @@ def find_plugin(reference: str, *, folder: Path) -> Found:
     Nothing else can be named, and nothing is imported to find out.
     """
     reference = reference.strip()
-    if reference.startswith(FORMULA):
-        return FormulaPlugin(reference.removeprefix(FORMULA).strip())
+    if reference.startswith(FORMULA_PREFIX):
+        return FormulaPlugin(reference.removeprefix(FORMULA_PREFIX).strip())
     home, colon, name = reference.rpartition(":")
     if not colon:
-        return _by_name(reference)
+        return _find_named(reference)
     if not home or not name.isidentifier() or not home.isprintable():
         raise ScorerError(f"{reference!r} does not name a plugin", hint=_HOW)
     if "/" in home or home.endswith(".py"):
-        return _code(reference, name, _file(home, folder))
+        return _make_code(reference, name, _read_file(home, folder))
     # A file of the organiser's that is called like one of ours comes before it.
-    sources = _module(home, folder)
+    sources = _read_module(home, folder)
     if sources is None and reference in BUILTINS:
         return BuiltinPlugin(reference)
-    return _code(reference, name, sources or _installed(home, folder))
+    return _make_code(reference, name, sources or _read_installed(home, folder))
 
 
-def _code(reference: str, name: str, sources: Sources) -> PluginCode:
+def _make_code(reference: str, name: str, sources: PluginSources) -> PluginCode:
     require_class(sources.tree, name, reference.rpartition(":")[0] or sources.module)
-    return PluginCode(reference, sources.copied(), sources.module, name, sources.code_hash)
+    return PluginCode(reference, sources.copy_files(), sources.module, name, sources.code_hash)
 
 
-def _by_name(name: str) -> Found:
+def _find_named(name: str) -> FoundPlugin:
     if name in BUILTINS:
         return BuiltinPlugin(name)
-    point = installed.by_name(name)
+    point = installed.find_by_name(name)
     if point is None:
-        near = nearest(name, [*BUILTINS, *installed.names()])
+        near = suggest(name, [*BUILTINS, *installed.list_entry_names()])
         hint = f"did you mean {near!r}?" if near else _HOW
         raise ScorerError(f"there is no plugin {name!r}", hint=hint)
-    return _code(name, point.attr, installed.sources(point))
+    return _make_code(name, point.attr, installed.read_entry_sources(point))
 
 
-def _file(home: str, folder: Path) -> Sources:
+def _read_file(home: str, folder: Path) -> PluginSources:
     """A file of the organiser's folder; the packages that it lies in are part of its name."""
     top = folder.resolve()
     try:
@@ -73,7 +73,7 @@ def _file(home: str, folder: Path) -> Sources:
     if not path.is_relative_to(top):
         raise ScorerError(f"{home} is not in {folder}", hint="put it into the challenge's folder")
     if not is_file(path) or path.suffix != ".py":
-        raise ScorerError(f"there is no Python file {home} in {folder}", hint=_near(path))
+        raise ScorerError(f"there is no Python file {home} in {folder}", hint=_suggest_file(path))
     root, parts = path.parent, [path.stem]
     while root != top and is_file(root / "__init__.py"):
         parts.insert(0, root.name)
@@ -88,7 +88,7 @@ def _file(home: str, folder: Path) -> Sources:
     return sources
 
 
-def _module(module: str, folder: Path) -> Sources | None:
+def _read_module(module: str, folder: Path) -> PluginSources | None:
     """A module of the organiser's folder, if it has one."""
     parts = module.split(".")
     if not all(part.isidentifier() for part in parts):
@@ -98,22 +98,22 @@ def _module(module: str, folder: Path) -> Sources | None:
 
 
 def _refuse_taken(top: str, home: str) -> None:
-    if top in TAKEN:
+    if top in TAKEN_MODULES:
         said = f"{home} cannot be a plugin: the module {top} is Python's or Tallymark's own"
         raise ScorerError(said, hint=_HOW)
 
 
-def _installed(module: str, folder: Path) -> Sources:
-    point = installed.by_module(module)
+def _read_installed(module: str, folder: Path) -> PluginSources:
+    point = installed.find_by_module(module)
     if point is not None:
-        return installed.sources(point)
+        return installed.read_entry_sources(point)
     raise ScorerError(
         f"there is no module {module} in {folder}",
-        hint=_near(folder.joinpath(*module.split(".")))
+        hint=_suggest_file(folder.joinpath(*module.split(".")))
         or "an installed package has to name it in an entry point of tallymark.scorers",
     )
 
 
-def _near(path: Path) -> str | None:
-    near = nearest(path.stem, sorted(each.stem for each in path.parent.glob("*.py")))
+def _suggest_file(path: Path) -> str | None:
+    near = suggest(path.stem, sorted(each.stem for each in path.parent.glob("*.py")))
     return f"did you mean {near}.py?" if near else None

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from tallymark.challenges.plugins.plugin import TIMEOUT_S
+from tallymark.challenges.plugins.plugin import DEFAULT_TIMEOUT_S
 from tallymark.errors import ScorerError
 from tallymark.formula import Formula
 from tallymark.scoring import Origin, Score, plugin_score
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
-NAMES = {
+FORMULA_NAMES = {
     "succeeded": (0.0, 1.0),
     "tokens_total": (0.0, math.inf),
     "elapsed_ms": (0.0, math.inf),
@@ -31,7 +31,7 @@ class FormulaPlugin:
     kind: Literal["formula"] = "formula"
 
     def __init__(self, text: str) -> None:
-        self.formula = Formula.parse(text, NAMES)
+        self.formula = Formula.parse(text, FORMULA_NAMES)
         self.name = f"formula: {self.formula}"
 
     @cached_property
@@ -43,16 +43,16 @@ class FormulaPlugin:
         metrics: Mapping[str, Any],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],  # noqa: ARG002 (a formula looks at no context)
-        timeout_s: float = TIMEOUT_S,  # noqa: ARG002 (and takes no time)
+        timeout_s: float = DEFAULT_TIMEOUT_S,  # noqa: ARG002 (and takes no time)
     ) -> Score:
         origin = self._origin(config)
         try:
             values = self._values(metrics, config)
         except ScorerError as error:
-            return _failed(str(error), origin)
+            return _fail(str(error), origin)
         value = self.formula.evaluate(values)
         if value is None:
-            return _failed(self.formula.reason(values) or "it is undefined", origin)
+            return _fail(self.formula.reason(values) or "it is undefined", origin)
         return plugin_score({"score": value}, origin=origin)
 
     def score_many(
@@ -60,7 +60,7 @@ class FormulaPlugin:
         attempts: Sequence[Mapping[str, Any]],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
         users: Sequence[str | None] | None = None,  # noqa: ARG002 (formulas know no users)
     ) -> list[Score]:
         try:
@@ -74,7 +74,7 @@ class FormulaPlugin:
         return [
             plugin_score({"score": value}, origin=origin)
             if value == value  # noqa: PLR0124 (NaN, where it is undefined)
-            else _failed(self.formula.reason(rows[at]) or "it is undefined", origin)
+            else _fail(self.formula.reason(rows[at]) or "it is undefined", origin)
             for at, value in enumerate(found.values.tolist())
         ]
 
@@ -90,12 +90,12 @@ class FormulaPlugin:
                 f"a formula takes no config, and there is {key!r}",
                 hint="write its number into the formula",
             )
-        return {name: _value(name, metrics) for name in self.formula.names}
+        return {name: _read_value(name, metrics) for name in self.formula.names}
 
 
-def _value(name: str, metrics: Mapping[str, Any]) -> float | None:
+def _read_value(name: str, metrics: Mapping[str, Any]) -> float | None:
     if name == "elapsed_s":
-        elapsed_ms = _value("elapsed_ms", metrics)
+        elapsed_ms = _read_value("elapsed_ms", metrics)
         return None if elapsed_ms is None else elapsed_ms / 1000
     value = metrics.get(name)
     if value is None:
@@ -105,8 +105,8 @@ def _value(name: str, metrics: Mapping[str, Any]) -> float | None:
             return float(value)
     except OverflowError:
         pass
-    raise ScorerError(f"the metric {name} is a finite number, not {shown(value)}")
+    raise ScorerError(f"the metric {name} is a finite number, not {show_value(value)}")
 
 
-def _failed(error: str, origin: Origin) -> Score:
+def _fail(error: str, origin: Origin) -> Score:
     return Score(None, "", {"stopped": "undefined"}, error, None, origin)

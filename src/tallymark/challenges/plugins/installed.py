@@ -7,51 +7,51 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from tallymark.challenges.plugins.sources import Sources, read_sources
+from tallymark.challenges.plugins.sources import PluginSources, read_sources
 from tallymark.errors import ScorerError
 
-GROUP = "tallymark.scorers"
+ENTRY_POINT_GROUP = "tallymark.scorers"
 """What packages name their plugins in. They are found by metadata and files, never imported."""
-OWN = "tallymark"
+OWN_PACKAGE = "tallymark"
 
 
-def by_name(name: str) -> EntryPoint | None:
+def find_by_name(name: str) -> EntryPoint | None:
     """The entry point of that name; two packages that both have one is an error."""
-    found = [point for point in _points() if point.name == name]
+    found = [point for point in _list_entry_points() if point.name == name]
     if len({point.value for point in found}) > 1:
         both = " and ".join(sorted(point.value for point in found))
         raise ScorerError(f"more than one plugin is named {name!r}: {both}")
     return found[0] if found else None
 
 
-def by_module(module: str) -> EntryPoint | None:
+def find_by_module(module: str) -> EntryPoint | None:
     """An entry point that names something in that module."""
-    return next((point for point in _points() if point.module == module), None)
+    return next((point for point in _list_entry_points() if point.module == module), None)
 
 
-def names() -> list[str]:
+def list_entry_names() -> list[str]:
     """The names of all of them."""
-    return sorted({point.name for point in _points()})
+    return sorted({point.name for point in _list_entry_points()})
 
 
-def sources(point: EntryPoint) -> Sources:
+def read_entry_sources(point: EntryPoint) -> PluginSources:
     """The files of its package that it needs."""
     top = point.module.partition(".")[0]
-    for root in _search_path(point):
+    for root in _list_roots(point):
         found = read_sources(point.module, [root], only=top)
         if found is not None:
             return found
     raise ScorerError(f"the plugin {point.value} of an installed package has no Python file")
 
 
-def _points() -> Iterator[EntryPoint]:
+def _list_entry_points() -> Iterator[EntryPoint]:
     """Of other packages: our own are scorers of traces."""
-    for point in entry_points(group=GROUP):
-        if point.module.partition(".")[0] != OWN:
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        if point.module.partition(".")[0] != OWN_PACKAGE:
             yield point
 
 
-def _search_path(point: EntryPoint) -> Iterator[Path]:
+def _list_roots(point: EntryPoint) -> Iterator[Path]:
     if point.dist is not None:
         yield Path(str(point.dist.locate_file("")))
     yield from (Path(each) for each in sys.path if Path(each).is_absolute())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tallymark.challenges.plugins.finding import Found, find_plugin
+from tallymark.challenges.plugins.finding import FoundPlugin, find_plugin
 from tallymark.challenges.plugins.sandboxed import SandboxedPlugin
 from tallymark.errors import WorkFailed
 from tallymark.sandbox.code import PluginCode
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def load_plugin(reference: str, *, folder: Path, sandbox: Sandbox | None) -> Plugin:
     """The plugin that a reference names, its code looked for in the organiser's folder."""
-    return ready(find_plugin(reference, folder=folder), sandbox)
+    return prepare_plugin(find_plugin(reference, folder=folder), sandbox)
 
 
-def ready(found: Found, sandbox: Sandbox | None) -> Plugin:
+def prepare_plugin(found: FoundPlugin, sandbox: Sandbox | None) -> Plugin:
     """A plugin that was found, in the sandbox if it is somebody's code."""
     if not isinstance(found, PluginCode):
         return found

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
-from tallymark.challenges.definition import DEFAULT_TIMEOUT_MS
+from tallymark.challenges.definition import DEFAULT_PLUGIN_TIMEOUT_MS
 from tallymark.scoring import Score
 
-Kind: TypeAlias = Literal["sandboxed", "formula", "built-in"]
-TIMEOUT_S = DEFAULT_TIMEOUT_MS / 1000
+PluginKind: TypeAlias = Literal["sandboxed", "formula", "built-in"]
+DEFAULT_TIMEOUT_S = DEFAULT_PLUGIN_TIMEOUT_MS / 1000
 """How long one call may take, where nobody says otherwise."""
 
 
@@ -17,7 +17,7 @@ class Plugin(Protocol):
     """Scores attempts. Whatever goes wrong is a failed `Score`; every Score has its origin."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> PluginKind:
         """Where it runs: in the sandbox, as a formula, or as our own code in this process."""
         ...
 
@@ -36,7 +36,7 @@ class Plugin(Protocol):
         metrics: Mapping[str, Any],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Score:
         """The score of one attempt."""
         ...
@@ -46,7 +46,7 @@ class Plugin(Protocol):
         attempts: Sequence[Mapping[str, Any]],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
         users: Sequence[str | None] | None = None,
     ) -> list[Score]:
         """The scores of many attempts, each as `score` would give it.
@@ -56,7 +56,7 @@ class Plugin(Protocol):
         ...
 
 
-def known(metrics: Mapping[str, Any]) -> dict[str, Any]:
+def drop_unknown(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The metrics that have a value.
 
     The plugin document's own example multiplies `metrics.get("rating", 0)`: a None would raise.
@@ -64,6 +64,6 @@ def known(metrics: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in metrics.items() if value is not None}
 
 
-def with_timeout(ctx: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+def add_timeout(ctx: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
     """The context as a plugin gets it, with the timeout that holds."""
     return {**ctx, "timeout_ms": round(timeout_s * 1000)}

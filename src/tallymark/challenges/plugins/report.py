@@ -7,13 +7,13 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
-from tallymark.challenges.plugins.samples import SUCCEEDED, twin
+from tallymark.challenges.plugins.samples import SUCCEEDED, twin_name
 from tallymark.scoring import Score
-from tallymark.scoring.score import json_safe
+from tallymark.scoring.score import make_json_safe
 
 
 @dataclass
-class Trial:
+class PluginTrial:
     """One sample attempt and how it was scored: alone, alone again, in a batch."""
 
     name: str
@@ -38,10 +38,10 @@ class Trial:
         score = self.score
         return {
             "attempt": self.name,
-            "metrics": json_safe(self.metrics),
+            "metrics": make_json_safe(self.metrics),
             "score": score.value,
             "score_error": score.error,
-            "details": json_safe(score.metadata.get("details")),
+            "details": make_json_safe(score.metadata.get("details")),
             "clamped_from": score.metadata.get("clamped_from"),
             "ms": round(self.seconds * 1000, 3),
         }
@@ -55,7 +55,7 @@ class PluginReport:
     code_hash: str
     config: dict[str, Any]
     timeout_s: float
-    trials: list[Trial]
+    trials: list[PluginTrial]
     problems: list[str]
     warnings: list[str]
 
@@ -79,7 +79,7 @@ class PluginReport:
         return {
             "plugin": self.name,
             "code_hash": self.code_hash,
-            "config": json_safe(self.config),
+            "config": make_json_safe(self.config),
             "ok": self.ok,
             "problems": self.problems,
             "warnings": self.warnings,
@@ -93,39 +93,41 @@ class PluginReport:
         """For a person: the scores in a table, then what is wrong, then the verdict."""
         lines = [self.name, f"code     {self.code_hash}"]
         if self.config:
-            lines.append(f"config   {json.dumps(json_safe(self.config), ensure_ascii=False)}")
-        lines += ["", *self._table(), "", f"time     {self._time()}"]
+            lines.append(f"config   {json.dumps(make_json_safe(self.config), ensure_ascii=False)}")
+        lines += ["", *self._make_table(), "", f"time     {self._describe_time()}"]
         lines += [f"warning  {each}" for each in self.warnings]
         lines += [f"problem  {each}" for each in self.problems]
         said = "this plugin passes the check" if self.ok else "this plugin does not pass the check"
         return "\n".join([*lines, "", said])
 
-    def _table(self) -> list[str]:
+    def _make_table(self) -> list[str]:
         """An attempt that succeeded and its twin that failed share a line."""
         by_name = {trial.name: trial for trial in self.trials}
         rows = [("attempt", "score", "if it failed")]
         for name, trial in by_name.items():
             if name in SUCCEEDED:
-                rows.append((name, _shown(trial), _shown(by_name.get(twin(name)))))
-            elif name not in map(twin, SUCCEEDED):
-                rows.append((name, _shown(trial), ""))
+                rows.append(
+                    (name, _format_trial(trial), _format_trial(by_name.get(twin_name(name))))
+                )
+            elif name not in map(twin_name, SUCCEEDED):
+                rows.append((name, _format_trial(trial), ""))
         wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return [
             f"{name:<{wide[0]}}  {score:>{wide[1]}}  {failed:>{wide[2]}}".rstrip()
             for name, score, failed in rows
         ]
 
-    def _time(self) -> str:
+    def _describe_time(self) -> str:
         return (
             f"{self.median_ms:.3g} ms a call at the median, {self.worst_ms:.3g} ms at worst; "
             f"the timeout is {self.timeout_s:g} s"
         )
 
 
-def _shown(trial: Trial | None) -> str:
-    return "" if trial is None else number(trial.score.value)
+def _format_trial(trial: PluginTrial | None) -> str:
+    return "" if trial is None else format_score(trial.score.value)
 
 
-def number(value: float | None) -> str:
+def format_score(value: float | None) -> str:
     """A score for a table: six digits tell enough."""
     return "no score" if value is None else f"{value:.6g}"

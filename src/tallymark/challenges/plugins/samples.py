@@ -17,13 +17,13 @@ _LARGEST = 2**63 - 1
 """What a database can hold."""
 
 
-def _succeeded() -> dict[str, dict[str, Any]]:
+def _make_succeeded() -> dict[str, dict[str, Any]]:
     return {
         "ordinary": ORDINARY,
         "excellent": ORDINARY | {"tokens_total": 200, "elapsed_ms": 900, "rating": 10},
         "poor": ORDINARY | {"tokens_total": 90_000, "elapsed_ms": 600_000, "rating": 1},
         "fractions": ORDINARY | {"tokens_total": 1500.5, "elapsed_ms": 12_000.5, "rating": 7.5},
-        **{f"without {name}": _without(name) for name in _NUMBERS},
+        **{f"without {name}": _leave_out(name) for name in _NUMBERS},
         **{f"{name} 0": ORDINARY | {name: 0} for name in _NUMBERS},
         "only succeeded": {"succeeded": True},
         "all 0": {"succeeded": True, **dict.fromkeys(_NUMBERS, 0)},
@@ -34,20 +34,20 @@ def _succeeded() -> dict[str, dict[str, Any]]:
     }
 
 
-def _without(name: str) -> dict[str, Any]:
+def _leave_out(name: str) -> dict[str, Any]:
     return {key: value for key, value in ORDINARY.items() if key != name}
 
 
-def twin(name: str) -> str:
+def twin_name(name: str) -> str:
     """What the same attempt is called when it failed."""
     return f"{name}, failed"
 
 
-SUCCEEDED: Mapping[str, Mapping[str, Any]] = _succeeded()
+SUCCEEDED: Mapping[str, Mapping[str, Any]] = _make_succeeded()
 SAMPLES: Mapping[str, Mapping[str, Any]] = {
     **SUCCEEDED,
-    **{twin(name): {**metrics, "succeeded": False} for name, metrics in SUCCEEDED.items()},
-    "without succeeded": _without("succeeded"),
+    **{twin_name(name): {**metrics, "succeeded": False} for name, metrics in SUCCEEDED.items()},
+    "without succeeded": _leave_out("succeeded"),
     "nothing known": {},
 }
 """By name. Each one that succeeded has a twin that failed."""

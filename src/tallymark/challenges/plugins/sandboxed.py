@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tallymark.challenges.plugins.plugin import TIMEOUT_S, known, with_timeout
+from tallymark.challenges.plugins.plugin import DEFAULT_TIMEOUT_S, add_timeout, drop_unknown
 
 if TYPE_CHECKING:
     from tallymark.sandbox import PluginCode, Sandbox
@@ -28,10 +28,14 @@ class SandboxedPlugin:
         metrics: Mapping[str, Any],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Score:
         return self._sandbox.score(
-            self._code, known(metrics), config, with_timeout(ctx, timeout_s), timeout_s=timeout_s
+            self._code,
+            drop_unknown(metrics),
+            config,
+            add_timeout(ctx, timeout_s),
+            timeout_s=timeout_s,
         )
 
     def score_many(
@@ -39,14 +43,14 @@ class SandboxedPlugin:
         attempts: Sequence[Mapping[str, Any]],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
         users: Sequence[str | None] | None = None,
     ) -> list[Score]:
         return self._sandbox.score_many(
             self._code,
-            [known(metrics) for metrics in attempts],
+            [drop_unknown(metrics) for metrics in attempts],
             config,
-            with_timeout(ctx, timeout_s),
+            add_timeout(ctx, timeout_s),
             users=users,
             timeout_s=timeout_s,
         )

@@ -21,7 +21,7 @@ from tallymark.importing import parse_alone
 MOST_FILES = 500
 MOST_BYTES = 4_000_000
 _LIMIT = f"{MOST_FILES} files or {MOST_BYTES // 1_000_000} MB"
-TAKEN = sys.stdlib_module_names | {"tallymark", "msgspec"}
+TAKEN_MODULES = sys.stdlib_module_names | {"tallymark", "msgspec"}
 """Modules that are always Python's or ours, whatever a plugin's folder has.
 
 What `import json` means must not depend on which modules a guest has loaded already.
@@ -29,7 +29,7 @@ What `import json` means must not depend on which modules a guest has loaded alr
 
 
 @dataclass(frozen=True)
-class Sources:
+class PluginSources:
     """A module with its files, by their names under the folder that imports start from.
 
     Nothing is imported. The files are copied to a folder of their own, and that copy is all of the
@@ -50,22 +50,24 @@ class Sources:
             digest.update(content)
         return digest.hexdigest()
 
-    def copied(self) -> Path:
+    def copy_files(self) -> Path:
         """A folder with these files and nothing else, the same for the same files."""
-        return _copied(tuple(sorted(self.files.items())))
+        return _copy_files(tuple(sorted(self.files.items())))
 
 
-def read_sources(module: str, roots: Sequence[Path], *, only: str | None = None) -> Sources | None:
+def read_sources(
+    module: str, roots: Sequence[Path], *, only: str | None = None
+) -> PluginSources | None:
     """A module's sources, None when no root has it; with `only`, from that package alone."""
-    reader = _Reader([root.resolve() for root in roots], only)
+    reader = _SourceReader([root.resolve() for root in roots], only)
     waiting = [module]
     while waiting:
         waiting += reader.take(waiting.pop())
     tree = reader.trees.get(module)
-    return None if tree is None else Sources(module, tree, reader.files)
+    return None if tree is None else PluginSources(module, tree, reader.files)
 
 
-class _Reader:
+class _SourceReader:
     """Reads modules, each once."""
 
     def __init__(self, roots: Sequence[Path], only: str | None) -> None:
@@ -79,15 +81,15 @@ class _Reader:
     def take(self, module: str) -> Iterator[str]:
         """Read a module and the packages it is in; what they import is what comes next."""
         parts = module.split(".")
-        if parts[0] in TAKEN or self._only not in {None, parts[0]}:
+        if parts[0] in TAKEN_MODULES or self._only not in {None, parts[0]}:
             return
         for name in (".".join(parts[: at + 1]) for at in range(len(parts))):
             path = None if name in self._asked else self._find(name)
             self._asked.add(name)
             if path is not None:
-                tree = self.trees[name] = parsed(self._content(name, path), path.name)
+                tree = self.trees[name] = parse_source(self._content(name, path), path.name)
                 is_package = path.name == "__init__.py"
-                yield from _imports(tree, name if is_package else name.rpartition(".")[0])
+                yield from _find_imports(tree, name if is_package else name.rpartition(".")[0])
 
     def _find(self, module: str) -> Path | None:
         stem = module.replace(".", "/")
@@ -118,7 +120,7 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def parsed(content: bytes, name: str) -> ast.Module:
+def parse_source(content: bytes, name: str) -> ast.Module:
     """The tree of a Python file, or where it cannot be read."""
     try:
         with warnings.catch_warnings():
@@ -132,17 +134,17 @@ def parsed(content: bytes, name: str) -> ast.Module:
         raise ScorerError(f"this is not Python: {said}", place=Place(name)) from None
 
 
-def _imports(tree: ast.Module, package: str) -> Iterator[str]:
+def _find_imports(tree: ast.Module, package: str) -> Iterator[str]:
     """The modules that a module of a package may import, as far as its text says."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = _base(node, package)
+            base = _resolve_base(node, package)
             yield from (".".join([*base, alias.name]) for alias in node.names)
 
 
-def _base(node: ast.ImportFrom, package: str) -> list[str]:
+def _resolve_base(node: ast.ImportFrom, package: str) -> list[str]:
     """The module after `from`, written in full."""
     parts = package.split(".") if node.level and package else []
     above = parts[: max(0, len(parts) - node.level + 1)]
@@ -150,7 +152,7 @@ def _base(node: ast.ImportFrom, package: str) -> list[str]:
 
 
 @cache
-def _copied(files: tuple[tuple[str, bytes], ...]) -> Path:
+def _copy_files(files: tuple[tuple[str, bytes], ...]) -> Path:
     """Kept until this process ends: a warm guest reads its plugin from here at every call."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="tally-plugin-"))

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tallymark.challenges.definition import Challenge
-from tallymark.challenges.evaluators.intake import receive
+from tallymark.challenges.evaluators.intake import receive_submission
 from tallymark.challenges.versus.judge import Judge
-from tallymark.challenges.versus.pairing import Side, Submission, versus_part
-from tallymark.challenges.versus.standings import Tally, VersusStanding, versus_standings
-from tallymark.challenges.versus.verdict import Meeting, Ruling, Verdict
+from tallymark.challenges.versus.pairing import Side, SideSubmission, require_versus
+from tallymark.challenges.versus.standings import VersusStanding, VersusTally, versus_standings
+from tallymark.challenges.versus.verdict import BreachVerdict, Meeting, Ruling
 from tallymark.errors import InvalidInput
 
 AT_ONCE = 200
@@ -28,7 +28,7 @@ class VersusStore(Protocol):
 
     def submit(
         self, challenge: str, player: str, side: Side, content: Any, *, at: float
-    ) -> Submission:
+    ) -> SideSubmission:
         """Stores a submission with a pending verdict for each pairing and category it makes.
 
         The content of the player's newest on that side again changes nothing.
@@ -39,21 +39,21 @@ class VersusStore(Protocol):
         """What was submitted."""
         ...
 
-    def verdicts(self, challenge: str, *, submission: int | None = None) -> list[Verdict]:
+    def verdicts(self, challenge: str, *, submission: int | None = None) -> list[BreachVerdict]:
         """All verdicts, or those of one submission, in the order in which they were made."""
         ...
 
-    def unjudged(self, challenge: str, *, failed: bool, limit: int) -> list[Verdict]:
+    def unjudged(self, challenge: str, *, failed: bool, limit: int) -> list[BreachVerdict]:
         """Verdicts that are pending, the failed ones too if asked for, oldest first."""
         ...
 
     def rule(
-        self, rulings: Sequence[tuple[Verdict, Ruling]], *, judge: str, at: float
+        self, rulings: Sequence[tuple[BreachVerdict, Ruling]], *, judge: str, at: float
     ) -> list[bool]:
         """Stores rulings, each unless its verdict is judged already: then it is False."""
         ...
 
-    def tallies(self, challenge: str, *, before: float | None = None) -> list[Tally]:
+    def tallies(self, challenge: str, *, before: float | None = None) -> list[VersusTally]:
         """Verdicts between players' newest submissions, counted; `before` as they stood then."""
         ...
 
@@ -69,15 +69,17 @@ class Arena:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        versus_part(challenge)
+        require_versus(challenge)
         self.challenge = challenge
         self._store = store
         self._judge = judge
         self._clock = clock
 
-    def submit(self, player: str, side: Side, content: Any) -> tuple[Submission, list[Verdict]]:
+    def submit(
+        self, player: str, side: Side, content: Any
+    ) -> tuple[SideSubmission, list[BreachVerdict]]:
         """Takes an attack or a defence, and judges every pairing that it makes."""
-        received = receive(content, self.challenge.submission)
+        received = receive_submission(content, self.challenge.submission)
         if received.refused is not None:
             raise InvalidInput(received.refused)
         submission = self._store.submit(
@@ -110,7 +112,7 @@ class Arena:
         before = freeze if frozen else None
         return versus_standings(self._store.tallies(self.challenge.name, before=before), side)
 
-    def _settle(self, verdicts: Sequence[Verdict]) -> int:
+    def _settle(self, verdicts: Sequence[BreachVerdict]) -> int:
         judged = 0
         for start in range(0, len(verdicts), AT_ONCE):
             some = verdicts[start : start + AT_ONCE]

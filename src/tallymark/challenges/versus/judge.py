@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from tallymark.challenges.versus.pairing import versus_part
+from tallymark.challenges.versus.pairing import require_versus
 from tallymark.challenges.versus.script_judge import ScriptJudge
 from tallymark.challenges.versus.verdict import Meeting, Ruling
 from tallymark.errors import InvalidInput, TallymarkError
-from tallymark.scorers.evidence import as_text
+from tallymark.scorers.evidence import write_as_text
 from tallymark.scoring import EvalContext, Scorer, load_scorer
-from tallymark.scoring.reference import Reference
+from tallymark.scoring.reference import ScorerReference
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def judge_of(
     judge_model: str | None = None,
 ) -> Judge:
     """The judge that a challenge names; `folder` has its files."""
-    versus = versus_part(challenge)
+    versus = require_versus(challenge)
     if versus.judge.type == "script":
         return ScriptJudge.of(challenge, folder, policy)
     if versus.judge.type == "judge":
@@ -73,7 +73,7 @@ class ScorerJudge:
     def of(cls, options: Mapping[str, Any]) -> Self:
         """By its name: code in a challenge's folder would run outside of the sandbox."""
         named = str(options["scorer"])
-        if Reference.parse(named).home is not None:
+        if ScorerReference.parse(named).home is not None:
             raise InvalidInput(
                 f"versus, judge: {named!r} is code, and a scorer is not run in the sandbox",
                 hint="name a built-in or installed scorer, or write type: script",
@@ -82,13 +82,13 @@ class ScorerJudge:
 
     def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
         """One ruling for every meeting."""
-        return [self._ruling(each) for each in meetings]
+        return [self._rule_one(each) for each in meetings]
 
-    def _ruling(self, meeting: Meeting) -> Ruling:
+    def _rule_one(self, meeting: Meeting) -> Ruling:
         met = Span(
             span_type="generation",
-            input=as_text(meeting.attack),
-            output=as_text(meeting.defence),
+            input=write_as_text(meeting.attack),
+            output=write_as_text(meeting.defence),
         )
         context = EvalContext(Trace(spans=[met]), metadata={"category": meeting.category})
         try:

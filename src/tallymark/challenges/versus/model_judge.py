@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tallymark.challenges.evaluators.judge import JudgeTurns, shown_submission
-from tallymark.challenges.evaluators.options import inner_file, read_options
-from tallymark.challenges.versus.pairing import versus_part
+from tallymark.challenges.evaluators.judge import JudgeTurns, render_submission
+from tallymark.challenges.evaluators.options import find_inner_file, read_options
+from tallymark.challenges.versus.pairing import require_versus
 from tallymark.challenges.versus.verdict import Meeting, Ruling, read_ruling
 from tallymark.errors import InvalidInput, ModelError
 from tallymark.scorers.json_text import read_json
@@ -33,7 +33,7 @@ _TRIES = 2
 """How often a judge is asked when its answer cannot be read."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ModelJudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `judge:` may say beside `type: judge`."""
 
     rubric: str
@@ -52,31 +52,31 @@ class ModelJudge:
     folder: Path
     goal: str
     rubric: str
-    options: Options
+    options: ModelJudgeOptions
 
     @classmethod
     def of(cls, challenge: Challenge, folder: Path, judge_model: str | None) -> ModelJudge:
         """The judge that a challenge names, or the model that is given in its place."""
-        options = read_options(versus_part(challenge).judge, Options)
+        options = read_options(require_versus(challenge).judge, ModelJudgeOptions)
         model = judge_model or options.model
         if model is None:
             raise InvalidInput(
                 "no model is named to judge", hint="write versus.judge.model, or give a judge model"
             )
-        path = inner_file(folder, options.rubric, "versus, judge, rubric")
+        path = find_inner_file(folder, options.rubric, "versus, judge, rubric")
         try:
             rubric = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput(f"versus, judge, rubric: it cannot be read: {error}") from None
-        told = "\0".join((*_words().values(), challenge.goal, rubric))
+        told = "\0".join((*_load_words().values(), challenge.goal, rubric))
         words = hashlib.sha256(told.encode()).hexdigest()[:12]
         return cls(f"model {model} {words}", model, folder, challenge.goal, rubric, options)
 
     def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
         """One ruling for every meeting."""
-        return asyncio.run(self._rule(meetings))
+        return asyncio.run(self._rule_all(meetings))
 
-    async def _rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
+    async def _rule_all(self, meetings: Sequence[Meeting]) -> list[Ruling]:
         # Models are heavy, and whoever only looks at a board asks none.
         from tallymark.models import (  # noqa: PLC0415
             Message,
@@ -96,18 +96,20 @@ class ModelJudge:
             return answer.output
 
         try:
-            return await asyncio.gather(*(self._asked(each, ask) for each in meetings))
+            return await asyncio.gather(*(self._judge_one(each, ask) for each in meetings))
         finally:
             await model.close()
 
-    async def _asked(self, meeting: Meeting, ask: Callable[[JudgeTurns], Awaitable[str]]) -> Ruling:
+    async def _judge_one(
+        self, meeting: Meeting, ask: Callable[[JudgeTurns], Awaitable[str]]
+    ) -> Ruling:
         failed, ruling = None, Ruling.failed("")
         for _ in range(_TRIES):
             try:
                 output = await ask(self.turns(meeting, failed))
             except ModelError as error:
                 return Ruling.failed(f"the judge did not answer: {error}")
-            ruling = _read(output)
+            ruling = _read_answer(output)
             if ruling.error is None:
                 return ruling
             failed = output, ruling.error
@@ -115,11 +117,11 @@ class ModelJudge:
 
     def turns(self, meeting: Meeting, failed: tuple[str, str] | None = None) -> JudgeTurns:
         """What the judge is told: the same meeting always in the same words."""
-        attack, _ = shown_submission(meeting.attack, self.options.max_chars)
-        defence, _ = shown_submission(meeting.defence, self.options.max_chars)
+        attack, _ = render_submission(meeting.attack, self.options.max_chars)
+        defence, _ = render_submission(meeting.defence, self.options.max_chars)
         # The mark is a hash of what it fences, so that no text can hold its own.
         mark = hashlib.sha256(f"{attack}\0{defence}".encode()).hexdigest()[:16]
-        told = Template(_words()["instructions"]).substitute(
+        told = Template(_load_words()["instructions"]).substitute(
             goal=self.goal.strip(), rubric=self.rubric.strip(), category=meeting.category, mark=mark
         )
         shown = "\n\n".join(
@@ -130,11 +132,11 @@ class ModelJudge:
         if failed is None:
             return first
         answer, why = failed
-        retry = Template(_words()["retry"]).substitute(why=why).strip()
+        retry = Template(_load_words()["retry"]).substitute(why=why).strip()
         return (*first, ("assistant", answer[:2000] or "(nothing)"), ("user", retry))
 
 
-def _read(text: str) -> Ruling:
+def _read_answer(text: str) -> Ruling:
     try:
         answer = read_json(text.strip()[:20_000])
     except ValueError as error:
@@ -145,5 +147,5 @@ def _read(text: str) -> Ruling:
 
 
 @cache
-def _words() -> dict[str, str]:
+def _load_words() -> dict[str, str]:
     return tomllib.loads(_WORDS.read_text(encoding="utf-8"))

@@ -11,10 +11,10 @@ from tallymark.challenges.definition import Challenge, Versus
 from tallymark.errors import InvalidInput
 
 Side = Literal["red", "blue"]
-OTHER: dict[Side, Side] = {"red": "blue", "blue": "red"}
+OTHER_SIDE: dict[Side, Side] = {"red": "blue", "blue": "red"}
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True):
+class SideSubmission(msgspec.Struct, frozen=True, kw_only=True):
     """An attack or a defence, without its content."""
 
     id: int
@@ -35,26 +35,28 @@ class Pairing(NamedTuple):
     blue: int
 
 
-def active(submissions: Iterable[Submission], side: Side) -> list[Submission]:
+def find_active(submissions: Iterable[SideSubmission], side: Side) -> list[SideSubmission]:
     """The newest submission of every player on a side, oldest first."""
     ordered = sorted((each for each in submissions if each.side == side), key=lambda each: each.id)
     newest = {each.player: each for each in ordered}
     return [each for each in ordered if newest[each.player] is each]
 
 
-def pairings(new: Submission, others: Iterable[Submission]) -> list[Pairing]:
+def make_pairings(new: SideSubmission, others: Iterable[SideSubmission]) -> list[Pairing]:
     """All that a new submission makes, in the order in which its opponents came.
 
     It meets the newest one of every opponent. Nobody meets themselves: points against one's own
     other side would be for the taking.
     """
-    opponents = [each for each in active(others, OTHER[new.side]) if each.player != new.player]
+    opponents = [
+        each for each in find_active(others, OTHER_SIDE[new.side]) if each.player != new.player
+    ]
     if new.side == "red":
         return [Pairing(new.id, each.id) for each in opponents]
     return [Pairing(each.id, new.id) for each in opponents]
 
 
-def versus_part(challenge: Challenge) -> Versus:
+def require_versus(challenge: Challenge) -> Versus:
     """What a challenge says of red and blue; refuses one of another kind."""
     if challenge.kind != "versus" or challenge.versus is None:
         raise InvalidInput(

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.challenges.evaluators.options import inner_file, read_options
+from tallymark.challenges.evaluators.options import find_inner_file, read_options
 from tallymark.challenges.folder import read_files
-from tallymark.challenges.program import why_failed
-from tallymark.challenges.versus.pairing import versus_part
+from tallymark.challenges.program import describe_failure
+from tallymark.challenges.versus.pairing import require_versus
 from tallymark.challenges.versus.verdict import Meeting, Ruling, read_ruling
 from tallymark.sandbox import Limits
 from tallymark.scorers.json_text import read_json
@@ -50,7 +50,7 @@ with open({_ANSWERS!r}, "w", encoding="utf-8") as file:
 """
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScriptJudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `judge:` may say beside `type: script`."""
 
     script: str
@@ -65,14 +65,14 @@ class ScriptJudge:
 
     name: str
     folder: Path
-    options: Options
+    options: ScriptJudgeOptions
     policy: Policy | None
 
     @classmethod
     def of(cls, challenge: Challenge, folder: Path, policy: Policy | None) -> ScriptJudge:
         """The judge that a challenge names."""
-        options = read_options(versus_part(challenge).judge, Options)
-        inner_file(folder, options.script, "versus, judge, script")
+        options = read_options(require_versus(challenge).judge, ScriptJudgeOptions)
+        find_inner_file(folder, options.script, "versus, judge, script")
         return cls(f"script {options.script} {challenge.version[:12]}", folder, options, policy)
 
     def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
@@ -105,10 +105,10 @@ class ScriptJudge:
             policy=self.policy,
         )
         if not outcome.ok:
-            return f"{options.script} failed: {why_failed(outcome)}"
-        return self._answers(outcome.kept.get(_ANSWERS, b""), len(meetings))
+            return f"{options.script} failed: {describe_failure(outcome)}"
+        return self._read_answers(outcome.kept.get(_ANSWERS, b""), len(meetings))
 
-    def _answers(self, kept: bytes, wanted: int) -> list[Ruling] | str:
+    def _read_answers(self, kept: bytes, wanted: int) -> list[Ruling] | str:
         try:
             answers: Any = read_json(kept.decode())
             pairs = [(answer, error) for answer, error in answers]

@@ -12,13 +12,13 @@ from math import fsum
 
 import msgspec
 
-from tallymark.challenges.versus.pairing import Side, Submission
-from tallymark.challenges.versus.verdict import Verdict
-from tallymark.ratings import Estimate, Pair, fit
+from tallymark.challenges.versus.pairing import Side, SideSubmission
+from tallymark.challenges.versus.verdict import BreachVerdict
+from tallymark.ratings import Pair, RatingEstimate, fit
 from tallymark.ratings.joint import Z95
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
+class VersusTally(msgspec.Struct, frozen=True, kw_only=True):
     """How one player's attacks fared against another's defences in one category."""
 
     red: str
@@ -57,12 +57,14 @@ class VersusStanding(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float | None
     categories: dict[str, Points]
     unjudged: int
-    strength: Estimate | None
+    strength: RatingEstimate | None
     """None before the first verdict. Of both sides together: the mean of the two strengths, with
     the mean of the two errors, which is at least its own error."""
 
 
-def tally(verdicts: Iterable[Verdict], submissions: Iterable[Submission]) -> list[Tally]:
+def tally(
+    verdicts: Iterable[BreachVerdict], submissions: Iterable[SideSubmission]
+) -> list[VersusTally]:
     """Verdicts counted by players and category, superseded submissions included."""
     player = {each.id: each.player for each in submissions}
     counted: dict[tuple[str, str, str], Counter[str]] = {}
@@ -71,46 +73,53 @@ def tally(verdicts: Iterable[Verdict], submissions: Iterable[Submission]) -> lis
         key = (player[each.red], player[each.blue], each.category)
         counted.setdefault(key, Counter())[what] += 1
     return [
-        Tally(red=red, blue=blue, category=category, **numbers)
+        VersusTally(red=red, blue=blue, category=category, **numbers)
         for (red, blue, category), numbers in sorted(counted.items())
     ]
 
 
-def versus_standings(tallies: Iterable[Tally], side: Side | None = None) -> list[VersusStanding]:
+def versus_standings(
+    tallies: Iterable[VersusTally], side: Side | None = None
+) -> list[VersusStanding]:
     """The board of a side, or of all players with both sides added up.
 
     Most points first; ties go to who has fewer against, then by name.
     """
     known = list(tallies)
-    records: dict[str, _Record] = {}
+    records: dict[str, _PlayerRecord] = {}
     for each in known:
         if side != "blue":
-            records.setdefault(each.red, _Record()).add(each, Points(each.breached, each.held))
+            records.setdefault(each.red, _PlayerRecord()).add(
+                each, Points(each.breached, each.held)
+            )
         if side != "red":
-            records.setdefault(each.blue, _Record()).add(each, Points(each.held, each.breached))
-    strengths = _strengths(known, side)
+            records.setdefault(each.blue, _PlayerRecord()).add(
+                each, Points(each.held, each.breached)
+            )
+    strengths = _fit_strengths(known, side)
     lines = [
-        _line(player, side, record, strengths.get(player, ())) for player, record in records.items()
+        _make_line(player, side, record, strengths.get(player, ()))
+        for player, record in records.items()
     ]
     lines.sort(key=lambda line: (-line.points, line.against, line.player))
     return [msgspec.structs.replace(line, rank=at) for at, line in enumerate(lines, start=1)]
 
 
-class _Record:
+class _PlayerRecord:
     """What is counted of a player."""
 
     def __init__(self) -> None:
         self.categories: dict[str, Points] = {}
         self.unjudged = 0
 
-    def add(self, tally: Tally, points: Points) -> None:
+    def add(self, tally: VersusTally, points: Points) -> None:
         known = self.categories.get(tally.category, Points())
         self.categories[tally.category] = known + points
         self.unjudged += tally.unjudged
 
 
-def _line(
-    player: str, side: Side | None, record: _Record, strengths: Sequence[Estimate]
+def _make_line(
+    player: str, side: Side | None, record: _PlayerRecord, strengths: Sequence[RatingEstimate]
 ) -> VersusStanding:
     total = sum(record.categories.values(), Points())
     return VersusStanding(
@@ -126,10 +135,12 @@ def _line(
     )
 
 
-def _strengths(tallies: Iterable[Tally], side: Side | None) -> dict[str, list[Estimate]]:
+def _fit_strengths(
+    tallies: Iterable[VersusTally], side: Side | None
+) -> dict[str, list[RatingEstimate]]:
     """By player: as an attacker, as a defender, or both."""
     fitted = fit(Pair(each.red, each.blue, each.breached, 0, each.held) for each in tallies)
-    found: dict[str, list[Estimate]] = {}
+    found: dict[str, list[RatingEstimate]] = {}
     for on, strengths in (("red", fitted.strengths), ("blue", fitted.difficulties)):
         if side in (None, on):
             for player, strength in strengths.items():
@@ -137,11 +148,11 @@ def _strengths(tallies: Iterable[Tally], side: Side | None) -> dict[str, list[Es
     return found
 
 
-def _mean(found: Sequence[Estimate]) -> Estimate:
+def _mean(found: Sequence[RatingEstimate]) -> RatingEstimate:
     """Of an attacker's and a defender's strength; of one alone, itself."""
     value, error, robust = (
         fsum(getattr(each, name) for each in found) / len(found)
         for name in ("value", "error", "robust_error")
     )
     matches = sum(each.matches for each in found)
-    return Estimate(value, value - Z95 * error, value + Z95 * error, error, robust, matches)
+    return RatingEstimate(value, value - Z95 * error, value + Z95 * error, error, robust, matches)

@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
-MAX_REASON = 2000
+MAX_REASON_CHARS = 2000
 VerdictState = Literal["pending", "judged", "failed"]
 
 
@@ -30,10 +30,10 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def failed(cls, error: str) -> Ruling:
         """No answer."""
-        return cls(breached=None, error=error[:MAX_REASON])
+        return cls(breached=None, error=error[:MAX_REASON_CHARS])
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class BreachVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one pairing in one category, with all that is needed to check it.
 
     pending -> judged, or pending -> failed -> judged: a failed verdict can be judged again, a
@@ -60,10 +60,12 @@ def read_ruling(answer: object) -> Ruling:
     if isinstance(answer, bool):
         return Ruling(breached=answer)
     if not isinstance(answer, dict):
-        return Ruling.failed(f"the judge answered {shown(answer)}, not true, false or a mapping")
+        return Ruling.failed(
+            f"the judge answered {show_value(answer)}, not true, false or a mapping"
+        )
     breached, reason = answer.get("breached"), answer.get("reason", "")
     if not isinstance(breached, bool):
-        return Ruling.failed(f"the judge's 'breached' is {shown(breached)}, not true or false")
+        return Ruling.failed(f"the judge's 'breached' is {show_value(breached)}, not true or false")
     if not isinstance(reason, str):
-        return Ruling.failed(f"the judge's 'reason' is {shown(reason)}, not text")
-    return Ruling(breached=breached, reason=reason[:MAX_REASON])
+        return Ruling.failed(f"the judge's 'reason' is {show_value(reason)}, not text")
+    return Ruling(breached=breached, reason=reason[:MAX_REASON_CHARS])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from tallymark.sandbox.plugins.endings import Ended
+from tallymark.sandbox.plugins.endings import NoAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,8 +29,8 @@ def score_batch(calls: Calls, attempts: Sequence[Any]) -> list[Score]:
     """The score of each attempt, in order."""
     if len(attempts) <= _FEW:
         return [calls.score(metrics) for metrics in attempts]
-    scores = _Together(calls, attempts).scores()
-    if all(_same(scores[at], calls.score_again(attempts[at])) for at in _sample(scores)):
+    scores = _SharedChild(calls, attempts).scores()
+    if all(_is_same(scores[at], calls.score_again(attempts[at])) for at in _draw_sample(scores)):
         return scores
     alone = [calls.score(metrics) for metrics in attempts]
     for score in alone:
@@ -38,7 +38,7 @@ def score_batch(calls: Calls, attempts: Sequence[Any]) -> list[Score]:
     return alone
 
 
-def _sample(scores: list[Score]) -> list[int]:
+def _draw_sample(scores: list[Score]) -> list[int]:
     """Which attempts to score again: not what ran into the deadline, which would cost it twice."""
     # By the system's randomness: no plugin can foresee which attempts are compared.
     drawn = random.SystemRandom().sample(range(len(scores)), _CHECKED)
@@ -47,13 +47,13 @@ def _sample(scores: list[Score]) -> list[int]:
     return [at for at in sorted(wanted) if scores[at].metadata.get("stopped") not in _LEFT_OUT]
 
 
-def _same(one: Score, other: Score) -> bool:
+def _is_same(one: Score, other: Score) -> bool:
     """Equal in what counts; times and addresses may stand in a text or in details."""
     ends = one.metadata.get("stopped"), other.metadata.get("stopped")
     return one.value == other.value and ends[0] == ends[1]
 
 
-class _Together:
+class _SharedChild:
     """Attempts in one child after another: one that is stopped costs the attempt it was at."""
 
     def __init__(self, calls: Calls, attempts: Sequence[Any]) -> None:
@@ -65,22 +65,22 @@ class _Together:
     def scores(self) -> list[Score]:
         left = list(range(len(self._attempts)))
         while left:
-            left = self._one_child(left)
+            left = self._score_in_one_child(left)
         return [self._scores[at] for at in range(len(self._attempts))]
 
-    def _one_child(self, left: list[int]) -> list[int]:
+    def _score_in_one_child(self, left: list[int]) -> list[int]:
         """Score as many as one child does; the attempts that are left for the next."""
         if (paused := self._calls.paused()) is not None:
             self._scores |= dict.fromkeys(left, paused)
             return []
         done = 0
         try:
-            for answers in self._calls.answers(self._messages(left), len(left)):
+            for answers in self._calls.answers(self._split_messages(left), len(left)):
                 for at, answer in zip(left[done : done + len(answers)], answers, strict=True):
                     self._scores[at] = self._calls.judge(answer)
                 done += len(answers)
                 self._calls.record_answers(len(answers))
-        except Ended as ended:
+        except NoAnswer as ended:
             at = ended.at - 1
             if not done <= at < len(left):
                 at = done  # it died while it was loaded, or lies about where it was
@@ -89,7 +89,7 @@ class _Together:
             return left[done:at] + left[at + 1 :]
         return []
 
-    def _messages(self, left: list[int]) -> Iterator[list[Any]]:
+    def _split_messages(self, left: list[int]) -> Iterator[list[Any]]:
         """Answers are sent at the end of each message at the latest: what was lost goes first."""
         start, end = 0, self._lost or _PER_MESSAGE
         while start < len(left):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import WorkFailed
 from tallymark.sandbox.plugins import frames
-from tallymark.sandbox.plugins.endings import Ended, Ending
-from tallymark.sandbox.plugins.exchange import exchange
+from tallymark.sandbox.plugins.endings import Ending, NoAnswer
+from tallymark.sandbox.plugins.exchange import exchange_attempts
 from tallymark.sandbox.plugins.host import GuestGone
 from tallymark.scoring.plugin import plugin_score
 from tallymark.scoring.score import Score
@@ -16,20 +16,20 @@ from tallymark.scoring.score import Score
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tallymark.sandbox.plugins.compiled import Compiled
-    from tallymark.sandbox.plugins.exchange import Job
+    from tallymark.sandbox.plugins.compiled import CompiledFiles
+    from tallymark.sandbox.plugins.exchange import PluginJob
     from tallymark.sandbox.plugins.health import Health
-    from tallymark.sandbox.plugins.host import Guest
+    from tallymark.sandbox.plugins.host import GuestHandle
     from tallymark.sandbox.plugins.pool import Pool
     from tallymark.scoring.score import Origin
 
-_TEXT = 1000
+_TEXT_CHARS = 1000
 
 
 class Calls:
     """What one caller asked for, and what it takes to do it."""
 
-    def __init__(self, job: Job, origin: Origin, *, pool: Pool, health: Health) -> None:
+    def __init__(self, job: PluginJob, origin: Origin, *, pool: Pool, health: Health) -> None:
         self._job, self._origin = job, origin
         self._pool, self._health = pool, health
 
@@ -39,7 +39,7 @@ class Calls:
             return paused
         try:
             ((answer,),) = self.answers([[metrics]], 1)
-        except Ended as ended:
+        except NoAnswer as ended:
             return self.record_failure(ended.ending)
         self.record_answers(1)
         return self.judge(answer)
@@ -48,7 +48,7 @@ class Calls:
         """As `score`, to compare: what it finds was counted before and pauses nobody."""
         try:
             ((answer,),) = self.answers([[metrics]], 1)
-        except Ended as ended:
+        except NoAnswer as ended:
             return self._make_score(ended.ending)
         return self.judge(answer)
 
@@ -60,17 +60,17 @@ class Calls:
             with suppress(GuestGone), self._pool.guest(self._job.code) as guest:
                 new = guest.calls == 0
                 if guest.compiled is None:
-                    guest.compiled = self._compiled(guest)
-                yield from exchange(guest, self._job, attempts, expected)
+                    guest.compiled = self._compile_plugin(guest)
+                yield from exchange_attempts(guest, self._job, attempts, expected)
                 return
         raise WorkFailed("the sandbox ended as soon as it was started", hint="see `tally doctor`")
 
-    def _compiled(self, guest: Guest) -> Compiled:
+    def _compile_plugin(self, guest: GuestHandle) -> CompiledFiles:
         """What a child makes of the plugin's files; nothing when it cannot."""
         try:
-            (((_, found),),) = exchange(guest, self._job, [], 1)
+            (((_, found),),) = exchange_attempts(guest, self._job, [], 1)
             return {str(name): (str(path), bytes(code)) for name, (path, code) in found.items()}
-        except (Ended, TypeError, ValueError, AttributeError):
+        except (NoAnswer, TypeError, ValueError, AttributeError):
             return {}
 
     def judge(self, answer: object) -> Score:
@@ -79,7 +79,7 @@ class Calls:
             case [frames.GIVEN, result]:
                 return plugin_score(result, origin=self._origin)
             case [frames.FAILED, ("raised" | "memory" | "bad answer") as stopped, str() as text]:
-                return self._make_score(Ending(stopped, text[:_TEXT]))
+                return self._make_score(Ending(stopped, text[:_TEXT_CHARS]))
             case _:
                 return self._make_score(Ending("bad answer", "the plugin's answer is not one"))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from tallymark.sandbox import landlock, rlimits, seccomp
-from tallymark.sandbox.plugins.serving import serve
+from tallymark.sandbox.plugins.serving import serve_attempts
 
 LINK = 3
 """The descriptor over which attempts come and answers go."""
@@ -28,13 +28,13 @@ class Walls:
     open_files: int
 
 
-def run(link: int, progress: memoryview, walls: Walls) -> NoReturn:
+def run_child(link: int, progress: memoryview, walls: Walls) -> NoReturn:
     """All that a child does. It never returns to the guest's code, whatever happens."""
     leave, code = os._exit, NOT_LOCKED_IN
     try:
         _lock_in(link, walls)
         code = BROKEN
-        serve(LINK, progress)
+        serve_attempts(LINK, progress)
         code = 0
     except MemoryError:
         code = NO_MEMORY

@@ -15,52 +15,52 @@ import msgspec
 _BIG_INT = 1
 _BIGGEST_INT_BYTES = 4096
 _DEEPEST = 64
-_TEXT = 1000
+_TEXT_CHARS = 1000
 
 
-def _extension(code: int, data: memoryview) -> int:
+def _decode_extension(code: int, data: memoryview) -> int:
     if code != _BIG_INT or len(data) > _BIGGEST_INT_BYTES:
         raise ValueError("an unknown kind of data")
     return int.from_bytes(data, "big", signed=True)
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(ext_hook=_extension)
+_decoder = msgspec.msgpack.Decoder(ext_hook=_decode_extension)
 decode = _decoder.decode
-_quick = _encoder.encode
+_encode_quickly = _encoder.encode
 
 
 def encode(value: object) -> bytes:
     """Quick for Python's own types; other values become the nearest of them, or text."""
     try:
-        return _quick(value)
+        return _encode_quickly(value)
     except Exception:  # noqa: BLE001 (any class may stand in the data, and raise anything)
-        return _quick(_plain(value, 0))
+        return _encode_quickly(_make_plain(value, 0))
 
 
-def _plain(value: Any, depth: int) -> object:
+def _make_plain(value: Any, depth: int) -> object:
     """What the value is made of, not what its class says it is."""
     match value:
         case None | bool():
             return value
         case int():
-            return _whole(int.__index__(value))
+            return _make_plain_int(int.__index__(value))
         case float():
             return float.__float__(value)
         case str():
             return str.__str__(value).encode("utf-8", "replace").decode()
         case Mapping() if depth < _DEEPEST:
             items = dict(value).items()
-            return {_plain(key, _DEEPEST): _plain(item, depth + 1) for key, item in items}
+            return {_make_plain(key, _DEEPEST): _make_plain(item, depth + 1) for key, item in items}
         case list() | tuple() | set() | frozenset() if depth < _DEEPEST:
-            return [_plain(item, depth + 1) for item in value]
+            return [_make_plain(item, depth + 1) for item in value]
         case Real():
-            return _real(value)
+            return _make_float(value)
         case _:
-            return str(value)[:_TEXT].encode("utf-8", "replace").decode()
+            return str(value)[:_TEXT_CHARS].encode("utf-8", "replace").decode()
 
 
-def _whole(value: int) -> object:
+def _make_plain_int(value: int) -> object:
     if -(2**63) <= value < 2**64:
         return value
     size = value.bit_length() // 8 + 1
@@ -69,7 +69,7 @@ def _whole(value: int) -> object:
     return msgspec.msgpack.Ext(_BIG_INT, value.to_bytes(size, "big", signed=True))
 
 
-def _real(value: Any) -> float:
+def _make_float(value: Any) -> float:
     try:
         return float.__float__(float(value))
     except OverflowError:

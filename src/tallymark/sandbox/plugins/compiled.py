@@ -11,19 +11,19 @@ import os
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
-from tallymark.sandbox.plugins.sources import sources
+from tallymark.sandbox.plugins.sources import read_python_files
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-Compiled = dict[str, tuple[str, bytes]]
+CompiledFiles = dict[str, tuple[str, bytes]]
 """By the module's name: the path of its file, and its code."""
 
 
-def compiled(root: str) -> Compiled:
+def compile_files(root: str) -> CompiledFiles:
     """Every module of a plugin's root that can be compiled."""
-    found: Compiled = {}
-    for path, text in sources(root):
+    found: CompiledFiles = {}
+    for path, text in read_python_files(root):
         try:
             # Our own `from __future__` must not change what theirs means.
             code = marshal.dumps(compile(text, path, "exec", dont_inherit=True))
@@ -34,10 +34,10 @@ def compiled(root: str) -> Compiled:
     return found
 
 
-class Importer:
+class CompiledImporter:
     """Finds modules among compiled ones; to be asked before files are looked at."""
 
-    def __init__(self, code: Compiled) -> None:
+    def __init__(self, code: CompiledFiles) -> None:
         self._code = code
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> Any:

@@ -9,16 +9,16 @@ from typing import Literal
 
 from tallymark.sandbox.plugins import child
 
-Stopped = Literal["timeout", "memory", "crashed", "raised", "refused", "bad answer", "paused"]
+StoppedCall = Literal["timeout", "memory", "crashed", "raised", "refused", "bad answer", "paused"]
 DEADLY = frozenset({"timeout", "memory", "crashed", "refused"})
 """Endings that cost a process; a plugin that only ends like this is paused."""
 
-_EXITS: dict[int, tuple[Stopped, str]] = {
+_EXITS: dict[int, tuple[StoppedCall, str]] = {
     child.NO_MEMORY: ("memory", "the plugin used more memory than it may"),
     child.NOT_LOCKED_IN: ("crashed", "the sandbox around the plugin could not be set up"),
     child.BROKEN: ("bad answer", "the plugin broke the channel of its answer"),
 }
-_SIGNALS: dict[int, tuple[Stopped, str]] = {
+_SIGNALS: dict[int, tuple[StoppedCall, str]] = {
     signal.SIGSYS: ("refused", "the plugin asked the system for something that no plugin may do"),
     signal.SIGKILL: ("crashed", "the plugin was killed from outside, perhaps for lack of memory"),
 }
@@ -28,7 +28,7 @@ _SIGNALS: dict[int, tuple[Stopped, str]] = {
 class Ending:
     """Which kind of failure it was, and a sentence about it."""
 
-    stopped: Stopped
+    stopped: StoppedCall
     text: str
 
     @classmethod
@@ -46,7 +46,7 @@ class Ending:
         return cls("crashed", f"the plugin ended itself with exit code {code} and gave no answer")
 
 
-class Ended(Exception):
+class NoAnswer(Exception):
     """Raised where an answer was waited for; `ending` says why there is none."""
 
     at = 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tallymark.sandbox import scratch
 from tallymark.sandbox.plugins import frames
 from tallymark.sandbox.plugins.codec import decode, encode
-from tallymark.sandbox.plugins.endings import Ended, Ending
+from tallymark.sandbox.plugins.endings import Ending, NoAnswer
 from tallymark.sandbox.plugins.guest import SCRATCH_FILES
 from tallymark.sandbox.plugins.host import GuestGone
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from tallymark.sandbox.code import PluginCode
     from tallymark.sandbox.limits import Limits
-    from tallymark.sandbox.plugins.compiled import Compiled
-    from tallymark.sandbox.plugins.host import Child, Guest
+    from tallymark.sandbox.plugins.compiled import CompiledFiles
+    from tallymark.sandbox.plugins.host import ChildHandle, GuestHandle
 
 _READ = 2**18
 _LOOK_S = 0.05
@@ -35,7 +35,7 @@ _CLOSING_S = 1.0
 _MB = 2**20
 
 
-class Job:
+class PluginJob:
     """What is the same for every attempt that one caller has scored: plugin, config, context."""
 
     def __init__(
@@ -53,16 +53,16 @@ class Job:
             "most": self.most,
         }
 
-    def opening(self, nonce: bytes, compiled: Compiled | None, root: Path) -> bytes:
+    def opening(self, nonce: bytes, compiled: CompiledFiles | None, root: Path) -> bytes:
         """The first message to a child; without compiled code it asks for that of its root."""
         asked: dict[str, object] = {"nonce": nonce, "compiled": compiled}
         if compiled is None:
             asked |= {"module": None, "root": str(root)}
-        return frames.message(encode(self._told | asked))
+        return frames.pack_message(encode(self._told | asked))
 
 
-def exchange(
-    guest: Guest, job: Job, attempts: Iterable[list[Any]], expected: int
+def exchange_attempts(
+    guest: GuestHandle, job: PluginJob, attempts: Iterable[list[Any]], expected: int
 ) -> Iterator[list[Any]]:
     """The answers to the attempts, as they come; `Ended` when the child stops before the last.
 
@@ -71,19 +71,21 @@ def exchange(
     nonce = secrets.token_bytes(frames.NONCE_BYTES)
     child = guest.take()
     try:
-        talk = _Talk(guest, child, job, frames.Frames(nonce, job.most))
-        talk.outgoing = _messages(job.opening(nonce, guest.compiled, guest.view.root), attempts)
+        talk = _AttemptTalk(guest, child, job, frames.Frames(nonce, job.most))
+        talk.outgoing = _join_messages(
+            job.opening(nonce, guest.compiled, guest.view.root), attempts
+        )
         yield from talk.answers(expected)
-    except Ended as ended:
+    except NoAnswer as ended:
         child.kill()
         if expected > 1:
-            ended.at = _place(guest, child)
+            ended.at = _find_attempt(guest, child)
         raise
     finally:
         child.close()
 
 
-def _place(guest: Guest, child: Child) -> int:
+def _find_attempt(guest: GuestHandle, child: ChildHandle) -> int:
     """The attempt that it was at when it ended."""
     try:
         return guest.settle(child.number)[1]
@@ -91,20 +93,22 @@ def _place(guest: Guest, child: Child) -> int:
         return 0
 
 
-def _messages(opening: bytes, attempts: Iterable[list[Any]]) -> Iterator[bytes]:
+def _join_messages(opening: bytes, attempts: Iterable[list[Any]]) -> Iterator[bytes]:
     for some in attempts:
-        yield opening + frames.message(encode(some))
+        yield opening + frames.pack_message(encode(some))
         opening = b""
     if opening:
         yield opening
 
 
-class _Talk:
+class _AttemptTalk:
     """Sends and receives at once, so that neither side ever waits for the other for good."""
 
     outgoing: Iterator[bytes] = iter(())
 
-    def __init__(self, guest: Guest, child: Child, job: Job, came: frames.Frames) -> None:
+    def __init__(
+        self, guest: GuestHandle, child: ChildHandle, job: PluginJob, came: frames.Frames
+    ) -> None:
         self._guest, self._child, self._job, self._frames = guest, child, job, came
         self._link = child.link
         self._link.setblocking(False)
@@ -118,28 +122,28 @@ class _Talk:
         allowed = self._job.timeout_s + (_GRACE_S if expected > 1 else 0)
         deadline = time.monotonic() + allowed
         while expected > 0:
-            whole = self._whole(self._received(deadline))
+            whole = self._complete_frames(self._receive(deadline))
             # Bytes that make no whole answer win no time: else one drop at a time would never end.
             if not whole and time.monotonic() > deadline:
-                raise Ended(self._too_late())
+                raise NoAnswer(self._make_timeout())
             for data in whole:
-                found = _decoded(data, expected)
+                found = _decode_answers(data, expected)
                 expected -= len(found)
                 yield found
                 deadline = time.monotonic() + allowed
 
-    def _whole(self, data: bytes) -> list[bytes]:
+    def _complete_frames(self, data: bytes) -> list[bytes]:
         if not data:
-            raise Ended(self._ending())
+            raise NoAnswer(self._find_ending())
         try:
             return self._frames.feed(data)
         except frames.BadFrame as error:
-            raise Ended(Ending("bad answer", str(error))) from None
+            raise NoAnswer(Ending("bad answer", str(error))) from None
 
-    def _too_late(self) -> Ending:
+    def _make_timeout(self) -> Ending:
         return Ending("timeout", f"the plugin took longer than {self._job.timeout_s:g} s")
 
-    def _ending(self) -> Ending:
+    def _find_ending(self) -> Ending:
         """Why nothing more comes. A child that only closed its end may still be running."""
         over = select.poll()
         over.register(self._child.pidfd, select.POLLIN)
@@ -152,7 +156,7 @@ class _Talk:
         except GuestGone:
             return Ending("crashed", "the sandbox around the plugin ended")
 
-    def _received(self, deadline: float) -> bytes:
+    def _receive(self, deadline: float) -> bytes:
         """The next bytes from the child, and none once it has ended."""
         while True:
             left = deadline - time.monotonic()
@@ -165,14 +169,14 @@ class _Talk:
             if state & select.POLLOUT:
                 continue
             if left <= 0:
-                raise Ended(self._too_late())
-            if self._overfull():
+                raise NoAnswer(self._make_timeout())
+            if self._is_overfull():
                 said = "the plugin wrote more to its scratch folder than it may"
-                raise Ended(Ending("refused", said))
+                raise NoAnswer(Ending("refused", said))
 
-    def _overfull(self) -> bool:
+    def _is_overfull(self) -> bool:
         folder = self._guest.folder
-        return folder is not None and scratch.overfull(folder, self._job.disk, SCRATCH_FILES)
+        return folder is not None and scratch.is_overfull(folder, self._job.disk, SCRATCH_FILES)
 
     def _patience(self, left: float) -> float:
         return max(0.0, left if self._guest.folder is None else min(left, _LOOK_S))
@@ -187,26 +191,26 @@ class _Talk:
         if not self._rest:
             following = next(self.outgoing, None)
             if following is None:
-                return self._said_all()
+                return self._stop_sending()
             self._rest = memoryview(following)
         try:
             self._rest = self._rest[self._link.send(self._rest, socket.MSG_NOSIGNAL) :]
         except BlockingIOError:
             return None
         except OSError:
-            return self._said_all()  # the child has gone; what it said is still to be read
+            return self._stop_sending()  # the child has gone; what it said is still to be read
 
-    def _said_all(self) -> None:
+    def _stop_sending(self) -> None:
         self._poll.modify(self._link, select.POLLIN)
         with suppress(OSError):
             self._link.shutdown(socket.SHUT_WR)
 
 
-def _decoded(data: bytes, expected: int) -> list[Any]:
+def _decode_answers(data: bytes, expected: int) -> list[Any]:
     try:
         found = decode(data)
     except (ValueError, TypeError, RecursionError):
-        raise Ended(Ending("bad answer", "the plugin's answer is not readable data")) from None
+        raise NoAnswer(Ending("bad answer", "the plugin's answer is not readable data")) from None
     if not isinstance(found, list) or not 0 < len(found) <= expected:
-        raise Ended(Ending("bad answer", "the plugin gave other answers than it was asked for"))
+        raise NoAnswer(Ending("bad answer", "the plugin gave other answers than it was asked for"))
     return found

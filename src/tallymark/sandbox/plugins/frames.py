@@ -25,23 +25,23 @@ class BadFrame(Exception):
     """What came is no answer; the text says why."""
 
 
-def message(data: bytes) -> bytes:
+def pack_message(data: bytes) -> bytes:
     """One message for the child."""
     return _LENGTH.pack(len(data)) + data
 
 
-def length(prefix: bytes) -> int:
+def read_length(prefix: bytes) -> int:
     """How long the message is that follows this prefix."""
     size: int = _LENGTH.unpack(prefix)[0]
     return size
 
 
-def frame(nonce: bytes, data: bytes) -> bytes:
+def pack_frame(nonce: bytes, data: bytes) -> bytes:
     """One frame for the host."""
     return _HEADER.pack(nonce, len(data)) + data
 
 
-def several(items: Sequence[bytes]) -> bytes:
+def join_answers(items: Sequence[bytes]) -> bytes:
     """Encoded items as one encoded list."""
     return b"\xdd" + _LENGTH.pack(len(items)) + b"".join(items)
 

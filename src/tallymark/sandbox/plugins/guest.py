@@ -60,7 +60,7 @@ def _confine(setup: dict[str, Any]) -> None:
     """What holds for the guest and for every child of it."""
     limits = Limits(**setup["limits"])
     if setup["mounts"]:
-        kernel.own_mounts()
+        kernel.unshare_mounts()
         _cover_compiled(setup["packages"])
         kernel.mount_memory(setup["scratch"], size_mb=limits.disk_mb, files=SCRATCH_FILES)
     if setup["filter"] is not None:
@@ -145,7 +145,7 @@ class _Child:
         self._link, theirs = socket.socketpair()
         self._pid = os.fork()
         if self._pid == 0:
-            child.run(theirs.fileno(), memoryview(self._progress).cast("Q"), walls)
+            child.run_child(theirs.fileno(), memoryview(self._progress).cast("Q"), walls)
         theirs.close()
         self.pidfd = os.pidfd_open(self._pid)
 
@@ -176,4 +176,4 @@ class _Child:
         try:
             os.rmdir(self._walls.scratch)  # noqa: PTH106 (at every call)
         except OSError:
-            scratch.clear(Path(self._walls.scratch))
+            scratch.remove_folder(Path(self._walls.scratch))

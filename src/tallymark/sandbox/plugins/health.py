@@ -25,7 +25,7 @@ class PluginState:
 
 
 @dataclass(slots=True)
-class _Record:
+class _CallCounts:
     calls: int = 0
     crashes: int = 0
     paused: str = ""
@@ -36,7 +36,7 @@ class Health:
 
     def __init__(self, pause_after: int) -> None:
         self._pause_after = pause_after
-        self._records: dict[PluginCode, _Record] = {}
+        self._records: dict[PluginCode, _CallCounts] = {}
         self._lock = threading.Lock()
 
     def paused(self, code: PluginCode) -> str:
@@ -49,7 +49,7 @@ class Health:
     ) -> None:
         """Calls have ended, the last one in this way: None when it gave an answer."""
         with self._lock:
-            record = self._records.setdefault(code, _Record())
+            record = self._records.setdefault(code, _CallCounts())
             record.calls += calls
             if stopped not in DEADLY:
                 record.crashes = 0
@@ -61,13 +61,13 @@ class Health:
     def resume(self, code: PluginCode) -> None:
         """Let it be called again."""
         with self._lock:
-            record = self._records.setdefault(code, _Record())
+            record = self._records.setdefault(code, _CallCounts())
             record.crashes, record.paused = 0, ""
 
     def state(self, code: PluginCode, *, warm: bool) -> PluginState:
         """What is known of it; `warm` when a guest of it is running."""
         with self._lock:
-            record = self._records.get(code, _Record())
+            record = self._records.get(code, _CallCounts())
             now: Literal["idle", "warm"] = "warm" if warm else "idle"
             state = "paused" if record.paused else now
             return PluginState(state, record.paused, record.crashes, record.calls)

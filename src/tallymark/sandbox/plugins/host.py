@@ -23,7 +23,7 @@ from tallymark.sandbox.plugins.codec import decode, encode
 if TYPE_CHECKING:
     from tallymark.sandbox.code import PluginCode
     from tallymark.sandbox.limits import Limits
-    from tallymark.sandbox.plugins.compiled import Compiled
+    from tallymark.sandbox.plugins.compiled import CompiledFiles
 
 _START_S = 60.0
 _HEAR_S = 30.0
@@ -38,7 +38,7 @@ class GuestGone(Exception):
     """The guest has ended, or does not do what a guest does; it must be replaced."""
 
 
-class Child:
+class ChildHandle:
     """A child of a guest that waits for a call, and the channel to it."""
 
     def __init__(self, number: int, pidfd: int, link: socket.socket) -> None:
@@ -56,7 +56,7 @@ class Child:
         self.link.close()
 
 
-class Guest:
+class GuestHandle:
     """One warm guest. It serves one call at a time; its owner sees to that."""
 
     def __init__(self, code: PluginCode, backend: str, limits: Limits) -> None:
@@ -65,23 +65,23 @@ class Guest:
         self.calls = 0
         self.used_at = time.monotonic()
         walled = backend == "bubblewrap"
-        self.view = view.view_in_bubblewrap(code) if walled else view.view_in_place(code)
+        self.view = view.plan_view_in_bubblewrap(code) if walled else view.plan_view_in_place(code)
         self.folder = None if walled else Path(tempfile.mkdtemp(prefix="tally-"))
         self._pidfd: int | None = None
-        self._ready: deque[Child] = deque()
+        self._ready: deque[ChildHandle] = deque()
         self._ended: dict[int, tuple[int, int]] = {}
-        self.compiled: Compiled | None = None
+        self.compiled: CompiledFiles | None = None
         # Each send is one message, and descriptors travel with theirs.
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with tempfile.TemporaryFile() as said:
-                self._process = self._started(code, backend, theirs, said)
-                self._greet(self._setup(code, backend, limits), said)
+                self._process = self._start(code, backend, theirs, said)
+                self._greet(self._make_setup(code, backend, limits), said)
         except BaseException:
             self.close()
             raise
 
-    def _started(
+    def _start(
         self, code: PluginCode, backend: str, theirs: socket.socket, said: IO[bytes]
     ) -> subprocess.Popen[bytes]:
         # Nothing of site-packages, of the user's or of the folder it starts in can be imported.
@@ -90,7 +90,7 @@ class Guest:
         if backend == "bubblewrap":
             # Not tied to the thread that starts it: it ends when our end of the socket closes.
             before = bubblewrap.command(
-                binds=view.binds(code),
+                binds=view.list_binds(code),
                 hidden=interpreter.hidden_folders(),
                 scratch_mb=None,
                 may_mount=True,
@@ -109,14 +109,14 @@ class Guest:
                 cwd="/",
             )
 
-    def _setup(self, code: PluginCode, backend: str, limits: Limits) -> dict[str, Any]:
+    def _make_setup(self, code: PluginCode, backend: str, limits: Limits) -> dict[str, Any]:
         """What a guest is told at the start."""
         walls = backend != "insecure-local"
         return {
             "root": str(self.view.root),
             "packages": [str(path) for path in self.view.packages],
-            "modules": view.modules(code),
-            "unload": view.unload(code),
+            "modules": view.find_modules_ahead(code),
+            "unload": view.find_shadowed_modules(code),
             "scratch": str(self.folder or bubblewrap.SCRATCH),
             "mounts": self.folder is None,
             "readable": [str(path) for path in self.view.readable],
@@ -137,7 +137,7 @@ class Guest:
             hint = "`tally doctor` says what this machine lacks"
             raise WorkFailed(f"the sandbox could not be started: {why}", hint=hint) from None
 
-    def take(self) -> Child:
+    def take(self) -> ChildHandle:
         """The next child, locked in and waiting."""
         gone = select.poll()
         gone.register(self.control, 0)
@@ -167,7 +167,7 @@ class Guest:
         except (OSError, ValueError):
             raise GuestGone from None
         if found:
-            self._ready.append(Child(number, found[0], socket.socket(fileno=found[1])))
+            self._ready.append(ChildHandle(number, found[0], socket.socket(fileno=found[1])))
         else:
             status, at = ended
             self._ended[number] = status, at
@@ -187,4 +187,4 @@ class Guest:
             process.kill()
             process.wait()
         if self.folder is not None and self.folder.exists():
-            scratch.clear(self.folder)
+            scratch.remove_folder(self.folder)

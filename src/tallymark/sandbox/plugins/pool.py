@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from tallymark.errors import WorkFailed
-from tallymark.sandbox.plugins.endings import Ended
-from tallymark.sandbox.plugins.host import Guest
+from tallymark.sandbox.plugins.endings import NoAnswer
+from tallymark.sandbox.plugins.host import GuestHandle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ _Root: TypeAlias = "tuple[Path, str]"
 class _Shelf:
     """The guests of one root. Plugins of the same files share them: a guest runs none of it."""
 
-    idle: list[Guest] = field(default_factory=list)
+    idle: list[GuestHandle] = field(default_factory=list)
     lent: int = 0
 
 
@@ -48,24 +48,24 @@ class Pool:
         self._closed = False
 
     @contextmanager
-    def guest(self, code: PluginCode) -> Iterator[Guest]:
+    def guest(self, code: PluginCode) -> Iterator[GuestHandle]:
         """A guest for the caller alone; it is ended if any exception but `Ended` comes out."""
         guest = self._lend(code)
         reusable = False
         try:
             yield guest
             reusable = True
-        except Ended:
+        except NoAnswer:
             reusable = True
             raise
         finally:
             fresh = guest.calls < self._recycle_after
-            self._returned(code, guest, reusable=reusable and fresh)
+            self._take_back(code, guest, reusable=reusable and fresh)
 
     def warm(self, code: PluginCode) -> bool:
         """Whether a guest of this plugin is running."""
         with self._changed:
-            return _root(code) in self._shelves
+            return _make_root_key(code) in self._shelves
 
     def close(self) -> None:
         """End every guest, once the calls under way have ended."""
@@ -82,12 +82,12 @@ class Pool:
         if reaper is not None:
             reaper.join()
 
-    def _lend(self, code: PluginCode) -> Guest:
+    def _lend(self, code: PluginCode) -> GuestHandle:
         with self._changed:
             while True:
                 if self._closed:
                     raise WorkFailed("the sandbox is closed")
-                shelf = self._shelves.setdefault(_root(code), _Shelf())
+                shelf = self._shelves.setdefault(_make_root_key(code), _Shelf())
                 if shelf.idle or shelf.lent < _MOST_PER_ROOT:
                     break
                 self._changed.wait()
@@ -95,27 +95,27 @@ class Pool:
             if shelf.idle:
                 return shelf.idle.pop()
         try:
-            return Guest(code, self._backend, self._limits)
+            return GuestHandle(code, self._backend, self._limits)
         except BaseException:
-            self._returned(code, None, reusable=False)
+            self._take_back(code, None, reusable=False)
             raise
 
-    def _returned(self, code: PluginCode, guest: Guest | None, *, reusable: bool) -> None:
+    def _take_back(self, code: PluginCode, guest: GuestHandle | None, *, reusable: bool) -> None:
         ended = [] if guest is None else [guest]
         with self._changed:
-            shelf = self._shelves[_root(code)]
+            shelf = self._shelves[_make_root_key(code)]
             shelf.lent -= 1
             if guest is not None and reusable and not self._closed:
                 guest.used_at = time.monotonic()
                 shelf.idle.append(guest)
-                ended = self._surplus()
+                ended = self._remove_surplus()
                 self._watch()
             self._tidy()
             self._changed.notify_all()
         for each in ended:
             each.close()
 
-    def _surplus(self) -> list[Guest]:
+    def _remove_surplus(self) -> list[GuestHandle]:
         idle = [
             (guest.used_at, shelf, guest)
             for shelf in self._shelves.values()
@@ -156,5 +156,5 @@ class Pool:
                 guest.close()
 
 
-def _root(code: PluginCode) -> _Root:
+def _make_root_key(code: PluginCode) -> _Root:
     return code.root, code.code_hash

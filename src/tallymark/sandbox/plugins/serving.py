@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.sandbox.plugins import frames
 from tallymark.sandbox.plugins.codec import decode, encode
-from tallymark.sandbox.plugins.compiled import Importer, compiled
+from tallymark.sandbox.plugins.compiled import CompiledImporter, compile_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,32 +23,32 @@ _AFTER_BUILT_IN = 2
 """Where modules of the plugin's root are looked for: after what is part of Python itself."""
 _FLUSH_S = 0.005
 _FLUSH_BYTES = 2**16
-_TEXT = 500
+_TEXT_CHARS = 500
 
 
-def serve(link: int, progress: memoryview) -> None:
+def serve_attempts(link: int, progress: memoryview) -> None:
     """Answer every attempt; progress says which one is being scored, counted from 1."""
-    opening = decode(_message(link) or b"")
+    opening = decode(_read_message(link) or b"")
     send = _Answers(link, opening["nonce"], opening["most"])
     if opening["module"] is None:
-        send.add(encode((frames.GIVEN, compiled(opening["root"]))))
+        send.add(encode((frames.GIVEN, compile_files(opening["root"]))))
         return send.flush()
-    score = _scoring(opening)
+    score = _load_scorer(opening)
     at = 0
-    while (attempts := _message(link)) is not None:
+    while (attempts := _read_message(link)) is not None:
         for metrics, user in decode(attempts):
             progress[0] = at = at + 1
             send.add(score(metrics, user))
         send.flush()
 
 
-def _message(link: int) -> bytes | None:
+def _read_message(link: int) -> bytes | None:
     """The next message from the host; None at the end."""
-    prefix = _exactly(link, frames.LENGTH_BYTES)
-    return None if prefix is None else _exactly(link, frames.length(prefix))
+    prefix = _read_exactly(link, frames.LENGTH_BYTES)
+    return None if prefix is None else _read_exactly(link, frames.read_length(prefix))
 
 
-def _exactly(link: int, size: int) -> bytes | None:
+def _read_exactly(link: int, size: int) -> bytes | None:
     parts = []
     while size:
         part = os.read(link, min(size, 2**18))
@@ -80,20 +80,20 @@ class _Answers:
     def flush(self) -> None:
         if not self._held:
             return
-        data = memoryview(frames.frame(self._nonce, frames.several(self._held)))
+        data = memoryview(frames.pack_frame(self._nonce, frames.join_answers(self._held)))
         while data:
             data = data[os.write(self._link, data) :]
         self._held, self._size, self._last = [], 0, time.perf_counter()
 
 
-def _scoring(opening: dict[str, Any]) -> Callable[[object, str | None], bytes]:
+def _load_scorer(opening: dict[str, Any]) -> Callable[[object, str | None], bytes]:
     """Scores one attempt by a new instance of the plugin; if there is none, says why each time."""
-    sys.meta_path.insert(_AFTER_BUILT_IN, Importer(opening["compiled"]))
+    sys.meta_path.insert(_AFTER_BUILT_IN, CompiledImporter(opening["compiled"]))
     try:
         home = importlib.import_module(opening["module"])
         plugin = getattr(home, opening["attribute"])
     except BaseException as error:  # noqa: BLE001 (a plugin may raise anything)
-        failure = _failure(error)
+        failure = _encode_failure(error)
         return lambda *_: failure
     config, context = opening["config"], opening["ctx"]
 
@@ -105,33 +105,33 @@ def _scoring(opening: dict[str, Any]) -> Callable[[object, str | None], bytes]:
             given = plugin().score(metrics, decode(config), ctx)
             return encode((frames.GIVEN, given))
         except BaseException as error:  # noqa: BLE001 (as above)
-            return _failure(error)
+            return _encode_failure(error)
 
     return score
 
 
-def _failure(error: BaseException) -> bytes:
+def _encode_failure(error: BaseException) -> bytes:
     if isinstance(error, MemoryError):
         return encode((frames.FAILED, "memory", "the plugin used more memory than it may"))
     try:
-        words = " ".join(str(error)[:_TEXT].split())
+        words = " ".join(str(error)[:_TEXT_CHARS].split())
     except BaseException:  # noqa: BLE001 (its own text may be code of the plugin)
         words = ""
     name = type(error).__name__
     said = f"{name}: {words}" if words else name
-    return encode((frames.FAILED, "raised", f"the plugin raised {said}{_place(error)}"))
+    return encode((frames.FAILED, "raised", f"the plugin raised {said}{_find_line(error)}"))
 
 
-def _place(error: BaseException) -> str:
+def _find_line(error: BaseException) -> str:
     """Where in the plugin's own files it was raised: the last line that is not the library's."""
     found = ""
-    for path, line in _lines(error):
+    for path, line in _walk_traceback(error):
         if path.startswith(sys.path[0]):
             found = f" (line {line} of {path[len(sys.path[0]) :].lstrip('/')})"
     return found
 
 
-def _lines(error: BaseException) -> Iterator[tuple[str, int]]:
+def _walk_traceback(error: BaseException) -> Iterator[tuple[str, int]]:
     trace = error.__traceback__
     while trace is not None:
         yield trace.tb_frame.f_code.co_filename, trace.tb_lineno

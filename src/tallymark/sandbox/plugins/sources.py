@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FOLDERS, _FILES, _BYTES = 200, 200, 2**18
+_MOST_FOLDERS, _MOST_FILES, _MOST_BYTES = 200, 200, 2**18
 """A root may be any folder, with anything in it: this much of it is looked at."""
 
 
-def sources(root: str) -> Iterator[tuple[str, bytes]]:
+def read_python_files(root: str) -> Iterator[tuple[str, bytes]]:
     """Each file's path and text, in a fixed order; what is left out only costs time later."""
     folders, files, size = [root], 0, 0
-    for _ in range(_FOLDERS):
+    for _ in range(_MOST_FOLDERS):
         if not folders:
             return
         try:
@@ -28,8 +28,8 @@ def sources(root: str) -> Iterator[tuple[str, bytes]]:
                 folders.append(entry.path)
             elif entry.name.endswith(".py") and entry.is_file():
                 with open(entry.path, "rb") as file:  # noqa: PTH123 (pathlib is not needed else)
-                    text = file.read(_BYTES + 1)
+                    text = file.read(_MOST_BYTES + 1)
                 files, size = files + 1, size + len(text)
-                if files > _FILES or size > _BYTES:
+                if files > _MOST_FILES or size > _MOST_BYTES:
                     return
                 yield entry.path, text

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallymark.sandbox import interpreter
-from tallymark.sandbox.plugins.sources import sources
+from tallymark.sandbox.plugins.sources import read_python_files
 
 if TYPE_CHECKING:
     from tallymark.sandbox.code import PluginCode
@@ -41,7 +41,7 @@ _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([a-zA-Z_][a-zA-Z0-9_.]*)", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class GuestView:
     """Where a guest of one plugin finds everything."""
 
     python: Path
@@ -53,26 +53,26 @@ class View:
     """What Landlock lets a child read."""
 
 
-def binds(code: PluginCode) -> dict[Path, Path]:
+def list_binds(code: PluginCode) -> dict[Path, Path]:
     """What a guest of this plugin may read in bubblewrap, by where it is seen."""
-    packages = {_PACKAGES / within: path for within, path in _package_files().items()}
+    packages = {_PACKAGES / within: path for within, path in _find_package_files().items()}
     return interpreter.files() | packages | {_ROOT: code.root.resolve()}
 
 
-def view_in_bubblewrap(code: PluginCode) -> View:
+def plan_view_in_bubblewrap(code: PluginCode) -> GuestView:
     """In bubblewrap: at places that are the same for every plugin on every machine."""
     # The view holds nothing but the binds, so the folders at the top say the same in fewer rules,
     # each of which costs every call.
-    top = sorted({Path("/", place.parts[1]) for place in binds(code)})
+    top = sorted({Path("/", place.parts[1]) for place in list_binds(code)})
     python = interpreter.sandbox_path()
-    return View(python=python, root=_ROOT, packages=[_PACKAGES], readable=top)
+    return GuestView(python=python, root=_ROOT, packages=[_PACKAGES], readable=top)
 
 
-def view_in_place(code: PluginCode) -> View:
+def plan_view_in_place(code: PluginCode) -> GuestView:
     """Without bubblewrap: everything is where it is on this machine."""
-    root, packages = code.root.resolve(), _package_files()
+    root, packages = code.root.resolve(), _find_package_files()
     homes = [path.parents[len(within.parts) - 1] for within, path in packages.items()]
-    return View(
+    return GuestView(
         python=interpreter.host_path(),
         root=root,
         packages=list(dict.fromkeys(homes)),
@@ -80,11 +80,11 @@ def view_in_place(code: PluginCode) -> View:
     )
 
 
-def _package_files() -> dict[Path, Path]:
+def _find_package_files() -> dict[Path, Path]:
     """Our own modules, msgspec and the shims, by their paths within a folder of packages."""
     found = {}
     for name in (*_FILES, *_FOLDERS):
-        origin, within = _origin(name), Path(*name.split("."))
+        origin, within = _find_origin(name), Path(*name.split("."))
         if name in _FOLDERS:
             found[within] = origin.parent
         else:
@@ -94,20 +94,20 @@ def _package_files() -> dict[Path, Path]:
     return found | {Path("services"): found[Path("tallymark/__init__.py")].parents[1] / "services"}
 
 
-def _origin(module: str) -> Path:
+def _find_origin(module: str) -> Path:
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"the module {module} is not installed")
     return Path(spec.origin)
 
 
-def modules(code: PluginCode) -> list[str]:
+def find_modules_ahead(code: PluginCode) -> list[str]:
     """What the guest imports ahead: what this plugin's files name, as far as it is trusted.
 
     The files are searched, not parsed: strangers wrote them, and a miss only costs time.
     """
     named: dict[str, None] = {}
-    for _, text in sources(str(code.root)):
+    for _, text in read_python_files(str(code.root)):
         if b"tallymark" in text or b"services" in text:
             named |= dict.fromkeys(_OFFERED)
         for found in _IMPORT.finditer(text):
@@ -117,7 +117,7 @@ def modules(code: PluginCode) -> list[str]:
     return list(named)
 
 
-def unload(code: PluginCode) -> list[str]:
+def find_shadowed_modules(code: PluginCode) -> list[str]:
     """Which of our `services` modules make way because the plugin's root has its own."""
     own = code.root / "services"
     if not own.exists() and not own.with_suffix(".py").exists():

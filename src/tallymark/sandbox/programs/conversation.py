@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Literal, Self
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Stopped = Literal["timeout", "cpu", "memory", "output", "disk"]
+PassedLimit = Literal["timeout", "cpu", "memory", "output", "disk"]
 _PIECE = 1 << 16
 _STARTING_S = 30.0
 """How long a sandbox may take to come up on a machine under load."""
-_LOOK_S = 0.02
+_LOOK_EVERY_S = 0.02
 _DRAINING_S = 2.0
 """How long after the end pipes are read that something escaped still holds open."""
 
@@ -56,7 +56,7 @@ class Pipes:
 
 
 @dataclass(kw_only=True)
-class Conversation:
+class PipeTalk:
     """One child: what to feed it, what it says, and when it has to end.
 
     `report` is the launcher's: its first line means that the program has started, and the clock
@@ -74,11 +74,11 @@ class Conversation:
     output_bytes: int
     report_bytes: int
     kill: Callable[[], None]
-    look: Callable[[], Stopped | None] | None
+    look: Callable[[], PassedLimit | None] | None
     """Asked now and then: has a limit been passed that only the host can see?"""
 
     _said: dict[int, bytearray] = field(default_factory=dict, init=False)
-    stopped: Stopped | None = field(default=None, init=False)
+    stopped: PassedLimit | None = field(default=None, init=False)
     started: float | None = field(default=None, init=False)
     finished: float = field(default=0.0, init=False)
 
@@ -105,10 +105,10 @@ class Conversation:
                 self._selector.register(drain, selectors.EVENT_READ)
             self._selector.register(self.ended, selectors.EVENT_READ)
             self._left = {feed: memoryview(data) for feed, data in self.feeds.items()}
-            while not self._is_over or self._draining():
+            while not self._is_over or self._is_draining():
                 self._turn()
 
-    def _draining(self) -> bool:
+    def _is_draining(self) -> bool:
         waiting = self._selector.get_map()
         return any(each in waiting for each in self._said) and time.monotonic() < self._deadline
 
@@ -124,22 +124,22 @@ class Conversation:
             return
         if time.monotonic() >= self._deadline:
             self._stop("timeout")
-        elif passed := self._looked():
+        elif passed := self._look():
             self._stop(passed)
 
-    def _looked(self) -> Stopped | None:
+    def _look(self) -> PassedLimit | None:
         """The limit that was passed, asked at most so often."""
         now = time.monotonic()
         if self.look is None or self.started is None or now < self._next_look:
             return None
-        self._next_look = now + _LOOK_S
+        self._next_look = now + _LOOK_EVERY_S
         return self.look()
 
     def _patience(self) -> float:
         left = max(0.0, self._deadline - time.monotonic())
-        return min(left, _LOOK_S) if self.look else left
+        return min(left, _LOOK_EVERY_S) if self.look else left
 
-    def _stop(self, why: Stopped) -> None:
+    def _stop(self, why: PassedLimit) -> None:
         self.stopped = self.stopped or why
         self.kill()
         # It is dead, or will be as soon as the kernel gets to it: no need to kill it in a loop.

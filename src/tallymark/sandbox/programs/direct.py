@@ -13,24 +13,29 @@ from pathlib import Path
 
 from tallymark.sandbox import interpreter, scratch
 from tallymark.sandbox.programs import usage, view
-from tallymark.sandbox.programs.conversation import Conversation, Pipes, Stopped
-from tallymark.sandbox.programs.launching import Ended, converse, launch, report
-from tallymark.sandbox.programs.task import Task
+from tallymark.sandbox.programs.conversation import PassedLimit, Pipes, PipeTalk
+from tallymark.sandbox.programs.launching import (
+    ProgramEnding,
+    converse,
+    read_report,
+    start_launcher,
+)
+from tallymark.sandbox.programs.task import ProgramTask
 
 
-def run_direct(task: Task, *, walls: bool) -> Ended:
+def run_direct(task: ProgramTask, *, walls: bool) -> ProgramEnding:
     """One program; with `walls` one process, without them whatever it likes."""
     place = Path(tempfile.mkdtemp(prefix="tally-"))
     home, folder = place / "python", place / "scratch"
     try:
         _furnish(task, home, folder)
         order = task.order(home=home, folder=folder, uid=None, walls=walls, alone=False)
-        talk, code = _ran(task, order, folder)
-        report(talk)
-        kept, refused = scratch.collect(folder, list(task.keep), task.disk_bytes)
-        return Ended(
+        talk, code = _run_launcher(task, order, folder)
+        read_report(talk)
+        kept, refused = scratch.collect_files(folder, list(task.keep), task.disk_bytes)
+        return ProgramEnding(
             code=code,
-            stopped=talk.stopped or _full(task, folder),
+            stopped=talk.stopped or _check_disk(task, folder),
             stdout=talk.said_on(talk.stdout),
             stderr=talk.said_on(talk.stderr),
             kept=kept,
@@ -38,35 +43,35 @@ def run_direct(task: Task, *, walls: bool) -> Ended:
             wall_s=talk.wall(),
         )
     finally:
-        scratch.clear(place)
+        scratch.remove_folder(place)
 
 
-def _furnish(task: Task, home: Path, folder: Path) -> None:
+def _furnish(task: ProgramTask, home: Path, folder: Path) -> None:
     """The program's files, and an environment for its Python."""
     folder.mkdir()
     for name, data in task.files.items():
-        scratch.lay(folder, name, data)
+        scratch.lay_file(folder, name, data)
     (home / "bin").mkdir(parents=True)
     python = interpreter.host_path()
-    (home / "pyvenv.cfg").write_text(view.python_settings(python, packages=task.packages))
+    (home / "pyvenv.cfg").write_text(view.write_settings(python, packages=task.packages))
     for name in view.PYTHON_NAMES:
         (home / "bin" / name).symlink_to(python)
-    for within, packages in view.packages_folders(wanted=task.packages).items():
+    for within, packages in view.find_packages(wanted=task.packages).items():
         (home / within).parent.mkdir(parents=True, exist_ok=True)
         (home / within).symlink_to(packages)
 
 
-def _ran(task: Task, order: bytes, folder: Path) -> tuple[Conversation, int]:
+def _run_launcher(task: ProgramTask, order: bytes, folder: Path) -> tuple[PipeTalk, int]:
     with Pipes() as pipes:
-        launched = launch(pipes, "become")
+        launched = start_launcher(pipes, "become")
         process = launched.process
 
-        def look() -> Stopped | None:
-            if usage.memory_passed([process.pid], task.memory_bytes):
+        def look() -> PassedLimit | None:
+            if usage.is_memory_passed([process.pid], task.memory_bytes):
                 return "memory"
-            if usage.cpu_s([process.pid]) > task.cpu_s:
+            if usage.sum_cpu_s([process.pid]) > task.cpu_s:
                 return "cpu"
-            return _full(task, folder)
+            return _check_disk(task, folder)
 
         def kill() -> None:
             """Its group too, until it has been waited for: without walls there may be more."""
@@ -81,5 +86,5 @@ def _ran(task: Task, order: bytes, folder: Path) -> tuple[Conversation, int]:
     return talk, code
 
 
-def _full(task: Task, folder: Path) -> Stopped | None:
-    return "disk" if scratch.overfull(folder, task.scratch_bytes) else None
+def _check_disk(task: ProgramTask, folder: Path) -> PassedLimit | None:
+    return "disk" if scratch.is_overfull(folder, task.scratch_bytes) else None

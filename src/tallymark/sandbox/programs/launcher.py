@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from tallymark.sandbox import kernel, landlock, seccomp
-from tallymark.sandbox.programs.usage import cpu_s, memory_passed
-from tallymark.sandbox.scratch import MOST_ENTRIES, collect, lay
+from tallymark.sandbox.programs.usage import is_memory_passed, sum_cpu_s
+from tallymark.sandbox.scratch import MOST_ENTRIES, collect_files, lay_file
 
 TICK_MS = 20
 """How often the tree is looked at: it can pass a limit by what it does in this time."""
@@ -63,16 +63,16 @@ def _supervise(order: dict[str, Any], orders: BinaryIO, report: BinaryIO) -> Non
         data = orders.read(size)
         if len(data) != size:
             raise EOFError("the host has gone")
-        lay(folder, name, data)
-    program = _started(order)
+        lay_file(folder, name, data)
+    program = _start_program(order)
     _say(report, {"started": True})
     began = time.monotonic()
-    stopped = _watched(program, order, report.fileno())
+    stopped = _watch_program(program, order, report.fileno())
     wall_s = time.monotonic() - began  # before killing and collecting, which are not its time
     # From the first process of a namespace this reaches everyone in it and nobody outside.
     os.kill(-1, signal.SIGKILL)
-    code = _last_words(program)
-    kept, refused = collect(folder, order["keep"], order["keep_bytes"])
+    code = _await_everyone(program)
+    kept, refused = collect_files(folder, order["keep"], order["keep_bytes"])
     ending = {"code": code, "stopped": stopped, "wall_s": wall_s, "refused": refused}
     _say(report, ending | {"kept": [[name, len(data)] for name, data in kept.items()]})
     for data in kept.values():
@@ -87,7 +87,7 @@ def _drop_root(uid: int) -> None:
     os.setresuid(uid, uid, uid)
 
 
-def _started(order: dict[str, Any]) -> int:
+def _start_program(order: dict[str, Any]) -> int:
     """The program's pid, once it has been exec'd behind its walls."""
     trouble, tell = os.pipe()
     program = os.fork()
@@ -142,7 +142,7 @@ def _execute(order: dict[str, Any]) -> NoReturn:
     os._exit(127)
 
 
-def _watched(program: int, order: dict[str, Any], report: int) -> str | None:
+def _watch_program(program: int, order: dict[str, Any], report: int) -> str | None:
     """Waits for the program's end; the limit that was passed, if one was."""
     events = select.poll()
     events.register(os.pidfd_open(program), select.POLLIN)
@@ -151,25 +151,25 @@ def _watched(program: int, order: dict[str, Any], report: int) -> str | None:
     events.register(report, 0)
     while not (happened := events.poll(TICK_MS)):
         _reap_orphans(program)
-        if passed := _passed(order):
+        if passed := _find_passed_limit(order):
             return passed
     if report in dict(happened):
         sys.exit("the host has gone")
-    return "disk" if _disk_is_full(order["folder"]) else None
+    return "disk" if _is_disk_full(order["folder"]) else None
 
 
-def _passed(order: dict[str, Any]) -> str | None:
-    if _disk_is_full(order["folder"]):
+def _find_passed_limit(order: dict[str, Any]) -> str | None:
+    if _is_disk_full(order["folder"]):
         return "disk"
     pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal()]
     pids.remove(1)
     buried = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if cpu_s(pids) + buried.ru_utime + buried.ru_stime > order["cpu_s"]:
+    if sum_cpu_s(pids) + buried.ru_utime + buried.ru_stime > order["cpu_s"]:
         return "cpu"
-    return "memory" if memory_passed(pids, order["memory_bytes"]) else None
+    return "memory" if is_memory_passed(pids, order["memory_bytes"]) else None
 
 
-def _disk_is_full(folder: str) -> bool:
+def _is_disk_full(folder: str) -> bool:
     state = os.statvfs(folder)
     return state.f_bavail == 0 or state.f_files - state.f_ffree > MOST_ENTRIES
 
@@ -183,7 +183,7 @@ def _reap_orphans(program: int) -> None:
         os.waitpid(dead.si_pid, 0)
 
 
-def _last_words(program: int) -> int:
+def _await_everyone(program: int) -> int:
     """The exit code (negative: a signal), when nobody else is left."""
     code = 0
     while True:

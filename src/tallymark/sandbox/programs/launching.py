@@ -12,16 +12,16 @@ from typing import Any
 
 from tallymark.errors import WorkFailed
 from tallymark.sandbox import interpreter
-from tallymark.sandbox.programs.conversation import Conversation, Pipes, Stopped
-from tallymark.sandbox.programs.task import Task
+from tallymark.sandbox.programs.conversation import PassedLimit, Pipes, PipeTalk
+from tallymark.sandbox.programs.task import ProgramTask
 
 _LAUNCHER = "tallymark.sandbox.programs.launcher"
-_WORDS = 1 << 20
+_MOST_WORDS = 1 << 20
 """For what the launcher says besides the files that it hands back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Launched:
+class RunningLauncher:
     """A launcher that has been started, and our ends of its pipes."""
 
     process: subprocess.Popen[bytes]
@@ -32,7 +32,7 @@ class Launched:
     report: int
 
 
-def launch(
+def start_launcher(
     pipes: Pipes,
     how: str,
     *,
@@ -40,7 +40,7 @@ def launch(
     python: Path | None = None,
     before: Sequence[str] = (),
     also: Sequence[int] = (),
-) -> Launched:
+) -> RunningLauncher:
     """Starts it behind the words of `before`, with the descriptors `also`, which we then close."""
     stdin, to_stdin = pipes.pipe()
     from_stdout, stdout = pipes.pipe()
@@ -63,16 +63,16 @@ def launch(
         raise WorkFailed(f"the sandbox cannot be started: {error}") from None
     for each in (stdin, stdout, stderr, orders, report, *also):
         pipes.close(each)
-    return Launched(process, to_stdin, from_stdout, from_stderr, to_orders, from_report)
+    return RunningLauncher(process, to_stdin, from_stdout, from_stderr, to_orders, from_report)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProgramEnding:
     """How a run ended, as its two sides saw it."""
 
     code: int
     """Negative: the signal that ended it."""
-    stopped: Stopped | None
+    stopped: PassedLimit | None
     stdout: bytes
     stderr: bytes
     kept: dict[str, bytes]
@@ -82,15 +82,15 @@ class Ended:
 
 def converse(
     pipes: Pipes,
-    launched: Launched,
-    task: Task,
+    launched: RunningLauncher,
+    task: ProgramTask,
     orders: bytes,
     *,
     kill: Callable[[], None],
-    look: Callable[[], Stopped | None] | None = None,
-) -> Conversation:
+    look: Callable[[], PassedLimit | None] | None = None,
+) -> PipeTalk:
     """Talks with launcher and program until the end."""
-    talk = Conversation(
+    talk = PipeTalk(
         pipes=pipes,
         ended=pipes.adopt(os.pidfd_open(launched.process.pid)),
         feeds={launched.orders: orders, launched.stdin: task.stdin},
@@ -99,7 +99,7 @@ def converse(
         report=launched.report,
         wall_s=task.limits.wall_s,
         output_bytes=task.output_bytes,
-        report_bytes=task.disk_bytes + _WORDS,
+        report_bytes=task.disk_bytes + _MOST_WORDS,
         kill=kill,
         look=look,
     )
@@ -107,7 +107,7 @@ def converse(
     return talk
 
 
-def report(talk: Conversation) -> tuple[dict[str, Any], bytes]:
+def read_report(talk: PipeTalk) -> tuple[dict[str, Any], bytes]:
     """What the launcher said at the end, and the bytes after it; WorkFailed if it never began."""
     first, _, rest = talk.said_on(talk.report).partition(b"\n")
     line = json.loads(first) if first else {}

@@ -22,7 +22,7 @@ _MB = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class ProgramTask:
     """What was asked for, with every file read."""
 
     command: tuple[str, ...]
@@ -65,11 +65,11 @@ class Task:
         `walls` asks for Landlock and seccomp; `alone` says that a namespace holds the program, so
         that it may have processes and own the files in view.
         """
-        seen = view.readable(home, packages=self.packages, alone=alone)
+        seen = view.list_readable(home, packages=self.packages, alone=alone)
         devices = [str(each) for each in view.DEVICES]
         order: dict[str, Any] = {
             "command": self.command,
-            "environment": view.environment(home, folder, alone=alone),
+            "environment": view.make_environment(home, folder, alone=alone),
             "folder": str(folder),
             "uid": uid,
             "rlimits": self._rlimits(alone=alone),
@@ -106,7 +106,7 @@ class Task:
         return limits
 
 
-def checked(
+def make_task(
     command: Sequence[str],
     *,
     files: Mapping[str, bytes | str | Path],
@@ -114,7 +114,7 @@ def checked(
     limits: Limits,
     keep: Sequence[str],
     packages: bool,
-) -> Task:
+) -> ProgramTask:
     """A task, or what is wrong with what was asked."""
     if isinstance(command, str) or not command:
         raise InvalidInput("a program's command is a list of words, like ['python', 'main.py']")
@@ -124,9 +124,9 @@ def checked(
     for name in (*files, *keep):
         _check_name(name)
     _check_tree(files)
-    task = Task(
+    task = ProgramTask(
         command=tuple(command),
-        files={name: _content(name, source, limits) for name, source in files.items()},
+        files={name: _read_content(name, source, limits) for name, source in files.items()},
         stdin=stdin.encode() if isinstance(stdin, str) else bytes(stdin),
         limits=limits,
         keep=tuple(dict.fromkeys(keep)),
@@ -158,7 +158,7 @@ def _check_tree(files: Mapping[str, object]) -> None:
                 raise InvalidInput(message, hint=f"because of {name!r}; rename one of them")
 
 
-def _content(name: str, source: bytes | str | Path, limits: Limits) -> bytes:
+def _read_content(name: str, source: bytes | str | Path, limits: Limits) -> bytes:
     if isinstance(source, str):
         return source.encode()
     if not isinstance(source, Path):

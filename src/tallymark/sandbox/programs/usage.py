@@ -9,41 +9,41 @@ from pathlib import Path
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def cpu_s(pids: Iterable[int]) -> float:
+def sum_cpu_s(pids: Iterable[int]) -> float:
     """Processor time of the living, and of the children that they waited for."""
     total = 0
     for pid in pids:
         # The name in parentheses may hold anything, more parentheses too.
-        fields = _said(pid, "stat").rpartition(")")[2].split()
+        fields = _read_proc(pid, "stat").rpartition(")")[2].split()
         total += sum(int(each) for each in fields[11:15])
     return total / _TICKS
 
 
-def memory_passed(pids: Iterable[int], most: int) -> bool:
+def is_memory_passed(pids: Iterable[int], most: int) -> bool:
     """Whether they hold more bytes than that; what they share is told apart only near the limit."""
     pids = tuple(pids)
-    if sum(map(_held, pids)) <= most:
+    if sum(map(_count_held, pids)) <= most:
         return False
-    return sum(map(_share, pids)) > most
+    return sum(map(_count_share, pids)) > most
 
 
-def _held(pid: int) -> int:
+def _count_held(pid: int) -> int:
     # Pages of files are left out: the kernel drops them when it needs the room.
-    return _bytes(_said(pid, "status"), "RssAnon:", "RssShmem:")
+    return _sum_lines(_read_proc(pid, "status"), "RssAnon:", "RssShmem:")
 
 
-def _share(pid: int) -> int:
-    details = _said(pid, "smaps_rollup")
-    return _bytes(details, "Pss_Anon:", "Pss_Shmem:") if details else _held(pid)
+def _count_share(pid: int) -> int:
+    details = _read_proc(pid, "smaps_rollup")
+    return _sum_lines(details, "Pss_Anon:", "Pss_Shmem:") if details else _count_held(pid)
 
 
-def _bytes(text: str, *names: str) -> int:
+def _sum_lines(text: str, *names: str) -> int:
     """The sum of the named `Name:  123 kB` lines."""
     lines = (line.split() for line in text.splitlines())
     return sum(int(words[1]) * 1024 for words in lines if words and words[0] in names)
 
 
-def _said(pid: int, what: str) -> str:
+def _read_proc(pid: int, what: str) -> str:
     """Empty when the process is gone, or hides."""
     try:
         return Path("/proc", str(pid), what).read_text(encoding="utf-8", errors="replace")

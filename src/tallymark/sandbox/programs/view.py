@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tallymark.sandbox import bubblewrap, interpreter
 
-CODE = Path("/launcher")
+LAUNCHER_CODE = Path("/launcher")
 """Where the launcher's own files are: in the view, but behind Landlock for the program."""
 DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom"))
 _SYSTEM = tuple(Path("/", name) for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64"))
@@ -32,7 +32,7 @@ _UNUSED_UIDS = 1_879_048_192
 """From here to 2**31 no distribution and no container gives out uids."""
 
 
-def packages_folders(*, wanted: bool) -> dict[Path, Path]:
+def find_packages(*, wanted: bool) -> dict[Path, Path]:
     """The folders of this environment's packages, by where they lie within an environment."""
     if not wanted or sys.prefix == sys.base_prefix:
         return {}
@@ -40,14 +40,14 @@ def packages_folders(*, wanted: bool) -> dict[Path, Path]:
     return {path.relative_to(sys.prefix): path for path in sorted(found)}
 
 
-def python_settings(python: Path, *, packages: bool) -> str:
+def write_settings(python: Path, *, packages: bool) -> str:
     """The `pyvenv.cfg` of an environment of that Python."""
     # Outside a virtual environment, packages are those of the system's Python.
     shared = packages and sys.prefix == sys.base_prefix
     return f"home = {python.parent}\ninclude-system-site-packages = {str(shared).lower()}\n"
 
 
-def environment(home: Path, scratch: Path, *, alone: bool) -> dict[str, str]:
+def make_environment(home: Path, scratch: Path, *, alone: bool) -> dict[str, str]:
     """All of it: the same for every program, so that its runs are alike.
 
     `alone` in a view of its own, where Python may need more to start.
@@ -64,7 +64,7 @@ def environment(home: Path, scratch: Path, *, alone: bool) -> dict[str, str]:
     }
 
 
-def readable(home: Path, *, packages: bool, alone: bool) -> list[Path]:
+def list_readable(home: Path, *, packages: bool, alone: bool) -> list[Path]:
     """What Landlock lets a program read and start, its scratch folder aside.
 
     `alone` in a view of its own, which holds no more of Python than it may see.
@@ -72,10 +72,10 @@ def readable(home: Path, *, packages: bool, alone: bool) -> list[Path]:
     places = [*_SYSTEM, *_LOADER, home]
     if alone:
         return [*places, *interpreter.files()]
-    return [*places, *interpreter.files().values(), *packages_folders(wanted=packages).values()]
+    return [*places, *interpreter.files().values(), *find_packages(wanted=packages).values()]
 
 
-def sandbox_uid() -> int | None:
+def choose_uid() -> int | None:
     """The uid to take on inside when we are root; None for everyone else.
 
     Root mapped into a user namespace stays root to the kernel: /proc/sys would be open to it, and
@@ -89,13 +89,13 @@ def sandbox_uid() -> int | None:
     return 65_534
 
 
-def wrapped(
+def make_command(
     *, scratch_bytes: int, packages: bool = False, settings: Sequence[str] = ()
 ) -> list[str]:
     """The command line of bubblewrap up to and with `--`; `settings` are further options."""
-    words = [bubblewrap.executable() or "bwrap", *_namespaces(), "--die-with-parent"]
+    words = [bubblewrap.executable() or "bwrap", *_namespace_options(), "--die-with-parent"]
     words += ["--new-session", "--as-pid-1", "--hostname", "sandbox"]
-    words += [*_files(packages=packages), *settings]
+    words += [*_file_options(packages=packages), *settings]
     for name, value in interpreter.variables().items():
         words += ["--setenv", name, value]
     words += ["--proc", "/proc"]
@@ -109,7 +109,7 @@ def wrapped(
     return [*words, "--remount-ro", "/", "--chdir", str(scratch), "--"]
 
 
-def _namespaces() -> list[str]:
+def _namespace_options() -> list[str]:
     if os.geteuid() != 0:
         return ["--unshare-all", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL"]
     words = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
@@ -118,7 +118,7 @@ def _namespaces() -> list[str]:
     return [*words, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
 
 
-def _files(*, packages: bool) -> list[str]:
+def _file_options(*, packages: bool) -> list[str]:
     """What is read-only: the system, then all else, each where it is to be seen."""
     words = []
     for path in _SYSTEM:
@@ -126,21 +126,21 @@ def _files(*, packages: bool) -> list[str]:
             words += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             words += ["--ro-bind", str(path), str(path)]
-    seen = {place: path for place, path in interpreter.files().items() if not _in_system(place)}
+    seen = {place: path for place, path in interpreter.files().items() if not _is_in_system(place)}
     seen |= {path: path for path in _LOADER if path.exists()}
-    seen |= _package_binds() if packages else {}
-    seen |= {CODE / "sandbox": interpreter.OUR_CODE / "sandbox"}
+    seen |= _list_package_binds() if packages else {}
+    seen |= {LAUNCHER_CODE / "sandbox": interpreter.OUR_CODE / "sandbox"}
     links = {interpreter.HOME / "bin" / name: interpreter.sandbox_path() for name in PYTHON_NAMES}
-    words += _parents([*seen, *links, *DEVICES])
-    words += bubblewrap.bind_options(seen, _hidden_folders(packages=packages))
+    words += _folder_options([*seen, *links, *DEVICES])
+    words += bubblewrap.bind_options(seen, _list_hidden_folders(packages=packages))
     for place, target in links.items():
         words += ["--symlink", str(target), str(place)]
     return words
 
 
-def _package_binds() -> dict[Path, Path]:
+def _list_package_binds() -> dict[Path, Path]:
     """The folders of packages, by where they are seen, and what is laid over files in them."""
-    found = {interpreter.HOME / at: path for at, path in packages_folders(wanted=True).items()}
+    found = {interpreter.HOME / at: path for at, path in find_packages(wanted=True).items()}
     if not found:
         base = Path(sys.base_prefix)
         paths = [path for path in map(Path, site.getsitepackages()) if path.is_dir()]
@@ -157,18 +157,18 @@ def _find_telling_files(packages: Path) -> list[Path]:
     return [path.relative_to(packages) for path in found]
 
 
-def _hidden_folders(*, packages: bool) -> list[Path]:
+def _list_hidden_folders(*, packages: bool) -> list[Path]:
     """What must look empty."""
     found = [path for path in _SOURCES if path.is_dir()]
     shared = packages and sys.prefix == sys.base_prefix
     return found if shared else [*found, *interpreter.hidden_folders()]
 
 
-def _parents(paths: Iterable[Path]) -> list[str]:
+def _folder_options(paths: Iterable[Path]) -> list[str]:
     """Folders on the way: those that bubblewrap makes unasked are open to root only."""
     above = sorted({parent for path in paths for parent in path.parents if parent != Path("/")})
     return [word for folder in above for word in ("--dir", str(folder))]
 
 
-def _in_system(path: Path) -> bool:
+def _is_in_system(path: Path) -> bool:
     return any(path.is_relative_to(place) for place in _SYSTEM)

@@ -11,35 +11,41 @@ from contextlib import suppress
 from tallymark.sandbox import bubblewrap, interpreter
 from tallymark.sandbox.programs import view
 from tallymark.sandbox.programs.conversation import Pipes
-from tallymark.sandbox.programs.launching import Ended, Launched, converse, launch, report
-from tallymark.sandbox.programs.task import Task
+from tallymark.sandbox.programs.launching import (
+    ProgramEnding,
+    RunningLauncher,
+    converse,
+    read_report,
+    start_launcher,
+)
+from tallymark.sandbox.programs.task import ProgramTask
 
 _DYING_S = 10.0
 
 
-def run_walled(task: Task) -> Ended:
+def run_in_bubblewrap(task: ProgramTask) -> ProgramEnding:
     """One program; when this returns or raises, nothing of it is left."""
     order = task.order(
         home=interpreter.HOME,
         folder=bubblewrap.SCRATCH,
-        uid=view.sandbox_uid(),
+        uid=view.choose_uid(),
         walls=True,
         alone=True,
     )
     with Pipes() as pipes:
-        launched, info = _launched(task, pipes)
-        inside = _Inside(launched, info, pipes)
+        launched, info = _launch(task, pipes)
+        inside = _FirstProcess(launched, info, pipes)
         try:
             inside.find()
             orders = order + b"".join(task.files.values())
             talk = converse(pipes, launched, task, orders, kill=inside.kill)
         finally:
             inside.end()
-        last, data = report(talk)
+        last, data = read_report(talk)
         kept = {}
         for name, size in last.get("kept", ()):
             kept[name], data = data[:size], data[size:]
-        return Ended(
+        return ProgramEnding(
             code=last.get("code", -signal.SIGKILL),
             stopped=talk.stopped or last.get("stopped"),
             stdout=talk.said_on(talk.stdout),
@@ -50,12 +56,12 @@ def run_walled(task: Task) -> Ended:
         )
 
 
-def _launched(task: Task, pipes: Pipes) -> tuple[Launched, int]:
+def _launch(task: ProgramTask, pipes: Pipes) -> tuple[RunningLauncher, int]:
     """Bubblewrap on its way, and where it will say who runs inside."""
     settings, to_settings = pipes.pipe()
     inside = interpreter.sandbox_path()
     # Short enough for the pipe to hold until bubblewrap reads it.
-    os.write(to_settings, view.python_settings(inside, packages=task.packages).encode())
+    os.write(to_settings, view.write_settings(inside, packages=task.packages).encode())
     pipes.close(to_settings)
     from_info, info = pipes.pipe()
     options = [
@@ -66,11 +72,13 @@ def _launched(task: Task, pipes: Pipes) -> tuple[Launched, int]:
         str(interpreter.HOME / "pyvenv.cfg"),
     ]
     options += ["--info-fd", str(info)]
-    words = view.wrapped(scratch_bytes=task.scratch_bytes, packages=task.packages, settings=options)
-    launched = launch(
+    words = view.make_command(
+        scratch_bytes=task.scratch_bytes, packages=task.packages, settings=options
+    )
+    launched = start_launcher(
         pipes,
         "supervise",
-        code=view.CODE,
+        code=view.LAUNCHER_CODE,
         python=inside,
         before=words,
         also=(settings, info),
@@ -78,10 +86,10 @@ def _launched(task: Task, pipes: Pipes) -> tuple[Launched, int]:
     return launched, from_info
 
 
-class _Inside:
+class _FirstProcess:
     """The first process of the namespace: the kernel ends all others with it."""
 
-    def __init__(self, launched: Launched, info: int, pipes: Pipes) -> None:
+    def __init__(self, launched: RunningLauncher, info: int, pipes: Pipes) -> None:
         self._bwrap = launched.process
         self._info = info
         self._pipes = pipes

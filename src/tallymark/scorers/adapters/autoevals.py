@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tallymark.scorers.adapters.wrapping import (
-    chosen,
-    found,
-    imported,
-    made,
-    wrapped,
+    choose_wrapped,
+    find_class,
+    import_library,
+    make_instance,
+    wrap_scorer,
 )
-from tallymark.scorers.evidence import retrieved
+from tallymark.scorers.evidence import find_retrieved
 from tallymark.scorers.json_text import read_json
 from tallymark.scoring import Score, Scorer
 
@@ -32,35 +32,35 @@ def from_autoevals(scorer: Any = None, *, name: str | None = None, **options: An
     `metadata`, as far as it takes them; an output is read as JSON where what is expected is not
     text. A score of None, which autoevals calls skipped, is a failed score.
     """
-    given, name = chosen(scorer, name, "from_autoevals")
-    library = imported("autoevals", "autoevals")
+    given, name = choose_wrapped(scorer, name, "from_autoevals")
+    library = import_library("autoevals", "autoevals")
     if isinstance(given, str):
-        given = found(library, given, library.Scorer)
+        given = find_class(library, given, library.Scorer)
     is_function = inspect.isroutine(given)
     kind: Any = Callable if is_function else library.Scorer
-    thing = made(given, options, kind, "a scorer of autoevals or a function")
-    call, run = (thing, thing) if is_function else _methods(thing, library.Scorer)
-    takes = _taken(run)
+    thing = make_instance(given, options, kind, "a scorer of autoevals or a function")
+    call, run = (thing, thing) if is_function else _choose_methods(thing, library.Scorer)
+    takes = _list_taken(run)
     thing_name = thing.__name__ if is_function else thing._name()  # noqa: SLF001 (its only name)
 
     def evaluate(ctx: EvalContext) -> Score:
-        return _score(call(_output(ctx), **_arguments(ctx, takes)), thing_name)
+        return _read_score(call(_read_output(ctx), **_make_arguments(ctx, takes)), thing_name)
 
     async def evaluate_async(ctx: EvalContext) -> Score:
-        return _score(await call(_output(ctx), **_arguments(ctx, takes)), thing_name)
+        return _read_score(await call(_read_output(ctx), **_make_arguments(ctx, takes)), thing_name)
 
-    return wrapped(
+    return wrap_scorer(
         evaluate_async if inspect.iscoroutinefunction(call) else evaluate,
         thing,
         thing_name=thing_name,
         package="autoevals",
         name=name,
-        settings={} if is_function else _settings(thing),
+        settings={} if is_function else _read_settings(thing),
         blocking=not type(thing).__module__.startswith("autoevals."),
     )
 
 
-def _methods(thing: Any, base: Any) -> tuple[Any, Any]:
+def _choose_methods(thing: Any, base: Any) -> tuple[Any, Any]:
     """What to call, and what that runs: the async side of a scorer that has its own, or else
     the sync one.
     """
@@ -69,20 +69,20 @@ def _methods(thing: Any, base: Any) -> tuple[Any, Any]:
     return thing.eval, thing._run_eval_sync  # noqa: SLF001
 
 
-def _taken(run: Callable[..., Any]) -> frozenset[str]:
+def _list_taken(run: Callable[..., Any]) -> frozenset[str]:
     """The names of what we have that a scorer takes, by name or because it takes anything."""
     parameters = inspect.signature(run).parameters
     anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     return frozenset(parameters) | (_EXTRAS if anything else frozenset())
 
 
-def _settings(thing: Any) -> dict[str, Any]:
+def _read_settings(thing: Any) -> dict[str, Any]:
     """The attributes of a scorer, and what `partial` fixed."""
     fixed: dict[str, Any] = getattr(thing, "_partial_args", dict)()
     return {**{key: each for key, each in vars(thing).items() if key[0] != "_"}, **fixed}
 
 
-def _output(ctx: EvalContext) -> Any:
+def _read_output(ctx: EvalContext) -> Any:
     if ctx.expected.output is None or isinstance(ctx.expected.output, str):
         return ctx.output
     try:
@@ -91,7 +91,7 @@ def _output(ctx: EvalContext) -> Any:
         return ctx.output
 
 
-def _arguments(ctx: EvalContext, takes: frozenset[str]) -> dict[str, Any]:
+def _make_arguments(ctx: EvalContext, takes: frozenset[str]) -> dict[str, Any]:
     """What there is to give, as far as it is taken."""
     arguments: dict[str, Any] = {}
     if "expected" in takes:
@@ -99,13 +99,13 @@ def _arguments(ctx: EvalContext, takes: frozenset[str]) -> dict[str, Any]:
     if "input" in takes:
         arguments["input"] = ctx.input
     if "context" in takes:
-        arguments["context"] = retrieved(ctx)
+        arguments["context"] = find_retrieved(ctx)
     if "metadata" in takes:
         arguments["metadata"] = ctx.metadata
     return arguments
 
 
-def _score(result: Any, name: str) -> Score:
+def _read_score(result: Any, name: str) -> Score:
     """From autoevals' Score, a mapping in its shape, or a bare number."""
     if isinstance(result, Mapping):
         value, metadata = result.get("score"), result.get("metadata") or {}

@@ -12,11 +12,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from tallymark.scorers.adapters.wrapping import (
-    chosen,
-    found,
-    imported,
-    made,
-    wrapped,
+    choose_wrapped,
+    find_class,
+    import_library,
+    make_instance,
+    wrap_scorer,
 )
 from tallymark.scoring import Score, Scorer
 
@@ -51,53 +51,53 @@ def from_deepeval(
     success is kept in the metadata. The test case has the trace's tool calls and retrievals, and
     `context` of the test's metadata.
     """
-    given, name = chosen(metric, name, "from_deepeval")
-    library = imported("deepeval.metrics", "deepeval")
+    given, name = choose_wrapped(metric, name, "from_deepeval")
+    library = import_library("deepeval.metrics", "deepeval")
     from tallymark.scorers.adapters.deepeval_case import make_test_case  # noqa: PLC0415 (heavy)
 
     if isinstance(given, str):
-        given = found(library, given, library.BaseMetric)
+        given = find_class(library, given, library.BaseMetric)
     if isinstance(given, type) and threshold is not None:
         options["threshold"] = threshold
-    thing = made(given, options, library.BaseMetric, "a DeepEval metric of single turns")
+    thing = make_instance(given, options, library.BaseMetric, "a DeepEval metric of single turns")
     thing_name = type(thing).__name__ if thing.__name__ == "Base Metric" else thing.__name__
     waits = thing.async_mode and type(thing).a_measure is not library.BaseMetric.a_measure
-    quiet = _quiet(thing.a_measure if waits else thing.measure)
+    quiet = _make_quiet(thing.a_measure if waits else thing.measure)
 
     def evaluate(ctx: EvalContext) -> Score:
         one = copy.copy(thing)  # a metric keeps the last score in itself
         one.measure(make_test_case(ctx), **quiet)
-        return _score(one, thing_name)
+        return _read_score(one, thing_name)
 
     async def evaluate_async(ctx: EvalContext) -> Score:
         one = copy.copy(thing)
         await one.a_measure(make_test_case(ctx), **quiet)
-        return _score(one, thing_name)
+        return _read_score(one, thing_name)
 
-    return wrapped(
+    return wrap_scorer(
         evaluate_async if waits else evaluate,
         thing,
         thing_name=thing_name,
         package="deepeval",
         name=name,
-        settings=_settings(thing),
+        settings=_read_settings(thing),
         threshold=thing.threshold if threshold is None else threshold,
     )
 
 
-def _settings(metric: Any) -> dict[str, Any]:
+def _read_settings(metric: Any) -> dict[str, Any]:
     """What a metric was made with; its other attributes are results, or follow from these."""
     taken = inspect.signature(type(metric).__init__).parameters
     return {key: value for key, value in vars(metric).items() if key in taken}
 
 
-def _quiet(measure: Any) -> dict[str, bool]:
+def _make_quiet(measure: Any) -> dict[str, bool]:
     """What keeps a metric from drawing a progress bar, if it takes that."""
     taken = inspect.signature(measure).parameters
     return {"_show_indicator": False} if "_show_indicator" in taken else {}
 
 
-def _score(metric: Any, name: str) -> Score:
+def _read_score(metric: Any, name: str) -> Score:
     facts = {fact: getattr(metric, fact, None) for fact in _FACTS}
     metadata = {fact: value for fact, value in facts.items() if value is not None}
     if metric.score is None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from deepeval.test_case import LLMTestCase, ToolCall
 
 from tallymark.scorers.evidence import (
-    as_text,
-    retrieved,
-    tool_arguments,
-    tool_name,
-    tool_result,
+    find_retrieved,
+    find_tool_name,
+    read_tool_arguments,
+    read_tool_result,
+    write_as_text,
 )
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 def make_test_case(ctx: EvalContext) -> LLMTestCase:
     """All that a metric of single turns may look at."""
     expected, context = ctx.expected, ctx.metadata.get("context")
-    found_context: list[Any] = retrieved(ctx)
+    found_context: list[Any] = find_retrieved(ctx)
     return LLMTestCase(
         name=ctx.trace.name or None,
         input=ctx.input,
         actual_output=ctx.output,
-        expected_output=None if expected.output is None else as_text(expected.output),
+        expected_output=None if expected.output is None else write_as_text(expected.output),
         context=[context] if isinstance(context, str) else context,
         retrieval_context=found_context or None,
         tools_called=_list_tools_called(ctx),
@@ -45,9 +45,9 @@ def make_test_case(ctx: EvalContext) -> LLMTestCase:
 def _list_tools_called(ctx: EvalContext) -> list[ToolCall]:
     return [
         ToolCall(
-            name=tool_name(span),
-            input_parameters=tool_arguments(span),
-            output=tool_result(span) or None,
+            name=find_tool_name(span),
+            input_parameters=read_tool_arguments(span),
+            output=read_tool_result(span) or None,
         )
         for span in ctx.trace.tool_calls
     ]

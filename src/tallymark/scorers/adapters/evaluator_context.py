@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_evals.evaluators import EvaluatorContext
 from pydantic_evals.otel import SpanNode, SpanTree
 
-from tallymark.scorers.evidence import as_text, tool_arguments, tool_name
+from tallymark.scorers.evidence import find_tool_name, read_tool_arguments, write_as_text
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ class TraceContext(EvaluatorContext[str, Any, dict[str, Any]]):
     @property
     def span_tree(self) -> SpanTree:
         """The trace's spans, named and described as pydantic-ai's own instrumentation does."""
-        return span_tree(self.trace)
+        return make_span_tree(self.trace)
 
 
-def evaluator_context(ctx: EvalContext) -> TraceContext:
+def make_evaluator_context(ctx: EvalContext) -> TraceContext:
     """All that an evaluator may ask for, from the trace and the test."""
     trace = ctx.trace
     metrics = {
@@ -57,7 +57,7 @@ def evaluator_context(ctx: EvalContext) -> TraceContext:
     )
 
 
-def span_tree(trace: Trace) -> SpanTree:
+def make_span_tree(trace: Trace) -> SpanTree:
     """The spans in their order and hierarchy; parents that form a circle are cut open."""
     timed = all(span.start_ms is not None for span in trace.spans)
     numbers: dict[str, int] = {}
@@ -66,13 +66,13 @@ def span_tree(trace: Trace) -> SpanTree:
         began = _EPOCH + timedelta(milliseconds=(span.start_ms or 0.0) if timed else place)
         nodes.append(
             SpanNode(
-                name=_name(span),
+                name=_name_span(span),
                 trace_id=1,
                 span_id=place,
                 parent_span_id=numbers.get(span.parent_id) if span.parent_id else None,
                 start_timestamp=began,
                 end_timestamp=began + timedelta(milliseconds=span.duration_ms),
-                attributes={**span.metadata, **_attributes(span)},
+                attributes={**span.metadata, **_describe_span(span)},
                 status="error" if span.failed else "unset",
             )
         )
@@ -82,18 +82,22 @@ def span_tree(trace: Trace) -> SpanTree:
     return tree
 
 
-def _name(span: Span) -> str:
+def _name_span(span: Span) -> str:
     """Tool calls are known by their span's name, so that one follows pydantic-ai's convention."""
     if span.span_type != "tool" or span.name == "running tool":
         return span.name
-    return span.name if span.name.startswith("execute_tool ") else f"execute_tool {tool_name(span)}"
+    return (
+        span.name
+        if span.name.startswith("execute_tool ")
+        else f"execute_tool {find_tool_name(span)}"
+    )
 
 
-def _attributes(span: Span) -> dict[str, Any]:
+def _describe_span(span: Span) -> dict[str, Any]:
     if span.span_type == "tool":
         return {
-            "gen_ai.tool.name": tool_name(span),
-            "gen_ai.tool.call.arguments": as_text(tool_arguments(span)),
+            "gen_ai.tool.name": find_tool_name(span),
+            "gen_ai.tool.call.arguments": write_as_text(read_tool_arguments(span)),
         }
     if span.span_type == "generation":
         return {"gen_ai.operation.name": "chat", "gen_ai.request.model": span.model or "unknown"}

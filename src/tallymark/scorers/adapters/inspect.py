@@ -6,14 +6,19 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tallymark.scorers.adapters.wrapping import chosen, imported, picked, wrapped
+from tallymark.scorers.adapters.wrapping import (
+    choose_wrapped,
+    import_library,
+    pick_result,
+    wrap_scorer,
+)
 from tallymark.scoring import Score, Scorer
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.scoring import EvalContext
 
-_WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 """As Inspect's own `value_to_float`, which gives 0 for any other word; here that is refused."""
 
 
@@ -27,8 +32,8 @@ def from_inspect(
     for more than one. `key` picks one of the values of a scorer that gives several. What Inspect
     calls unscored is a failed score.
     """
-    given, name = chosen(scorer, name, "from_inspect")
-    imported("inspect_ai.scorer", "inspect-ai")
+    given, name = choose_wrapped(scorer, name, "from_inspect")
+    import_library("inspect_ai.scorer", "inspect-ai")
     from tallymark.scorers.adapters.inspect_state import (  # noqa: PLC0415 (heavy)
         find_name,
         make_scorer,
@@ -40,9 +45,9 @@ def from_inspect(
 
     async def evaluate(ctx: EvalContext) -> Score:
         state = make_state(ctx)
-        return _score(await thing(state, state.target), thing_name, key)
+        return _read_score(await thing(state, state.target), thing_name, key)
 
-    return wrapped(
+    return wrap_scorer(
         evaluate,
         thing,
         thing_name=thing_name,
@@ -52,7 +57,7 @@ def from_inspect(
     )
 
 
-def _score(result: Any, name: str, key: str | None) -> Score:
+def _read_score(result: Any, name: str, key: str | None) -> Score:
     if result is None:
         return Score.failed(f"{name} gave no score")
     metadata = {
@@ -64,21 +69,23 @@ def _score(result: Any, name: str, key: str | None) -> Score:
     reason = result.explanation or ""
     value = result.value
     if isinstance(value, Mapping):
-        value = picked(value, key, name)
+        value = pick_result(value, key, name)
     if isinstance(value, Score):
         return Score.failed(str(value.error), reason=reason, metadata=metadata)
     if isinstance(value, float) and math.isnan(value):
         return Score.failed(f"{name} left it unscored", reason=reason, metadata=metadata)
     if isinstance(value, str):
-        value = _number(value)
+        value = _read_grade(value)
     if not isinstance(value, int | float):
-        return Score.failed(f"{name} gave {shown(result.value)}, not a number", metadata=metadata)
+        return Score.failed(
+            f"{name} gave {show_value(result.value)}, not a number", metadata=metadata
+        )
     return Score(value, reason, metadata)
 
 
-def _number(word: str) -> float | None:
+def _read_grade(word: str) -> float | None:
     """The number of one of Inspect's grades, of yes or no, or of digits; None for other words."""
-    known = _WORDS.get(word, _WORDS.get(word.lower()))
+    known = _GRADES.get(word, _GRADES.get(word.lower()))
     try:
         return float(word) if known is None else known
     except ValueError:

@@ -22,8 +22,13 @@ from inspect_ai.tool import ToolCall, ToolCallError
 from inspect_ai.util import registry_create, registry_info
 
 from tallymark.errors import ScorerError
-from tallymark.scorers.evidence import as_text, tool_arguments, tool_name, tool_result
-from tallymark.scoring.score import shown
+from tallymark.scorers.evidence import (
+    find_tool_name,
+    read_tool_arguments,
+    read_tool_result,
+    write_as_text,
+)
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.scoring import EvalContext
@@ -42,7 +47,7 @@ def make_scorer(given: Any, options: dict[str, Any]) -> Any:
             return registry_create("scorer", given, **options)
         return given(**options)
     except Exception as error:  # noqa: BLE001 (an unknown name, an option refused)
-        raise ScorerError(f"Inspect cannot make the scorer {shown(given)}: {error}") from None
+        raise ScorerError(f"Inspect cannot make the scorer {show_value(given)}: {error}") from None
 
 
 def find_name(thing: Any) -> str:
@@ -65,7 +70,7 @@ def make_state(ctx: EvalContext) -> TaskState:
         epoch=1,
         input=ctx.input,
         messages=_make_messages(ctx),
-        target=Target([as_text(each) for each in texts]),
+        target=Target([write_as_text(each) for each in texts]),
         choices=ctx.metadata.get("choices"),
         output=ModelOutput.from_content(full, ctx.output),
         completed=True,
@@ -90,9 +95,9 @@ def _make_messages(ctx: EvalContext) -> list[ChatMessage]:
 
 
 def _add_tool_call(span: Span, asking: Any, identity: str) -> ChatMessage:
-    call = ToolCall(id=identity, function=tool_name(span), arguments=tool_arguments(span))
+    call = ToolCall(id=identity, function=find_tool_name(span), arguments=read_tool_arguments(span))
     asking.tool_calls = [*(asking.tool_calls or ()), call]
     error = ToolCallError("unknown", span.error or "failed") if span.failed else None
     return ChatMessageTool(
-        content=tool_result(span), tool_call_id=identity, function=call.function, error=error
+        content=read_tool_result(span), tool_call_id=identity, function=call.function, error=error
     )

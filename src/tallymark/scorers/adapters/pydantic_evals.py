@@ -6,9 +6,16 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tallymark.scorers.adapters.wrapping import chosen, found, imported, made, picked, wrapped
+from tallymark.scorers.adapters.wrapping import (
+    choose_wrapped,
+    find_class,
+    import_library,
+    make_instance,
+    pick_result,
+    wrap_scorer,
+)
 from tallymark.scoring import Score, Scorer
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.scoring import EvalContext
@@ -28,31 +35,31 @@ def from_pydantic_evals(
     picks one of the results of an evaluator that gives several; `labels` gives labels a number.
     The span tree that agentic evaluators look at is made of the trace's own spans.
     """
-    given, name = chosen(evaluator, name, "from_pydantic_evals")
-    library = imported("pydantic_evals.evaluators", "pydantic-evals")
+    given, name = choose_wrapped(evaluator, name, "from_pydantic_evals")
+    library = import_library("pydantic_evals.evaluators", "pydantic-evals")
     from tallymark.scorers.adapters.evaluator_context import (  # noqa: PLC0415 (heavy)
-        evaluator_context,
+        make_evaluator_context,
     )
 
     if isinstance(given, str):
-        given = found(library, given, library.Evaluator)
-    thing = made(given, options, library.Evaluator, "an evaluator of pydantic-evals")
+        given = find_class(library, given, library.Evaluator)
+    thing = make_instance(given, options, library.Evaluator, "an evaluator of pydantic-evals")
     thing_name = thing.get_default_evaluation_name()
 
     def evaluate(ctx: EvalContext) -> Score:
-        result = thing.evaluate(evaluator_context(ctx))
-        return _score(result, thing_name, key, labels, library.EvaluationReason)
+        result = thing.evaluate(make_evaluator_context(ctx))
+        return _read_score(result, thing_name, key, labels, library.EvaluationReason)
 
     async def evaluate_async(ctx: EvalContext) -> Score:
-        result = await thing.evaluate_async(evaluator_context(ctx))
-        return _score(result, thing_name, key, labels, library.EvaluationReason)
+        result = await thing.evaluate_async(make_evaluator_context(ctx))
+        return _read_score(result, thing_name, key, labels, library.EvaluationReason)
 
     own = type(thing)
     waits = (
         inspect.iscoroutinefunction(own.evaluate)
         or own.evaluate_async is not library.Evaluator.evaluate_async
     )
-    return wrapped(
+    return wrap_scorer(
         evaluate_async if waits else evaluate,
         thing,
         thing_name=thing_name,
@@ -63,7 +70,7 @@ def from_pydantic_evals(
     )
 
 
-def _score(
+def _read_score(
     result: Any, name: str, key: str | None, labels: dict[str, float] | None, explained: type[Any]
 ) -> Score:
     """From a value, several by name, or one `explained` with its reason."""
@@ -72,7 +79,7 @@ def _score(
         metadata["results"] = {
             each: getattr(given, "value", given) for each, given in result.items()
         }
-        result = picked(result, key, name)
+        result = pick_result(result, key, name)
     if isinstance(result, Score):
         return Score.failed(str(result.error), metadata=metadata)
     said = result.reason if isinstance(result, explained) else None
@@ -80,6 +87,6 @@ def _score(
     if not isinstance(value, str):
         return Score(value, said or "", metadata)
     if labels is None or value not in labels:
-        error = f"{name} gave the label {shown(value)}; give it a number with `labels`"
+        error = f"{name} gave the label {show_value(value)}; give it a number with `labels`"
         return Score.failed(error, reason=said or "", metadata=metadata)
     return Score(labels[value], said or "", metadata, label=value)

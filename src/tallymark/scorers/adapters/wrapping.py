@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tallymark.errors import ScorerError, WorkFailed, nearest
+from tallymark.errors import ScorerError, WorkFailed, suggest
 from tallymark.importing import find_version
 from tallymark.scoring import Score, Scorer
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ _SECRET = re.compile(r"api_?key|secret|password|credential|(^|_)token$", re.IGNO
 _BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 
 
-def imported(module: str, package: str) -> Any:
+def import_library(module: str, package: str) -> Any:
     """A library's module; when it is not installed, a sentence that says what to install."""
     try:
         return import_module(module)
@@ -34,14 +34,14 @@ def imported(module: str, package: str) -> Any:
         ) from None
 
 
-def chosen(given: Any, name: str | None, adapter: str) -> tuple[Any, str | None]:
+def choose_wrapped(given: Any, name: str | None, adapter: str) -> tuple[Any, str | None]:
     """What to wrap, and the name asked for; a name alone says what to wrap."""
     if given is None and name is None:
         raise ScorerError(f"{adapter} needs what it should wrap, or its name")
     return (name, None) if given is None else (given, name)
 
 
-def found(module: Any, name: str, base: type) -> Any:
+def find_class(module: Any, name: str, base: type) -> Any:
     """The class of that name in a library's module, which must be of the right kind."""
     known = {
         key: each
@@ -49,13 +49,13 @@ def found(module: Any, name: str, base: type) -> Any:
         if isinstance(each, type) and issubclass(each, base) and each is not base
     }
     if name not in known:
-        near = nearest(name, known)
+        near = suggest(name, known)
         hint = f"did you mean {near!r}?" if near else f"it has {', '.join(sorted(known))}"
         raise ScorerError(f"{module.__name__} has no {name!r} of this kind", hint=hint)
     return known[name]
 
 
-def made(given: Any, options: Mapping[str, Any], base: type, what: str) -> Any:
+def make_instance(given: Any, options: Mapping[str, Any], base: type, what: str) -> Any:
     """An instance of a class with its options; an instance as it is. Either must be of a kind."""
     if isinstance(given, type):
         try:
@@ -65,15 +65,15 @@ def made(given: Any, options: Mapping[str, Any], base: type, what: str) -> Any:
             raise ScorerError(f"{given.__name__} cannot be made: {said}") from None
     elif options:
         raise ScorerError(
-            f"options ({', '.join(options)}) were given for {shown(given)}, which has its own",
+            f"options ({', '.join(options)}) were given for {show_value(given)}, which has its own",
             hint="give the name or the class instead",
         )
     if not isinstance(given, base):
-        raise ScorerError(f"{shown(given)} is not {what}")
+        raise ScorerError(f"{show_value(given)} is not {what}")
     return given
 
 
-def wrapped(  # noqa: PLR0913 (the facts about a scorer)
+def wrap_scorer(  # noqa: PLR0913 (the facts about a scorer)
     function: Callable[[EvalContext], Any],
     thing: Any,
     *,
@@ -93,22 +93,22 @@ def wrapped(  # noqa: PLR0913 (the facts about a scorer)
         description=(kind.__doc__ or "").strip().partition("\n")[0],
         threshold=threshold,
         blocking=blocking,
-        config={"wraps": thing_name, "library": f"{package} {release}", **plain(settings)},
+        config={"wraps": thing_name, "library": f"{package} {release}", **make_plain(settings)},
         sources=[kind],
     )
 
 
-def plain(value: Any) -> Any:
+def make_plain(value: Any) -> Any:
     """What an origin can hold: plain values, the names of other objects, and nothing secret."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, Mapping):
         kept = {str(key): each for key, each in value.items()}
-        return {key: plain(each) for key, each in kept.items() if not _SECRET.search(key)}
+        return {key: make_plain(each) for key, each in kept.items() if not _SECRET.search(key)}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [make_plain(each) for each in value]
     if isinstance(value, set | frozenset):
-        return sorted((plain(each) for each in value), key=repr)
+        return sorted((make_plain(each) for each in value), key=repr)
     return getattr(value, "__qualname__", type(value).__qualname__)
 
 
@@ -117,7 +117,7 @@ def snake_case(name: str) -> str:
     return _BREAKS.sub("_", name).strip("_").lower()
 
 
-def picked(results: Mapping[str, Any], key: str | None, what: str) -> Any:
+def pick_result(results: Mapping[str, Any], key: str | None, what: str) -> Any:
     """The one result that is meant; when that is not clear, a failed score that says why."""
     if key is None and len(results) == 1:
         return next(iter(results.values()))

@@ -14,8 +14,8 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
 from pydantic_ai.models import Model, infer_model
 
 from tallymark.errors import ScorerError, WorkFailed
-from tallymark.scorers.demand import api_key, check_url
-from tallymark.scorers.judging.model import Answer, one_line
+from tallymark.scorers.demand import check_url, read_api_key
+from tallymark.scorers.judging.model import JudgeAnswer, one_line
 
 if TYPE_CHECKING:
     from tallymark.scorers.judging.model import JudgeModel
@@ -31,7 +31,7 @@ def make_model(judge: JudgeModel) -> Model:
     return infer_model(judge.model if ":" in judge.model else judge.model.replace("/", ":", 1))
 
 
-async def ask_model(judge: JudgeModel, model: Model, instructions: str, prompt: str) -> Answer:
+async def ask_model(judge: JudgeModel, model: Model, instructions: str, prompt: str) -> JudgeAnswer:
     """The model's answer; whatever keeps it from one is a WorkFailed."""
     request = ModelRequest(parts=[UserPromptPart(prompt)], instructions=instructions)
     try:
@@ -42,7 +42,7 @@ async def ask_model(judge: JudgeModel, model: Model, instructions: str, prompt: 
     except Exception as error:  # noqa: BLE001 (each provider's library has its own)
         raise WorkFailed(f"the judge could not be asked: {one_line(error)}") from None
     usage = response.usage
-    return Answer(
+    return JudgeAnswer(
         response.text or "",
         response.model_name,
         usage.input_tokens or None,
@@ -76,6 +76,6 @@ def _make_model_at(judge: JudgeModel) -> Model:
     if judge.model_name is None:
         raise ScorerError("llm_judge: `model` is an address, so `model_name` is needed too")
     # A key is always given: without one the library would send OPENAI_API_KEY to any address.
-    key = api_key(judge.api_key_env, "llm_judge") or "none"
+    key = read_api_key(judge.api_key_env, "llm_judge") or "none"
     base = judge.model.rstrip("/").removesuffix("/chat/completions")
     return OpenAIChatModel(judge.model_name, provider=OpenAIProvider(base, key))

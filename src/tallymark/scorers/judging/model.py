@@ -10,7 +10,7 @@ import msgspec
 
 from tallymark.errors import ScorerError, WorkFailed
 from tallymark.models.loop_local import LoopLocal, LoopTurns
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 
-class Answer(msgspec.Struct, frozen=True):
+class JudgeAnswer(msgspec.Struct, frozen=True):
     """What a judge said, and what that took; None where it is not known."""
 
     text: str
@@ -28,7 +28,7 @@ class Answer(msgspec.Struct, frozen=True):
     cost: float | None = None
 
 
-Ask: TypeAlias = Callable[[str, str], Awaitable[Answer]]
+AskJudge: TypeAlias = Callable[[str, str], Awaitable[JudgeAnswer]]
 """From instructions and prompt to the answer."""
 
 
@@ -47,7 +47,7 @@ class JudgeModel(msgspec.Struct, frozen=True):
         """Whether `model` is an address, and not a provider's name or a model."""
         return isinstance(self.model, str) and "://" in self.model
 
-    def connect(self) -> Ask:
+    def connect(self) -> AskJudge:
         """What asks the model. A library, key or name that is missing shows here and not later.
 
         There is one model for each event loop: connections belong to the loop they began in. A
@@ -55,7 +55,7 @@ class JudgeModel(msgspec.Struct, frozen=True):
         """
         with _explain_failure(self.model):
             if not isinstance(self.model, str) and not hasattr(self.model, "request"):
-                raise ScorerError(f"llm_judge: {shown(self.model)} is not a pydantic-ai model")
+                raise ScorerError(f"llm_judge: {show_value(self.model)} is not a pydantic-ai model")
             from tallymark.scorers.judging.judge_connection import (  # noqa: PLC0415 (heavy)
                 ask_model,
                 make_model,
@@ -70,7 +70,7 @@ class JudgeModel(msgspec.Struct, frozen=True):
         models = LoopLocal(make, first=first)
         turns = nullcontext() if isinstance(self.model, str) else LoopTurns()
 
-        async def ask(instructions: str, prompt: str) -> Answer:
+        async def ask(instructions: str, prompt: str) -> JudgeAnswer:
             async with turns:
                 return await ask_model(self, models.get(), instructions, prompt)
 

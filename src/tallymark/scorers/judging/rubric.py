@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from tallymark.errors import Place, ScorerError, nearest
+from tallymark.errors import Place, ScorerError, suggest
 
 _BUILT_IN = Path(__file__).parent / "rubrics"
 _FRAME = Path(__file__).parent / "frame.toml"
-Part = Literal["input", "output", "expected", "context", "tools"]
+ShownPart = Literal["input", "output", "expected", "context", "tools"]
 """What a judge can be shown of a trace."""
 
 
@@ -35,7 +35,7 @@ class Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     description: str
     question: str
-    shows: Annotated[list[Part], msgspec.Meta(min_length=1)]
+    shows: Annotated[list[ShownPart], msgspec.Meta(min_length=1)]
     choices: dict[str, float | Choice]
 
     def verdicts(self) -> dict[str, Choice]:
@@ -51,7 +51,7 @@ class Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return hashlib.sha256(words).hexdigest()[:12]
 
 
-def built_in_rubrics() -> list[str]:
+def list_built_in_rubrics() -> list[str]:
     """The names of the rubrics that come with Tallymark."""
     return sorted(path.stem for path in _BUILT_IN.glob("*.toml"))
 
@@ -65,10 +65,10 @@ def load_rubric(name: str) -> Rubric:
     """A built-in rubric by name, or the user's own by the path of its `.toml` file."""
     path = Path(name)
     if not name.endswith(".toml"):
-        if name not in built_in_rubrics():
-            near = nearest(name, built_in_rubrics())
+        if name not in list_built_in_rubrics():
+            near = suggest(name, list_built_in_rubrics())
             meant = f"did you mean {near!r}? " if near else ""
-            known = ", ".join(built_in_rubrics())
+            known = ", ".join(list_built_in_rubrics())
             raise ScorerError(
                 f"there is no rubric {name!r}",
                 hint=f"{meant}The rubrics are {known}, or the path of a .toml file of your own",
@@ -78,10 +78,10 @@ def load_rubric(name: str) -> Rubric:
         text = path.read_bytes()
     except OSError as error:
         raise ScorerError(f"the rubric {name} cannot be read: {error.strerror}") from None
-    return _parsed(text, name)
+    return _parse_rubric(text, name)
 
 
-def with_choices(rubric: Rubric, choices: dict[str, Any], where: str) -> Rubric:
+def replace_choices(rubric: Rubric, choices: dict[str, Any], where: str) -> Rubric:
     """The rubric with other labels or numbers; a label that it knows keeps its meaning."""
     known = rubric.verdicts()
     try:
@@ -94,13 +94,13 @@ def with_choices(rubric: Rubric, choices: dict[str, Any], where: str) -> Rubric:
         else each
         for label, each in given.items()
     }
-    return _checked(msgspec.structs.replace(rubric, choices=merged), where)
+    return _check_choices(msgspec.structs.replace(rubric, choices=merged), where)
 
 
-def _parsed(text: bytes, name: str) -> Rubric:
+def _parse_rubric(text: bytes, name: str) -> Rubric:
     place = Place(source=name)
     try:
-        return _checked(msgspec.convert(tomllib.loads(text.decode()), Rubric), name)
+        return _check_choices(msgspec.convert(tomllib.loads(text.decode()), Rubric), name)
     except tomllib.TOMLDecodeError as error:
         raise ScorerError(f"the rubric is not TOML: {error}", place=place) from None
     except UnicodeDecodeError:
@@ -109,7 +109,7 @@ def _parsed(text: bytes, name: str) -> Rubric:
         raise ScorerError(str(error).replace("$.", ""), place=place) from None
 
 
-def _checked(rubric: Rubric, where: str) -> Rubric:
+def _check_choices(rubric: Rubric, where: str) -> Rubric:
     """Refuse choices that a verdict could not be told apart by, or that have no number."""
     verdicts = rubric.verdicts()
     # Case is ignored in a judge's answer, so labels that differ only in case would be one.

@@ -30,27 +30,27 @@ def read_verdict(text: str, labels: Iterable[str]) -> Verdict | None:
 
     Only the last one counts: a judge may quote what it judges before it decides.
     """
-    known = {_folded(label): label for label in labels}
+    known = {_fold_label(label): label for label in labels}
     # Thoughts are cut out first: a model considers choices in them that it then rejects.
     said = _THOUGHT.sub("", text)[-_LONGEST:]
-    objects = [found for found in _objects(said) if "choice" in found]
+    objects = [found for found in _find_objects(said) if "choice" in found]
     matches = list(_CHOICE.finditer(said))
     if objects:
-        label = known.get(_folded(str(objects[-1]["choice"])))
+        label = known.get(_fold_label(str(objects[-1]["choice"])))
         reasoning = str(objects[-1].get("reasoning", ""))
     elif matches:
-        label = known.get(_folded(matches[-1][1]))
+        label = known.get(_fold_label(matches[-1][1]))
         reasoning = said[: matches[-1].start()].strip(_AROUND)
     else:
-        label, reasoning = known.get(_folded(said)), ""
+        label, reasoning = known.get(_fold_label(said)), ""
     return None if label is None else Verdict(label, reasoning.strip())
 
 
-def _folded(label: str) -> str:
+def _fold_label(label: str) -> str:
     return label.strip(_AROUND).casefold()
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def _find_objects(text: str) -> Iterator[dict[str, Any]]:
     """The JSON objects that stand in a text, keys in lower case."""
     decoder = json.JSONDecoder(strict=False)  # models leave line ends in their strings
     at = text.find("{")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.suites.checks.check import Check, Checks, Quick, Waiting
+from tallymark.suites.checks.check import Check, Checks, QuickCheck, WaitingCheck
 from tallymark.suites.checks.running import evaluate_checks, run_checks, verdict
 from tallymark.suites.record import CheckResult
 
@@ -28,7 +28,7 @@ def any_of(parts: Sequence[Check]) -> Check:
             parts=results,
         )
 
-    return _combined("or", parts, result)
+    return _combine("or", parts, result)
 
 
 def all_of(parts: Sequence[Check]) -> Check:
@@ -46,10 +46,10 @@ def all_of(parts: Sequence[Check]) -> Check:
             parts=results,
         )
 
-    return _combined("all", parts, result)
+    return _combine("all", parts, result)
 
 
-def _combined(
+def _combine(
     kind: str, parts: Sequence[Check], result: Callable[[list[CheckResult]], CheckResult]
 ) -> Check:
     checks = Checks.of(parts)
@@ -57,5 +57,5 @@ def _combined(
     async def waiting(subject: Subject) -> CheckResult:
         return result(await evaluate_checks(checks, subject))
 
-    function: Quick | Waiting = lambda subject: result(run_checks(checks, subject))  # noqa: E731
+    function: QuickCheck | WaitingCheck = lambda subject: result(run_checks(checks, subject))  # noqa: E731
     return Check.of(kind, waiting if checks.waits else function)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tallymark.suites.checks.subject import Subject
     from tallymark.suites.file.shapes import Shape
 
-Quick: TypeAlias = Callable[["Subject"], CheckResult]
-Waiting: TypeAlias = Callable[["Subject"], Awaitable[CheckResult]]
-Judge: TypeAlias = str | Callable[[str], Any]
+QuickCheck: TypeAlias = Callable[["Subject"], CheckResult]
+WaitingCheck: TypeAlias = Callable[["Subject"], Awaitable[CheckResult]]
+CheckJudge: TypeAlias = str | Callable[[str], Any]
 """The model that judges by reference, or a function from prompt to answer."""
 DEFAULT_THRESHOLD = 0.7
 
@@ -36,7 +36,7 @@ class CheckSpec(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Setting:
+class CheckSetting:
     """What a check is built with besides its own config."""
 
     folder: Path = field(default_factory=Path)
@@ -44,7 +44,7 @@ class Setting:
     threshold: float | None = None
     """What the eval sets."""
     suite_threshold: float | None = None
-    judge: Judge | None = None
+    judge: CheckJudge | None = None
     load: Callable[..., Scorer] = load_scorer
     """Finds scorers; a server passes one that knows registered names only."""
     redact: Callable[[str], str] = str
@@ -67,7 +67,7 @@ Notice: TypeAlias = tuple[str, str]
 """Something the author should know: a stable code, and a sentence."""
 
 
-def _nothing(_: Any) -> Iterable[Notice]:
+def _notice_nothing(_: Any) -> Iterable[Notice]:
     return ()
 
 
@@ -77,16 +77,16 @@ class CheckType:
 
     kind: str
     shape: Shape
-    build: Callable[[Any, Setting], Quick | Waiting]
+    build: Callable[[Any, CheckSetting], QuickCheck | WaitingCheck]
     """From config to function; InvalidInput says what is wrong with the config."""
     help: str
-    notices: Callable[[Any], Iterable[Notice]] = _nothing
+    notices: Callable[[Any], Iterable[Notice]] = _notice_nothing
     """What lint says about a config that is valid."""
     many: bool = False
     """A list under the key stands for several checks, all of which must pass."""
 
 
-def as_record(config: Any, key: str) -> dict[str, Any]:
+def expand_config(config: Any, key: str) -> dict[str, Any]:
     """A config that may be written short, as the value of its main key."""
     return config if isinstance(config, dict) else {key: config}
 
@@ -100,7 +100,7 @@ class Check(msgspec.Struct, frozen=True):
     """True for a check that must be awaited: it asks a model, or may block."""
 
     @classmethod
-    def of(cls, kind: str, function: Quick | Waiting) -> Check:
+    def of(cls, kind: str, function: QuickCheck | WaitingCheck) -> Check:
         """A coroutine function waits, any other does not."""
         return cls(kind, function, inspect.iscoroutinefunction(function))
 

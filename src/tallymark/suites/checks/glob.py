@@ -48,7 +48,7 @@ def is_regex(pattern: str) -> bool:
 
 def compile_glob(pattern: str) -> Callable[[str], bool]:
     r"""A function of folded text. `\*` and `\?` are the characters themselves."""
-    parts = [_Part(part) for part in _STAR.split(fold(pattern))]
+    parts = [_GlobPart(part) for part in _STAR.split(fold(pattern))]
     if len(parts) == 1:
         return parts[0].equals
     first, *between, last = parts
@@ -70,7 +70,7 @@ def compile_glob(pattern: str) -> Callable[[str], bool]:
     return matches
 
 
-class _Part:
+class _GlobPart:
     """A stretch without stars: always of one length, so there is one way to match it."""
 
     __slots__ = ("length", "text", "wild")

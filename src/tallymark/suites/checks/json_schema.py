@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.suites.checks.check import CheckType, Quick, Setting, Waiting
-from tallymark.suites.file.nodes import Mapping
-from tallymark.suites.file.shapes import Anything, ByKind, Text
+from tallymark.suites.checks.check import CheckSetting, CheckType, QuickCheck, WaitingCheck
+from tallymark.suites.file.nodes import MappingNode
+from tallymark.suites.file.shapes import AnyShape, KindShape, TextShape
 from tallymark.suites.record import CheckResult
 
 if TYPE_CHECKING:
     from tallymark.suites.checks.subject import Subject
 
 
-def _build(config: Any, setting: Setting) -> Quick | Waiting:
+def _build(config: Any, setting: CheckSetting) -> QuickCheck | WaitingCheck:
     given = (
         {"file": str(setting.folder / config)} if isinstance(config, str) else {"schema": config}
     )
@@ -31,7 +31,9 @@ def _build(config: Any, setting: Setting) -> Quick | Waiting:
 
 JSON_SCHEMA = CheckType(
     "json_schema",
-    ByKind(scalar=Text("the path of a file"), mapping=Anything(Mapping, "a JSON Schema")),
+    KindShape(
+        scalar=TextShape("the path of a file"), mapping=AnyShape(MappingNode, "a JSON Schema")
+    ),
     _build,
     "A JSON Schema, or the path of a file with one, that the answer must fit.",
 )

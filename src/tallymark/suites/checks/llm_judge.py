@@ -9,26 +9,39 @@ from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput
 from tallymark.scoring import Expected
-from tallymark.suites.checks.check import CheckType, Quick, Setting, Waiting, as_record
-from tallymark.suites.checks.scoring import scored
-from tallymark.suites.file.nodes import Mapping
-from tallymark.suites.file.shapes import Anything, ByKind, Key, Number, Record, Text
+from tallymark.suites.checks.check import (
+    CheckSetting,
+    CheckType,
+    QuickCheck,
+    WaitingCheck,
+    expand_config,
+)
+from tallymark.suites.checks.scoring import build_threshold_check
+from tallymark.suites.file.nodes import MappingNode
+from tallymark.suites.file.shapes import (
+    AnyShape,
+    Key,
+    KindShape,
+    NumberShape,
+    RecordShape,
+    TextShape,
+)
 
 if TYPE_CHECKING:
     from tallymark.scoring import EvalContext
     from tallymark.suites.checks.subject import Subject
 
 _RUBRIC = Path(__file__).parent / "criteria.toml"
-_SHAPE = ByKind(
-    scalar=Text("text with criteria"),
-    mapping=Record(
+_SHAPE = KindShape(
+    scalar=TextShape("text with criteria"),
+    mapping=RecordShape(
         "a mapping with 'criteria'",
         {
-            "criteria": Key(Text(), "What the answer must meet, in words.", required=True),
-            "model": Key(Text(), "The model that judges; metadata.judge without it."),
-            "threshold": Key(Number(low=0, high=1), "met is 1, partly met 0.5, not met 0."),
+            "criteria": Key(TextShape(), "What the answer must meet, in words.", required=True),
+            "model": Key(TextShape(), "The model that judges; metadata.judge without it."),
+            "threshold": Key(NumberShape(low=0, high=1), "met is 1, partly met 0.5, not met 0."),
             "options": Key(
-                Anything(Mapping, "a mapping of options"),
+                AnyShape(MappingNode, "a mapping of options"),
                 "Options of the scorer llm_judge, such as model_name or timeout.",
             ),
         },
@@ -36,9 +49,9 @@ _SHAPE = ByKind(
 )
 
 
-def _build(config: Any, setting: Setting) -> Quick | Waiting:
-    given = as_record(config, "criteria")
-    judge = nobody if setting.dry else given.get("model", setting.judge)
+def _build(config: Any, setting: CheckSetting) -> QuickCheck | WaitingCheck:
+    given = expand_config(config, "criteria")
+    judge = answer_nothing if setting.dry else given.get("model", setting.judge)
     if judge is None:
         raise InvalidInput(
             "no model is named to judge", hint="write metadata.judge, or `model` in the check"
@@ -52,10 +65,10 @@ def _build(config: Any, setting: Setting) -> Quick | Waiting:
         return replace(subject.context, expected=criteria)
 
     threshold = setting.threshold_for(given.get("threshold"), scorer)
-    return scored("llm_judge", scorer, threshold, context=context)
+    return build_threshold_check("llm_judge", scorer, threshold, context=context)
 
 
-def nobody(_: str) -> str:
+def answer_nothing(_: str) -> str:
     """Stands for the judge while a suite is only looked at."""
     return ""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.suites.checks.check import CheckType, Notice, Quick, Setting
+from tallymark.suites.checks.check import CheckSetting, CheckType, Notice, QuickCheck
 from tallymark.suites.checks.glob import compile_glob, is_regex
 from tallymark.suites.checks.patterns import TIME_LIMIT, compile_regex
-from tallymark.suites.file.shapes import Text
+from tallymark.suites.file.shapes import TextShape
 from tallymark.suites.record import CheckResult
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tallymark.suites.checks.subject import Subject
 
 
-def _build(kind: str, pattern: str, setting: Setting) -> Quick:
+def _build(kind: str, pattern: str, setting: CheckSetting) -> QuickCheck:
     shown = setting.quote(pattern)
     wanted = kind == "match"
     yes = CheckResult(kind=kind, passed=wanted, reason=f"matches {shown}")
@@ -24,10 +24,12 @@ def _build(kind: str, pattern: str, setting: Setting) -> Quick:
     if not is_regex(pattern):
         glob = compile_glob(pattern)
         return lambda subject: yes if glob(subject.folded) else no
-    return searching(kind, compile_regex(pattern, loose=True), yes, no)
+    return build_search(kind, compile_regex(pattern, loose=True), yes, no)
 
 
-def searching(kind: str, search: Callable[[str], bool], yes: CheckResult, no: CheckResult) -> Quick:
+def build_search(
+    kind: str, search: Callable[[str], bool], yes: CheckResult, no: CheckResult
+) -> QuickCheck:
     """A check by a search that may run out of time."""
     late = f"{kind}: the search took longer than {TIME_LIMIT:g} s"
 
@@ -40,7 +42,7 @@ def searching(kind: str, search: Callable[[str], bool], yes: CheckResult, no: Ch
     return check
 
 
-def _notices(kind: str, pattern: str) -> Iterator[Notice]:
+def _list_notices(kind: str, pattern: str) -> Iterator[Notice]:
     if pattern.strip() and not pattern.strip().strip("*"):
         outcome = "never fail" if kind == "match" else "never pass"
         yield "always", f"{kind}: '{pattern}' matches every answer, so the check can {outcome}"
@@ -48,17 +50,17 @@ def _notices(kind: str, pattern: str) -> Iterator[Notice]:
         yield "regex", f"{kind}: '{pattern}' is read as a regular expression, not as a glob"
 
 
-def _type(kind: str, what: str) -> CheckType:
+def _make_type(kind: str, what: str) -> CheckType:
     return CheckType(
         kind,
-        Text(may_be_empty=True),
+        TextShape(may_be_empty=True),
         build=lambda config, setting: _build(kind, config, setting),
         help=f"A pattern that the whole answer {what}, in any case: * is any text, ? one "
         "character; without them the answer equals it after trimming. A list: all of them.",
-        notices=lambda config: _notices(kind, config),
+        notices=lambda config: _list_notices(kind, config),
         many=True,
     )
 
 
-MATCH = _type("match", "must match")
-NOT_MATCH = _type("not_match", "must not match")
+MATCH = _make_type("match", "must match")
+NOT_MATCH = _make_type("not_match", "must not match")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.suites.checks.check import CheckType, Notice, Quick, Setting
-from tallymark.suites.file.shapes import Number
+from tallymark.suites.checks.check import CheckSetting, CheckType, Notice, QuickCheck
+from tallymark.suites.file.shapes import NumberShape
 from tallymark.suites.record import CheckResult
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _UNKNOWN = CheckResult(
 )
 
 
-def _build(dollars: float, _: Setting) -> Quick:
+def _build(dollars: float, _: CheckSetting) -> QuickCheck:
     def check(subject: Subject) -> CheckResult:
         cost = subject.answer.cost
         if cost is None:
@@ -31,11 +31,15 @@ def _build(dollars: float, _: Setting) -> Quick:
     return check
 
 
-def _notices(dollars: float) -> Iterator[Notice]:
+def _list_notices(dollars: float) -> Iterator[Notice]:
     if dollars == 0:
         yield "always", "max_cost: 0, so only answers that cost nothing pass"
 
 
 MAX_COST = CheckType(
-    "max_cost", Number(low=0), _build, "At most so many US dollars for the answer.", _notices
+    "max_cost",
+    NumberShape(low=0),
+    _build,
+    "At most so many US dollars for the answer.",
+    _list_notices,
 )

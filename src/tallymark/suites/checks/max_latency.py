@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.suites.checks.check import CheckType, Quick, Setting
-from tallymark.suites.file.shapes import Number
+from tallymark.suites.checks.check import CheckSetting, CheckType, QuickCheck
+from tallymark.suites.file.shapes import NumberShape
 from tallymark.suites.record import CheckResult
 
 if TYPE_CHECKING:
     from tallymark.suites.checks.subject import Subject
 
 
-def _build(seconds: float, _: Setting) -> Quick:
+def _build(seconds: float, _: CheckSetting) -> QuickCheck:
     def check(subject: Subject) -> CheckResult:
         taken = subject.answer.latency
         reason = f"{taken:.3g} s; at most {seconds:g} s asked"
@@ -23,7 +23,7 @@ def _build(seconds: float, _: Setting) -> Quick:
 
 MAX_LATENCY = CheckType(
     "max_latency",
-    Number(above=0),
+    NumberShape(above=0),
     _build,
     "At most so many seconds until the whole answer is here.",
 )

@@ -30,7 +30,7 @@ def compile_regex(pattern: str, *, loose: bool = False) -> Callable[[str], bool]
     """
     import regex  # type: ignore[import-untyped]  # noqa: PLC0415 (40 ms)
 
-    if len(pattern) > MAX_PATTERN or _repeated(pattern) > MAX_REPEATED:
+    if len(pattern) > MAX_PATTERN or _count_repeated(pattern) > MAX_REPEATED:
         raise InvalidInput("the regular expression is too large", hint="lower its counts {n}")
     try:
         flags = regex.IGNORECASE | regex.DOTALL if loose else 0
@@ -41,7 +41,7 @@ def compile_regex(pattern: str, *, loose: bool = False) -> Callable[[str], bool]
     return lambda text: search(text, timeout=TIME_LIMIT) is not None
 
 
-def _repeated(pattern: str) -> int:
+def _count_repeated(pattern: str) -> int:
     """How many characters the pattern has with its counted repeats written out, at least."""
     groups, last = [0], 0
     for token in _TOKEN.finditer(pattern):

@@ -30,10 +30,10 @@ async def evaluate_checks(checks: Checks, subject: Subject) -> list[CheckResult]
     if not checks.waits:
         return run_checks(checks, subject)
     # None of them raises: the first that did would leave the others running.
-    return await asyncio.gather(*(_settled(check, subject) for check in checks.items))
+    return await asyncio.gather(*(_settle(check, subject) for check in checks.items))
 
 
-async def _settled(check: Check, subject: Subject) -> CheckResult:
+async def _settle(check: Check, subject: Subject) -> CheckResult:
     try:
         result = check.function(subject)
         settled: CheckResult = await result if check.waits else result

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.scoring.reference import Reference
-from tallymark.suites.checks.check import CheckType, Quick, Setting, Waiting, as_record
-from tallymark.suites.checks.llm_judge import nobody
-from tallymark.suites.checks.scoring import scored
-from tallymark.suites.file.nodes import Mapping
-from tallymark.suites.file.shapes import Anything, ByKind, Key, Number, Record, Text
+from tallymark.scoring.reference import ScorerReference
+from tallymark.suites.checks.check import (
+    CheckSetting,
+    CheckType,
+    QuickCheck,
+    WaitingCheck,
+    expand_config,
+)
+from tallymark.suites.checks.llm_judge import answer_nothing
+from tallymark.suites.checks.scoring import build_threshold_check
+from tallymark.suites.file.nodes import MappingNode
+from tallymark.suites.file.shapes import (
+    AnyShape,
+    Key,
+    KindShape,
+    NumberShape,
+    RecordShape,
+    TextShape,
+)
 from tallymark.suites.file.templates import has_templates
 
 if TYPE_CHECKING:
@@ -17,18 +30,18 @@ if TYPE_CHECKING:
 
 # The options of llm_judge that can be looked at without its model; the others reach for it.
 _JUDGED_BY_ANYONE = ("rubric", "choices", "timeout", "name", "threshold")
-_REFERENCE = Text("a scorer such as word_count or checks.py:polite")
-_SHAPE = ByKind(
+_REFERENCE = TextShape("a scorer such as word_count or checks.py:polite")
+_SHAPE = KindShape(
     scalar=_REFERENCE,
-    mapping=Record(
+    mapping=RecordShape(
         "a mapping with the scorer's reference in 'use'",
         {
             "use": Key(
                 _REFERENCE, "The scorer: a name, file.py:name or module:name.", required=True
             ),
-            "name": Key(Text("a name"), "How formulas call its value."),
-            "options": Key(Anything(Mapping, "a mapping of options"), "The scorer's options."),
-            "threshold": Key(Number(low=0, high=1), "The value that passes."),
+            "name": Key(TextShape("a name"), "How formulas call its value."),
+            "options": Key(AnyShape(MappingNode, "a mapping of options"), "The scorer's options."),
+            "threshold": Key(NumberShape(low=0, high=1), "The value that passes."),
         },
     ),
 )
@@ -36,30 +49,30 @@ _SHAPE = ByKind(
 
 def scorer_name(config: Any) -> str | None:
     """The name that formulas use for a config's value; None where only a template tells it."""
-    given = as_record(config, "use")
+    given = expand_config(config, "use")
     name = given.get("name")
     if name is None and not has_templates(given["use"]):
-        reference = Reference.parse(given["use"])
+        reference = ScorerReference.parse(given["use"])
         name = str(reference.options.get("name", reference.name))
     return None if name is None or has_templates(name) else name
 
 
-def _build(config: Any, setting: Setting) -> Quick | Waiting:
-    given = as_record(config, "use")
+def _build(config: Any, setting: CheckSetting) -> QuickCheck | WaitingCheck:
+    given = expand_config(config, "use")
     name = scorer_name(config)
-    scorer = _loaded(given["use"], given.get("options", {}), setting)
+    scorer = _load_scorer(given["use"], given.get("options", {}), setting)
     threshold = setting.threshold_for(given.get("threshold"), scorer)
-    return scored("scorer", scorer, threshold, name=name)
+    return build_threshold_check("scorer", scorer, threshold, name=name)
 
 
-def _loaded(use: str, options: dict[str, Any], setting: Setting) -> Scorer:
+def _load_scorer(use: str, options: dict[str, Any], setting: CheckSetting) -> Scorer:
     """The scorer; a file is looked for beside the suite."""
-    reference = Reference.parse(use)
+    reference = ScorerReference.parse(use)
     given = {**reference.options, **options}
     if reference.home is None:
         if setting.dry and reference.name == "llm_judge":
             given = {key: value for key, value in given.items() if key in _JUDGED_BY_ANYONE}
-            given["judge"] = nobody
+            given["judge"] = answer_nothing
         return setting.load(reference.name, **given)
     home = reference.home
     if home.endswith(".py"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.suites.checks.check import Quick, Waiting
-from tallymark.suites.code.report import ROUNDING
+from tallymark.suites.checks.check import QuickCheck, WaitingCheck
+from tallymark.suites.code.report import THRESHOLD_ROUNDING
 from tallymark.suites.record import CheckResult
 
 if TYPE_CHECKING:
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from tallymark.suites.checks.subject import Subject
 
 
-def scored(
+def build_threshold_check(
     kind: str,
     scorer: Scorer,
     threshold: float,
     *,
     name: str | None = None,
     context: Callable[[Subject], EvalContext] = lambda subject: subject.context,
-) -> Quick | Waiting:
+) -> QuickCheck | WaitingCheck:
     """The check of a scorer; `name` is how formulas call its value."""
 
     def result(score: Score) -> CheckResult:
         if score.value is None:
             said = score.error or f"the label {score.label!r} has no number"
             return CheckResult(kind=kind, passed=False, name=name, error=said)
-        passed = score.value + ROUNDING >= threshold
+        passed = score.value + THRESHOLD_ROUNDING >= threshold
         reason = f"{score.value:.3g}; at least {threshold:g} asked"
         if score.reason:
             reason = f"{reason}: {score.reason}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallymark.suites.checks.any_of import all_of, any_of
-from tallymark.suites.checks.check import Check, Checks, CheckSpec, CheckType, Setting
+from tallymark.suites.checks.check import Check, Checks, CheckSetting, CheckSpec, CheckType
 from tallymark.suites.checks.json_schema import JSON_SCHEMA
 from tallymark.suites.checks.llm_judge import LLM_JUDGE
 from tallymark.suites.checks.match import MATCH, NOT_MATCH
@@ -40,7 +40,7 @@ CHECK_TYPES: dict[str, CheckType] = {
 }
 
 
-def build_check(spec: CheckSpec, setting: Setting) -> Check:
+def build_check(spec: CheckSpec, setting: CheckSetting) -> Check:
     """A check that is ready to run; InvalidInput says what is wrong with its config."""
     if spec.kind in ("or", "all"):
         parts = [build_check(part, setting) for part in spec.parts]
@@ -48,6 +48,6 @@ def build_check(spec: CheckSpec, setting: Setting) -> Check:
     return Check.of(spec.kind, CHECK_TYPES[spec.kind].build(spec.config, setting))
 
 
-def build_checks(specs: Iterable[CheckSpec], setting: Setting) -> Checks:
+def build_checks(specs: Iterable[CheckSpec], setting: CheckSetting) -> Checks:
     """The checks of a case."""
     return Checks.of(build_check(spec, setting) for spec in specs)

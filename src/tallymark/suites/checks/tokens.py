@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.suites.checks.check import CheckType, Notice, Quick
-from tallymark.suites.file.shapes import Number
+from tallymark.suites.checks.check import CheckType, Notice, QuickCheck
+from tallymark.suites.file.shapes import NumberShape
 from tallymark.suites.record import CheckResult
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _COUNTED = {"provider": ", counted by the provider", "local": ", counted here", None: ""}
 
 
-def _build(kind: str, limit: int) -> Quick:
+def _build(kind: str, limit: int) -> QuickCheck:
     at_most = kind == "max_tokens"
     asked = f"{'at most' if at_most else 'at least'} {limit} asked"
 
@@ -33,21 +33,21 @@ def _build(kind: str, limit: int) -> Quick:
     return check
 
 
-def _notices(kind: str, limit: int) -> Iterator[Notice]:
+def _list_notices(kind: str, limit: int) -> Iterator[Notice]:
     if limit == 0:
         outcome = "only empty answers pass" if kind == "max_tokens" else "it can never fail"
         yield "always", f"{kind}: 0, so {outcome}"
 
 
-def _type(kind: str, what: str) -> CheckType:
+def _make_type(kind: str, what: str) -> CheckType:
     return CheckType(
         kind,
-        Number(low=0, whole=True),
+        NumberShape(low=0, whole=True),
         build=lambda config, _: _build(kind, config),
         help=f"{what} tokens in the answer: the provider's count, or else a local one.",
-        notices=lambda config: _notices(kind, config),
+        notices=lambda config: _list_notices(kind, config),
     )
 
 
-MIN_TOKENS = _type("min_tokens", "At least so many")
-MAX_TOKENS = _type("max_tokens", "At most so many")
+MIN_TOKENS = _make_type("min_tokens", "At least so many")
+MAX_TOKENS = _make_type("max_tokens", "At most so many")

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.scorers.evidence import tool_arguments, tool_name
-from tallymark.scorers.json_compare import same
-from tallymark.suites.checks.check import CheckType, Quick, Setting, as_record
-from tallymark.suites.file.nodes import Mapping
-from tallymark.suites.file.shapes import Anything, ByKind, Key, Record, Text
+from tallymark.scorers.evidence import find_tool_name, read_tool_arguments
+from tallymark.scorers.json_compare import is_same
+from tallymark.suites.checks.check import CheckSetting, CheckType, QuickCheck, expand_config
+from tallymark.suites.file.nodes import MappingNode
+from tallymark.suites.file.shapes import AnyShape, Key, KindShape, RecordShape, TextShape
 from tallymark.suites.record import CheckResult
 
 if TYPE_CHECKING:
     from tallymark.suites.checks.subject import Subject
     from tallymark.traces import Span
 
-_SHAPE = ByKind(
-    scalar=Text("a tool's name"),
-    mapping=Record(
+_SHAPE = KindShape(
+    scalar=TextShape("a tool's name"),
+    mapping=RecordShape(
         "a mapping with the tool's name and arguments",
         {
-            "name": Key(Text("a tool's name"), "The tool.", required=True),
+            "name": Key(TextShape("a tool's name"), "The tool.", required=True),
             "arguments": Key(
-                Anything(Mapping, "a mapping of arguments"),
+                AnyShape(MappingNode, "a mapping of arguments"),
                 "Arguments that the call must have; it may have others too.",
             ),
         },
@@ -30,8 +30,8 @@ _SHAPE = ByKind(
 )
 
 
-def _build(kind: str, config: Any, setting: Setting) -> Quick:
-    given = as_record(config, "name")
+def _build(kind: str, config: Any, setting: CheckSetting) -> QuickCheck:
+    given = expand_config(config, "name")
     wanted, arguments = given["name"], given.get("arguments", {})
     named = setting.quote(wanted) + (" with these arguments" if arguments else "")
     asked = kind == "tool_called"
@@ -40,8 +40,8 @@ def _build(kind: str, config: Any, setting: Setting) -> Quick:
         names = []
         for span in subject.answer.spans:
             if span.span_type == "tool":
-                names.append(tool_name(span))
-                if names[-1] == wanted and _has(span, arguments):
+                names.append(find_tool_name(span))
+                if names[-1] == wanted and _has_arguments(span, arguments):
                     return CheckResult(kind=kind, passed=asked, reason=f"{named} was called")
         called = ", ".join(dict.fromkeys(names)) or "no tool"
         reason = f"{named} was not called; called: {setting.redact(called)[:200]}"
@@ -50,12 +50,12 @@ def _build(kind: str, config: Any, setting: Setting) -> Quick:
     return check
 
 
-def _has(span: Span, arguments: dict[str, Any]) -> bool:
-    given = tool_arguments(span) if arguments else {}
-    return all(key in given and same(value, given[key]) for key, value in arguments.items())
+def _has_arguments(span: Span, arguments: dict[str, Any]) -> bool:
+    given = read_tool_arguments(span) if arguments else {}
+    return all(key in given and is_same(value, given[key]) for key, value in arguments.items())
 
 
-def _type(kind: str, what: str) -> CheckType:
+def _make_type(kind: str, what: str) -> CheckType:
     return CheckType(
         kind,
         _SHAPE,
@@ -65,5 +65,5 @@ def _type(kind: str, what: str) -> CheckType:
     )
 
 
-TOOL_CALLED = _type("tool_called", "must be called")
-NOT_TOOL_CALLED = _type("not_tool_called", "must not be called")
+TOOL_CALLED = _make_type("tool_called", "must be called")
+NOT_TOOL_CALLED = _make_type("not_tool_called", "must not be called")

@@ -9,20 +9,20 @@ import msgspec
 from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, TraceError
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 from tallymark.traces import Span, Trace
 
-_WANTED = "a string, a mapping with 'output' or 'spans', or a Trace"
+_ACCEPTED = "a string, a mapping with 'output' or 'spans', or a Trace"
 _USAGE = {
     "input_tokens": ("input_tokens", "inputTokens", "prompt_tokens"),
     "output_tokens": ("output_tokens", "outputTokens", "completion_tokens"),
     "cost": ("cost",),
     "model": ("model",),
 }
-_TAKEN = {"output", "usage", "metadata", "tool_calls", "toolCalls"}.union(*_USAGE.values())
+_KNOWN_KEYS = {"output", "usage", "metadata", "tool_calls", "toolCalls"}.union(*_USAGE.values())
 
 
-class Asked(msgspec.Struct, frozen=True, gc=False):
+class CallFacts(msgspec.Struct, frozen=True, gc=False):
     """What the trace says about the call itself."""
 
     trace_id: str
@@ -31,35 +31,35 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     duration_ms: float
 
 
-def to_trace(returned: object, asked: Asked, emitted: Trace | None = None) -> Trace:
+def to_trace(returned: object, asked: CallFacts, emitted: Trace | None = None) -> Trace:
     """The trace of one call; InvalidInput says why a return does not make one.
 
     A trace that the agent returns is taken as it is. Otherwise the emitted spans are the trace,
     and its last generation is what the agent returned.
     """
     if isinstance(returned, str):
-        return _trace(asked, [_answer(asked, returned)], {}, emitted)
+        return _make_trace(asked, [_make_answer_span(asked, returned)], {}, emitted)
     try:
         if isinstance(returned, Mapping):
             if "spans" in returned or "trace" in returned:
                 returned = Trace.from_dict(returned)
             elif returned.get("output") is not None:
-                said = _from_output(returned, asked)
-                return _trace(asked, said.spans, said.metadata, emitted)
+                said = _read_output(returned, asked)
+                return _make_trace(asked, said.spans, said.metadata, emitted)
     except TraceError as error:
         raise InvalidInput(f"the agent's answer cannot be read: {error}") from None
     if isinstance(returned, Trace):
-        return _completed(returned, asked, emitted)
-    raise InvalidInput(f"the agent returned {shown(returned)} instead of {_WANTED}")
+        return _complete_trace(returned, asked, emitted)
+    raise InvalidInput(f"the agent returned {show_value(returned)} instead of {_ACCEPTED}")
 
 
-def failed_trace(error: str, asked: Asked, emitted: Trace | None = None) -> Trace:
+def make_failed_trace(error: str, asked: CallFacts, emitted: Trace | None = None) -> Trace:
     """What is known of a call that did not end well."""
-    end = replace(_answer(asked, ""), span_type="span", status="error", error=error)
-    return replace(_trace(asked, [end], {}, emitted), status="error")
+    end = replace(_make_answer_span(asked, ""), span_type="span", status="error", error=error)
+    return replace(_make_trace(asked, [end], {}, emitted), status="error")
 
 
-def _answer(asked: Asked, output: str) -> Span:
+def _make_answer_span(asked: CallFacts, output: str) -> Span:
     return Span(
         span_id="agent",
         name="agent",
@@ -70,19 +70,19 @@ def _answer(asked: Asked, output: str) -> Span:
     )
 
 
-def _trace(
-    asked: Asked, said: list[Span], metadata: dict[str, Any], emitted: Trace | None
+def _make_trace(
+    asked: CallFacts, said: list[Span], metadata: dict[str, Any], emitted: Trace | None
 ) -> Trace:
     return Trace(
         trace_id=asked.trace_id,
         name=asked.name,
         duration_ms=asked.duration_ms,
         metadata=metadata,
-        spans=said if emitted is None else _joined(said, emitted),
+        spans=said if emitted is None else _join_spans(said, emitted),
     )
 
 
-def _joined(said: list[Span], emitted: Trace) -> list[Span]:
+def _join_spans(said: list[Span], emitted: Trace) -> list[Span]:
     """The emitted spans, and after them of the return what they do not tell already."""
     answer = said[-1]
     if emitted.tokens is not None or emitted.cost is not None:
@@ -94,38 +94,45 @@ def _joined(said: list[Span], emitted: Trace) -> list[Span]:
     return [*emitted.spans, *tools, answer]
 
 
-def _from_output(given: Mapping[str, Any], asked: Asked) -> Trace:
+def _read_output(given: Mapping[str, Any], asked: CallFacts) -> Trace:
     """From `{"output": ..., "usage": {...}, "tool_calls": [...]}`; other keys are metadata."""
-    told = {**given, **_mapping(given, "usage")}
+    told = {**given, **_read_mapping(given, "usage")}
     spent = {
         field: next((told[key] for key in keys if told.get(key) is not None), None)
         for field, keys in _USAGE.items()
     }
-    answer = {**msgspec.structs.asdict(_answer(asked, "")), **spent, "output": given["output"]}
-    rest = {key: value for key, value in given.items() if key not in _TAKEN}
+    answer = {
+        **msgspec.structs.asdict(_make_answer_span(asked, "")),
+        **spent,
+        "output": given["output"],
+    }
+    rest = {key: value for key, value in given.items() if key not in _KNOWN_KEYS}
     return Trace.from_dict(
         {
-            "metadata": {**rest, **_mapping(given, "metadata")},
-            "spans": [*_tools(given.get("tool_calls") or given.get("toolCalls") or []), answer],
+            "metadata": {**rest, **_read_mapping(given, "metadata")},
+            "spans": [
+                *_read_tool_calls(given.get("tool_calls") or given.get("toolCalls") or []),
+                answer,
+            ],
         }
     )
 
 
-def _mapping(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _read_mapping(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = {} if given.get(key) is None else given[key]
     if not isinstance(value, Mapping):
-        raise TraceError(f"{key} must be a mapping, not {shown(value)}")
+        raise TraceError(f"{key} must be a mapping, not {show_value(value)}")
     return value
 
 
-def _tools(calls: object) -> Iterator[dict[str, Any]]:
+def _read_tool_calls(calls: object) -> Iterator[dict[str, Any]]:
     """Spans of tool calls, each a name or a mapping with a name, arguments and a result."""
     if not isinstance(calls, list | tuple):
-        raise TraceError(f"tool_calls must be a list, not {shown(calls)}")
+        raise TraceError(f"tool_calls must be a list, not {show_value(calls)}")
     for number, call in enumerate(calls, start=1):
         told = {"name": call} if isinstance(call, str) else call
         if not isinstance(told, Mapping) or "name" not in told:
-            raise TraceError(f"a tool call must be a name, or have one: {shown(call)}")
+            raise TraceError(f"a tool call must be a name, or have one: {show_value(call)}")
         yield {
             "span_id": f"tool-{number}",
             "name": told["name"],
@@ -136,7 +143,7 @@ def _tools(calls: object) -> Iterator[dict[str, Any]]:
         }
 
 
-def _completed(trace: Trace, asked: Asked, emitted: Trace | None) -> Trace:
+def _complete_trace(trace: Trace, asked: CallFacts, emitted: Trace | None) -> Trace:
     """A returned trace, with what it leaves open filled in."""
     return replace(
         trace,

@@ -23,7 +23,7 @@ if _HAS_SDK:
     from tallymark.suites.code.otel_processor import CaptureProcessor, find_provider
 
 
-class Catch:
+class CaughtSpans:
     """The spans of one call."""
 
     __slots__ = ("closed", "ended", "ids")
@@ -34,16 +34,16 @@ class Catch:
         self.ids: list[int] = []
 
 
-CURRENT: ContextVar[Catch | None] = ContextVar("tallymark_catch", default=None)
+CURRENT_CATCH: ContextVar[CaughtSpans | None] = ContextVar("tallymark_catch", default=None)
 
 
-class Capture:
+class SpanCapture:
     """Catches the spans of every call, on one tracer provider."""
 
     def __init__(self) -> None:
-        self._catches: dict[int, Catch] = {}
+        self._catches: dict[int, CaughtSpans] = {}
 
-    def close(self, catch: Catch) -> Trace | None:
+    def close(self, catch: CaughtSpans) -> Trace | None:
         """One trace of all that was caught; what starts or ends later does not belong to it."""
         catch.closed = True
         for span_id in catch.ids:
@@ -57,7 +57,7 @@ class Capture:
 
     def started(self, span: Span) -> None:
         """Note to which catch a new span belongs."""
-        catch = CURRENT.get()
+        catch = CURRENT_CATCH.get()
         if catch is None and span.parent is not None:
             catch = self._catches.get(span.parent.span_id)
         if catch is None or catch.closed:
@@ -74,12 +74,12 @@ class Capture:
             catch.ended.append(span)
 
 
-_captures: WeakKeyDictionary[Any, Capture] = WeakKeyDictionary()
+_captures: WeakKeyDictionary[Any, SpanCapture] = WeakKeyDictionary()
 # Two runs in two threads must not put two processors on one provider.
 _lock = Lock()
 
 
-def capture() -> Capture | None:
+def open_capture() -> SpanCapture | None:
     """The capture on the global tracer provider, or None where nothing can be captured.
 
     Without a provider, the SDK's is set as the global one: so what is instrumented with the API
@@ -92,6 +92,6 @@ def capture() -> Capture | None:
         if provider is None:
             return None
         if provider not in _captures:
-            _captures[provider] = Capture()
+            _captures[provider] = SpanCapture()
             provider.add_span_processor(CaptureProcessor(_captures[provider]))
         return _captures[provider]

@@ -23,34 +23,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from tallymark.suites.code.case import Case
-    from tallymark.suites.code.job import Job
+    from tallymark.suites.code.case import AgentCall
+    from tallymark.suites.code.job import SuiteJob
     from tallymark.suites.code.report import TestResult
 
 
-class Slot:
+class WorkerSlot:
     """A worker's place."""
 
     __slots__ = ("case", "claim", "deadline", "seen", "work")
 
     def __init__(self) -> None:
-        self.case: Case | None = None
+        self.case: AgentCall | None = None
         self.deadline = float("inf")
         """When the time of the agent is up."""
-        self.claim: list[Case] = []
+        self.claim: list[AgentCall] = []
         """Holds the case while the agent works; whoever takes it out tells the result."""
         self.work: asyncio.Task[None] | Future[Any] | None = None
         """What can be cancelled of the worker."""
-        self.seen: Case | None = None
+        self.seen: AgentCall | None = None
         """The case at the last look."""
 
-    def start(self, case: Case) -> None:
+    def start(self, case: AgentCall) -> None:
         """Note that the agent begins with a case."""
         self.case = case
         self.deadline = time.monotonic() + case.plan.seconds
         self.claim.append(case)
 
-    def claimed(self) -> bool:
+    def take_claim(self) -> bool:
         """Take the case out; False when the other side did so before."""
         try:
             self.claim.pop()
@@ -62,13 +62,13 @@ class Slot:
 class Crew(ABC):
     """What both kinds of workers share."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: SuiteJob) -> None:
         self._job = job
         self._at_once = min(job.parallelism, job.total)
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._numbers = deque(range(job.total))
-        self._slots: set[Slot] = set()
+        self._slots: set[WorkerSlot] = set()
         self._wake = asyncio.Event()
         self._broken: BaseException | None = None
         self._stopped = False
@@ -116,20 +116,18 @@ class Crew(ABC):
         now = time.monotonic()
         for slot in list(self._slots):  # a copy: workers come and go meanwhile
             case = slot.case
-            if case is not None and slot.deadline <= now and slot.claimed():
+            if case is not None and slot.deadline <= now and slot.take_claim():
                 self._slots.discard(slot)
                 self._leave(slot)
-                self._tell(
-                    case, case.failed(f"the agent did not finish in {case.plan.seconds:g} s")
-                )
+                self._tell(case, case.fail(f"the agent did not finish in {case.plan.seconds:g} s"))
                 self._hire()
 
-    def _leave(self, slot: Slot) -> None:
+    def _leave(self, slot: WorkerSlot) -> None:
         """Go on without a worker."""
         if slot.work is not None:
             slot.work.cancel()
 
-    def _take(self, slot: Slot) -> Case | None:
+    def _take(self, slot: WorkerSlot) -> AgentCall | None:
         """The next case for a worker, or None when there are no more."""
         try:
             if self._stopped:
@@ -142,7 +140,7 @@ class Crew(ABC):
         slot.start(case)
         return case
 
-    def _tell(self, case: Case, result: TestResult) -> None:
+    def _tell(self, case: AgentCall, result: TestResult) -> None:
         """Note a result, and wake the watch when it was the last one."""
         if not self._stopped:
             self._job.tell(case.number, result)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallymark.errors import InvalidInput, nearest
-from tallymark.importing import imported_module
+from tallymark.errors import InvalidInput, suggest
+from tallymark.importing import import_user_module
 from tallymark.suites.code.suite import Suite
 
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 def load_suites(path: Path) -> list[Suite]:
     """The suites of a file, each with its agent: its own, or the file's `agent` function."""
-    names = _names(str(path))
-    suites = suites_of(names)
+    names = _import_names(str(path))
+    suites = find_suites(names)
     if not suites:
         hint = "put a Suite at the top level of the file, as in: suite = Suite(...)"
         raise InvalidInput(f"{path} has no suite", hint=hint)
     return suites
 
 
-def suites_of(names: Mapping[str, Any]) -> list[Suite]:
+def find_suites(names: Mapping[str, Any]) -> list[Suite]:
     """The suites among a module's names, each once, with the module's agent if it has none."""
     found = {id(each): each for each in names.values() if isinstance(each, Suite)}
     agent = names.get("agent")
@@ -38,16 +38,16 @@ def load_agent(reference: str) -> Agent:
     if not home or not name:
         hint = "write file.py:function or module:function"
         raise InvalidInput(f"{reference!r} does not name an agent", hint=hint)
-    names = _names(home)
+    names = _import_names(home)
     agent = names.get(name)
     if not callable(agent):
-        near = nearest(name, [each for each in names if callable(names[each])])
+        near = suggest(name, [each for each in names if callable(names[each])])
         hint = f"did you mean {near!r}?" if near else "name a function of one argument"
         raise InvalidInput(f"{home} has no function {name!r}", hint=hint)
     found: Agent = agent
     return found
 
 
-def _names(home: str) -> dict[str, Any]:
+def _import_names(home: str) -> dict[str, Any]:
     """All that a file or a module defines."""
-    return vars(imported_module(home))
+    return vars(import_user_module(home))

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from tallymark.suites.summary import ScorerSummary
 
 
-def shortfalls(
+def find_shortfalls(
     at_least: float, formula: FormulaScore | None, scorers: Mapping[str, ScorerSummary]
 ) -> list[str]:
     """Why the formula's score, or without a formula the mean of a scorer, is not enough."""
     values = (
-        {name: each.mean for name, each in scorers.items() if not _only_labels(each)}
+        {name: each.mean for name, each in scorers.items() if not _has_only_labels(each)}
         if formula is None
         else {formula.formula: formula.score}
     )
@@ -29,11 +29,11 @@ def shortfalls(
     ]
 
 
-def _only_labels(summary: ScorerSummary) -> bool:
+def _has_only_labels(summary: ScorerSummary) -> bool:
     return bool(summary.labels) and summary.mean is None
 
 
-def unscored(scorers: Mapping[str, ScorerSummary]) -> list[str]:
+def find_unscored(scorers: Mapping[str, ScorerSummary]) -> list[str]:
     """The scorers that could not score anything, each with the first reason."""
     return [
         f"{name} could not score anything: {each.first_error}"

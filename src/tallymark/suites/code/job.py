@@ -7,12 +7,12 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput
-from tallymark.scoring.score import shown
-from tallymark.suites.code.capture import capture
-from tallymark.suites.code.case import Case
-from tallymark.suites.code.plan import plans
-from tallymark.suites.code.report import Report, summarise
-from tallymark.suites.code.test import checked_count, checked_threshold, checked_timeout
+from tallymark.scoring.score import show_value
+from tallymark.suites.code.capture import open_capture
+from tallymark.suites.code.case import AgentCall
+from tallymark.suites.code.plan import plan_tests
+from tallymark.suites.code.report import Report, summarise_scorers
+from tallymark.suites.code.test import require_count, require_threshold, require_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from tallymark.suites.code.report import TestResult
     from tallymark.suites.code.suite import Agent, Suite
 
-AT_ONCE = 10
+CALLS_AT_ONCE = 10
 """Calls of the agent at the same time when nobody says otherwise."""
 
 
-class Job:
+class SuiteJob:
     """All cases of one run: every test of the suite, once an epoch."""
 
     def __init__(  # noqa: PLR0913 (what a caller may set for one run)
@@ -41,32 +41,32 @@ class Job:
         on_result: Callable[[TestResult], object] | None,
     ) -> None:
         where = f"run of {suite.name!r}"
-        self.agent = _checked_agent(suite, agent)
+        self.agent = _require_agent(suite, agent)
         self._suite = suite
         self._on_result = on_result
         self._plans = list(
-            plans(suite, checked_threshold(where, threshold), checked_timeout(where, timeout))
+            plan_tests(suite, require_threshold(where, threshold), require_timeout(where, timeout))
         )
-        self._epochs = checked_count(where, "epochs", epochs) or suite.epochs
+        self._epochs = require_count(where, "epochs", epochs) or suite.epochs
         self.total = len(self._plans) * self._epochs
         self.parallelism = (
-            checked_count(where, "parallelism", parallelism) or suite.parallelism or AT_ONCE
+            require_count(where, "parallelism", parallelism) or suite.parallelism or CALLS_AT_ONCE
         )
         self.shortest = min(plan.seconds for plan in self._plans)
         """The shortest time limit of any case."""
-        self._capture = capture()
+        self._capture = open_capture()
         self._results: dict[int, TestResult] = {}
-        self._telling = Lock()
+        self._result_lock = Lock()
 
-    def case(self, number: int, context: Context) -> Case:
+    def case(self, number: int, context: Context) -> AgentCall:
         """The case of that number, ready to start."""
         test, epoch = divmod(number, self._epochs)
-        return Case(number, self._plans[test], epoch + 1, context, self._capture)
+        return AgentCall(number, self._plans[test], epoch + 1, context, self._capture)
 
     def tell(self, number: int, result: TestResult) -> None:
         """Note the result of a case; `on_result` is called with one at a time."""
         if self._on_result is not None:
-            with self._telling:
+            with self._result_lock:
                 self._on_result(result)
         # After the call: a run is not complete before its last result was told.
         self._results[number] = result
@@ -83,12 +83,12 @@ class Job:
         return Report(
             self._suite.name,
             results,
-            summarise(results, self._origins()),
+            summarise_scorers(results, self._find_origins()),
             duration_ms,
             planned=self.total,
         )
 
-    def _origins(self) -> dict[str, Origin | None]:
+    def _find_origins(self) -> dict[str, Origin | None]:
         """Where the scores of each name come from, if from one scorer."""
         found: dict[str, Origin | None] = {}
         for scorer in {scorer: None for plan in self._plans for scorer in plan.scorers}:
@@ -97,13 +97,15 @@ class Job:
         return found
 
 
-def _checked_agent(suite: Suite, given: Agent | None) -> Agent:
+def _require_agent(suite: Suite, given: Agent | None) -> Agent:
     agent = suite.agent if given is None else given
     if agent is None:
         hint = "write run(suite, agent=...) or Suite(..., agent=...)"
         raise InvalidInput(f"suite {suite.name!r} has no agent to run", hint=hint)
     if not callable(agent):
-        raise InvalidInput(f"the agent must be a function of the test's input, not {shown(agent)}")
+        raise InvalidInput(
+            f"the agent must be a function of the test's input, not {show_value(agent)}"
+        )
     try:
         inspect.signature(agent).bind(None)
     except ValueError:

@@ -21,12 +21,12 @@ def run_to_end(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return _run_here(main)
-    with LoopThread() as loop, _interruptible():
+    with LoopThread() as loop, _allow_interrupt():
         return loop.submit(main()).result()
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def _allow_interrupt() -> Iterator[None]:
     """Let Ctrl-C reach this thread: the loop that is blocked here would only take note of it."""
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
@@ -56,11 +56,11 @@ def _run_here(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
                     raise
                 # It came from a task that an agent started; whoever awaits that task sees it too.
     finally:
-        _end(loop)
+        _end_loop(loop)
         asyncio.set_event_loop(None)
 
 
-def _end(loop: asyncio.AbstractEventLoop) -> None:
+def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
     """Cancel what is left, wait a little for it, and close the loop.
 
     Unlike `asyncio.run`, it does not wait for tasks that ignore their cancellation, nor for
@@ -85,7 +85,7 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
-        _end(self._loop)
+        _end_loop(self._loop)
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine in the loop's thread."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
-    from tallymark.suites.code.capture import Capture
+    from tallymark.suites.code.capture import SpanCapture
 
 
 def find_provider() -> TracerProvider | None:
@@ -29,7 +29,7 @@ def find_provider() -> TracerProvider | None:
 class CaptureProcessor(SpanProcessor):
     """Tells a capture of every span that starts and ends."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: SpanCapture) -> None:
         self._capture = capture
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002

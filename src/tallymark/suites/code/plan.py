@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tallymark.suites.code.test import Test
 
 
-class Plan(msgspec.Struct, frozen=True, gc=False):
+class TestPlan(msgspec.Struct, frozen=True, gc=False):
     """One test with all that its runs share."""
 
     test: Test
@@ -37,12 +37,12 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
         """The scores of all scorers, when none of them waits."""
         return [scorer.score(ctx) for scorer in self.scorers]
 
-    async def waited_scores(self, ctx: EvalContext) -> list[Score]:
+    async def wait_for_scores(self, ctx: EvalContext) -> list[Score]:
         """The scores of all scorers, those that wait at the same time."""
         return await evaluate_all(self.scorers, ctx, timeout=self.config.timeout)
 
 
-def plans(suite: Suite, threshold: float | None, timeout: float | None) -> Iterator[Plan]:
+def plan_tests(suite: Suite, threshold: float | None, timeout: float | None) -> Iterator[TestPlan]:
     """A plan for each test. What the caller sets counts most, then test, scorer, suite."""
     shared: dict[tuple[object, ...], tuple[bool, dict[str, float], Config]] = {}
     for test in suite.tests:
@@ -54,14 +54,14 @@ def plans(suite: Suite, threshold: float | None, timeout: float | None) -> Itera
         if key not in shared:
             shared[key] = (
                 all(each.inline for each in scorers),
-                {each.name: _first(own, each.threshold, suite.threshold) for each in scorers},
+                {each.name: _pick_first(own, each.threshold, suite.threshold) for each in scorers},
                 Config(
                     timeout=None if math.isinf(seconds) else seconds,
-                    threshold=_first(own, suite.threshold),
+                    threshold=_pick_first(own, suite.threshold),
                 ),
             )
-        yield Plan(test, f"{suite.name}/{test.name}", scorers, *shared[key], seconds)
+        yield TestPlan(test, f"{suite.name}/{test.name}", scorers, *shared[key], seconds)
 
 
-def _first(*values: float | None) -> float:
+def _pick_first(*values: float | None) -> float:
     return next(value for value in values if value is not None)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
-from tallymark.scoring.score import Score, json_safe
+from tallymark.scoring.score import Score, make_json_safe
 from tallymark.suites.metrics import FormulaScore, RunMetrics, apply_formula, parse_formula
-from tallymark.suites.render import attributed, render_report
+from tallymark.suites.render import attribute_error, render_report
 from tallymark.suites.summary import ScorerSummary, ScorerTally
 from tallymark.traces import Trace
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from tallymark.scoring import Origin
 
-Status = Literal["passed", "failed", "error"]
-ROUNDING = 1e-9
+TestStatus = Literal["passed", "failed", "error"]
+THRESHOLD_ROUNDING = 1e-9
 """A value this little below its threshold reaches it: weighted sums round."""
 
 
@@ -71,7 +71,7 @@ class TestResult(msgspec.Struct, frozen=True, gc=False):
         return self.trace.tokens
 
     @property
-    def status(self) -> Status:
+    def status(self) -> TestStatus:
         """An error is not a fail: a test fails when a scorer's value is below its threshold."""
         if self.passed:
             return "passed"
@@ -80,7 +80,7 @@ class TestResult(msgspec.Struct, frozen=True, gc=False):
     def missed(self, scorer: str) -> bool:
         """True when the scorer gave a value below its threshold."""
         value = self.scores[scorer].value
-        return value is not None and value + ROUNDING < self.thresholds[scorer]
+        return value is not None and value + THRESHOLD_ROUNDING < self.thresholds[scorer]
 
     def problems(self) -> list[str]:
         """One line for everything that kept the test from passing."""
@@ -90,7 +90,7 @@ class TestResult(msgspec.Struct, frozen=True, gc=False):
                 said = f": {score.reason}" if score.reason else ""
                 lines.append(f"{name} {score.value:.2f} < {self.thresholds[name]:.2f}{said}")
             elif score.error is not None:
-                lines.append(attributed(name, score.error))
+                lines.append(attribute_error(name, score.error))
         return lines
 
     def to_dict(self, *, trace: bool = True) -> dict[str, Any]:
@@ -110,11 +110,11 @@ class TestResult(msgspec.Struct, frozen=True, gc=False):
         }
         if trace:
             plain["trace"] = self.trace.to_dict()
-        safe: dict[str, Any] = json_safe(plain)
+        safe: dict[str, Any] = make_json_safe(plain)
         return safe
 
 
-def judge(
+def judge_trace(
     name: str, epoch: int, thresholds: dict[str, float], trace: Trace, found: Iterable[Score]
 ) -> TestResult:
     """The result of a trace that was scored: it passes when every score reaches its threshold.
@@ -129,7 +129,7 @@ def judge(
         if value is None:
             error = error or score.error
             passed &= score.error is None
-        elif value + ROUNDING < thresholds[scorer]:
+        elif value + THRESHOLD_ROUNDING < thresholds[scorer]:
             passed = False
     return TestResult(name, epoch, passed, scores, thresholds, trace, error)
 
@@ -155,7 +155,7 @@ class Report(msgspec.Struct, frozen=True):
         return not self.interrupted and all(result.passed for result in self.results)
 
     @property
-    def counts(self) -> dict[Status, int]:
+    def counts(self) -> dict[TestStatus, int]:
         """How many results passed, failed, or could not be judged."""
         found = Counter(result.status for result in self.results)
         return {"passed": found["passed"], "failed": found["failed"], "error": found["error"]}
@@ -193,13 +193,13 @@ class Report(msgspec.Struct, frozen=True):
             "counts": dict(self.counts),
             "pass_rate": self.pass_rate,
             "duration_ms": self.duration_ms,
-            "scorers": json_safe(self.scorers),
+            "scorers": make_json_safe(self.scorers),
             "metrics": self.metrics.values(),
             "results": [result.to_dict(trace=traces) for result in self.results],
         }
 
 
-def summarise(
+def summarise_scorers(
     results: Iterable[TestResult], origins: Mapping[str, Origin | None]
 ) -> dict[str, ScorerSummary]:
     """Each scorer, by its name, over all results that it was to judge."""

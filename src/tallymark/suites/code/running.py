@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tallymark.suites.code.job import Job
+from tallymark.suites.code.job import SuiteJob
 from tallymark.suites.code.loop import run_to_end
 from tallymark.suites.code.task_crew import TaskCrew
 from tallymark.suites.code.thread_crew import ThreadCrew
@@ -34,7 +34,7 @@ def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
     An agent or a scorer that raises, hangs or returns rubbish spoils its own test only. After
     Ctrl-C the report has the results so far, and `interrupted` is true.
     """
-    job = Job(
+    job = SuiteJob(
         suite,
         agent,
         threshold=threshold,
@@ -45,7 +45,7 @@ def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
     )
     began = time.perf_counter()
     with suppress(KeyboardInterrupt):
-        run_to_end(lambda: _all_cases(job))
+        run_to_end(lambda: _run_all_cases(job))
     return job.report((time.perf_counter() - began) * 1000)
 
 
@@ -60,7 +60,7 @@ async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
     on_result: Callable[[TestResult], object] | None = None,
 ) -> Report:
     """`run` for async code: the agent is called in the loop that is running."""
-    job = Job(
+    job = SuiteJob(
         suite,
         agent,
         threshold=threshold,
@@ -70,11 +70,11 @@ async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
         on_result=on_result,
     )
     began = time.perf_counter()
-    await _all_cases(job)
+    await _run_all_cases(job)
     return job.report((time.perf_counter() - began) * 1000)
 
 
-async def _all_cases(job: Job) -> None:
+async def _run_all_cases(job: SuiteJob) -> None:
     called = getattr(job.agent, "__call__", None)  # noqa: B004 (its own kind is what matters)
     is_async = inspect.iscoroutinefunction(job.agent) or inspect.iscoroutinefunction(called)
     await (TaskCrew if is_async else ThreadCrew)(job).run()

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import Any, TypeAlias
 
-from tallymark.errors import InvalidInput, ScorerError, nearest
+from tallymark.errors import InvalidInput, ScorerError, suggest
 from tallymark.scoring import Scorer, default_registry, load_scorer
-from tallymark.scoring.reference import Reference
-from tallymark.scoring.score import shown
+from tallymark.scoring.reference import ScorerReference
+from tallymark.scoring.score import show_value
 from tallymark.suites.code.test import (
     Test,
-    checked_count,
-    checked_name,
-    checked_threshold,
-    checked_timeout,
+    require_count,
+    require_name,
+    require_threshold,
+    require_timeout,
 )
 
 Agent: TypeAlias = Callable[[Any], Any]
@@ -54,21 +54,23 @@ class Suite:
         agent: Agent | None = None,
     ) -> None:
         """`scorers` are scorers, or references such as `"contains(values=['refund'])"`."""
-        self.name = checked_name("a suite", name)
+        self.name = require_name("a suite", name)
         where = f"suite {name!r}"
         self.tests = tuple(tests)
-        self.scorers = {key: _named(key, given, where) for key, given in (scorers or {}).items()}
-        own = checked_threshold(where, threshold)
+        self.scorers = {
+            key: _load_named(key, given, where) for key, given in (scorers or {}).items()
+        }
+        own = require_threshold(where, threshold)
         self.threshold = DEFAULT_THRESHOLD if own is None else own
-        self.timeout = checked_timeout(where, timeout)
-        self.parallelism = checked_count(where, "parallelism", parallelism)
-        self.epochs = checked_count(where, "epochs", epochs) or 1
+        self.timeout = require_timeout(where, timeout)
+        self.parallelism = require_count(where, "parallelism", parallelism)
+        self.epochs = require_count(where, "epochs", epochs) or 1
         self.agent = agent
         _check_tests(self.tests, where)
         everything = tuple(self.scorers.values())
         loaded = dict(self.scorers)
         self._judges = {
-            test.name: _judges(test, loaded, where) if test.scorers else everything
+            test.name: _load_judges(test, loaded, where) if test.scorers else everything
             for test in self.tests
         }
         if not everything:
@@ -101,16 +103,16 @@ class Suite:
         return f"Suite({self.name!r}, {len(self.tests)} tests)"
 
 
-def _named(key: str, given: Scorer | str, where: str) -> Scorer:
-    made = _loaded(given, where, {}) if isinstance(given, str) else _checked(given, where)
+def _load_named(key: str, given: Scorer | str, where: str) -> Scorer:
+    made = _load_once(given, where, {}) if isinstance(given, str) else _require_scorer(given, where)
     return made if made.name == key else made.replace(name=key)
 
 
-def _judges(test: Test, loaded: dict[str, Scorer], where: str) -> tuple[Scorer, ...]:
+def _load_judges(test: Test, loaded: dict[str, Scorer], where: str) -> tuple[Scorer, ...]:
     """The scorers that a test names or brings; `loaded` has those that are known by now."""
     where = f"{where}, test {test.name!r}"
     judges = tuple(
-        _loaded(each, where, loaded) if isinstance(each, str) else _checked(each, where)
+        _load_once(each, where, loaded) if isinstance(each, str) else _require_scorer(each, where)
         for each in test.scorers
     )
     if len({judge.name for judge in judges}) < len(judges):
@@ -122,15 +124,15 @@ def _judges(test: Test, loaded: dict[str, Scorer], where: str) -> tuple[Scorer, 
     return judges
 
 
-def _loaded(reference: str, where: str, loaded: dict[str, Scorer]) -> Scorer:
+def _load_once(reference: str, where: str, loaded: dict[str, Scorer]) -> Scorer:
     """The suite's scorer of that name, or the one that the registry finds."""
     if reference in loaded:
         return loaded[reference]
     try:
-        parsed = Reference.parse(reference)
+        parsed = ScorerReference.parse(reference)
         known = [*loaded, *default_registry.names()]
         if parsed.home is None and parsed.name not in known:
-            near = nearest(parsed.name, known)
+            near = suggest(parsed.name, known)
             hint = f"did you mean {near!r}?" if near else "name one of the suite or of the registry"
             raise ScorerError(f"there is no scorer {parsed.name!r}", hint=hint)  # noqa: TRY301
         loaded[reference] = load_scorer(reference)
@@ -140,16 +142,16 @@ def _loaded(reference: str, where: str, loaded: dict[str, Scorer]) -> Scorer:
     return loaded[reference]
 
 
-def _checked(given: object, where: str) -> Scorer:
+def _require_scorer(given: object, where: str) -> Scorer:
     if isinstance(given, Scorer):
         return given
-    raise ScorerError(f"{where}: {shown(given)} is not a scorer", hint="put @scorer above it")
+    raise ScorerError(f"{where}: {show_value(given)} is not a scorer", hint="put @scorer above it")
 
 
 def _check_tests(tests: tuple[Test, ...], where: str) -> None:
     for test in tests:
         if not isinstance(test, Test):
-            raise InvalidInput(f"{where}: {shown(test)} is not a Test")
+            raise InvalidInput(f"{where}: {show_value(test)} is not a Test")
     if not tests:
         raise InvalidInput(f"{where} has no tests")
     if len({test.name for test in tests}) < len(tests):

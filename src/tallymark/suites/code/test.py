@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from tallymark.errors import InvalidInput
 from tallymark.scoring import Expected, Scorer
-from tallymark.scoring.score import shown
+from tallymark.scoring.score import show_value
 
 
 class Test:
@@ -30,7 +30,7 @@ class Test:
         timeout: float | None = None,
     ) -> None:
         """`input` is any value; `timeout` is in seconds, for the agent and for each scorer."""
-        self.name = checked_name("a test", name)
+        self.name = require_name("a test", name)
         where = f"test {name!r}"
         self.input = input
         self.expected = (
@@ -39,44 +39,46 @@ class Test:
             else Expected.from_dict(expected, f"{where}: expected")
         )
         if metadata is not None and not isinstance(metadata, Mapping):
-            raise InvalidInput(f"{where}: metadata must be a mapping, not {shown(metadata)}")
+            raise InvalidInput(f"{where}: metadata must be a mapping, not {show_value(metadata)}")
         self.metadata = dict(metadata or {})
         if isinstance(scorers, str | Scorer):
             scorers = (scorers,)
         self.scorers = (*(() if scorer is None else (scorer,)), *scorers)
-        self.threshold = checked_threshold(where, threshold)
-        self.timeout = checked_timeout(where, timeout)
+        self.threshold = require_threshold(where, threshold)
+        self.timeout = require_timeout(where, timeout)
 
     def __repr__(self) -> str:
         return f"Test({self.name!r})"
 
 
-def checked_name(what: str, name: object) -> str:
+def require_name(what: str, name: object) -> str:
     """A name that fits on one line of a report."""
     if isinstance(name, str) and name.strip() and name.isprintable():
         return name
-    raise InvalidInput(f"{shown(name)} cannot name {what}; write one line of text")
+    raise InvalidInput(f"{show_value(name)} cannot name {what}; write one line of text")
 
 
-def checked_threshold(where: str, value: float | None) -> float | None:
+def require_threshold(where: str, value: float | None) -> float | None:
     """A value from 0 to 1, or None where none was set."""
     if value is None or (_is_number(value) and 0 <= value <= 1):
         return None if value is None else float(value)
-    raise InvalidInput(f"{where}: threshold is {shown(value)}; it must be a number from 0 to 1")
+    raise InvalidInput(
+        f"{where}: threshold is {show_value(value)}; it must be a number from 0 to 1"
+    )
 
 
-def checked_timeout(where: str, value: float | None) -> float | None:
+def require_timeout(where: str, value: float | None) -> float | None:
     """Seconds above 0 (infinity for no limit), or None where none was set."""
     if value is None or (_is_number(value) and value > 0):
         return None if value is None else float(value)
-    raise InvalidInput(f"{where}: timeout is {shown(value)}; it must be seconds above 0")
+    raise InvalidInput(f"{where}: timeout is {show_value(value)}; it must be seconds above 0")
 
 
-def checked_count(where: str, key: str, value: Any) -> int | None:
+def require_count(where: str, key: str, value: Any) -> int | None:
     """A whole number above 0, or None where none was set."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
         return value
-    raise InvalidInput(f"{where}: {key} is {shown(value)}; it must be a whole number above 0")
+    raise InvalidInput(f"{where}: {key} is {show_value(value)}; it must be a whole number above 0")
 
 
 def _is_number(value: object) -> bool:

@@ -13,39 +13,39 @@ from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tallymark.scoring import EvalContext
-from tallymark.scoring.workers import HANGING
-from tallymark.suites.code.case import Raised
-from tallymark.suites.code.crew import Crew, Slot
-from tallymark.suites.code.task_crew import contained
+from tallymark.scoring.workers import MOST_HANGING
+from tallymark.suites.code.case import AgentFailure
+from tallymark.suites.code.crew import Crew, WorkerSlot
+from tallymark.suites.code.task_crew import await_agent
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from tallymark.suites.code.case import Case
-    from tallymark.suites.code.job import Job
+    from tallymark.suites.code.case import AgentCall
+    from tallymark.suites.code.job import SuiteJob
 
 T = TypeVar("T")
 _FIRST_LOOK = 0.001
 _RAREST_LOOK = 0.05
 """Seconds between two looks at whether more threads would help."""
-_PLAIN = frozenset({str, dict, Trace, type(None)})
+_PLAIN_TYPES = frozenset({str, dict, Trace, type(None)})
 """Returns that are certainly not awaitable, told apart quickly."""
 
 
 class ThreadCrew(Crew):
     """Threads, as many as the agent keeps busy."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: SuiteJob) -> None:
         super().__init__(job)
-        self._hanging: set[Slot] = set()
+        self._hanging: set[WorkerSlot] = set()
         self._look_in = _FIRST_LOOK
 
     def _start(self) -> None:
         self._hire()
 
     def _hire(self) -> None:
-        slot = Slot()
+        slot = WorkerSlot()
         self._slots.add(slot)
         work = self._context.copy().run
         # Daemons, so that an agent that hangs does not keep Python from ending.
@@ -55,14 +55,14 @@ class ThreadCrew(Crew):
 
     def _until_next_look(self) -> float:
         look = super()._until_next_look()
-        return look if self._full() else min(look, self._look_in)
+        return look if self._is_full() else min(look, self._look_in)
 
-    def _full(self) -> bool:
+    def _is_full(self) -> bool:
         return len(self._slots) >= self._at_once or not self._numbers
 
     def _look(self) -> None:
         super()._look()
-        if self._full():
+        if self._is_full():
             return
         slots = list(self._slots)
         if all(slot.case is slot.seen for slot in slots):
@@ -74,54 +74,58 @@ class ThreadCrew(Crew):
         for slot in slots:
             slot.seen = slot.case
 
-    def _leave(self, slot: Slot) -> None:
+    def _leave(self, slot: WorkerSlot) -> None:
         super()._leave(slot)
         self._hanging.add(slot)
 
-    def _work(self, slot: Slot) -> None:
+    def _work(self, slot: WorkerSlot) -> None:
         try:
             while (case := self._take(slot)) is not None:
-                if not self._did(case, slot):
+                if not self._do_case(case, slot):
                     return
         except CancelledError:
             self._hanging.discard(slot)  # called off while it waited for the event loop
         except Exception as error:  # noqa: BLE001 (not the agent's error: it stops the run)
             self._break(error)
 
-    def _did(self, case: Case, slot: Slot) -> bool:
+    def _do_case(self, case: AgentCall, slot: WorkerSlot) -> bool:
         """Do one case; False when nobody waited for it, so that its thread is not wanted."""
-        if len(self._hanging) >= HANGING:
-            slot.claimed()
-            self._tell(case, case.failed(f"the agent was not called: {HANGING} calls of it hang"))
+        if len(self._hanging) >= MOST_HANGING:
+            slot.take_claim()
+            self._tell(
+                case, case.fail(f"the agent was not called: {MOST_HANGING} calls of it hang")
+            )
             return True
         returned = case.context.run(self._call, case, slot)
-        if not slot.claimed():
+        if not slot.take_claim():
             self._hanging.discard(slot)
             return False
-        found = case.answered(returned)
+        found = case.read_return(returned)
         if isinstance(found, EvalContext):
             plan = case.plan
             scores = (
-                plan.scores(found) if plan.inline else self._waited(plan.waited_scores(found), slot)
+                plan.scores(found)
+                if plan.inline
+                else self._wait_for(plan.wait_for_scores(found), slot)
             )
-            found = case.judged(found.trace, scores)
+            found = case.judge_scores(found.trace, scores)
         self._tell(case, found)
         return True
 
-    def _call(self, case: Case, slot: Slot) -> object:
+    def _call(self, case: AgentCall, slot: WorkerSlot) -> object:
         try:
             returned = self._job.agent(case.given)
         except BaseException as error:  # noqa: BLE001 (whatever an agent raises is its own failure)
-            return Raised(error)
-        if returned.__class__ in _PLAIN or not inspect.isawaitable(returned):
+            return AgentFailure(error)
+        if returned.__class__ in _PLAIN_TYPES or not inspect.isawaitable(returned):
             return returned
-        return self._waited(contained(_itself, returned), slot)
+        return self._wait_for(await_agent(_return_itself, returned), slot)
 
-    def _waited(self, work: Coroutine[Any, Any, T], slot: Slot) -> T:
+    def _wait_for(self, work: Coroutine[Any, Any, T], slot: WorkerSlot) -> T:
         """What a coroutine gives in the event loop, which can be called off from outside."""
         slot.work = waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
         return waiting.result()
 
 
-def _itself(awaitable: Any) -> Any:
+def _return_itself(awaitable: Any) -> Any:
     return awaitable

@@ -12,14 +12,14 @@ import msgspec
 
 from tallymark.errors import InvalidInput, Place, Problem
 from tallymark.suites.file.definition import Dataset
-from tallymark.suites.file.templates import as_text
+from tallymark.suites.file.templates import write_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-MAX_BYTES = 1_000_000_000
-_SHOWN = 20
+MAX_DATASET_BYTES = 1_000_000_000
+_MAX_PROBLEMS = 20
 
 
 def read_dataset(folder: Path, config: str | dict[str, Any]) -> Dataset:
@@ -29,11 +29,11 @@ def read_dataset(folder: Path, config: str | dict[str, Any]) -> Dataset:
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise InvalidInput(f"{file} is neither a .csv nor a .jsonl file")
-    raw = _raw(path, file)
+    raw = _read_bytes(path, file)
     problems: list[Problem] = []
     rows = list(islice(reader(raw, file, problems), given.get("limit")))
     if problems:
-        raise InvalidInput(problems[:_SHOWN])
+        raise InvalidInput(problems[:_MAX_PROBLEMS])
     if not rows:
         raise InvalidInput(f"{file} has no rows")
     columns = tuple(dict.fromkeys(column for row in rows for column in row))
@@ -41,30 +41,32 @@ def read_dataset(folder: Path, config: str | dict[str, Any]) -> Dataset:
         file,
         columns,
         tuple(tuple(row.get(column, msgspec.UNSET) for column in columns) for row in rows),
-        _ids(given, rows, columns),
+        _name_rows(given, rows, columns),
         hashlib.sha256(raw).hexdigest(),
     )
 
 
-def _raw(path: Path, name: str) -> bytes:
+def _read_bytes(path: Path, name: str) -> bytes:
     try:
         with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+            raw = file.read(MAX_DATASET_BYTES + 1)
     except OSError as error:
         hint = "a path starts at the suite's folder"
         raise InvalidInput(f"{name} cannot be read: {error.strerror}", hint=hint) from None
-    if len(raw) > MAX_BYTES:
-        raise InvalidInput(f"{name} has more than {MAX_BYTES // 1_000_000} MB")
+    if len(raw) > MAX_DATASET_BYTES:
+        raise InvalidInput(f"{name} has more than {MAX_DATASET_BYTES // 1_000_000} MB")
     return raw
 
 
-def _from_csv(raw: bytes, name: str, problems: list[Problem]) -> Iterator[dict[str, Any]]:
+def _read_csv(raw: bytes, name: str, problems: list[Problem]) -> Iterator[dict[str, Any]]:
     """The rows of a file whose first row names the columns."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{name} is not UTF-8 text (byte {error.start + 1})") from None
-    csv.field_size_limit(MAX_BYTES)  # the library's own limit is 128 KB, for the whole program
+    csv.field_size_limit(
+        MAX_DATASET_BYTES
+    )  # the library's own limit is 128 KB, for the whole program
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         columns = [column.strip() for column in next(reader, [])]
@@ -82,7 +84,7 @@ def _from_csv(raw: bytes, name: str, problems: list[Problem]) -> Iterator[dict[s
         problems.append(Problem(f"not valid CSV: {error}", Place(name, reader.line_num)))
 
 
-def _from_jsonl(raw: bytes, name: str, problems: list[Problem]) -> Iterator[dict[str, Any]]:
+def _read_jsonl(raw: bytes, name: str, problems: list[Problem]) -> Iterator[dict[str, Any]]:
     """The rows of a file with a JSON object on each line."""
     for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if not line.strip():
@@ -99,13 +101,13 @@ def _from_jsonl(raw: bytes, name: str, problems: list[Problem]) -> Iterator[dict
 
 
 _READERS: dict[str, Callable[[bytes, str, list[Problem]], Iterator[dict[str, Any]]]] = {
-    ".csv": _from_csv,
-    ".jsonl": _from_jsonl,
-    ".ndjson": _from_jsonl,
+    ".csv": _read_csv,
+    ".jsonl": _read_jsonl,
+    ".ndjson": _read_jsonl,
 }
 
 
-def _ids(
+def _name_rows(
     given: dict[str, Any], rows: list[dict[str, Any]], columns: tuple[str, ...]
 ) -> tuple[str, ...]:
     """What tells the rows apart: the column `id`, or the one that is named, or their numbers."""
@@ -117,7 +119,7 @@ def _ids(
         return tuple(map(str, range(1, len(rows) + 1)))
     ids: dict[str, None] = {}
     for number, row in enumerate(rows, start=1):
-        key = as_text(row.get(column)).strip()
+        key = write_value(row.get(column)).strip()
         if not key or not key.isprintable() or key in ids:
             what = "is there twice" if key in ids else "cannot name a row"
             raise InvalidInput(f"{given['file']}, row {number}: the {column} {key[:40]!r} {what}")

@@ -80,15 +80,15 @@ class Eval(msgspec.Struct, frozen=True, kw_only=True):
 
     def all_checks(self) -> Iterator[CheckSpec]:
         """Every check of every turn, the parts of `or` included."""
-        yield from _flat(self.checks)
+        yield from _flatten(self.checks)
         for turn in self.turns:
-            yield from _flat(turn.checks)
+            yield from _flatten(turn.checks)
 
 
-def _flat(checks: Iterable[CheckSpec]) -> Iterator[CheckSpec]:
+def _flatten(checks: Iterable[CheckSpec]) -> Iterator[CheckSpec]:
     for check in checks:
         yield check
-        yield from _flat(check.parts)
+        yield from _flatten(check.parts)
 
 
 class Case(msgspec.Struct, frozen=True, gc=False):
@@ -107,7 +107,7 @@ class Case(msgspec.Struct, frozen=True, gc=False):
         return {column: value for column, value in pairs if value is not msgspec.UNSET}
 
 
-class Use(msgspec.Struct, frozen=True):
+class TemplateUse(msgspec.Struct, frozen=True):
     """A template somewhere in the suite."""
 
     kind: Literal["var", "secret"]
@@ -142,7 +142,7 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     judge: str | None = None
     vars: dict[str, Any] = msgspec.field(default_factory=dict)
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
-    uses: tuple[Use, ...] = ()
+    uses: tuple[TemplateUse, ...] = ()
     document: dict[str, Any] = msgspec.field(default_factory=dict)
     """The file as plain data, which `to_json` writes."""
     hash: str = ""
@@ -180,14 +180,16 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def var_names(self) -> tuple[str, ...]:
         """The variables that the caller must give: those without a value in the suite."""
-        return _names(use for use in self.uses if use.kind == "var" and not self.has_value(use))
+        return _list_names(
+            use for use in self.uses if use.kind == "var" and not self.has_value(use)
+        )
 
     @cached_property
     def secret_names(self) -> tuple[str, ...]:
         """The secrets that the caller must give."""
-        return _names(use for use in self.uses if use.kind == "secret")
+        return _list_names(use for use in self.uses if use.kind == "secret")
 
-    def has_value(self, use: Use) -> bool:
+    def has_value(self, use: TemplateUse) -> bool:
         """Has the suite itself a value for this variable here?"""
         if use.name in self.vars:
             return True
@@ -211,5 +213,5 @@ def formula_names(evals: Iterable[str], scorers: Iterable[str]) -> Names:
     return Names([*variables, *(Variable(name, "number", 0.0, 1.0) for name in scorers)])
 
 
-def _names(uses: Iterable[Use]) -> tuple[str, ...]:
+def _list_names(uses: Iterable[TemplateUse]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(use.name for use in uses))

@@ -11,7 +11,7 @@ from tallymark.scoring import Expected
 from tallymark.suites.checks.check import CheckSpec
 from tallymark.suites.file.datasets import read_dataset
 from tallymark.suites.file.definition import Dataset, Eval, Turn
-from tallymark.suites.file.nodes import Mapping, Node, Sequence
+from tallymark.suites.file.nodes import MappingNode, Node, SequenceNode
 from tallymark.suites.file.templates import has_templates
 
 if TYPE_CHECKING:
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
     from tallymark.suites.file.reader import Reader
 
-_AS_THEY_ARE = ("name", "system_prompt", "expected", "threshold", "vars", "epochs", "timeout")
+_COPIED_KEYS = ("name", "system_prompt", "expected", "threshold", "vars", "epochs", "timeout")
 
 
 def read_evals(values: list[Any], node: Node | None, reader: Reader) -> Iterator[Eval]:
     """The evals that could be read, each with its number in the file."""
-    items = node.items if isinstance(node, Sequence) else []
+    items = node.items if isinstance(node, SequenceNode) else []
     for number, (value, item) in enumerate(zip(values, items, strict=True), start=1):
-        if isinstance(value, dict) and isinstance(item, Mapping):
+        if isinstance(value, dict) and isinstance(item, MappingNode):
             reader.path = ["evals", f"#{number}"]
-            yield _eval(number, value, item, reader)
+            yield _read_eval(number, value, item, reader)
     reader.path = []
 
 
-def _eval(number: int, value: dict[str, Any], node: Mapping, reader: Reader) -> Eval:
+def _read_eval(number: int, value: dict[str, Any], node: MappingNode, reader: Reader) -> Eval:
     scorers, at = value.get("scorers", []), node.get("scorers") or node
     specs = [
         CheckSpec("scorer", each, line=at.line, column=at.column)
@@ -42,17 +42,17 @@ def _eval(number: int, value: dict[str, Any], node: Mapping, reader: Reader) -> 
     _check_expected(value, node, reader)
     return Eval(
         number=number,
-        turns=tuple(_turns(value)),
+        turns=tuple(_read_turns(value)),
         checks=(*value.get("checks", ()), *specs),
-        dataset=_dataset(value, node, reader),
+        dataset=_read_dataset(value, node, reader),
         tags=tuple(value.get("tags", ())),
         metadata=value.get("metadata", {}),
         line=node.line,
-        **{key: value[key] for key in _AS_THEY_ARE if key in value},
+        **{key: value[key] for key in _COPIED_KEYS if key in value},
     )
 
 
-def _turns(value: dict[str, Any]) -> Iterator[Turn]:
+def _read_turns(value: dict[str, Any]) -> Iterator[Turn]:
     if "prompt" in value:
         yield Turn(value["prompt"])
     for turn in value.get("turns", ()):
@@ -62,28 +62,28 @@ def _turns(value: dict[str, Any]) -> Iterator[Turn]:
             yield Turn(turn["user"], turn.get("assistant"), tuple(turn.get("checks", ())))
 
 
-def _check_expected(value: dict[str, Any], node: Mapping, reader: Reader) -> None:
+def _check_expected(value: dict[str, Any], node: MappingNode, reader: Reader) -> None:
     """Expectations that hold templates are looked at when those are filled in."""
     given = value.get("expected")
     if given is not None and not has_templates(given):
         try:
-            expectations(given)
+            read_expected(given)
         except InvalidInput as error:
             for problem in error.problems:
                 reader.wrong(node.get("expected") or node, problem.message, problem.hint)
 
 
-def expectations(given: Any) -> Expected:
+def read_expected(given: Any) -> Expected:
     """What scorers compare with: a text is the output."""
     if isinstance(given, dict):
         return Expected.from_dict(given, "expected")
-    return _NOTHING if given is None else Expected(output=given)
+    return _NOTHING_EXPECTED if given is None else Expected(output=given)
 
 
-_NOTHING = Expected()
+_NOTHING_EXPECTED = Expected()
 
 
-def _dataset(value: dict[str, Any], node: Mapping, reader: Reader) -> Dataset | None:
+def _read_dataset(value: dict[str, Any], node: MappingNode, reader: Reader) -> Dataset | None:
     if "cases_from" not in value:
         return None
     try:
@@ -97,7 +97,7 @@ def _dataset(value: dict[str, Any], node: Mapping, reader: Reader) -> Dataset | 
     return None
 
 
-def missing_values(entry: Eval, names: set[str]) -> Iterator[str]:
+def find_missing_values(entry: Eval, names: set[str]) -> Iterator[str]:
     """Rows that lack a column which the eval uses and has no other value for."""
     dataset = entry.dataset
     if dataset is None:

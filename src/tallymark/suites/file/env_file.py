@@ -26,7 +26,7 @@ def read_env_file(path: Path | str) -> dict[str, str]:
         if not text or text.startswith("#"):
             continue
         found = _LINE.fullmatch(text)
-        value = None if found is None else _value(found[2])
+        value = None if found is None else _read_value(found[2])
         if found is None or value is None:
             # The line itself is not shown: it may hold a secret.
             message = "expected NAME=value" if found is None else "the quote is never closed"
@@ -38,7 +38,7 @@ def read_env_file(path: Path | str) -> dict[str, str]:
     return values
 
 
-def _value(text: str) -> str | None:
+def _read_value(text: str) -> str | None:
     if text[:1] in ('"', "'"):
         quoted = _QUOTED.fullmatch(text)
         if quoted is None:

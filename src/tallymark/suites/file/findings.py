@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from tallymark.formula import Finding
 from tallymark.scoring import load_scorer
 from tallymark.suites.checks.table import CHECK_TYPES
-from tallymark.suites.file.formula_text import moved
-from tallymark.suites.file.loading import load_parsed
-from tallymark.suites.file.nodes import Mapping, Node, Scalar, Sequence
+from tallymark.suites.file.formula_text import locate_in_source
+from tallymark.suites.file.loading import load_with_nodes
+from tallymark.suites.file.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.suites.file.source import read_source
-from tallymark.suites.file.templates import has_templates, near_misses
+from tallymark.suites.file.templates import find_near_misses, has_templates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,12 +35,12 @@ def validate(
     InvalidInput carries every mistake, as from `load_suite`.
     """
     source = read_source(path)
-    definition, root = load_parsed(source, name=Path(path).stem, load=load)
-    found = list(_Findings(definition, source, root).all())
+    definition, root = load_with_nodes(source, name=Path(path).stem, load=load)
+    found = list(_SuiteFindings(definition, source, root).all())
     return definition, sorted(found, key=lambda each: (each.place and each.place.line) or 0)
 
 
-class _Findings:
+class _SuiteFindings:
     def __init__(self, definition: SuiteDefinition, source: Source, root: Node) -> None:
         self.definition = definition
         self.source = source
@@ -59,13 +59,13 @@ class _Findings:
 
     def formula(self) -> Iterator[Finding]:
         """What the formula's lint says, at the place in the file."""
-        written = self.root.get("score") if isinstance(self.root, Mapping) else None
-        if isinstance(written, Mapping):
+        written = self.root.get("score") if isinstance(self.root, MappingNode) else None
+        if isinstance(written, MappingNode):
             written = written.get("formula")
-        if not isinstance(written, Scalar) or has_templates(written.text):
+        if not isinstance(written, ScalarNode) or has_templates(written.text):
             return
         for finding in self.definition.parse_formula().lint().findings:
-            yield replace(finding, place=moved(finding.place, written, self.source))
+            yield replace(finding, place=locate_in_source(finding.place, written, self.source))
 
     def same_prompts(self) -> Iterator[Finding]:
         seen: dict[object, Eval] = {}
@@ -79,9 +79,9 @@ class _Findings:
 
     def texts(self) -> Iterator[Finding]:
         """Text that is not sent as its author sees it."""
-        for scalar in _scalars(self.root):
+        for scalar in _walk_scalars(self.root):
             place = self.source.place(scalar.line, scalar.column, scalar.length)
-            for nearly in near_misses(scalar.text):
+            for nearly in find_near_misses(scalar.text):
                 message = f"{nearly} is no template, and is sent as it stands"
                 hint = "write {{var('name')}} or {{secret('name')}}"
                 yield Finding("template", "warning", message, place, hint)
@@ -106,7 +106,7 @@ class _Findings:
         node: Node | None = self.root
         line = 0
         for key in keys:
-            if isinstance(node, Mapping) and key in node.entries:
+            if isinstance(node, MappingNode) and key in node.entries:
                 at, node = node.entries[key]
                 line = at.line
         return line
@@ -121,7 +121,11 @@ class _Findings:
                 for code, message in CHECK_TYPES[spec.kind].notices(spec.config):
                     place = self.source.place(spec.line, spec.column)
                     yield Finding(code, "note" if code == "regex" else "warning", message, place)
-            if spec.kind == "llm_judge" and self.definition.judge is None and not _judged(spec):
+            if (
+                spec.kind == "llm_judge"
+                and self.definition.judge is None
+                and not _names_judge(spec)
+            ):
                 message = "no model is named to judge; write metadata.judge before the suite runs"
                 yield self.warning("judge", message, spec.line)
         yield from self.token_limits(entry)
@@ -134,17 +138,17 @@ class _Findings:
             yield self.warning("never", message, entry.line)
 
 
-def _judged(spec: CheckSpec) -> bool:
+def _names_judge(spec: CheckSpec) -> bool:
     return isinstance(spec.config, dict) and "model" in spec.config
 
 
-def _scalars(root: Node) -> Iterator[Scalar]:
+def _walk_scalars(root: Node) -> Iterator[ScalarNode]:
     stack = [root]
     while stack:
         node = stack.pop()
-        if isinstance(node, Mapping):
+        if isinstance(node, MappingNode):
             stack += [value for _, value in node.entries.values()]
-        elif isinstance(node, Sequence):
+        elif isinstance(node, SequenceNode):
             stack += node.items
-        elif isinstance(node, Scalar):
+        elif isinstance(node, ScalarNode):
             yield node

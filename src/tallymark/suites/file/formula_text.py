@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tallymark.errors import Place
-from tallymark.suites.file.nodes import Scalar
+from tallymark.suites.file.nodes import ScalarNode
 from tallymark.suites.file.source import Source
 
 
-def moved(place: Place | None, written: Scalar, source: Source) -> Place:
+def locate_in_source(place: Place | None, written: ScalarNode, source: Source) -> Place:
     """From a place in a formula to the place in the file where that formula is written.
 
     The beginning of the formula where that cannot be told.
@@ -19,13 +19,13 @@ def moved(place: Place | None, written: Scalar, source: Source) -> Place:
         return start
     lines = written.text.split("\n")
     offset = sum(len(line) + 1 for line in lines[: place.line - 1]) + place.column - 1
-    for at, piece, line, column in _pieces(written, source):
+    for at, piece, line, column in _split_pieces(written, source):
         if at <= offset <= at + len(piece):
             return source.place(line, column + offset - at, place.length)
     return start
 
 
-def _pieces(written: Scalar, source: Source) -> Iterator[tuple[int, str, int, int]]:
+def _split_pieces(written: ScalarNode, source: Source) -> Iterator[tuple[int, str, int, int]]:
     """The formula line by line as it is written: offset in the formula, text, line, column."""
     quote = 1 if written.style in ("'", '"') else 0
     block = written.style in ("|", ">")

@@ -12,25 +12,25 @@ from tallymark.errors import FormulaError, InvalidInput, Problem, WorkFailed
 from tallymark.formula import RUN_METRICS, Formula, Names, eval_name_problems
 from tallymark.models.pricing import Pricing
 from tallymark.scoring import load_scorer
-from tallymark.suites.checks.check import CheckSpec, Setting
+from tallymark.suites.checks.check import CheckSetting, CheckSpec
 from tallymark.suites.checks.scorer import scorer_name
 from tallymark.suites.checks.table import build_check
 from tallymark.suites.file.definition import (
     DEFAULT_FORMULA,
     Eval,
     SuiteDefinition,
-    Use,
+    TemplateUse,
     formula_names,
 )
-from tallymark.suites.file.documents import document
-from tallymark.suites.file.entries import missing_values, read_evals
+from tallymark.suites.file.documents import make_document
+from tallymark.suites.file.entries import find_missing_values, read_evals
 from tallymark.suites.file.format import SUITE
-from tallymark.suites.file.formula_text import moved
-from tallymark.suites.file.nodes import Mapping, Node, Scalar, Sequence, nodes_of
+from tallymark.suites.file.formula_text import locate_in_source
+from tallymark.suites.file.nodes import MappingNode, Node, ScalarNode, SequenceNode, make_nodes
 from tallymark.suites.file.parsing import parse_yaml
 from tallymark.suites.file.reader import Reader
 from tallymark.suites.file.source import Source, read_source
-from tallymark.suites.file.templates import has_templates, templates_in
+from tallymark.suites.file.templates import find_templates, has_templates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,17 +50,17 @@ def load_source(
     source: Source, *, name: str = "suite", load: Callable[..., Scorer] = load_scorer
 ) -> SuiteDefinition:
     """The suite in a text; `name` is what it is called when it does not say."""
-    return load_parsed(source, name=name, load=load)[0]
+    return load_with_nodes(source, name=name, load=load)[0]
 
 
-def load_parsed(
+def load_with_nodes(
     source: Source, *, name: str, load: Callable[..., Scorer]
 ) -> tuple[SuiteDefinition, Node]:
     """The suite in a text, and the nodes that it was read from."""
     root, problems = parse_yaml(source)
     if root is None:
         raise InvalidInput(problems or [Problem("the file is empty", source.place(0))])
-    return _Loading(root, Reader(source, problems), load).definition(name), root
+    return _SuiteLoader(root, Reader(source, problems), load).definition(name), root
 
 
 def load_stored(
@@ -68,14 +68,14 @@ def load_stored(
 ) -> SuiteDefinition:
     """The suite that `SuiteDefinition.to_json` wrote. Datasets are read again: compare `hash`."""
     try:
-        root = nodes_of(msgspec.json.decode(text))
+        root = make_nodes(msgspec.json.decode(text))
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidInput(f"the stored suite cannot be read: {error}") from None
     reader = Reader(Source(text, "the stored suite", folder))
-    return _Loading(root, reader, load).definition("suite")
+    return _SuiteLoader(root, reader, load).definition("suite")
 
 
-class _Loading:
+class _SuiteLoader:
     def __init__(self, root: Node, reader: Reader, load: Callable[..., Scorer]) -> None:
         self.root = root
         self.reader = reader
@@ -97,55 +97,55 @@ class _Loading:
             self.check_checks(each)
         self.check_formula(score.get("formula", DEFAULT_FORMULA), evals)
         self.reader.check()
-        stored = document({**values, "metadata": metadata})
+        stored = make_document({**values, "metadata": metadata})
         return SuiteDefinition(
             evals=evals,
             uses=uses,
             document=stored,
-            hash=_hash(stored, evals),
+            hash=_hash_suite(stored, evals),
             source=self.source.name,
             folder=self.source.folder,
             **score,
-            **_metadata(metadata),
+            **_read_metadata(metadata),
         )
 
     def node(self, *keys: str) -> Node | None:
         node: Node | None = self.root
         for key in keys:
-            node = node.get(key) if isinstance(node, Mapping) else None
+            node = node.get(key) if isinstance(node, MappingNode) else None
         return node
 
     def items(self) -> list[Node]:
         evals = self.node("evals")
-        return evals.items if isinstance(evals, Sequence) else []
+        return evals.items if isinstance(evals, SequenceNode) else []
 
-    def uses(self) -> Iterator[Use]:
+    def uses(self) -> Iterator[TemplateUse]:
         """Every template, with the eval whose variables it sees."""
         outside = [self.node("metadata"), self.node("score")]
         for number, item in enumerate(self.items(), start=1):
-            own = item.entries if isinstance(item, Mapping) else {}
+            own = item.entries if isinstance(item, MappingNode) else {}
             # An eval's own variables are filled in from the suite's, never from each other.
             outside += [value for key, (_, value) in own.items() if key == "vars"]
             inside = [value for key, (_, value) in own.items() if key != "vars"]
-            yield from _uses(inside, number)
-        yield from _uses(outside, None)
+            yield from _find_uses(inside, number)
+        yield from _find_uses(outside, None)
 
-    def check_rows(self, evals: tuple[Eval, ...], uses: tuple[Use, ...]) -> None:
+    def check_rows(self, evals: tuple[Eval, ...], uses: tuple[TemplateUse, ...]) -> None:
         for entry in evals:
             if entry.dataset is not None:
                 names = {use.name for use in uses if use.eval == entry.number}
-                for message in missing_values(entry, names):
+                for message in find_missing_values(entry, names):
                     self.reader.wrong(self.items()[entry.number - 1], message)
 
     def check_names(self, evals: tuple[Eval, ...]) -> None:
         for index, problem in eval_name_problems([each.name for each in evals]):
             item = self.items()[evals[index].number - 1]
-            at = item.get("name") if isinstance(item, Mapping) else None
+            at = item.get("name") if isinstance(item, MappingNode) else None
             self.reader.wrong(at or item, problem.message, problem.hint)
 
     def check_checks(self, entry: Eval) -> None:
         """Build what needs no template, only to see whether that can be done."""
-        setting = Setting(folder=self.source.folder, load=self.load, dry=True)
+        setting = CheckSetting(folder=self.source.folder, load=self.load, dry=True)
         for spec in entry.all_checks():
             if spec.kind not in ("or", "all") and not has_templates(spec.config):
                 try:
@@ -164,15 +164,15 @@ class _Loading:
     def check_formula(self, text: str, evals: tuple[Eval, ...]) -> None:
         scorers = self.check_scorer_names(evals)
         written = self.node("score", "formula") or self.node("score")
-        if any(kind == "secret" for kind, _ in templates_in(text)) and written is not None:
+        if any(kind == "secret" for kind, _ in find_templates(text)) and written is not None:
             self.reader.wrong(written, "score, formula: a formula is shown, so it has no secrets")
-        if has_templates(text) or not isinstance(written, Scalar):
+        if has_templates(text) or not isinstance(written, ScalarNode):
             return
         try:
             Formula.parse(text, formula_names((each.name for each in evals if each.name), scorers))
         except FormulaError as error:
             for problem in error.problems:  # its places count from the formula's beginning
-                place = moved(problem.place, written, self.source)
+                place = locate_in_source(problem.place, written, self.source)
                 message = f"score, formula: {problem.message}"
                 self.reader.report(Problem(message, place, problem.hint))
 
@@ -182,7 +182,7 @@ class _Loading:
         scorers: dict[str, None] = {}
         for entry in evals:
             for spec in entry.all_checks():
-                name = _formula_name(spec)
+                name = _find_formula_name(spec)
                 if name is None or name in scorers:
                     continue
                 scorers[name] = None
@@ -198,7 +198,7 @@ class _Loading:
         return list(scorers)
 
 
-def _formula_name(spec: CheckSpec) -> str | None:
+def _find_formula_name(spec: CheckSpec) -> str | None:
     """The name of a scorer's value; a reference that cannot be read is reported elsewhere."""
     try:
         return scorer_name(spec.config) if spec.kind == "scorer" else None
@@ -206,20 +206,20 @@ def _formula_name(spec: CheckSpec) -> str | None:
         return None
 
 
-def _uses(nodes: list[Any], number: int | None) -> Iterator[Use]:
+def _find_uses(nodes: list[Any], number: int | None) -> Iterator[TemplateUse]:
     stack = nodes[::-1]
     while stack:
         node = stack.pop()
-        if isinstance(node, Mapping):
+        if isinstance(node, MappingNode):
             stack += [value for _, value in reversed(node.entries.values())]
-        elif isinstance(node, Sequence):
+        elif isinstance(node, SequenceNode):
             stack += node.items[::-1]
-        elif isinstance(node, Scalar):
-            for kind, name in templates_in(node.text):
-                yield Use(kind, name, number, node.line, node.column)
+        elif isinstance(node, ScalarNode):
+            for kind, name in find_templates(node.text):
+                yield TemplateUse(kind, name, number, node.line, node.column)
 
 
-def _metadata(given: dict[str, Any]) -> dict[str, Any]:
+def _read_metadata(given: dict[str, Any]) -> dict[str, Any]:
     """The fields of a definition that `metadata` holds."""
     plural = {"model": "models", "mcp_server": "mcp_servers"}
     fields: dict[str, Any] = {}
@@ -238,7 +238,7 @@ def _metadata(given: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _hash(stored: Any, evals: tuple[Eval, ...]) -> str:
+def _hash_suite(stored: Any, evals: tuple[Eval, ...]) -> str:
     parts = [msgspec.json.encode(stored, order="sorted")]
     parts += [each.dataset.digest.encode() for each in evals if each.dataset is not None]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()

@@ -16,7 +16,7 @@ class Node:
         self.size = 1
 
 
-class Scalar(Node):
+class ScalarNode(Node):
     """A text, number or other single value, as it is written."""
 
     __slots__ = ("end_column", "end_line", "style", "tag", "text")
@@ -38,7 +38,7 @@ class Scalar(Node):
         return self.end_column - self.column if self.end_line == self.line else 1
 
 
-class Sequence(Node):
+class SequenceNode(Node):
     """A list."""
 
     __slots__ = ("items",)
@@ -48,14 +48,14 @@ class Sequence(Node):
         self.items: list[Node] = []
 
 
-class Mapping(Node):
+class MappingNode(Node):
     """Keys, each with its node, and their values."""
 
     __slots__ = ("entries",)
 
     def __init__(self, line: int = 0, column: int = 0) -> None:
         super().__init__(line, column)
-        self.entries: dict[str, tuple[Scalar, Node]] = {}
+        self.entries: dict[str, tuple[ScalarNode, Node]] = {}
 
     def get(self, key: str) -> Node | None:
         """The value of a key; None when it is not there."""
@@ -63,17 +63,19 @@ class Mapping(Node):
         return None if entry is None else entry[1]
 
 
-def nodes_of(value: Any) -> Node:
+def make_nodes(value: Any) -> Node:
     """Plain data as nodes without places, so that a stored suite is read as a file is."""
     if isinstance(value, dict):
-        mapping = Mapping()
-        mapping.entries = {key: (Scalar(key, '"'), nodes_of(each)) for key, each in value.items()}
+        mapping = MappingNode()
+        mapping.entries = {
+            key: (ScalarNode(key, '"'), make_nodes(each)) for key, each in value.items()
+        }
         return mapping
     if isinstance(value, list):
-        sequence = Sequence()
-        sequence.items = [nodes_of(each) for each in value]
+        sequence = SequenceNode()
+        sequence.items = [make_nodes(each) for each in value]
         return sequence
     if isinstance(value, str):
-        return Scalar(value, '"')  # in quotes: "5" and "true" stay text
+        return ScalarNode(value, '"')  # in quotes: "5" and "true" stay text
     words = {None: "null", True: "true", False: "false"}
-    return Scalar(words[value] if value is None or isinstance(value, bool) else repr(value))
+    return ScalarNode(words[value] if value is None or isinstance(value, bool) else repr(value))

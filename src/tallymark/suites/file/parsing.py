@@ -10,8 +10,12 @@ import re
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from tallymark.errors import InvalidInput, Problem
-from tallymark.suites.file.mistakes import invalid_yaml, unknown_alias, unquoted_braces
-from tallymark.suites.file.nodes import Mapping, Node, Scalar, Sequence
+from tallymark.suites.file.mistakes import (
+    explain_invalid_yaml,
+    explain_unknown_alias,
+    explain_unquoted_braces,
+)
+from tallymark.suites.file.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.suites.file.scalars import TAGS
 
 if TYPE_CHECKING:
@@ -34,17 +38,17 @@ def parse_yaml(source: Source, holds: str = "suite") -> tuple[Node | None, list[
     from tallymark.suites.file.yaml_events import YAMLError, read_events  # noqa: PLC0415
 
     source.check_characters()
-    builder = _Builder(source, holds)
+    builder = _NodeBuilder(source, holds)
     events = read_events(source.text)
     try:
         for event in events:
             builder.take(event)
     except YAMLError as error:
-        raise InvalidInput([invalid_yaml(source, error)]) from None
+        raise InvalidInput([explain_invalid_yaml(source, error)]) from None
     return builder.root, builder.problems
 
 
-class _Builder:
+class _NodeBuilder:
     """Makes the nodes from the parser's events, without the library's own tree.
 
     So positions are kept, keys stay text, and what a hostile file could blow up (nesting, aliases)
@@ -56,10 +60,10 @@ class _Builder:
         self.holds = holds
         self.root: Node | None = None
         self.problems: list[Problem] = []
-        self._open: list[tuple[Sequence | Mapping, str | None]] = []
-        self._keys: list[Scalar | None] = []
+        self._open: list[tuple[SequenceNode | MappingNode, str | None]] = []
+        self._keys: list[ScalarNode | None] = []
         self._anchors: dict[str, Node] = {}
-        self._merges: list[list[tuple[Scalar, Node]]] = []
+        self._merges: list[list[tuple[ScalarNode, Node]]] = []
         self._size = 0
         self._documents = 0
 
@@ -77,7 +81,9 @@ class _Builder:
 
     def _scalar(self, event: Any) -> None:
         start, end = event.start_mark, event.end_mark
-        node = Scalar(event.value, event.style or "", event.tag, start.line + 1, start.column + 1)
+        node = ScalarNode(
+            event.value, event.style or "", event.tag, start.line + 1, start.column + 1
+        )
         node.end_line, node.end_column = end.line + 1, end.column + 1
         if event.tag is not None:
             self._check_tag(node, event)
@@ -90,13 +96,13 @@ class _Builder:
 
     def _sequence(self, event: Any) -> None:
         start = event.start_mark
-        self._begin(Sequence(start.line + 1, start.column + 1), event)
+        self._begin(SequenceNode(start.line + 1, start.column + 1), event)
 
     def _mapping(self, event: Any) -> None:
         start = event.start_mark
-        self._begin(Mapping(start.line + 1, start.column + 1), event)
+        self._begin(MappingNode(start.line + 1, start.column + 1), event)
 
-    def _begin(self, node: Sequence | Mapping, event: Any) -> None:
+    def _begin(self, node: SequenceNode | MappingNode, event: Any) -> None:
         if event.tag is not None:
             self._check_tag(node, event)
         if len(self._open) >= MAX_LEVELS:
@@ -110,7 +116,7 @@ class _Builder:
         node, anchor = self._open.pop()
         self._keys.pop()
         merges = self._merges.pop()
-        if isinstance(node, Mapping):  # only now: its own keys win, wherever `<<` stands
+        if isinstance(node, MappingNode):  # only now: its own keys win, wherever `<<` stands
             for key, merged in merges:
                 self._merge(node, key, merged)
         if anchor is not None:
@@ -126,9 +132,11 @@ class _Builder:
         if any(anchor == event.anchor for _, anchor in self._open):
             self._stop(event, f"'*{event.anchor}' refers to the node that it is in")
         start = event.start_mark
-        self.problems.append(unknown_alias(self.source, start, event.anchor))
+        self.problems.append(explain_unknown_alias(self.source, start, event.anchor))
         # Most likely a pattern without its quotes: read it as that text, and look at the rest.
-        self._add(Scalar(f"*{event.anchor}", "'", None, start.line + 1, start.column + 1), event)
+        self._add(
+            ScalarNode(f"*{event.anchor}", "'", None, start.line + 1, start.column + 1), event
+        )
 
     def _add(self, node: Node, event: Any, size: int = 1) -> None:
         """Put a finished node where it belongs."""
@@ -142,21 +150,21 @@ class _Builder:
             return
         parent = self._open[-1][0]
         parent.size += node.size
-        if isinstance(parent, Sequence):
+        if isinstance(parent, SequenceNode):
             parent.items.append(node)
         elif self._keys[-1] is None:
-            self._keys[-1] = self._key(node)
+            self._keys[-1] = self._make_key(node)
         else:
             self._put(parent, self._keys[-1], node)
             self._keys[-1] = None
 
-    def _key(self, node: Node) -> Scalar:
-        if isinstance(node, Scalar):
+    def _make_key(self, node: Node) -> ScalarNode:
+        if isinstance(node, ScalarNode):
             return node
-        self.problems.append(unquoted_braces(self.source, node.line, node.column))
-        return Scalar("x-", "", None, node.line, node.column)  # is not looked at
+        self.problems.append(explain_unquoted_braces(self.source, node.line, node.column))
+        return ScalarNode("x-", "", None, node.line, node.column)  # is not looked at
 
-    def _put(self, parent: Mapping, key: Scalar, node: Node) -> None:
+    def _put(self, parent: MappingNode, key: ScalarNode, node: Node) -> None:
         if key.text == "<<" and key.style == "":
             self._merges[-1].append((key, node))
         # Keys that could not be read are all called `x-`, and that was reported already.
@@ -167,10 +175,10 @@ class _Builder:
         else:
             parent.entries[key.text] = (key, node)
 
-    def _merge(self, into: Mapping, key: Scalar, merged: Node) -> None:
+    def _merge(self, into: MappingNode, key: ScalarNode, merged: Node) -> None:
         """`<<: *defaults`: the keys that are not there already."""
-        for node in merged.items if isinstance(merged, Sequence) else [merged]:
-            if not isinstance(node, Mapping):
+        for node in merged.items if isinstance(merged, SequenceNode) else [merged]:
+            if not isinstance(node, MappingNode):
                 place = self.source.place(key.line, key.column, 2)
                 self.problems.append(Problem("'<<' needs a mapping, such as *defaults", place))
                 return
@@ -185,7 +193,7 @@ class _Builder:
             place = self.source.place(start.line + 1, start.column + 1, len(shown))
             hint = "put text that starts with '!' in quotes"
             self.problems.append(Problem(f"the tag {shown} is not known here", place, hint))
-            if isinstance(node, Scalar):
+            if isinstance(node, ScalarNode):
                 node.tag = None
 
     def _stop(self, event: Any, message: str, hint: str | None = None) -> NoReturn:
@@ -193,7 +201,7 @@ class _Builder:
         place = self.source.place(start.line + 1, start.column + 1)
         raise InvalidInput([*self.problems, Problem(message, place, hint)])
 
-    _STEPS: ClassVar[dict[str, Callable[[_Builder, Any], None]]] = {
+    _STEPS: ClassVar[dict[str, Callable[[_NodeBuilder, Any], None]]] = {
         "DocumentStartEvent": _document,
         "ScalarEvent": _scalar,
         "SequenceStartEvent": _sequence,

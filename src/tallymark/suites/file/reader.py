@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tallymark.errors import InvalidInput, Problem, nearest
-from tallymark.suites.file.nodes import Mapping, Node, Scalar, Sequence
+from tallymark.errors import InvalidInput, Problem, suggest
+from tallymark.suites.file.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.suites.file.scalars import scalar_value
 from tallymark.suites.file.source import Source
 
@@ -38,7 +38,7 @@ class Reader:
 
     def wrong(self, node: Node, message: str, hint: str | None = None) -> Any:
         """Keep a mistake; gives MISSING, for the value that is not there."""
-        length = node.length if isinstance(node, Scalar) else 1
+        length = node.length if isinstance(node, ScalarNode) else 1
         where = f"{', '.join(self.path)}: " if self.path else ""
         place = self.source.place(node.line, node.column, length)
         self.report(Problem(where + message, place, hint))
@@ -72,13 +72,13 @@ def _position(problem: Problem) -> tuple[int, int]:
     return (0, 0) if place is None else (place.line or 0, place.column or 0)
 
 
-def described(node: Node) -> str:
+def describe_node(node: Node) -> str:
     """What a node is, in words."""
-    if isinstance(node, Mapping):
+    if isinstance(node, MappingNode):
         return "this is a mapping"
-    if isinstance(node, Sequence):
+    if isinstance(node, SequenceNode):
         return "this is a list"
-    assert isinstance(node, Scalar)  # noqa: S101 (there are three kinds of nodes)
+    assert isinstance(node, ScalarNode)  # noqa: S101 (there are three kinds of nodes)
     value = scalar_value(node.text, node.style, node.tag)
     shown = node.text if len(node.text) <= 40 else f"{node.text[:37]}..."
     if value is None:
@@ -88,24 +88,24 @@ def described(node: Node) -> str:
     return f"{shown} is a number" if isinstance(value, int | float) else f"'{shown}' is text"
 
 
-def plain(node: Node, reader: Reader) -> Any:
+def to_plain(node: Node, reader: Reader) -> Any:
     """Any node as plain data that JSON can hold."""
-    if isinstance(node, Mapping):
-        return {key: plain(value, reader) for key, (_, value) in node.entries.items()}
-    if isinstance(node, Sequence):
-        return [plain(item, reader) for item in node.items]
-    assert isinstance(node, Scalar)  # noqa: S101 (there are three kinds of nodes)
+    if isinstance(node, MappingNode):
+        return {key: to_plain(value, reader) for key, (_, value) in node.entries.items()}
+    if isinstance(node, SequenceNode):
+        return [to_plain(item, reader) for item in node.items]
+    assert isinstance(node, ScalarNode)  # noqa: S101 (there are three kinds of nodes)
     value = scalar_value(node.text, node.style, node.tag)
     if isinstance(value, float) and not math.isfinite(value):
         return reader.wrong(node, f"{node.text} is not a finite number")
     return value
 
 
-def unknown_key(at: Scalar, known: Iterable[str], reader: Reader) -> None:
+def report_unknown_key(at: ScalarNode, known: Iterable[str], reader: Reader) -> None:
     """Report a key that is in no table, with the nearest one that is."""
     keys = list(known)
     # A file with a million wrong keys would spend its time on hints that nobody sees.
-    near = None if reader.full else nearest(at.text.replace("-", "_"), keys)
+    near = None if reader.full else suggest(at.text.replace("-", "_"), keys)
     hint = f"did you mean '{near}'?" if near else f"the keys here are {', '.join(keys)}"
     shown = at.text if len(at.text) <= 40 else f"{at.text[:37]}..."
     reader.wrong(at, f"unknown key '{shown}'", hint)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 T = TypeVar("T")
-SHORTEST = 4
+SHORTEST_SECRET = 4
 """Characters that a secret must have: a shorter one would be found everywhere."""
 # Fewer characters of a secret, or of its encoding, stand in other text by chance.
 _SHORTEST_ENCODED = 8
@@ -26,8 +26,10 @@ class Redactor:
     """Puts `***name***` in the place of each secret's value, plain or in a common encoding."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        self._secrets = {name: value for name, value in secrets.items() if len(value) >= SHORTEST}
-        forms = {form: name for name, value in self._secrets.items() for form in _forms(value)}
+        self._secrets = {
+            name: value for name, value in secrets.items() if len(value) >= SHORTEST_SECRET
+        }
+        forms = {form: name for name, value in self._secrets.items() for form in _list_forms(value)}
         # The longest first: a secret that begins with another one is taken out whole.
         self._forms = dict(sorted(forms.items(), key=lambda each: -len(each[0])))
 
@@ -39,29 +41,29 @@ class Redactor:
             text = found.sub(lambda match: f"***{self._forms[match[0]]}***", text)
         for name, value in self._secrets.items():
             if value[:_SHORTEST_CUT] in text:
-                text = _without_remains(text, name, value)
+                text = _remove_remains(text, name, value)
         return text
 
     def redact(self, value: T) -> T:
         """Any data without secrets: text, lists, mappings, records."""
-        return self._redacted(value) if self._forms else value
+        return self._redact_any(value) if self._forms else value
 
-    def _redacted(self, value: Any) -> Any:
+    def _redact_any(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return {self._redacted(key): self._redacted(each) for key, each in value.items()}
+            return {self._redact_any(key): self._redact_any(each) for key, each in value.items()}
         if isinstance(value, list | tuple):
-            return type(value)(map(self._redacted, value))
+            return type(value)(map(self._redact_any, value))
         if isinstance(value, msgspec.Struct):
             fields = ((key, getattr(value, key)) for key in value.__struct_fields__)
             return msgspec.structs.replace(
-                value, **{key: self._redacted(each) for key, each in fields}
+                value, **{key: self._redact_any(each) for key, each in fields}
             )
         return value
 
 
-def _without_remains(text: str, name: str, value: str) -> str:
+def _remove_remains(text: str, name: str, value: str) -> str:
     """Takes out a beginning of the secret that stands where a text was cut."""
     parts, start = [], 0
     while (at := text.find(value[:_SHORTEST_CUT], start)) >= 0:
@@ -74,7 +76,7 @@ def _without_remains(text: str, name: str, value: str) -> str:
     return "".join([*parts, text[start:]])
 
 
-def _forms(value: str) -> Iterator[str]:
+def _list_forms(value: str) -> Iterator[str]:
     """How a value may look in a URL, in JSON, in base64 within a longer text, or in other case."""
     raw = value.encode("utf-8", "surrogatepass")
     escaped = (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])

@@ -14,27 +14,27 @@ import msgspec
 from tallymark.errors import InvalidInput
 from tallymark.models.model import McpServer, Message
 from tallymark.scoring import Config, Expected, load_scorer
-from tallymark.suites.checks.check import Checks, CheckSpec, Setting
+from tallymark.suites.checks.check import Checks, CheckSetting, CheckSpec
 from tallymark.suites.checks.subject import Subject
 from tallymark.suites.checks.table import build_checks
-from tallymark.suites.file.entries import expectations
+from tallymark.suites.file.entries import read_expected
 from tallymark.suites.file.redaction import Redactor
 from tallymark.suites.file.source import Source
-from tallymark.suites.file.templates import fill, has_templates
-from tallymark.suites.file.values import Values
+from tallymark.suites.file.templates import fill_templates, has_templates
+from tallymark.suites.file.values import TemplateValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tallymark.models.model import Answer, Request
     from tallymark.scoring import Scorer
-    from tallymark.suites.checks.check import Judge
+    from tallymark.suites.checks.check import CheckJudge
     from tallymark.suites.file.definition import Case, Eval, SuiteDefinition
-    from tallymark.suites.file.templates import Lookup
+    from tallymark.suites.file.templates import TemplateLookup
     from tallymark.traces import Trace
 
 
-class ResolvedTurn(msgspec.Struct, frozen=True, gc=False):
+class FilledTurn(msgspec.Struct, frozen=True, gc=False):
     """What the user says; the answer that the suite writes itself; checks of the model's answer."""
 
     user: str
@@ -42,13 +42,13 @@ class ResolvedTurn(msgspec.Struct, frozen=True, gc=False):
     checks: Checks
 
 
-class ResolvedCase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class FilledCase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A case that can be asked."""
 
     key: str
     case: Case
     system_prompt: str | None
-    turns: tuple[ResolvedTurn, ...]
+    turns: tuple[FilledTurn, ...]
     checks: Checks
     """Of the last answer."""
     expected: Expected
@@ -58,7 +58,7 @@ class ResolvedCase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     epochs: int
 
     @property
-    def asked(self) -> list[ResolvedTurn]:
+    def asked(self) -> list[FilledTurn]:
         """The turns that the model answers; most cases have one."""
         return [turn for turn in self.turns if turn.assistant is None]
 
@@ -86,52 +86,60 @@ class ResolvedCase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
-class ResolvedSuite:
+class FilledSuite:
     """A suite with its values. Made by `resolve`."""
 
-    def __init__(self, definition: SuiteDefinition, values: Values, setting: Setting) -> None:
+    def __init__(
+        self, definition: SuiteDefinition, values: TemplateValues, setting: CheckSetting
+    ) -> None:
         self.definition = definition
         self.redactor = Redactor(values.secrets)
-        self.models: tuple[str, ...] = fill(definition.models, values.suite)
-        self.settings: dict[str, Any] = fill(definition.settings, values.suite)
-        self.mcp_servers = tuple(_server(fill(s, values.suite)) for s in definition.mcp_servers)
-        self.formula = definition.parse_formula(fill(definition.formula, values.suite))
+        self.models: tuple[str, ...] = fill_templates(definition.models, values.suite)
+        self.settings: dict[str, Any] = fill_templates(definition.settings, values.suite)
+        self.mcp_servers = tuple(
+            _make_server(fill_templates(s, values.suite)) for s in definition.mcp_servers
+        )
+        self.formula = definition.parse_formula(fill_templates(definition.formula, values.suite))
         self._values = values
-        judge = fill(definition.judge, values.suite) if setting.judge is None else setting.judge
+        judge = (
+            fill_templates(definition.judge, values.suite)
+            if setting.judge is None
+            else setting.judge
+        )
         self._settings = {
             entry.number: replace(
                 setting, judge=judge, redact=self.redactor.text, threshold=entry.threshold
             )
             for entry in definition.evals
         }
-        self._cases: dict[str, ResolvedCase] = {}
+        self._cases: dict[str, FilledCase] = {}
         self._static: dict[int, Checks] = {}
-        self._bases: dict[int, ResolvedCase] = {}
+        self._bases: dict[int, FilledCase] = {}
 
-    def case(self, case: Case) -> ResolvedCase:
+    def case(self, case: Case) -> FilledCase:
         """One case, its templates filled in; InvalidInput where a row makes a check invalid."""
         found = self._cases.get(case.key)
         if found is None:
-            found = self._made(case)
+            found = self._make_case(case)
             if case.eval.dataset is None:
                 self._cases[case.key] = found
         return found
 
-    def _made(self, case: Case) -> ResolvedCase:
+    def _make_case(self, case: Case) -> FilledCase:
         """A row of a dataset shares with the others all that has no templates."""
         base = self._bases.get(case.eval.number)
         if base is None:
-            base = self._whole(case)
+            base = self._fill_case(case)
             if case.eval.dataset is not None and _varies_in_prompt_only(case.eval, self.definition):
                 self._bases[case.eval.number] = base
             return base
         turn = case.eval.turns[0]
-        said = fill(turn.user, self._values.case(case))
-        return ResolvedCase(
+        said = fill_templates(turn.user, self._values.case(case))
+        return FilledCase(
             key=case.key,
             case=case,
             system_prompt=base.system_prompt,
-            turns=(ResolvedTurn(said, None, base.turns[0].checks),),
+            turns=(FilledTurn(said, None, base.turns[0].checks),),
             checks=base.checks,
             expected=base.expected,
             metadata=base.metadata,
@@ -139,39 +147,41 @@ class ResolvedSuite:
             epochs=base.epochs,
         )
 
-    def _whole(self, case: Case) -> ResolvedCase:
+    def _fill_case(self, case: Case) -> FilledCase:
         entry, suite = case.eval, self.definition
         lookup = self._values.case(case)
         system = suite.system_prompt if entry.system_prompt is None else entry.system_prompt
         timeout = suite.timeout if entry.timeout is None else entry.timeout
         threshold = suite.threshold if entry.threshold is None else entry.threshold
-        return ResolvedCase(
+        return FilledCase(
             key=case.key,
             case=case,
-            system_prompt=fill(system, lookup) or None,
+            system_prompt=fill_templates(system, lookup) or None,
             turns=tuple(
-                ResolvedTurn(
-                    fill(turn.user, lookup),
-                    fill(turn.assistant, lookup),
-                    self._checks(turn.checks, entry, lookup),
+                FilledTurn(
+                    fill_templates(turn.user, lookup),
+                    fill_templates(turn.assistant, lookup),
+                    self._build_checks(turn.checks, entry, lookup),
                 )
                 for turn in entry.turns
             ),
-            checks=self._checks(entry.checks, entry, lookup),
-            expected=expectations(fill(entry.expected, lookup)),
-            metadata=fill(entry.metadata, lookup),
+            checks=self._build_checks(entry.checks, entry, lookup),
+            expected=read_expected(fill_templates(entry.expected, lookup)),
+            metadata=fill_templates(entry.metadata, lookup),
             config=Config(timeout=timeout, threshold=threshold),
             epochs=suite.epochs if entry.epochs is None else entry.epochs,
         )
 
-    def _checks(self, specs: tuple[CheckSpec, ...], entry: Eval, lookup: Lookup) -> Checks:
+    def _build_checks(
+        self, specs: tuple[CheckSpec, ...], entry: Eval, lookup: TemplateLookup
+    ) -> Checks:
         """Checks without templates are built once for all rows of a dataset."""
         if not specs:
             return _NO_CHECKS
         # By identity: the definition holds these tuples for as long as we are here.
         ready = self._static.get(id(specs))
         if ready is None:
-            filled = [_filled(spec, lookup) for spec in specs]
+            filled = [_fill_spec(spec, lookup) for spec in specs]
             ready = build_checks(filled, self._settings[entry.number])
             if all(new is old for new, old in zip(filled, specs, strict=True)):
                 self._static[id(specs)] = ready
@@ -197,32 +207,32 @@ def resolve(
     *,
     vars: Mapping[str, Any] | None = None,  # noqa: A002 (the word of the format)
     secrets: Mapping[str, str] | None = None,
-    judge: Judge | None = None,
+    judge: CheckJudge | None = None,
     load: Callable[..., Scorer] = load_scorer,
-) -> ResolvedSuite:
+) -> FilledSuite:
     """The suite with these values; InvalidInput names all that are missing, before anything runs.
 
     The mappings may hold more than the suite uses, such as the whole environment. `judge` is for
     `llm_judge` checks: a model's reference, or a function from prompt to answer.
     """
-    values = Values(definition, vars or {}, secrets or {})
+    values = TemplateValues(definition, vars or {}, secrets or {})
     source = Source("", definition.source)
     problems = list(values.problems(source))
     if problems:
         raise InvalidInput(problems)
-    setting = Setting(
+    setting = CheckSetting(
         folder=definition.folder,
         suite_threshold=definition.threshold,
         judge=judge,
-        load=_remembering(load),
+        load=_remember_scorers(load),
     )
-    suite = ResolvedSuite(definition, values, setting)
+    suite = FilledSuite(definition, values, setting)
     for entry in definition.evals:
         _try_first_case(suite, entry, source)
     return suite
 
 
-def _try_first_case(suite: ResolvedSuite, entry: Eval, source: Source) -> None:
+def _try_first_case(suite: FilledSuite, entry: Eval, source: Source) -> None:
     """Build an eval's checks now, so that what is wrong with them shows before a model is asked."""
     try:
         suite.case(next(entry.cases()))
@@ -233,18 +243,18 @@ def _try_first_case(suite: ResolvedSuite, entry: Eval, source: Source) -> None:
         ) from None
 
 
-def _filled(spec: CheckSpec, lookup: Lookup) -> CheckSpec:
+def _fill_spec(spec: CheckSpec, lookup: TemplateLookup) -> CheckSpec:
     """The check with its templates filled in; the very same one when it has none."""
     if spec.parts:
-        parts = tuple(_filled(part, lookup) for part in spec.parts)
+        parts = tuple(_fill_spec(part, lookup) for part in spec.parts)
         same = all(new is old for new, old in zip(parts, spec.parts, strict=True))
         return spec if same else msgspec.structs.replace(spec, parts=parts)
     if not has_templates(spec.config):
         return spec
-    return msgspec.structs.replace(spec, config=fill(spec.config, lookup))
+    return msgspec.structs.replace(spec, config=fill_templates(spec.config, lookup))
 
 
-def _server(given: dict[str, Any]) -> McpServer:
+def _make_server(given: dict[str, Any]) -> McpServer:
     headers = dict(given.get("headers", {}))
     if "authorization_token" in given:
         headers["Authorization"] = f"Bearer {given['authorization_token']}"
@@ -258,7 +268,7 @@ def _server(given: dict[str, Any]) -> McpServer:
     )
 
 
-def _remembering(load: Callable[..., Scorer], most: int = 1000) -> Callable[..., Scorer]:
+def _remember_scorers(load: Callable[..., Scorer], most: int = 1000) -> Callable[..., Scorer]:
     """Loads each scorer once for each set of options: a judge keeps its connections."""
     known: dict[str, Scorer] = {}
 

@@ -21,17 +21,17 @@ _FLOAT = re.compile(
     r"|\.(?:nan|NaN|NAN)"
 )
 
-Value = str | int | float | bool | None
+ScalarValue = str | int | float | bool | None
 
 
-def scalar_value(text: str, style: str, tag: str | None) -> Value:
+def scalar_value(text: str, style: str, tag: str | None) -> ScalarValue:
     """The value of a scalar as it is written; whatever is not plain is text."""
     if tag is not None:
-        return text if tag in ("!", f"{_PREFIX}str") else _plain(text)
-    return text if style else _plain(text)
+        return text if tag in ("!", f"{_PREFIX}str") else _resolve_plain(text)
+    return text if style else _resolve_plain(text)
 
 
-def _plain(text: str) -> Value:
+def _resolve_plain(text: str) -> ScalarValue:
     if text in _NULL:
         return None
     if text in _TRUE:

@@ -11,8 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tallymark.suites.file.nodes import Mapping, Node, Scalar, Sequence
-from tallymark.suites.file.reader import MISSING, Reader, described, plain, unknown_key
+from tallymark.suites.file.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from tallymark.suites.file.reader import (
+    MISSING,
+    Reader,
+    describe_node,
+    report_unknown_key,
+    to_plain,
+)
 from tallymark.suites.file.scalars import scalar_value
 
 
@@ -34,13 +40,13 @@ class Shape:
     def refuse(self, node: Node, reader: Reader) -> Any:
         """Report a value of the wrong kind."""
         hint = None
-        if isinstance(self, Text) and isinstance(node, Scalar) and node.text:
+        if isinstance(self, TextShape) and isinstance(node, ScalarNode) and node.text:
             hint = f'write "{node.text}"'
-        return reader.wrong(node, f"expected {self.words()}, but {described(node)}", hint)
+        return reader.wrong(node, f"expected {self.words()}, but {describe_node(node)}", hint)
 
 
 @dataclass(frozen=True)
-class Text(Shape):
+class TextShape(Shape):
     """Text; empty only where that means something."""
 
     called: str = "text"
@@ -50,7 +56,7 @@ class Text(Shape):
         return self.called
 
     def read(self, node: Node, reader: Reader) -> Any:
-        if isinstance(node, Scalar):
+        if isinstance(node, ScalarNode):
             value = scalar_value(node.text, node.style, node.tag)
             if isinstance(value, str):
                 if value.strip() or self.may_be_empty:
@@ -63,7 +69,7 @@ class Text(Shape):
 
 
 @dataclass(frozen=True)
-class Number(Shape):
+class NumberShape(Shape):
     """A finite number within bounds."""
 
     low: float | None = None
@@ -81,7 +87,9 @@ class Number(Shape):
         return what if self.low is None else f"{what}, {self.low:g} or more"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        value = scalar_value(node.text, node.style, node.tag) if isinstance(node, Scalar) else None
+        value = (
+            scalar_value(node.text, node.style, node.tag) if isinstance(node, ScalarNode) else None
+        )
         # True is an int to Python, and no number to a user.
         if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
             return self.refuse(node, reader)
@@ -100,14 +108,16 @@ class Number(Shape):
 
 
 @dataclass(frozen=True)
-class Flag(Shape):
+class FlagShape(Shape):
     """true or false."""
 
     def words(self) -> str:
         return "true or false"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        value = scalar_value(node.text, node.style, node.tag) if isinstance(node, Scalar) else None
+        value = (
+            scalar_value(node.text, node.style, node.tag) if isinstance(node, ScalarNode) else None
+        )
         return value if isinstance(value, bool) else self.refuse(node, reader)
 
     def schema(self) -> dict[str, Any]:
@@ -115,7 +125,7 @@ class Flag(Shape):
 
 
 @dataclass(frozen=True)
-class Anything(Shape):
+class AnyShape(Shape):
     """Any data; one kind of node only, where that is said."""
 
     kind: type[Node] = Node
@@ -125,18 +135,18 @@ class Anything(Shape):
         return self.called
 
     def read(self, node: Node, reader: Reader) -> Any:
-        return plain(node, reader) if isinstance(node, self.kind) else self.refuse(node, reader)
+        return to_plain(node, reader) if isinstance(node, self.kind) else self.refuse(node, reader)
 
     def schema(self) -> dict[str, Any]:
         kinds: dict[type[Node], dict[str, Any]] = {
-            Mapping: {"type": "object"},
-            Scalar: {"type": ["string", "number", "boolean", "null"]},
+            MappingNode: {"type": "object"},
+            ScalarNode: {"type": ["string", "number", "boolean", "null"]},
         }
         return kinds.get(self.kind, {})
 
 
 @dataclass(frozen=True)
-class ListOf(Shape):
+class ListShape(Shape):
     """A list of one shape."""
 
     item: Shape
@@ -146,7 +156,7 @@ class ListOf(Shape):
         return f"a list, each of {self.item.words()}"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        if not isinstance(node, Sequence):
+        if not isinstance(node, SequenceNode):
             return self.refuse(node, reader)
         if len(node.items) < self.at_least:
             return reader.wrong(node, "the list is empty")
@@ -161,7 +171,7 @@ class ListOf(Shape):
 
 
 @dataclass(frozen=True)
-class MapOf(Shape):
+class MapShape(Shape):
     """A mapping with keys of the user's own."""
 
     value: Shape
@@ -170,7 +180,7 @@ class MapOf(Shape):
         return f"a mapping, each value {self.value.words()}"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        if not isinstance(node, Mapping):
+        if not isinstance(node, MappingNode):
             return self.refuse(node, reader)
         return {key: reader.read(key, self.value, each) for key, (_, each) in node.entries.items()}
 
@@ -179,7 +189,7 @@ class MapOf(Shape):
 
 
 @dataclass(frozen=True)
-class ByKind(Shape):
+class KindShape(Shape):
     """Different shapes for a scalar, a list and a mapping."""
 
     scalar: Shape | None = None
@@ -194,7 +204,7 @@ class ByKind(Shape):
         return " or ".join(each.words() for each in self._shapes)
 
     def read(self, node: Node, reader: Reader) -> Any:
-        kinds = {Scalar: self.scalar, Sequence: self.sequence, Mapping: self.mapping}
+        kinds = {ScalarNode: self.scalar, SequenceNode: self.sequence, MappingNode: self.mapping}
         shape = kinds[type(node)]
         return self.refuse(node, reader) if shape is None else shape.read(node, reader)
 
@@ -202,10 +212,10 @@ class ByKind(Shape):
         return {"anyOf": [each.schema() for each in self._shapes]}
 
 
-def one_or_many(item: Shape, at_least: int = 1) -> ByKind:
+def one_or_many(item: Shape, at_least: int = 1) -> KindShape:
     """A value, or a list of them."""
-    alone = {"scalar": item} if not isinstance(item, Record) else {"mapping": item}
-    return ByKind(sequence=ListOf(item, at_least), **alone)
+    alone = {"scalar": item} if not isinstance(item, RecordShape) else {"mapping": item}
+    return KindShape(sequence=ListShape(item, at_least), **alone)
 
 
 @dataclass(frozen=True)
@@ -218,12 +228,12 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Record(Shape):
+class RecordShape(Shape):
     """A mapping with known keys; keys that start with `x-` are the user's own."""
 
     called: str
     keys: dict[str, Key]
-    also: Callable[[Mapping, Reader], None] | None = None
+    also: Callable[[MappingNode, Reader], None] | None = None
     """Reports what is wrong between keys."""
     rules: dict[str, Any] = field(default_factory=dict)
     """What `also` demands, as JSON Schema, as far as that can say it."""
@@ -232,18 +242,18 @@ class Record(Shape):
         return self.called
 
     def read(self, node: Node, reader: Reader) -> Any:
-        if not isinstance(node, Mapping):
+        if not isinstance(node, MappingNode):
             return self.refuse(node, reader)
         values = {}
         misspelt = False
         for key, (at, each) in node.entries.items():
             known = self.keys.get(key)
             if known is not None:
-                value = reader.read(key, known.shape, self._located(each, at))
+                value = reader.read(key, known.shape, self._place_at_key(each, at))
                 if value is not MISSING:
                     values[key] = value
             elif not key.startswith("x-"):
-                unknown_key(at, self.keys, reader)
+                report_unknown_key(at, self.keys, reader)
                 misspelt = True
         required = [key for key, known in self.keys.items() if known.required]
         if not misspelt:  # else what is missing is most likely there under another name
@@ -255,9 +265,9 @@ class Record(Shape):
         return values if all(key in values for key in required) else MISSING
 
     @staticmethod
-    def _located(value: Node, key: Scalar) -> Node:
+    def _place_at_key(value: Node, key: ScalarNode) -> Node:
         """An empty value has no place of its own: it is shown at its key."""
-        if isinstance(value, Scalar) and not value.text and not value.style:
+        if isinstance(value, ScalarNode) and not value.text and not value.style:
             value.line, value.column = key.line, key.column
             value.end_line, value.end_column = key.end_line, key.end_column
         return value

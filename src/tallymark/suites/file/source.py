@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tallymark.errors import InvalidInput, Place
 
-MAX_BYTES = 50_000_000
+MAX_SOURCE_BYTES = 50_000_000
 _BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # what YAML takes for the end of a line
 # The opposite of what YAML calls printable: https://yaml.org/spec/1.2.2/#51-character-set
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -59,7 +59,7 @@ def read_source(path: Path | str) -> Source:
     try:
         with path.open("rb") as file:
             # One byte more tells that it is too large; a device or a pipe may have no end.
-            raw = file.read(MAX_BYTES + 1)
+            raw = file.read(MAX_SOURCE_BYTES + 1)
     except IsADirectoryError:
         raise InvalidInput(f"{name} is a folder", hint="name the file in it") from None
     except FileNotFoundError:
@@ -67,13 +67,15 @@ def read_source(path: Path | str) -> Source:
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or str(error)
         raise InvalidInput(f"{name} cannot be read: {said}") from None
-    return Source(decoded(raw, name), name, path.parent)
+    return Source(decode_text(raw, name), name, path.parent)
 
 
-def decoded(raw: bytes, name: str) -> str:
+def decode_text(raw: bytes, name: str) -> str:
     """UTF-8 text, with or without a byte order mark."""
-    if len(raw) > MAX_BYTES:
-        raise InvalidInput(f"{name} has more than {MAX_BYTES // 1_000_000} MB", hint="split it up")
+    if len(raw) > MAX_SOURCE_BYTES:
+        raise InvalidInput(
+            f"{name} has more than {MAX_SOURCE_BYTES // 1_000_000} MB", hint="split it up"
+        )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

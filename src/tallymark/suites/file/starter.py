@@ -5,6 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def starter_suite() -> str:
+def read_starter_suite() -> str:
     """A small suite with comments, which runs as it is."""
     return (Path(__file__).parent / "starter.yaml").read_text(encoding="utf-8")

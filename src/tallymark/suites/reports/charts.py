@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from tallymark.suites.reports.svg import COLOURS, FONT_SIZE
 
-Spec = dict[str, Any]
-WIDTH = 340
+ChartSpec = dict[str, Any]
+CHART_WIDTH = 340
 MOST_RUNS = 12
 """Runs in one chart; more would be a thicket."""
 MOST_CASES = 100
@@ -24,7 +24,7 @@ _BINS = 28
 _TEXT, _LINE, _MARK = COLOURS["text"], COLOURS["line"], COLOURS["mark"]
 
 
-class Point(NamedTuple):
+class RunPoint(NamedTuple):
     """A run in the chart of score against cost."""
 
     label: str
@@ -34,7 +34,7 @@ class Point(NamedTuple):
     high: float
 
 
-class Cell(NamedTuple):
+class CaseCell(NamedTuple):
     """One case of one run in the matrix."""
 
     run: str
@@ -43,12 +43,12 @@ class Cell(NamedTuple):
     colour: str
 
 
-def score_against_cost(points: Sequence[Point]) -> Spec:
+def score_against_cost(points: Sequence[RunPoint]) -> ChartSpec:
     """One point for each run, with the interval of its score; runs that no other beats are filled.
 
     A run is beaten when another costs no more and scores no less, and is better in one of both.
     """
-    values = [point._asdict() | {"beaten": _beaten(point, points)} for point in points]
+    values = [point._asdict() | {"beaten": _is_beaten(point, points)} for point in points]
     x = {"field": "cost", "type": "quantitative", "title": "Total cost in US dollars"}
     y = {"field": "score", "type": "quantitative", "title": "Score"}
     scale = {"zero": False, "padding": 24, "nice": False}
@@ -60,9 +60,9 @@ def score_against_cost(points: Sequence[Point]) -> Spec:
         "fontSize": FONT_SIZE,
         "fill": _TEXT,
     }
-    return _chart(
+    return _frame_chart(
         {
-            "width": WIDTH,
+            "width": CHART_WIDTH,
             "height": min(420, max(230, 75 * len(points))),
             "data": {"values": values},
             "encoding": {"x": x | {"scale": scale, "axis": {"tickCount": 5}}},
@@ -90,7 +90,7 @@ def score_against_cost(points: Sequence[Point]) -> Spec:
     )
 
 
-def _beaten(one: Point, points: Sequence[Point]) -> bool:
+def _is_beaten(one: RunPoint, points: Sequence[RunPoint]) -> bool:
     return any(
         other.cost <= one.cost
         and other.score >= one.score
@@ -99,7 +99,7 @@ def _beaten(one: Point, points: Sequence[Point]) -> bool:
     )
 
 
-def latency_distribution(latencies: Sequence[tuple[str, Sequence[float]]]) -> Spec:
+def latency_distribution(latencies: Sequence[tuple[str, Sequence[float]]]) -> ChartSpec:
     """A histogram for each run over one axis, with its median; logarithmic where a few are slow."""
     known = sorted(value for _, values in latencies for value in values)
     middle, longest = known[len(known) // 2], known[-1]
@@ -115,7 +115,7 @@ def latency_distribution(latencies: Sequence[tuple[str, Sequence[float]]]) -> Sp
         "scale": {"type": "log" if logarithmic else "linear", "domain": [edges[0], edges[-1]]},
         "axis": {"grid": False, "tickCount": 6, "format": "~g"},
     }
-    return _chart(
+    return _frame_chart(
         {
             "data": {"values": bars + medians},
             "facet": {
@@ -130,7 +130,7 @@ def latency_distribution(latencies: Sequence[tuple[str, Sequence[float]]]) -> Sp
             },
             "spacing": 10,
             "spec": {
-                "width": WIDTH + 50,  # the other chart has labels beside its axis
+                "width": CHART_WIDTH + 50,  # the other chart has labels beside its axis
                 "height": 150 if len(latencies) == 1 else 64,
                 "layer": [
                     {
@@ -173,17 +173,17 @@ def _histogram(values: Sequence[float], edges: Sequence[float]) -> list[dict[str
     ]
 
 
-def pass_matrix(runs: Sequence[str], cases: Sequence[str], cells: Sequence[Cell]) -> Spec:
+def pass_matrix(runs: Sequence[str], cases: Sequence[str], cells: Sequence[CaseCell]) -> ChartSpec:
     """A square for each case of each run, coloured by its outcome; it links to the case."""
     few = len(cases) <= 40
     bare = {"ticks": False, "domain": False, "title": None}
-    x = {"field": "case", "sort": list(cases), "axis": bare | _SLANTED if few else None}
+    x = {"field": "case", "sort": list(cases), "axis": bare | _SLANTED_LABELS if few else None}
     y = {"field": "run", "sort": list(runs), "axis": bare | {"labelLimit": 200}}
     step = 26 if few else 9
-    return _squares([cell._asdict() for cell in cells], x, y, step, 26)
+    return _draw_squares([cell._asdict() for cell in cells], x, y, step, 26)
 
 
-def pass_squares(cells: Sequence[Cell]) -> Spec:
+def pass_squares(cells: Sequence[CaseCell]) -> ChartSpec:
     """The same for a single run: its cases row by row."""
     across = 20 if len(cells) > 60 else 12
     values = [
@@ -191,14 +191,16 @@ def pass_squares(cells: Sequence[Cell]) -> Spec:
         for place, cell in enumerate(cells)
     ]
     x, y = ({"field": field, "axis": None} for field in ("column", "row"))
-    return _squares(values, x, y, WIDTH // across, WIDTH // across)
+    return _draw_squares(values, x, y, CHART_WIDTH // across, CHART_WIDTH // across)
 
 
-_SLANTED = {"labelAngle": -40, "labelLimit": 120}
+_SLANTED_LABELS = {"labelAngle": -40, "labelLimit": 120}
 
 
-def _squares(values: list[Spec], x: Spec, y: Spec, width: int, height: int) -> Spec:
-    return _chart(
+def _draw_squares(
+    values: list[ChartSpec], x: ChartSpec, y: ChartSpec, width: int, height: int
+) -> ChartSpec:
+    return _frame_chart(
         {
             "width": {"step": width},
             "height": {"step": height},
@@ -219,7 +221,7 @@ def _squares(values: list[Spec], x: Spec, y: Spec, width: int, height: int) -> S
     )
 
 
-def _chart(spec: Spec) -> Spec:
+def _frame_chart(spec: ChartSpec) -> ChartSpec:
     text = {"labelColor": _TEXT, "titleColor": _TEXT}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from tallymark.suites.reports.summary_report import Line
+from tallymark.suites.reports.summary_report import StyledLine
 
 
-def coloured(lines: Iterable[Line]) -> Text:
+def coloured(lines: Iterable[StyledLine]) -> Text:
     """The lines with their styles; nothing in them is read as markup."""
     return Text("\n").join(Text(line.text, style=line.style) for line in lines)

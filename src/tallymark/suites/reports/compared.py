@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 
-from tallymark.suites.comparison import KINDS, Change, Comparison, Kind, Measure, verdict
-from tallymark.suites.reports.summary_report import MOST, WIDTH, Line
+from tallymark.suites.comparison import (
+    CHANGE_KINDS,
+    CaseChange,
+    ChangeKind,
+    ComparedMeasure,
+    Comparison,
+    verdict,
+)
+from tallymark.suites.reports.summary_report import MOST, WIDTH, StyledLine
 from tallymark.text import (
     UNKNOWN,
     align_numbers,
@@ -21,7 +28,7 @@ from tallymark.text import (
     format_seconds,
 )
 
-_STYLES: dict[Kind, str] = {
+_STYLES: dict[ChangeKind, str] = {
     "broken": "red",
     "worse": "red",
     "error_now": "yellow",
@@ -29,8 +36,8 @@ _STYLES: dict[Kind, str] = {
     "better": "green",
     "recovered": "green",
 }
-Write = Callable[[float | None], str]
-Row = tuple[str, ...]
+FormatNumber = Callable[[float | None], str]
+TableRow = tuple[str, ...]
 
 
 def comparison_text(comparison: Comparison, *, most: int = MOST) -> str:
@@ -38,47 +45,51 @@ def comparison_text(comparison: Comparison, *, most: int = MOST) -> str:
     return "\n".join(line.text for line in comparison_lines(comparison, most=most))
 
 
-def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[Line]:
+def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[StyledLine]:
     """The same with a style for each line; `most` cases of each kind are named."""
-    lines = [Line("=== Comparison ===", "bold"), *_sides(comparison), Line("")]
-    lines += [Line(text) for text in align_numbers([_HEADER, *_rows(comparison)])]
-    lines += [Line(f"over the {format_count(comparison.shared, 'case')} that both ran", "dim")]
-    for kind, title in KINDS.items():
-        lines += _changes(comparison.of_kind(kind), title, _STYLES.get(kind, ""), most)
-    lines += [Line(""), Line(f"Unchanged: {comparison.unchanged:,}")]
+    lines = [StyledLine("=== Comparison ===", "bold"), *_write_sides(comparison), StyledLine("")]
+    lines += [StyledLine(text) for text in align_numbers([_HEADER, *_list_rows(comparison)])]
+    lines += [
+        StyledLine(f"over the {format_count(comparison.shared, 'case')} that both ran", "dim")
+    ]
+    for kind, title in CHANGE_KINDS.items():
+        lines += _write_changes(comparison.of_kind(kind), title, _STYLES.get(kind, ""), most)
+    lines += [StyledLine(""), StyledLine(f"Unchanged: {comparison.unchanged:,}")]
     said = verdict(comparison)
     word = "Regression" if said.regression else "No regression"
-    lines += _wrapped(f"{word}: {said.reason}", "bold red" if said.regression else "bold")
+    lines += _wrap_lines(f"{word}: {said.reason}", "bold red" if said.regression else "bold")
     for warning in comparison.warnings:
-        lines += _wrapped(f"Careful: {clean(warning)}", "yellow")
+        lines += _wrap_lines(f"Careful: {clean(warning)}", "yellow")
     return lines
 
 
 _HEADER = ("", "first", "second", "difference", "95 % interval", "p")
 
 
-def _sides(comparison: Comparison) -> Iterator[Line]:
+def _write_sides(comparison: Comparison) -> Iterator[StyledLine]:
     for title, side in (("First", comparison.first), ("Second", comparison.second)):
         counts = f"{side.passed:,} passed, {side.failed:,} failed"
         errors = f", {format_count(side.errors, 'error')}" if side.errors else ""
         model, run = clean_line(side.model, 40), clean_line(side.id, 40)
-        yield from _wrapped(f"{title + ':':<8}{run} on {model} ({counts}{errors})")
-    yield from _wrapped(f"Score:  {clean_line(comparison.formula, 400)}")
+        yield from _wrap_lines(f"{title + ':':<8}{run} on {model} ({counts}{errors})")
+    yield from _wrap_lines(f"Score:  {clean_line(comparison.formula, 400)}")
     for side in (comparison.first, comparison.second):
         if side.score is None:
             told = clean(side.score_error or "it was not scored")
-            yield from _wrapped(f"  {side.id} has no score: {told}", "yellow")
+            yield from _wrap_lines(f"  {side.id} has no score: {told}", "yellow")
 
 
-def _rows(comparison: Comparison) -> Iterator[Row]:
-    yield _row("Score", comparison.score, format_score)
+def _list_rows(comparison: Comparison) -> Iterator[TableRow]:
+    yield _make_row("Score", comparison.score, format_score)
     if comparison.formula != "success_pct":
-        yield _row("Success rate", comparison.success_pct, format_percent, _points)
-    yield _row("Total cost", comparison.total_cost, format_money)
-    yield _row("Avg latency", comparison.avg_latency, format_seconds)
+        yield _make_row("Success rate", comparison.success_pct, format_percent, _format_points)
+    yield _make_row("Total cost", comparison.total_cost, format_money)
+    yield _make_row("Avg latency", comparison.avg_latency, format_seconds)
 
 
-def _row(title: str, measure: Measure, write: Write, change: Write | None = None) -> Row:
+def _make_row(
+    title: str, measure: ComparedMeasure, write: FormatNumber, change: FormatNumber | None = None
+) -> TableRow:
     """A number in both runs; `change` writes the difference where it is not of the same kind."""
     found, change = measure.difference, change or write
     cells = ("-", "-", "-")
@@ -89,49 +100,53 @@ def _row(title: str, measure: Measure, write: Write, change: Write | None = None
     return (title, write(measure.first), write(measure.second), *cells)
 
 
-def _points(value: float | None) -> str:
+def _format_points(value: float | None) -> str:
     """A difference between percentages."""
     return UNKNOWN if value is None else f"{value:.1f}"
 
 
-def _changes(changes: Sequence[Change], title: str, style: str, most: int) -> Iterator[Line]:
+def _write_changes(
+    changes: Sequence[CaseChange], title: str, style: str, most: int
+) -> Iterator[StyledLine]:
     if not changes:
         return
-    yield from (Line(""), Line(f"{title}: {len(changes):,}", f"bold {style}".strip()))
+    yield from (StyledLine(""), StyledLine(f"{title}: {len(changes):,}", f"bold {style}".strip()))
     for change in changes[:most]:
         moved = f"{change.first or '-'} → {change.second or '-'}"
         repeated = not {change.first, change.second} <= {"", "0/1", "1/1"}
-        yield Line(f"  {clean_line(change.case, 60)}{f'  {moved}' if repeated else ''}", style)
+        yield StyledLine(
+            f"  {clean_line(change.case, 60)}{f'  {moved}' if repeated else ''}", style
+        )
         if change.reason:
-            yield Line(f"      {clean_line(change.reason, WIDTH - 6)}", "dim")
+            yield StyledLine(f"      {clean_line(change.reason, WIDTH - 6)}", "dim")
     if len(changes) > most:
-        yield Line(f"  and {len(changes) - most:,} more", "dim")
+        yield StyledLine(f"  and {len(changes) - most:,} more", "dim")
 
 
 def comparisons_table(comparisons: Sequence[Comparison]) -> str:
     """Several runs against the first: a row for each."""
     first = comparisons[0].first
-    rows: list[Row] = [("run", "score", "difference", "95 % interval", "p", "broken", "fixed")]
-    rows.append((_name(first.id, first.model), format_score(first.score), *["-"] * 5))
+    rows: list[TableRow] = [("run", "score", "difference", "95 % interval", "p", "broken", "fixed")]
+    rows.append((_name_run(first.id, first.model), format_score(first.score), *["-"] * 5))
     for each in comparisons:
-        _, _, _, change, interval, p_value = _row("", each.score, format_score)
+        _, _, _, change, interval, p_value = _make_row("", each.score, format_score)
         lost, won = (
             str(sum(len(each.of_kind(kind)) for kind in kinds))
             for kinds in (("broken", "worse"), ("fixed", "better"))
         )
         score = format_score(each.second.score)
-        name = _name(each.second.id, each.second.model)
+        name = _name_run(each.second.id, each.second.model)
         rows.append((name, score, change, interval, p_value, lost, won))
     warned = {each.second.id: each.warnings for each in comparisons if each.warnings}
     notes = [f"{run}: {clean(warning)}" for run, found in warned.items() for warning in found]
     lines = align_numbers(rows) + ([""] if notes else [])
-    lines += [line.text for note in notes for line in _wrapped(f"Careful: {note}")]
+    lines += [line.text for note in notes for line in _wrap_lines(f"Careful: {note}")]
     return "\n".join(lines)
 
 
-def _name(run: str, model: str) -> str:
+def _name_run(run: str, model: str) -> str:
     return clean_line(f"{run} {model}", 24)
 
 
-def _wrapped(text: str, style: str = "") -> Iterator[Line]:
-    return (Line(line, style) for line in wrap(text, WIDTH, subsequent_indent="  "))
+def _wrap_lines(text: str, style: str = "") -> Iterator[StyledLine]:
+    return (StyledLine(line, style) for line in wrap(text, WIDTH, subsequent_indent="  "))

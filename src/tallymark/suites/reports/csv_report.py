@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 
 from tallymark.suites.record import CaseResult, Run, RunRecord
-from tallymark.suites.reports.view import problems
+from tallymark.suites.reports.view import list_problems
 from tallymark.text import clean_excerpt
 
 COLUMNS = (
@@ -15,7 +15,7 @@ COLUMNS = (
     "input_tokens", "output_tokens", "tokens_counted_by", "tries",
     "checks", "checks_passed", "problems", "output",
 )  # fmt: skip
-MOST = 32_000
+MOST_CHARACTERS = 32_000
 """Characters of a cell: spreadsheets break one of more than 32,767 into pieces."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 (as they are)
 
@@ -26,17 +26,17 @@ def csv_report(runs: Sequence[Run]) -> str:
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
     for record, results in runs:
-        writer.writerows(_row(record, result) for result in results)
+        writer.writerows(_make_row(record, result) for result in results)
     return text.getvalue()
 
 
-def _row(record: RunRecord, result: CaseResult) -> list[str | float | None]:
-    why = "\n".join(f"{title}: {reason}" for title, reason in problems(result))
+def _make_row(record: RunRecord, result: CaseResult) -> list[str | float | None]:
+    why = "\n".join(f"{title}: {reason}" for title, reason in list_problems(result))
     return [
-        _cell(record.id),
-        _cell(record.suite),
-        _cell(record.model),
-        _cell(result.case),
+        _write_cell(record.id),
+        _write_cell(record.suite),
+        _write_cell(record.model),
+        _write_cell(result.case),
         result.epoch,
         result.status,
         result.latency,
@@ -47,12 +47,12 @@ def _row(record: RunRecord, result: CaseResult) -> list[str | float | None]:
         result.tries,
         len(result.checks),
         sum(check.passed for check in result.checks),
-        _cell(why),
-        _cell(result.output),
+        _write_cell(why),
+        _write_cell(result.output),
     ]
 
 
-def _cell(text: str) -> str:
+def _write_cell(text: str) -> str:
     """Text that a spreadsheet shows and never takes for a formula."""
-    plain = clean_excerpt(text, MOST)
+    plain = clean_excerpt(text, MOST_CHARACTERS)
     return f"'{plain}" if plain.lstrip(" ").startswith(_FORMULA) else plain

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tallymark.formula.explain import Explanation, Term
 
 
-def explained(found: Explanation | None, width: int) -> Iterator[str]:
+def explain_score(found: Explanation | None, width: int) -> Iterator[str]:
     """The tree with values, and what each term contributes; nothing for a single name."""
     if found is None or isinstance(found.steps.node, Name):
         return
@@ -23,9 +23,11 @@ def explained(found: Explanation | None, width: int) -> Iterator[str]:
     yield from tree
     if len(found.terms) > 1:
         yield from ("", "What each term contributes:")
-        yield from (f"  {row}" for row in align_numbers([_term(term) for term in found.terms]))
+        yield from (
+            f"  {row}" for row in align_numbers([_make_term_row(term) for term in found.terms])
+        )
 
 
-def _term(term: Term) -> tuple[str, str, str]:
+def _make_term_row(term: Term) -> tuple[str, str, str]:
     share = "" if term.share is None else format_percent(100 * term.share)
     return clean_line(term.text, 40), format_score(term.contribution), share

@@ -17,9 +17,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 
 from tallymark.suites.record import Run
-from tallymark.suites.reports.explained import explained
-from tallymark.suites.reports.html_cases import listed_cases
-from tallymark.suites.reports.html_charts import figures_of
+from tallymark.suites.reports.explained import explain_score
+from tallymark.suites.reports.html_cases import list_cases
+from tallymark.suites.reports.html_charts import draw_figures
 from tallymark.suites.reports.view import RunView
 from tallymark.text import (
     clean_line,
@@ -37,39 +37,39 @@ _PAGE = Path(__file__).parent / "page"
 def html_report(runs: Sequence[Run]) -> str:
     """All runs in one page."""
     views = [RunView(record, results) for record, results in runs]
-    keys = _keys(len(views))
-    listed = listed_cases(keys, views)
-    script = _part("report.js")
+    keys = _make_keys(len(views))
+    listed = list_cases(keys, views)
+    script = _read_part("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return _template().render(
+    return _load_template().render(
         title=", ".join(dict.fromkeys(clean_line(view.record.suite, 80) for view in views)),
-        facts=_facts(views),
-        runs=[_run(key, view) for key, view in zip(keys, views, strict=True)],
-        figures=figures_of(keys, views, listed),
+        facts=_list_facts(views),
+        runs=[_describe_run(key, view) for key, view in zip(keys, views, strict=True)],
+        figures=draw_figures(keys, views, listed),
         listed=listed,
-        style=_part("report.css"),
+        style=_read_part("report.css"),
         script=script,
         script_hash=f"sha256-{digest}",
     )
 
 
-def _part(name: str) -> str:
+def _read_part(name: str) -> str:
     return (_PAGE / name).read_text(encoding="utf-8")
 
 
 @cache
-def _template() -> Template:
+def _load_template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    lines = _part("report.html.jinja").splitlines()
+    lines = _read_part("report.html.jinja").splitlines()
     return environment.from_string("\n".join(map(str.strip, lines)))  # a page without indents
 
 
-def _keys(count: int) -> list[str]:
+def _make_keys(count: int) -> list[str]:
     """A short key for each run: letters, then numbers."""
     return [ascii_uppercase[n] if count <= 26 else str(n + 1) for n in range(count)]
 
 
-def _facts(views: Sequence[RunView]) -> list[str]:
+def _list_facts(views: Sequence[RunView]) -> list[str]:
     """The line under the title."""
     started = [at for view in views if (at := view.record.started_at or view.record.created_at)]
     cases = len({case for view in views for case in view.cases})
@@ -80,7 +80,7 @@ def _facts(views: Sequence[RunView]) -> list[str]:
     return facts + ([f"{epochs} epochs"] if epochs > 1 else [])
 
 
-def _run(key: str, view: RunView) -> dict[str, Any]:
+def _describe_run(key: str, view: RunView) -> dict[str, Any]:
     """One run as the page shows it."""
     record, metrics, tally = view.record, view.metrics, view.tally
     each = metrics["avg_cost"]
@@ -94,7 +94,7 @@ def _run(key: str, view: RunView) -> dict[str, Any]:
         "interval": view.interval(),
         "formula": clean_line(record.formula, 4096),
         "no_score": clean_line(view.no_score(), 1000) if record.score is None else None,
-        "explanation": "\n".join(explained(view.explanation, 110)),
+        "explanation": "\n".join(explain_score(view.explanation, 110)),
         "success": format_percent(metrics["success_pct"]),
         "success_pct": metrics["success_pct"] or 0.0,
         "counts": view.counts(),
@@ -103,11 +103,11 @@ def _run(key: str, view: RunView) -> dict[str, Any]:
         "no_cost": tally.unknown("total_cost") if metrics["total_cost"] is None else None,
         "latency": format_seconds(metrics["avg_latency"]),
         "longest": format_seconds(metrics["max_latency"]),
-        "repeats": _repeats(view),
+        "repeats": _list_repeats(view),
     }
 
 
-def _repeats(view: RunView) -> list[tuple[str, str]]:
+def _list_repeats(view: RunView) -> list[tuple[str, str]]:
     """pass@k and pass^k over all cases, where cases were repeated."""
     found = view.mean_repeats
     if not view.repeated or found is None:

@@ -25,7 +25,7 @@ _ORDER: dict[CaseStatus, int] = {"failed": 0, "error": 1, "passed": 2}
 _MARKS = {"failed": "✗", "error": "!", "passed": "✓", "flaky": "~", "none": "·"}
 
 
-class Listed(NamedTuple):
+class CaseList(NamedTuple):
     """The cases of a page, and what was left out of it."""
 
     cases: list[dict[str, Any]]
@@ -37,33 +37,35 @@ class Listed(NamedTuple):
     """How many cases have a result of each status, for the filter."""
 
 
-def listed_cases(keys: Sequence[str], views: Sequence[RunView]) -> Listed:
+def list_cases(keys: Sequence[str], views: Sequence[RunView]) -> CaseList:
     """Every case with its outcome in each run, the troubled ones first."""
     names = list(dict.fromkeys(case for view in views for case in view.cases))
-    status = {name: _worst(name, views) for name in names}
-    names.sort(key=lambda name: (_ORDER[status[name]], _passed(name, views)))
-    prompts = [_prompts(view.record) for view in views]
+    status = {name: _find_worst(name, views) for name in names}
+    names.sort(key=lambda name: (_ORDER[status[name]], _count_passed(name, views)))
+    prompts = [_read_prompts(view.record) for view in views]
     room, short, cases = MOST_TEXT, 0, []
     for number, name in enumerate(names[:MOST_CASES]):
         case: dict[str, Any] = {
             "anchor": anchor(number),
             "name": clean_line(name, 200),
             "status": status[name],
-            "has": sorted(_statuses(name, views)),
-            "cells": [_cell(key, view, name) for key, view in zip(keys, views, strict=True)],
+            "has": sorted(_collect_statuses(name, views)),
+            "cells": [
+                _describe_cell(key, view, name) for key, view in zip(keys, views, strict=True)
+            ],
             "prompt": None,
             "results": [],
         }
         if room > 0:
-            case["prompt"] = _prompt(name, views, prompts)
-            case["results"] = list(_results(keys, views, name))
-            room -= _size(case["results"]) + len(case["prompt"] or "")
+            case["prompt"] = _find_prompt(name, views, prompts)
+            case["results"] = list(_list_results(keys, views, name))
+            room -= _estimate_size(case["results"]) + len(case["prompt"] or "")
         else:
             short += 1
         cases.append(case)
-    found = [_statuses(name, views) for name in names]
+    found = [_collect_statuses(name, views) for name in names]
     counts = {each: sum(each in statuses for statuses in found) for each in _ORDER}
-    return Listed(cases, names, short, counts)
+    return CaseList(cases, names, short, counts)
 
 
 def anchor(number: int) -> str:
@@ -71,30 +73,30 @@ def anchor(number: int) -> str:
     return f"case-{number}"
 
 
-def _worst(name: str, views: Sequence[RunView]) -> CaseStatus:
+def _find_worst(name: str, views: Sequence[RunView]) -> CaseStatus:
     found = [view.cases[name].status for view in views if name in view.cases]
     return min(found, key=lambda status: _ORDER[status])
 
 
-def _statuses(name: str, views: Sequence[RunView]) -> set[CaseStatus]:
+def _collect_statuses(name: str, views: Sequence[RunView]) -> set[CaseStatus]:
     cases = (view.cases[name] for view in views if name in view.cases)
     return {result.status for case in cases for result in case.results}
 
 
-def _passed(name: str, views: Sequence[RunView]) -> int:
+def _count_passed(name: str, views: Sequence[RunView]) -> int:
     return sum(view.cases[name].passed for view in views if name in view.cases)
 
 
-def outcome(case: CaseView | None) -> str:
+def case_outcome(case: CaseView | None) -> str:
     """How a case ended in one run: a status, `flaky` over epochs, `none` where it is not there."""
     if case is None:
         return "none"
     return "flaky" if case.status == "failed" and case.passed else case.status
 
 
-def _cell(key: str, view: RunView, name: str) -> dict[str, Any]:
+def _describe_cell(key: str, view: RunView, name: str) -> dict[str, Any]:
     case = view.cases.get(name)
-    found = outcome(case)
+    found = case_outcome(case)
     repeated = case is not None and len(case.results) > 1
     return {
         "key": key,
@@ -106,7 +108,7 @@ def _cell(key: str, view: RunView, name: str) -> dict[str, Any]:
     }
 
 
-def _prompts(record: RunRecord) -> dict[str, str]:
+def _read_prompts(record: RunRecord) -> dict[str, str]:
     """The prompts of the suite, by eval; templates are not filled in."""
     try:
         evals = json.loads(record.definition or "{}").get("evals") or []
@@ -118,7 +120,7 @@ def _prompts(record: RunRecord) -> dict[str, str]:
     return {str(name): prompt for name, prompt in pairs if isinstance(prompt, str)}
 
 
-def _prompt(name: str, views: Sequence[RunView], prompts: list[dict[str, str]]) -> str | None:
+def _find_prompt(name: str, views: Sequence[RunView], prompts: list[dict[str, str]]) -> str | None:
     """What was asked: as the trace has it, else as the suite has it."""
     for view, known in zip(views, prompts, strict=True):
         results = view.cases[name].results if name in view.cases else []
@@ -128,14 +130,16 @@ def _prompt(name: str, views: Sequence[RunView], prompts: list[dict[str, str]]) 
     return None
 
 
-def _results(keys: Sequence[str], views: Sequence[RunView], name: str) -> Iterator[dict[str, Any]]:
+def _list_results(
+    keys: Sequence[str], views: Sequence[RunView], name: str
+) -> Iterator[dict[str, Any]]:
     for key, view in zip(keys, views, strict=True):
         case = view.cases.get(name)
         for result in () if case is None else case.results:
-            yield _result(key, view, result)
+            yield _describe_result(key, view, result)
 
 
-def _result(key: str, view: RunView, result: CaseResult) -> dict[str, Any]:
+def _describe_result(key: str, view: RunView, result: CaseResult) -> dict[str, Any]:
     facts = [format_seconds(result.latency)] if result.latency is not None else []
     facts += [format_money(result.cost)] if result.cost is not None else []
     if result.output_tokens is not None:
@@ -150,13 +154,13 @@ def _result(key: str, view: RunView, result: CaseResult) -> dict[str, Any]:
         "facts": facts,
         "error": result.error and clean_excerpt(result.error, _MOST_OUTPUT),
         "output": clean_excerpt(result.output, _MOST_OUTPUT),
-        "checks": [row for check in result.checks for row in _checks(check, 0)],
-        "spans": [] if result.trace is None else _spans(result.trace, result.output),
+        "checks": [row for check in result.checks for row in _list_checks(check, 0)],
+        "spans": [] if result.trace is None else _list_spans(result.trace, result.output),
         "span_count": 0 if result.trace is None else len(result.trace.spans),
     }
 
 
-def _checks(check: CheckResult, depth: int) -> Iterator[dict[str, Any]]:
+def _list_checks(check: CheckResult, depth: int) -> Iterator[dict[str, Any]]:
     """A check, and below it the alternatives of an `or`."""
     done = check.error is None
     yield {
@@ -168,19 +172,19 @@ def _checks(check: CheckResult, depth: int) -> Iterator[dict[str, Any]]:
         ),
     }
     for part in check.parts:
-        yield from _checks(part, depth + 1)
+        yield from _list_checks(part, depth + 1)
 
 
-def _spans(trace: Trace, answer: str) -> list[dict[str, Any]]:
+def _list_spans(trace: Trace, answer: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for depth, span in trace.walk():
         if len(found) == _MOST_SPANS:
             break
-        found.append(_span(min(depth, 5), span, trace.first_input, answer))
+        found.append(_describe_span(min(depth, 5), span, trace.first_input, answer))
     return found
 
 
-def _span(depth: int, span: Span, asked: str, answer: str) -> dict[str, Any]:
+def _describe_span(depth: int, span: Span, asked: str, answer: str) -> dict[str, Any]:
     given = span.tool_input if span.tool_input is not None else span.input
     gave = span.tool_output if span.tool_output is not None else span.output
     facts = [format_seconds(span.duration_ms / 1000)] if span.duration_ms else []
@@ -201,7 +205,7 @@ def _span(depth: int, span: Span, asked: str, answer: str) -> dict[str, Any]:
     }
 
 
-def _size(results: list[dict[str, Any]]) -> int:
+def _estimate_size(results: list[dict[str, Any]]) -> int:
     """About how many characters some results add to the page."""
     return sum(
         400

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tallymark.suites.reports import charts
-from tallymark.suites.reports.html_cases import Listed, anchor, outcome
+from tallymark.suites.reports.html_cases import CaseList, anchor, case_outcome
 from tallymark.suites.reports.svg import COLOURS, svg
 from tallymark.suites.reports.view import RunView
 from tallymark.text import clean_line, format_count, format_money, format_score, format_seconds
@@ -24,10 +24,10 @@ OUTCOMES = (
 """How a case can end in a run, and what the page calls it."""
 
 
-def figures_of(keys: Sequence[str], views: Sequence[RunView], listed: Listed) -> list[Figure]:
+def draw_figures(keys: Sequence[str], views: Sequence[RunView], listed: CaseList) -> list[Figure]:
     """The charts that these runs give something to draw for."""
     pairs = list(zip(keys, views, strict=True))[: charts.MOST_RUNS]
-    drawn = [_score_against_cost(pairs), _latency(pairs), _matrix(pairs, listed)]
+    drawn = [_draw_score_against_cost(pairs), _draw_latency(pairs), _draw_matrix(pairs, listed)]
     left_out = len(views) - len(pairs)
     for figure in drawn:
         if figure is not None and left_out:
@@ -35,11 +35,11 @@ def figures_of(keys: Sequence[str], views: Sequence[RunView], listed: Listed) ->
     return [figure for figure in drawn if figure is not None]
 
 
-def _label(key: str, view: RunView, several: bool = True) -> str:
+def _label_run(key: str, view: RunView, several: bool = True) -> str:
     return f"{key}  {clean_line(view.record.model, 26)}" if several else "all results"
 
 
-def _score_against_cost(pairs: list[tuple[str, RunView]]) -> Figure | None:
+def _draw_score_against_cost(pairs: list[tuple[str, RunView]]) -> Figure | None:
     """Only where there are two points to compare."""
     points, missing = [], []
     for key, view in pairs:
@@ -49,7 +49,7 @@ def _score_against_cost(pairs: list[tuple[str, RunView]]) -> Figure | None:
             continue
         low = record.score if record.score_low is None else record.score_low
         high = record.score if record.score_high is None else record.score_high
-        points.append(charts.Point(key, cost, record.score, low, high))
+        points.append(charts.RunPoint(key, cost, record.score, low, high))
     if len(points) < 2:
         return None
     words = "Up and to the left is better. Filled points are not beaten by any other on both."
@@ -62,7 +62,7 @@ def _score_against_cost(pairs: list[tuple[str, RunView]]) -> Figure | None:
         "svg": svg(charts.score_against_cost(points), "Score against cost; the table has it all."),
         "header": ("Run", "Total cost", "Score", "95 % interval"),
         "rows": [
-            (_label(key, view), format_money(p.cost), format_score(p.score), _range(p))
+            (_label_run(key, view), format_money(p.cost), format_score(p.score), _format_range(p))
             for key, view in pairs
             for p in points
             if p.label == key
@@ -70,17 +70,17 @@ def _score_against_cost(pairs: list[tuple[str, RunView]]) -> Figure | None:
     }
 
 
-def _range(point: charts.Point) -> str:
+def _format_range(point: charts.RunPoint) -> str:
     if point.low == point.high:
         return "-"
     return f"{format_score(point.low)} to {format_score(point.high)}"
 
 
-def _latency(pairs: list[tuple[str, RunView]]) -> Figure | None:
+def _draw_latency(pairs: list[tuple[str, RunView]]) -> Figure | None:
     several = len(pairs) > 1
     known = [
         (
-            _label(key, view, several),
+            _label_run(key, view, several),
             sorted(r.latency for r in view.results if r.latency is not None),
         )
         for key, view in pairs
@@ -107,19 +107,21 @@ def _quantile(ordered: Sequence[float], q: float) -> float:
     return ordered[math.ceil(q * len(ordered)) - 1]
 
 
-def _matrix(pairs: list[tuple[str, RunView]], listed: Listed) -> Figure | None:
+def _draw_matrix(pairs: list[tuple[str, RunView]], listed: CaseList) -> Figure | None:
     """The cases, or some chosen evenly from all; each square links to its case in the list."""
     if not listed.names:
         return None
     several = len(pairs) > 1
-    chosen = _evenly(len(listed.names), charts.MOST_CASES if several else charts.MOST_SQUARES)
+    chosen = _choose_evenly(
+        len(listed.names), charts.MOST_CASES if several else charts.MOST_SQUARES
+    )
     names = [listed.names[place] for place in chosen]
     cells = [
-        charts.Cell(
+        charts.CaseCell(
             key,
             clean_line(name, 60),
             f"#{anchor(place)}" if place < len(listed.cases) else None,
-            COLOURS[outcome(view.cases.get(name))],
+            COLOURS[case_outcome(view.cases.get(name))],
         )
         for place, name in zip(chosen, names, strict=True)
         for key, view in pairs
@@ -140,17 +142,19 @@ def _matrix(pairs: list[tuple[str, RunView]], listed: Listed) -> Figure | None:
         "wide": several,
         "svg": svg(spec, "Outcomes by run and case; the list of cases below has it all."),
         "header": ("Run", *(title for _, title in OUTCOMES)),
-        "rows": [_outcomes(_label(key, view, several), view, total) for key, view in pairs],
+        "rows": [
+            _count_outcomes(_label_run(key, view, several), view, total) for key, view in pairs
+        ],
     }
 
 
-def _evenly(total: int, most: int) -> list[int]:
+def _choose_evenly(total: int, most: int) -> list[int]:
     """At most so many places, at equal distances."""
     count = min(total, most)
     return [place * total // count for place in range(count)]
 
 
-def _outcomes(label: str, view: RunView, total: int) -> tuple[str, ...]:
-    found = Counter(outcome(case) for case in view.cases.values())
+def _count_outcomes(label: str, view: RunView, total: int) -> tuple[str, ...]:
+    found = Counter(case_outcome(case) for case in view.cases.values())
     found["none"] = total - len(view.cases)
     return (label, *(f"{found[name]:,}" for name, _ in OUTCOMES))

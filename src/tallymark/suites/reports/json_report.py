@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tallymark.scoring.score import json_safe
+from tallymark.scoring.score import make_json_safe
 from tallymark.suites.record import CaseResult, Run, RunRecord
 from tallymark.suites.reports.view import RunView
 
@@ -35,26 +35,26 @@ def run_document(record: RunRecord, results: Iterable[CaseResult]) -> dict[str, 
         "score": record.score,
         "score_formula": record.formula,
         "score_error": record.score_error if record.score is not None else run.no_score(),
-        "score_interval": _interval(record),
+        "score_interval": _describe_interval(record),
         "success_pct": run.metrics["success_pct"],
         "total_cost": run.metrics["total_cost"],
-        "counts": _counts(run),
+        "counts": _count_results(run),
         "metrics": run.metrics,
         "explanation": run.explanation and run.explanation.to_dict(),
-        "repeats": _repeats(run),
+        "repeats": _describe_repeats(run),
         "epochs": record.epochs,
         "definition_hash": record.definition_hash,
         "created_at": record.created_at,
         "started_at": record.started_at,
         "finished_at": record.finished_at,
         "tags": record.tags,
-        "results": [_result(result) for result in run.results],
+        "results": [_describe_result(result) for result in run.results],
     }
-    plain: dict[str, Any] = json_safe(document)
+    plain: dict[str, Any] = make_json_safe(document)
     return plain
 
 
-def _counts(run: RunView) -> dict[str, int]:
+def _count_results(run: RunView) -> dict[str, int]:
     tally, record = run.tally, run.record
     passed, failed, errors = tally.all.passed, tally.all.ran - tally.all.passed, tally.errors
     if not tally.finished:
@@ -63,20 +63,20 @@ def _counts(run: RunView) -> dict[str, int]:
     return {"passed": passed, "failed": failed, "errors": errors, "missing": missing}
 
 
-def _interval(record: RunRecord) -> dict[str, float] | None:
+def _describe_interval(record: RunRecord) -> dict[str, float] | None:
     if record.score_low is None or record.score_high is None:
         return None
     return {"low": record.score_low, "high": record.score_high}
 
 
-def _repeats(run: RunView) -> dict[str, Any] | None:
+def _describe_repeats(run: RunView) -> dict[str, Any] | None:
     """Mean, pass@k and pass^k over all cases and of each, where cases were repeated."""
     if not run.repeated:
         return None
     return {"all": run.mean_repeats, "cases": run.repeats}
 
 
-def _result(result: CaseResult) -> dict[str, Any]:
+def _describe_result(result: CaseResult) -> dict[str, Any]:
     """Every field, those at their defaults too, so that all results have the same keys."""
     plain = msgspec.structs.asdict(result)
     trace = None if result.trace is None else result.trace.to_dict()

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
 from tallymark.suites.record import CaseResult, Run
-from tallymark.suites.reports.view import RunView, problems
+from tallymark.suites.reports.view import RunView, list_problems
 from tallymark.text import clean, clean_excerpt, clean_line
 
 _MOST_OUTPUT = 10_000
@@ -22,7 +22,7 @@ def junit_report(runs: Sequence[Run]) -> str:
     """All runs as one `<testsuites>`."""
     root = ET.Element("testsuites")
     for number, (record, results) in enumerate(runs):
-        root.append(_suite(number, RunView(record, results)))
+        root.append(_make_suite(number, RunView(record, results)))
     for name in ("tests", "failures", "errors"):
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
     root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
@@ -30,16 +30,16 @@ def junit_report(runs: Sequence[Run]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def _suite(number: int, run: RunView) -> ET.Element:
+def _make_suite(number: int, run: RunView) -> ET.Element:
     record = run.record
     name = clean_line(f"{record.suite} ({record.model})", 300)
     suite = ET.Element("testsuite", {"id": str(number), "name": name, "package": name})
     properties = ET.SubElement(suite, "properties")
-    for key, value in _properties(run):
+    for key, value in _list_properties(run):
         ET.SubElement(properties, "property", {"name": key, "value": clean_line(value, 1000)})
-    suite.extend(_case(name, result) for result in run.results)
-    if (trouble := _trouble(run)) is not None:
-        suite.append(_run_case(name, trouble))
+    suite.extend(_make_case(name, result) for result in run.results)
+    if (trouble := _find_trouble(run)) is not None:
+        suite.append(_make_run_case(name, trouble))
     for tag, count in (("failure", "failures"), ("error", "errors")):
         suite.set(count, str(len(suite.findall(f"testcase/{tag}"))))
     suite.set("tests", str(len(suite.findall("testcase"))))
@@ -51,7 +51,7 @@ def _suite(number: int, run: RunView) -> ET.Element:
     return suite
 
 
-def _properties(run: RunView) -> Iterator[tuple[str, str]]:
+def _list_properties(run: RunView) -> Iterator[tuple[str, str]]:
     record = run.record
     yield from (("run", record.id), ("model", record.model), ("status", record.status))
     yield "score_formula", record.formula
@@ -68,7 +68,7 @@ def _properties(run: RunView) -> Iterator[tuple[str, str]]:
     yield from ((key, repr(value)) for key, value in found.items() if value is not None)
 
 
-def _case(suite: str, result: CaseResult) -> ET.Element:
+def _make_case(suite: str, result: CaseResult) -> ET.Element:
     epoch = f" (epoch {result.epoch + 1})" if result.epoch else ""
     case = ET.Element(
         "testcase",
@@ -80,16 +80,16 @@ def _case(suite: str, result: CaseResult) -> ET.Element:
     )
     if result.status != "passed":
         tag = "failure" if result.status == "failed" else "error"
-        reasons = [f"{title}: {why}" for title, why in problems(result)]
+        reasons = [f"{title}: {why}" for title, why in list_problems(result)]
         problem = ET.SubElement(case, tag, {"message": clean_line(reasons[0], _MOST_MESSAGE)})
-        problem.set("type", clean_line(problems(result)[0][0], 100))
+        problem.set("type", clean_line(list_problems(result)[0][0], 100))
         problem.text = clean_excerpt("\n".join(reasons), _MOST_OUTPUT)
     if result.output:
         ET.SubElement(case, "system-out").text = clean_excerpt(result.output, _MOST_OUTPUT)
     return case
 
 
-def _trouble(run: RunView) -> str | None:
+def _find_trouble(run: RunView) -> str | None:
     """What is wrong with the run itself: without it, a run that broke off would look green."""
     record = run.record
     if record.error is not None:
@@ -101,7 +101,7 @@ def _trouble(run: RunView) -> str | None:
     return None if run.tally.finished else "the run has no results"
 
 
-def _run_case(suite: str, trouble: str) -> ET.Element:
+def _make_run_case(suite: str, trouble: str) -> ET.Element:
     case = ET.Element("testcase", {"name": "the run itself", "classname": suite, "time": "0.000"})
     message = clean_line(trouble, _MOST_MESSAGE)
     ET.SubElement(case, "error", {"message": message, "type": "run"}).text = clean(trouble)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tallymark.suites.record import Run
-from tallymark.suites.reports.view import CaseView, RunView, problems
+from tallymark.suites.reports.view import CaseView, RunView, list_problems
 from tallymark.text import (
     clean_excerpt,
     clean_line,
@@ -21,7 +21,7 @@ from tallymark.text import (
     format_seconds,
 )
 
-MOST = 50
+MOST_CASES_SHOWN = 50
 """Failed cases in all runs together that are shown; CI systems refuse more than a megabyte."""
 _MOST_OUTPUT = 2_000
 
@@ -30,28 +30,33 @@ def markdown_report(runs: Sequence[Run]) -> str:
     """A table with a row for each run, then the cases that failed or could not run."""
     views = [RunView(record, results) for record, results in runs]
     suites = dict.fromkeys(clean_line(view.record.suite, 100) for view in views)
-    lines = [f"## {', '.join(_span(suite) for suite in suites)}", "", *_table(views), ""]
+    lines = [
+        f"## {', '.join(_write_code_span(suite) for suite in suites)}",
+        "",
+        *_write_table(views),
+        "",
+    ]
     formulas = {view.record.formula for view in views}
     if len(formulas) == 1:
-        lines += [f"Score: {_formula(views[0])}", ""]
+        lines += [f"Score: {_write_formula(views[0])}", ""]
     else:
-        lines += [f"- {_model(view)} is scored by {_formula(view)}" for view in views]
-    lines += [line for view in views for line in _notes(view)]
-    room = MOST
+        lines += [f"- {_write_model(view)} is scored by {_write_formula(view)}" for view in views]
+    lines += [line for view in views for line in _write_notes(view)]
+    room = MOST_CASES_SHOWN
     for view in views:
         wrong = [*view.of_status("failed"), *view.of_status("error")]
-        lines += _wrong(view, wrong, wrong[:room])
+        lines += _write_failures(view, wrong, wrong[:room])
         room = max(0, room - len(wrong))
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(views: Sequence[RunView]) -> Iterator[str]:
+def _write_table(views: Sequence[RunView]) -> Iterator[str]:
     yield "| Model | Score | 95 % interval | Success | Cost | Avg latency | Errors |"
     yield "|:--|--:|:-:|--:|--:|--:|--:|"
     for view in views:
         tally = view.tally
         cells = (
-            _model(view).replace("|", "\\|"),
+            _write_model(view).replace("|", "\\|"),
             f"**{format_score(view.record.score)}**",
             view.interval() or "-",
             f"{format_percent(view.metrics['success_pct'])} ({tally.all.passed}/{tally.all.ran})",
@@ -62,40 +67,41 @@ def _table(views: Sequence[RunView]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _notes(view: RunView) -> Iterator[str]:
+def _write_notes(view: RunView) -> Iterator[str]:
     """What the table cannot say: why there is no score, and that a run did not end well."""
-    record, model = view.record, _model(view)
+    record, model = view.record, _write_model(view)
     if record.score is None:
-        yield f"- {model} has no score: {_span(clean_line(view.no_score(), 500))}"
+        yield f"- {model} has no score: {_write_code_span(clean_line(view.no_score(), 500))}"
     if record.error is not None:
-        yield f"- {model} ended with an error: {_span(clean_line(record.error, 500))}"
+        yield f"- {model} ended with an error: {_write_code_span(clean_line(record.error, 500))}"
     if view.missing:
         status = record.status.replace("_", " ")
         yield f"- {model} is {status}: {view.missing:,} of {record.total:,} results are missing"
 
 
-def _wrong(view: RunView, wrong: list[CaseView], shown: list[CaseView]) -> Iterator[str]:
+def _write_failures(view: RunView, wrong: list[CaseView], shown: list[CaseView]) -> Iterator[str]:
     if not wrong:
         return
     failed = sum(case.status == "failed" for case in wrong)
     counts = [f"{failed:,} failed"] if failed else []
     counts += [f"{len(wrong) - failed:,} could not run"] if failed < len(wrong) else []
-    yield from ("", f"### {_model(view)}: {', '.join(counts)}", "")
+    yield from ("", f"### {_write_model(view)}: {', '.join(counts)}", "")
     for case in shown:
-        yield from _details(case)
+        yield from _write_details(case)
     if len(shown) < len(wrong):
         yield f"And {len(wrong) - len(shown):,} more."
 
 
-def _details(case: CaseView) -> Iterator[str]:
+def _write_details(case: CaseView) -> Iterator[str]:
     """One folded block, all of it HTML without an empty line, which would end it."""
     mark = "❌" if case.status == "failed" else "⚠️"
     worst = next(result for result in case.results if result.status == case.status)
     repeated = f" ({case.passed}/{len(case.results)} passed)" if len(case.results) > 1 else ""
-    yield f"<details><summary>{mark} {_code(clean_line(case.name, 200))}{repeated}</summary>"
+    yield f"<details><summary>{mark} {_escape_code(clean_line(case.name, 200))}{repeated}</summary>"
     yield "<ul>"
-    for title, why in problems(worst):
-        yield f"<li>{_code(clean_line(title, 100))}: {_code(clean_line(why, 500))}</li>"
+    for title, why in list_problems(worst):
+        named, said = clean_line(title, 100), clean_line(why, 500)
+        yield f"<li>{_escape_code(named)}: {_escape_code(said)}</li>"
     yield "</ul>"
     if worst.output:
         text = html.escape(clean_excerpt(worst.output, _MOST_OUTPUT)).replace("\n", "&#10;")
@@ -104,20 +110,20 @@ def _details(case: CaseView) -> Iterator[str]:
     yield ""
 
 
-def _model(view: RunView) -> str:
-    return _span(clean_line(view.record.model, 100))
+def _write_model(view: RunView) -> str:
+    return _write_code_span(clean_line(view.record.model, 100))
 
 
-def _formula(view: RunView) -> str:
-    return _span(clean_line(view.record.formula, 1000))
+def _write_formula(view: RunView) -> str:
+    return _write_code_span(clean_line(view.record.formula, 1000))
 
 
-def _span(line: str) -> str:
+def _write_code_span(line: str) -> str:
     """A code span around anything: more backticks than there are in it."""
     ticks = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     pad = " " if "`" in line or not line else ""
     return f"{ticks}{pad}{line}{pad}{ticks}"
 
 
-def _code(line: str) -> str:
+def _escape_code(line: str) -> str:
     return f"<code>{html.escape(line)}</code>"

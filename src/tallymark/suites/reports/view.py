@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.errors import FormulaError
 from tallymark.suites.record import CaseResult, CaseStatus, CheckResult, RunRecord
-from tallymark.suites.reports.repeats import Repeats, mean_repeats, repeats
+from tallymark.suites.reports.repeats import Repeats, mean_repeats, summarise_repeats
 from tallymark.suites.tally import Tally
 from tallymark.text import format_count, format_score
 
@@ -99,7 +99,7 @@ class RunView:
     @cached_property
     def repeats(self) -> dict[str, Repeats]:
         """What the epochs of each case that ran tell."""
-        found = ((name, repeats(counts)) for name, counts in self.tally.cases.items())
+        found = ((name, summarise_repeats(counts)) for name, counts in self.tally.cases.items())
         return {name: each for name, each in found if each is not None}
 
     @property
@@ -135,20 +135,20 @@ def check_title(check: CheckResult) -> str:
     return f"{check.name or check.kind}{value}"
 
 
-def failures(checks: Iterable[CheckResult]) -> Iterator[tuple[str, str]]:
+def list_failures(checks: Iterable[CheckResult]) -> Iterator[tuple[str, str]]:
     """The checks that failed or could not be done, each with why; those of an `or` follow it."""
     for check in checks:
         if check.error is not None:
             yield check_title(check), f"could not be done: {check.error}"
         elif not check.passed:
             yield check_title(check), check.reason or "failed"
-            for title, why in failures(check.parts):
+            for title, why in list_failures(check.parts):
                 yield f"{check_title(check)} / {title}", why
 
 
-def problems(result: CaseResult) -> list[tuple[str, str]]:
+def list_problems(result: CaseResult) -> list[tuple[str, str]]:
     """Why a result is not a pass: an error of the case itself, and its checks."""
-    found = list(failures(result.checks))
+    found = list(list_failures(result.checks))
     if result.error is not None and not any(result.error in why for _, why in found):
         found.insert(0, ("error", result.error))
     return found if found or result.status == "passed" else [(result.status, "no reason was given")]
