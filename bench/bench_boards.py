@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tallymark.challenges.attempt import Attempt, Metrics, Outcome
-from tallymark.challenges.definition import Challenge, Evaluator
+from tallymark.challenges.challenge import Challenge, Evaluator
 from tallymark.store import Store, open_store
 
 ATTEMPTS, AGENTS = 1_000_000, 100_000

@@ -15,7 +15,7 @@ import sys
 
 from bench.bench_boards import AGENTS, ATTEMPTS, CHALLENGE, agent, attempts, databases, timed
 
-from tallymark.challenges.rescoring import RescorePlan, change_scoring
+from tallymark.challenges.rescore_plan import RescorePlan, change_scoring
 from tallymark.formula import Formula
 from tallymark.store import Store, open_store
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tallymark.sandbox import PluginCode, Sandbox, bubblewrap, interpreter
-from tallymark.scoring.plugin import plugin_score
+from tallymark.scoring.plugin_contract import plugin_score
 from tallymark.scoring.score import Origin
 
 CALLS, STARTS = 300, 15

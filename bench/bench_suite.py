@@ -19,10 +19,10 @@ INSPECT_CASES = 300
 OURS = """
 import json, resource, sys, time
 from pathlib import Path
-from tallymark.app import App
-from tallymark.running import RunOptions
-from tallymark.suites.file.loading import load_suite
-import numpy, sqlalchemy.dialects.sqlite, tallymark.models.echo, tallymark.suites.resampling
+from tallymark.app.app import App
+from tallymark.app.runs import RunOptions
+from tallymark.suites.suite_file import load_suite
+import numpy, sqlalchemy.dialects.sqlite, tallymark.models.echo, tallymark.runs.intervals
 folder, count = Path(sys.argv[1]), int(sys.argv[2])
 (folder / "rows.csv").write_text("n\\n" + "\\n".join(map(str, range(count))) + "\\n")
 (folder / "suite.yaml").write_text(

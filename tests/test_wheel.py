@@ -53,7 +53,10 @@ def test_it_brings_the_names_that_existing_plugins_use(tally: Path, tmp_path: Pa
         "print(ScoringResult.__module__, WeightedScorer.__module__)"
     )
     printed = run(tally.parent / "python", "-c", code, cwd=tmp_path)
-    assert printed.split() == ["tallymark.scoring.plugin", "tallymark.scoring.weighted"]
+    assert printed.split() == [
+        "tallymark.scoring.plugin_contract",
+        "tallymark.scoring.weighted_scorer",
+    ]
 
 
 def test_a_users_own_package_services_comes_before_ours(tally: Path, tmp_path: Path) -> None:

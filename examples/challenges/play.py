@@ -16,8 +16,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Attempt, Metrics
-from tallymark.competition import Competition
 from tallymark.store import open_store
 
 HERE = Path(__file__).parent

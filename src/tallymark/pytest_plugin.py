@@ -37,7 +37,7 @@ class EvalFile(pytest.Module):
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """The suites, then whatever else pytest finds."""
-        from tallymark.suites.code.files import find_suites  # noqa: PLC0415 (plain runs do not need it)
+        from tallymark.suites.python_suites.eval_files import find_suites  # noqa: PLC0415 (plain runs do not need it)
 
         for suite in find_suites(vars(self.obj)):
             yield EvalSuite.from_parent(self, name=suite.name, suite=suite)

@@ -17,7 +17,7 @@ from tallymark.errors import InvalidInput
 from tallymark.scoring import Config, EvalContext, Expected
 from tallymark.scoring.score import show_value
 from tallymark.traces import Span, Trace
-from tallymark.traces.plain import compact
+from tallymark.traces.lenient_json import compact
 
 __all__ = ["HANG", "AsyncFakeAgent", "FakeAgent", "Slow", "TraceBuilder", "mock_context"]
 

@@ -8,22 +8,22 @@ from pathlib import Path
 import jsonschema  # type: ignore[import-untyped]
 import msgspec
 import pytest
-from tests.challenges.making import challenge_in, folder_with
+from tests.challenges.challenge_folders import challenge_in, folder_with
 
-from tallymark.challenges.definition import (
+from tallymark.challenges.challenge import (
     Challenge,
     Constraints,
     DimensionWeight,
     Evaluator,
     VersusJudge,
 )
-from tallymark.challenges.file.format import challenge_schema
-from tallymark.challenges.file.loading import load_challenge, validate_challenge
+from tallymark.challenges.challenge_file import load_challenge, validate_challenge
+from tallymark.challenges.challenge_format import challenge_schema
 from tallymark.challenges.folder import hash_folder
+from tallymark.documents.reader import Reader, to_plain
+from tallymark.documents.source import Source
+from tallymark.documents.yaml_parser import parse_yaml
 from tallymark.errors import InvalidInput
-from tallymark.suites.file.parsing import parse_yaml
-from tallymark.suites.file.reader import Reader, to_plain
-from tallymark.suites.file.source import Source
 
 WHOLE = """
     name: log-detective

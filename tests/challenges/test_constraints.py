@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tallymark.challenges.challenge import Constraints
 from tallymark.challenges.constraints import MOST, Usage, find_violations, sum_usage
-from tallymark.challenges.definition import Constraints
 from tallymark.traces import Span, Trace
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.challenges.standing import Standing
+from tallymark.challenges.strategies import Standing
 from tallymark.challenges.tracks import Missing, Track, load_track, track_standings
 from tallymark.errors import InvalidInput
 

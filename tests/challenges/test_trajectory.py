@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallymark.challenges import trajectory
+from tallymark.challenges.challenge import Constraints
 from tallymark.challenges.claims import is_same_model, read_claims
-from tallymark.challenges.definition import Constraints
 from tallymark.challenges.trajectory import (
     CLOCK_TOLERANCE_S,
     Verification,

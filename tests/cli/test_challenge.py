@@ -7,8 +7,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tests.challenges.making import folder_with
-from tests.cli.tallying import Tally
+from tests.challenges.challenge_folders import folder_with
+from tests.cli.tally_process import Tally
 
 SUMS = """
     name: sums

@@ -8,12 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.tallying import TALLY
+from tests.cli.tally_process import TALLY
 from typer.testing import CliRunner
 
 from tallymark.cli.main import app
 from tallymark.sandbox.conformance import Attack
-from tallymark.sandbox.probe import probe
+from tallymark.sandbox.machine_probe import probe
 
 
 def doctor(folder: Path, *arguments: str, **changed: str) -> subprocess.CompletedProcess[str]:

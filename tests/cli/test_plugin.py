@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.tallying import Tally
+from tests.cli.tally_process import Tally
 
 ROOT = Path(__file__).parents[2]
 CUSTOM = """

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.challenges.making import folder_with
-from tests.cli.tallying import Tally
+from tests.challenges.challenge_folders import folder_with
+from tests.cli.tally_process import Tally
 
+from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Metrics
-from tallymark.competition import Competition
 from tallymark.store import open_store
 
 RACE = """

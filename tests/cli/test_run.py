@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from tests.cli.tallying import TALLY, Tally
+from tests.cli.tally_process import TALLY, Tally
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "suites"
 

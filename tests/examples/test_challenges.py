@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.challenges.making import attempt_at
+from tests.challenges.challenge_folders import attempt_at
 
 from tallymark.challenges.attempt import Outcome
-from tallymark.challenges.checking import check_challenge
+from tallymark.challenges.attempt_scores import score_attempt
+from tallymark.challenges.challenge_check import check_challenge
+from tallymark.challenges.challenge_file import load_challenge
 from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
-from tallymark.challenges.file.loading import load_challenge
-from tallymark.challenges.file.plain import read_plain
 from tallymark.challenges.plugins import load_plugin
-from tallymark.challenges.scoring import score_attempt
+from tallymark.documents.reader import read_plain
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "challenges"
 FOLDERS = sorted(path.parent for path in EXAMPLES.glob("*/challenge.*"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.formula.strategies import NAMES, rows, trees
+from tests.formula.random_formulas import NAMES, rows, trees
 
 from tallymark.formula import Formula, Names
 from tallymark.formula.lint import describe_range

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import assume, given, settings
-from tests.formula.strategies import NAMES, depth, trees
+from tests.formula.random_formulas import NAMES, depth, trees
 
 from tallymark.errors import FormulaError
 from tallymark.formula import Formula, Names

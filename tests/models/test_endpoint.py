@@ -8,7 +8,7 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from tests.models.conformance import request
+from tests.models.model_conformance import request
 from tests.models.provider_server import BrokenJson, Drop, Fail, ProviderServer, Reply
 
 from tallymark.errors import InvalidInput, ModelError

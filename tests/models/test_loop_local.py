@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.models.conformance import request
+from tests.models.model_conformance import request
 from tests.models.provider_server import ProviderServer
 
 from tallymark.models import open_model
+from tallymark.models.http_sessions import HttpSessions
 from tallymark.models.loop_local import LoopLocal, LoopTurns
-from tallymark.models.sessions import HttpSessions
 
 
 @contextmanager

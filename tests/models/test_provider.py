@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.models.conformance import request
+from tests.models.model_conformance import request
 from tests.models.provider_server import (
     Action,
     BrokenJson,
@@ -21,7 +21,7 @@ from tests.models.provider_server import (
 
 from tallymark.errors import InvalidInput, ModelError
 from tallymark.models import Answer, Message, Request, open_model
-from tallymark.models.provider_making import PROVIDERS
+from tallymark.models.provider_setup import PROVIDERS
 
 OPENAI, CHAT, ANTHROPIC = "openai/gpt-5-mini", "openai-chat:gpt-5-mini", "anthropic/claude-opus-5"
 ALL = pytest.mark.parametrize("reference", [OPENAI, CHAT, ANTHROPIC])

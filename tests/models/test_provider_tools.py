@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.models.conformance import processes, until
+from tests.models.model_conformance import processes, until
 from tests.models.provider_server import ProviderServer, Reply
 
 from tallymark.errors import ModelError

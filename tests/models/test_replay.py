@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.models.conformance import request
+from tests.models.model_conformance import request
 
 from tallymark.errors import InvalidInput, ModelError
 from tallymark.models import Answer, Message, Request, open_model

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.ratings.strategies import logs
+from tests.ratings.random_logs import logs
 
 from tallymark.errors import InvalidInput
 from tallymark.ratings import RESULTS, TIERS, EloChange, EloRating, Match, elo

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tallymark.ratings import Counts, Pair
-from tallymark.ratings.cells import Array
 from tallymark.ratings.newton import FitSolution, MatchTable, solve
+from tallymark.ratings.sparse_cells import Array
 
 PRECISION = 0.2
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from tallymark.sandbox.limits import Limits
+from tallymark.sandbox.machine_probe import SafeBackend, probe
 from tallymark.sandbox.policy import Policy
-from tallymark.sandbox.probe import SafeBackend, probe
-from tallymark.sandbox.program import ProgramOutcome, run_program
+from tallymark.sandbox.program_run import ProgramOutcome, run_program
 
 SAFE: list[SafeBackend] = [
     backend for backend in get_args(SafeBackend) if not probe().missing(backend)

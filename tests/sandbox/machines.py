@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tallymark.sandbox.probe import Layer, Machine
+from tallymark.sandbox.machine_probe import Layer, Machine
 
 ALL = ("bubblewrap", "user namespaces", "landlock", "landlock signals", "seccomp", "pidfd")
 

@@ -16,12 +16,12 @@ import msgspec
 import pyseccomp  # type: ignore[import-untyped]
 import pytest
 from tests.sandbox.backends import SAFE
-from tests.sandbox.plugins import ORDINARY, plugin
+from tests.sandbox.sample_plugins import ORDINARY, plugin
 
 import tallymark
 from tallymark.sandbox import Limits, Policy, interpreter, run_program
 from tallymark.sandbox.conformance import host_paths, load_attacks
-from tallymark.sandbox.plugins import host
+from tallymark.sandbox.plugins import guest_handle
 
 pytestmark = pytest.mark.skipif("bubblewrap" not in SAFE, reason="no bubblewrap here")
 
@@ -68,8 +68,8 @@ def test_what_is_told_to_a_guest_names_no_path_of_the_host(
         told.append(data := msgspec.msgpack.encode(value))
         return data
 
-    monkeypatch.setattr(host, "encode", encode)
-    guest = host.GuestHandle(plugin(tmp_path / "root", ORDINARY), "bubblewrap", Limits())
+    monkeypatch.setattr(guest_handle, "encode", encode)
+    guest = guest_handle.GuestHandle(plugin(tmp_path / "root", ORDINARY), "bubblewrap", Limits())
     guest.close()
     assert b"/plugin" in told[0]
     assert not [path for path in (*host_paths(), str(tmp_path)) if path.encode() in told[0]]

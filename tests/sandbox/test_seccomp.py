@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.sandbox.forked_child import in_a_child
 
-from tallymark.sandbox import kernel, seccomp
+from tallymark.sandbox import kernel_calls, seccomp
 
 needs_seccomp = pytest.mark.skipif(not seccomp.is_available(), reason="no seccomp here")
 
@@ -38,9 +38,9 @@ def fork() -> None:
         (lambda: resource.prlimit(os.getppid(), resource.RLIMIT_CPU), errno.EPERM, errno.EPERM),
         (lambda: resource.prlimit(0, resource.RLIMIT_CPU), 0, 0),
         (lambda: os.memfd_create("x"), errno.EPERM, errno.EPERM),
-        (lambda: kernel.call("unshare", 0), -signal.SIGSYS, -signal.SIGSYS),
-        (lambda: kernel.call("clone", 0, 0, 0x10000000), errno.EINVAL, errno.EINVAL),
-        (lambda: kernel.system_call(435), errno.ENOSYS, errno.ENOSYS),
+        (lambda: kernel_calls.call("unshare", 0), -signal.SIGSYS, -signal.SIGSYS),
+        (lambda: kernel_calls.call("clone", 0, 0, 0x10000000), errno.EINVAL, errno.EINVAL),
+        (lambda: kernel_calls.system_call(435), errno.ENOSYS, errno.ENOSYS),
         (lambda: os.listdir("/"), 0, 0),  # noqa: PTH208 (the call itself)
     ],
     ids=[
@@ -78,7 +78,7 @@ def test_new_namespaces_are_refused_where_processes_are_allowed() -> None:
 
     def confined() -> None:
         seccomp.install(fork=True, exec=True)
-        if kernel.system_call(clone, new_user | child_ended, 0, 0, 0, 0) == 0:
+        if kernel_calls.system_call(clone, new_user | child_ended, 0, 0, 0, 0) == 0:
             os._exit(0)
 
     assert in_a_child(confined) == errno.EPERM

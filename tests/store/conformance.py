@@ -13,11 +13,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from sqlalchemy import event
-from tests.store.samples import FULL_RESULT, FULL_RUN, TRACE, a_result, a_run, many
+from tests.store.run_samples import FULL_RESULT, FULL_RUN, TRACE, a_result, a_run, many
 
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.store import SORTS, RunFilter, Store
-from tallymark.suites.record import CaseResult, CheckResult
 from tallymark.traces import Span, Trace
 
 OpenAs = Callable[[str], Store]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.postgres import Postgres, postgres, postgres_url
-from tests.store.contests import by, quick_store
+from tests.store.contest_samples import by, quick_store
 
 from tallymark.store import Store, open_store
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tests.formula.strategies import NAMES, rows, trees
+from tests.formula.random_formulas import NAMES, rows, trees
 from tests.postgres import Postgres
 
 from tallymark.formula import Formula

@@ -5,13 +5,13 @@ from __future__ import annotations
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import create_engine, text
-from tests.store.contests import a_challenge, an_outcome, play
-from tests.store.samples import FULL_RUN
+from tests.store.contest_samples import a_challenge, an_outcome, play
+from tests.store.run_samples import FULL_RUN
 
 from tallymark.store import open_store
 from tallymark.store.address import parse_address
 from tallymark.store.column_types import metadata
-from tallymark.store.schema import VERSION_TABLE
+from tallymark.store.database_schema import VERSION_TABLE
 from tallymark.store.schema_upgrade import MIGRATIONS
 
 

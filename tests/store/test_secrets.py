@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import Store, open_store
-from tallymark.store.names import secrets
+from tallymark.store.named_values import secrets
 
 VALUE = "correct horse battery staple"
 KEY = base64.b64encode(bytes(range(32))).decode()

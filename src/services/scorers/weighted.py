@@ -1,5 +1,5 @@
 """The built-in scorer, under the name that existing challenges call it by."""
 
-from tallymark.scoring.weighted import WeightedScorer
+from tallymark.scoring.weighted_scorer import WeightedScorer
 
 __all__ = ["WeightedScorer"]

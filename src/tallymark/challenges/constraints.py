@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
-    from tallymark.challenges.definition import Constraints
+    from tallymark.challenges.challenge import Constraints
     from tallymark.traces import Span, Trace
 
 MOST = 2**53

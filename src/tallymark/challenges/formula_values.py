@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from tallymark.challenges.attempt import Metrics
-from tallymark.challenges.definition import Challenge
+from tallymark.challenges.challenge import Challenge
 from tallymark.errors import FormulaError, Problem
 from tallymark.formula import Formula, Names, Variable
 

@@ -15,16 +15,16 @@ from typing import Literal, get_args
 
 import msgspec
 
-from tallymark.challenges.file.shapes import ChoiceShape
-from tallymark.challenges.standing import Standing
+from tallymark.challenges.strategies import Standing
+from tallymark.documents import nodes
+from tallymark.documents.located_errors import locate_in_source
+from tallymark.documents.reader import Reader
+from tallymark.documents.shapes import Key, ListShape, RecordShape, TextShape
+from tallymark.documents.source import read_source
+from tallymark.documents.word_shapes import ChoiceShape
+from tallymark.documents.yaml_parser import parse_yaml
 from tallymark.errors import FormulaError, InvalidInput, Problem
 from tallymark.formula import Formula
-from tallymark.suites.file import nodes
-from tallymark.suites.file.formula_text import locate_in_source
-from tallymark.suites.file.parsing import parse_yaml
-from tallymark.suites.file.reader import Reader
-from tallymark.suites.file.shapes import Key, ListShape, RecordShape, TextShape
-from tallymark.suites.file.source import read_source
 
 Missing = Literal["skip", "zero", "last"]
 _COMBINE: dict[str, Callable[[Sequence[float]], float]] = {

@@ -22,7 +22,7 @@ from tallymark.scoring.score import show_value
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
-    from tallymark.challenges.definition import Constraints
+    from tallymark.challenges.challenge import Constraints
 
 CLOCK_TOLERANCE_S = 5.0
 """How far a competitor's clock may differ from ours."""

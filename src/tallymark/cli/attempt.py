@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.database import Db, InsecureLocal, JudgeModel, open_app, open_competition
-from tallymark.cli.output import print_json, read_text
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_app, open_competition
+from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import format_digits, format_moment, format_table
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tallymark.challenges.attempt import Attempt, Metrics, Outcome
-    from tallymark.challenges.definition import Challenge as Definition
+    from tallymark.challenges.challenge import Challenge as Definition
     from tallymark.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Attempts: enter, submit, report, list, show.")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.database import Db, InsecureLocal, JudgeModel, open_app, open_competition
-from tallymark.cli.output import print_json
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_app, open_competition
+from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import format_moment, format_table, shorten_line
 
 if TYPE_CHECKING:
-    from tallymark.challenges.definition import Challenge
+    from tallymark.challenges.challenge import Challenge
 
 app = typer.Typer(no_args_is_help=True, help="Challenges: check, publish, list.")
 FolderArgument = Annotated[
@@ -35,7 +35,7 @@ def check(
     The reference answer must do well; empty, null and random answers must not; the same answer
     must always score the same; and no submission may read the truth.
     """
-    from tallymark.challenges.checking import check_challenge
+    from tallymark.challenges.challenge_check import check_challenge
     from tallymark.sandbox.policy import choose_policy
 
     chosen = choose_policy(insecure_local=True) if insecure_local else None

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli.database import Db, open_app
-from tallymark.cli.output import print_json
-from tallymark.cli.reporting import check_reports, write_reports
+from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.report_files import check_reports, write_reports
+from tallymark.cli.streams import print_json
 
 
 def compare(
@@ -27,8 +27,8 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare runs case by case: what changed, and whether the score's difference is real."""
-    from tallymark.suites.comparison import compare_all, verdict
-    from tallymark.suites.reports.compared import comparison_text
+    from tallymark.runs.comparison import compare_all, verdict
+    from tallymark.runs.reports.comparison_report import comparison_text
 
     check_reports(report or [])
     with open_app(db) as app:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.database import Db
-from tallymark.cli.output import print_json
+from tallymark.cli.app_session import Db
+from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, WorkFailed
 
 if TYPE_CHECKING:
+    from tallymark.sandbox.machine_probe import Layer, Machine
     from tallymark.sandbox.policy import Policy
-    from tallymark.sandbox.probe import Layer, Machine
 
 _BEHIND = {
     "bubblewrap": "bubblewrap, Landlock and seccomp",
@@ -36,8 +36,8 @@ def doctor(
 
     Exits with 0 when untrusted code can be run safely on this machine, with 3 when it cannot.
     """
+    from tallymark.sandbox.machine_probe import probe
     from tallymark.sandbox.policy import choose_policy
-    from tallymark.sandbox.probe import probe
 
     machine = probe()
     chosen, problem = None, None
@@ -67,7 +67,7 @@ def _attack_sandbox(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:
     from tempfile import TemporaryDirectory
 
     from tallymark.sandbox.conformance import Conformance, load_attacks
-    from tallymark.sandbox.sandbox import Sandbox
+    from tallymark.sandbox.plugin_sandbox import Sandbox
 
     outcomes = {}
     with (

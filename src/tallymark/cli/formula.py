@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli.output import print_json, read_text
+from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import FormulaError, InvalidInput
 
 app = typer.Typer(

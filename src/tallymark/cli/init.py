@@ -15,7 +15,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
 ) -> None:
     """Write a suite that runs, with comments that explain it."""
-    from tallymark.suites.file.starter import read_starter_suite
+    from tallymark.suites.starter import read_starter_suite
 
     text = read_starter_suite()
     if path.exists() and not force:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.database import Db, open_competition
-from tallymark.cli.output import print_json
+from tallymark.cli.app_session import Db, open_competition
+from tallymark.cli.streams import print_json
 from tallymark.text import format_digits, format_moment, format_share, format_table, shorten_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.standing import Standing
+    from tallymark.app.competition import Competition
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.strategies import Standing
     from tallymark.challenges.tracks import TrackStanding
     from tallymark.challenges.versus.standings import VersusStanding
-    from tallymark.competition import Competition
 
 _HEADS = {
     "first": "FIRST (UTC)",
@@ -185,7 +185,7 @@ def _show_track(
 
 
 def _make_track_table(challenges: Sequence[str], found: list[TrackStanding]) -> str:
-    from tallymark.formula.explain import format_number
+    from tallymark.formula.explanation import format_number
 
     names = [shorten_line(name, 24).upper() for name in challenges]
     heads = ("RANK", "AGENT", "VALUE", *names)

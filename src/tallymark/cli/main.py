@@ -27,7 +27,7 @@ from tallymark.cli import (
     score,
     show,
     validate,
-    values,
+    vars_and_secrets,
     versus,
 )
 from tallymark.errors import TallymarkError
@@ -60,8 +60,8 @@ app.add_typer(plugin.app, name="plugin")
 app.add_typer(challenge.app, name="challenge")
 app.add_typer(attempt.app, name="attempt")
 app.add_typer(versus.app, name="versus")
-app.add_typer(values.vars_app, name="vars")
-app.add_typer(values.secrets_app, name="secrets")
+app.add_typer(vars_and_secrets.vars_app, name="vars")
+app.add_typer(vars_and_secrets.secrets_app, name="secrets")
 
 
 def _show_version(wanted: bool) -> None:

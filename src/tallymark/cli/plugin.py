@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.output import print_json, read_text
+from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.database import Db, open_app
-from tallymark.cli.output import print_json
+from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.streams import print_json
 from tallymark.text import format_share, format_table, shorten_line
 
 if TYPE_CHECKING:

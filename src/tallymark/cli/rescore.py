@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.database import Db, InsecureLocal, open_app, open_competition
-from tallymark.cli.output import print_json
+from tallymark.cli.app_session import Db, InsecureLocal, open_app, open_competition
+from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import format_table, shorten_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.challenges.rescoring import BoardPlace, Move, Rescoring
+    from tallymark.challenges.rescore_plan import BoardPlace, Move, Rescoring
 
 _MOVES_SHOWN = 20
 
@@ -86,15 +86,17 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
 def _rescore_run(
     run: str, formula: str | None, suite: Path | None, save: bool, db: str | None, as_json: bool
 ) -> None:
-    from tallymark.running import RunOptions
-    from tallymark.suites.file.loading import load_suite
-    from tallymark.suites.reports import run_document, summary
+    from tallymark.app.runs import RunOptions
+    from tallymark.runs.reports import run_document, summary
+    from tallymark.suites.suite_file import load_suite
 
     if formula is None and suite is None:
         hint = 'as in --formula "success_pct"; a challenge takes --preview or --apply too'
         raise InvalidInput("give --formula or --suite", hint=hint)
     with open_app(db) as app:
-        other = app.runs.resolved(load_suite(suite), RunOptions()) if suite is not None else None
+        other = (
+            app.runs.resolve_suite(load_suite(suite), RunOptions()) if suite is not None else None
+        )
         before, after = app.runs.rescore_run(run, formula=formula, suite=other)
         saved = app.runs.save_as_new(after) if save else None
     if as_json:
@@ -177,6 +179,6 @@ def _format_terms(place: BoardPlace | None) -> str:
 
 
 def _format_rescored(score: float | None) -> str:
-    from tallymark.formula.explain import format_number
+    from tallymark.formula.explanation import format_number
 
     return "-" if score is None else format_number(score)

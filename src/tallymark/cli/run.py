@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.database import Db, open_app
-from tallymark.cli.output import print_json
-from tallymark.cli.reporting import check_reports, write_reports
+from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.report_files import check_reports, write_reports
+from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tallymark.app import App
-    from tallymark.cli.watching import PlainWatch
-    from tallymark.running import RunOptions
-    from tallymark.suites.record import Run, RunRecord
+    from tallymark.app.app import App
+    from tallymark.app.runs import RunOptions
+    from tallymark.cli.run_watch import PlainWatch
+    from tallymark.runs.record import Run, RunRecord
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run a suite against one or more models, and score the runs by its formula."""
-    from tallymark.cli.watching import choose_watch
-    from tallymark.running import RunOptions
+    from tallymark.app.runs import RunOptions
+    from tallymark.cli.run_watch import choose_watch
     from tallymark.suites.evaluation import RunLimits
 
     if (suite is None) == (resume is None):
@@ -129,7 +129,7 @@ def _run_suite(
     options: RunOptions,
     watch: PlainWatch,
 ) -> list[RunRecord]:
-    from tallymark.suites.file.loading import load_suite
+    from tallymark.suites.suite_file import load_suite
 
     try:
         if resume is not None:
@@ -142,7 +142,7 @@ def _run_suite(
 
 
 def _read_values(given: list[str], env_file: Path | None) -> dict[str, str]:
-    from tallymark.suites.file.env_file import read_env_file
+    from tallymark.suites.env_file import read_env_file
 
     values = read_env_file(env_file) if env_file is not None else {}
     for each in given:
@@ -158,7 +158,7 @@ def _sum_up(
     runs: list[Run], before: Run | None, gates: _RunGates
 ) -> tuple[dict[str, object], str, list[str]]:
     """The JSON document, the text, and which gates failed."""
-    from tallymark.suites.reports import run_document, summary
+    from tallymark.runs.reports import run_document, summary
 
     text = "\n\n".join(summary(record, results) for record, results in runs)
     document: dict[str, object] = {"runs": [run_document(*each) for each in runs]}
@@ -167,8 +167,8 @@ def _sum_up(
     ]
     if len(runs) < 2 and before is None:
         return document, text, failures
-    from tallymark.suites.comparison import compare, verdict
-    from tallymark.suites.reports.compared import comparison_text
+    from tallymark.runs.comparison import compare, verdict
+    from tallymark.runs.reports.comparison_report import comparison_text
 
     for each in runs[1:]:
         text += "\n\n" + comparison_text(compare(runs[0], each))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tallymark.cli.database import Db, open_app
-from tallymark.cli.output import print_json
+from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.streams import print_json
 from tallymark.text import format_moment, format_table, shorten_line
 
 if TYPE_CHECKING:
-    from tallymark.suites.record import RunRecord
+    from tallymark.runs.record import RunRecord
 
 # Written out again here: importing them would load the database for `tally --help`.
 SortOption = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
@@ -64,7 +64,7 @@ def _make_document(record: RunRecord) -> dict[str, Any]:
 
 
 def _make_table(found: list[RunRecord]) -> str:
-    from tallymark.formula.explain import format_number
+    from tallymark.formula.explanation import format_number
 
     heads = ("RUN", "STARTED (UTC)", "SUITE", "MODEL", "SCORE", "PASSED", "COST", "STATUS")
     rows = []

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.output import print_json, read_text
 from tallymark.cli.progress import show_progress
+from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput, Problem, WorkFailed
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tallymark.errors import TraceError
     from tallymark.scoring import Expected
     from tallymark.suites import Report, Suite
-    from tallymark.suites.writers import WriteResult
+    from tallymark.suites.result_files import WriteResult
 
 _SHOWN = 5
 """Broken records that are shown; the others are counted."""
@@ -143,10 +143,10 @@ def _tell(outcome: _ScoreOutcome, *, as_json: bool) -> None:
 
 
 def _score_stored(options: _ScoreOptions) -> _ScoreOutcome:
+    from tallymark.runs.gates import find_shortfalls, find_unscored
+    from tallymark.runs.metrics import parse_formula
     from tallymark.scoring import load_scorer
     from tallymark.suites import ScoredTraces
-    from tallymark.suites.code.gate import find_shortfalls, find_unscored
-    from tallymark.suites.metrics import parse_formula
     from tallymark.traces import read_traces
 
     _refuse({"--agent": options.agent}, "is for suites in Python files")
@@ -209,9 +209,9 @@ class _BrokenRecords:
 
 
 def _run_suites(options: _ScoreOptions) -> _ScoreOutcome:
-    from tallymark.suites.code.gate import find_shortfalls
-    from tallymark.suites.metrics import formula_facts
-    from tallymark.suites.render import formula_line
+    from tallymark.runs.gates import find_shortfalls
+    from tallymark.runs.metrics import formula_facts
+    from tallymark.suites.report_text import formula_line
 
     suites = _choose_suites(options)
     reports = []
@@ -242,8 +242,8 @@ def _run_suites(options: _ScoreOptions) -> _ScoreOutcome:
 
 
 def _choose_suites(options: _ScoreOptions) -> list[Suite]:
-    from tallymark.suites.code.files import load_agent, load_suites
-    from tallymark.suites.metrics import parse_formula
+    from tallymark.runs.metrics import parse_formula
+    from tallymark.suites.python_suites.eval_files import load_agent, load_suites
 
     mine = {"--scorer": options.scorer, "--format": options.format, "--expected": options.expected}
     _refuse({**mine, "--skip-broken": options.skip_broken}, "is for traces, not for suites")
@@ -279,12 +279,12 @@ def _refuse(given: dict[str, object], why: str) -> None:
 
 
 def _read_expectations(path: Path | None) -> Mapping[str, Expected]:
-    from tallymark.suites.stored import read_expected
+    from tallymark.suites.scored_traces import read_expected
 
     return {} if path is None else read_expected(read_text(path).split("\n"), str(path))
 
 
 def _open_writer(path: Path | None, scorers: list[str]) -> AbstractContextManager[WriteResult]:
-    from tallymark.suites.writers import open_result_file
+    from tallymark.suites.result_files import open_result_file
 
     return nullcontext(lambda _: None) if path is None else open_result_file(path, scorers)

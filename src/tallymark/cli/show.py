@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli.database import Db, open_app
-from tallymark.cli.output import print_json
-from tallymark.cli.reporting import check_reports, write_reports
+from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.report_files import check_reports, write_reports
+from tallymark.cli.streams import print_json
 
 
 def show(
@@ -23,7 +23,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show a run: its score and how it came about, its cases and their checks."""
-    from tallymark.suites.reports import run_document, summary
+    from tallymark.runs.reports import run_document, summary
 
     check_reports(report or [])
     with open_app(db) as app:

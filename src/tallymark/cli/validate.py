@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tallymark.cli.output import print_json
+from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 
 
@@ -16,7 +16,7 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Report every mistake in suites at once, and what their formulas can give."""
-    from tallymark.suites.file.findings import validate as validated
+    from tallymark.suites.suite_findings import validate as validated
 
     documents, wrong = list[dict[str, Any]](), 0
     for file in files:
@@ -53,6 +53,6 @@ def validate(
 
 def schema() -> None:
     """Print the JSON Schema of suites, for editors."""
-    from tallymark.suites.file.format import suite_schema
+    from tallymark.suites.suite_format import suite_schema
 
     print_json(suite_schema())

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_competition
 from tallymark.cli.attempt import AgentOption, ChallengeArgument, JsonOption, read_answer
-from tallymark.cli.database import Db, InsecureLocal, JudgeModel, open_competition
-from tallymark.cli.output import print_json
+from tallymark.cli.streams import print_json
 
 app = typer.Typer(no_args_is_help=True, help="Red against blue: submit attacks and defences.")
 

@@ -1,18 +1,21 @@
 """Weighted dimensions: a submission scored 0-1000 on each, summed, and a win, draw or loss."""
 
-from tallymark.dimensions.breakdown import Breakdown, Part, SubmissionWarning, breakdown
+from tallymark.dimensions.breakdown import (
+    SOLO_DRAW_THRESHOLD,
+    SOLO_WIN_THRESHOLD,
+    Breakdown,
+    Part,
+    Result,
+    SubmissionWarning,
+    breakdown,
+    result_of,
+)
 from tallymark.dimensions.dimension import (
     CORE,
     EFFICIENCY,
     Dimension,
     WeightedDimension,
     dims,
-)
-from tallymark.dimensions.result import (
-    SOLO_DRAW_THRESHOLD,
-    SOLO_WIN_THRESHOLD,
-    Result,
-    result_of,
 )
 from tallymark.dimensions.speed_and_efficiency import call_efficiency, speed, token_efficiency
 

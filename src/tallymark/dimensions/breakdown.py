@@ -9,10 +9,22 @@ from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from tallymark.dimensions.dimension import Dimension, WeightedDimension
-from tallymark.dimensions.exact import MAX_SCORE, clamp_score, to_fraction, to_json_number
-from tallymark.dimensions.result import Result, result_of
+from tallymark.dimensions.exact_numbers import MAX_SCORE, clamp_score, to_fraction, to_json_number
 from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.scoring.score import show_value
+
+Result = Literal["win", "draw", "loss"]
+
+SOLO_WIN_THRESHOLD = 700
+SOLO_DRAW_THRESHOLD = 400
+
+
+def result_of(score: int) -> Result:
+    """700 and more is a win, 400 to 699 a draw, less a loss."""
+    if score >= SOLO_WIN_THRESHOLD:
+        return "win"
+    return "draw" if score >= SOLO_DRAW_THRESHOLD else "loss"
+
 
 Severity = Literal["error", "warning"]
 

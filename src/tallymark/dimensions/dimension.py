@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
-from tallymark.dimensions.exact import to_fraction, to_json_number
+from tallymark.dimensions.exact_numbers import to_fraction, to_json_number
 from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.scoring.score import show_value
 

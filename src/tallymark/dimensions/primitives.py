@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from tallymark.dimensions.exact import MAX_SCORE, require_number, to_fraction
+from tallymark.dimensions.exact_numbers import MAX_SCORE, require_number, to_fraction
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import scalar, show_value
 

@@ -5,7 +5,7 @@ Only a verified attempt has counts that can be believed; the efficiency of any o
 
 from __future__ import annotations
 
-from tallymark.dimensions.exact import MAX_SCORE, clamp_score, require_number
+from tallymark.dimensions.exact_numbers import MAX_SCORE, clamp_score, require_number
 from tallymark.errors import InvalidInput
 
 

@@ -5,9 +5,9 @@
 """
 
 from tallymark.formula.formula import Formula
-from tallymark.formula.limits import FormulaLimits as Limits
+from tallymark.formula.formula_names import RUN_METRICS, Names, Variable, eval_name_problems
 from tallymark.formula.lint import Finding, Lint
-from tallymark.formula.names import RUN_METRICS, Names, Variable, eval_name_problems
+from tallymark.formula.parser import FormulaLimits as Limits
 
 __all__ = [
     "RUN_METRICS",

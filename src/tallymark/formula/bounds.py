@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tallymark.formula.formula_names import Names
 from tallymark.formula.function_facts import FUNCTION_FACTS
-from tallymark.formula.names import Names
 from tallymark.formula.ranges import (
     CHAIN_FACTS,
     INF,

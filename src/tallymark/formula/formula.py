@@ -6,17 +6,16 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tallymark.formula.explain import Explanation, explain
-from tallymark.formula.limits import DEFAULT_LIMITS, FormulaLimits
+from tallymark.formula.explanation import Explanation, explain
+from tallymark.formula.formula_names import Names
 from tallymark.formula.lint import Lint, lint
-from tallymark.formula.names import Names
-from tallymark.formula.parser import parse
-from tallymark.formula.rows import compile_row
+from tallymark.formula.parser import DEFAULT_LIMITS, FormulaLimits, parse
+from tallymark.formula.row_code import compile_row
 from tallymark.formula.steps import NamedValues, step
 from tallymark.formula.tree import Name, Node, to_text, walk
 
 if TYPE_CHECKING:
-    from tallymark.formula.columns import ColumnResult
+    from tallymark.formula.column_code import ColumnResult
 
 
 class Formula:
@@ -61,7 +60,7 @@ class Formula:
 
     def evaluate_many(self, columns: Mapping[str, Any]) -> ColumnResult:
         """The value of every row of some columns, in blocks."""
-        from tallymark.formula.columns import evaluate_columns  # noqa: PLC0415 - numpy is heavy
+        from tallymark.formula.column_code import evaluate_columns  # noqa: PLC0415 - numpy is heavy
 
         return evaluate_columns(self.tree, columns)
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tallymark.errors import Place
 from tallymark.formula.bounds import Analysis, Hazard
-from tallymark.formula.names import Names
+from tallymark.formula.formula_names import Names
+from tallymark.formula.lint_examples import SampleRow, sample_rows
 from tallymark.formula.ranges import Direction, Range
-from tallymark.formula.samples import SampleRow, sample_rows
-from tallymark.formula.source import FormulaText
 from tallymark.formula.steps import step
-from tallymark.formula.tree import Name, Node, Region, number_text, to_text, walk
+from tallymark.formula.tree import FormulaText, Name, Node, Region, number_text, to_text, walk
 
 if TYPE_CHECKING:
     from tallymark.formula.formula import Formula

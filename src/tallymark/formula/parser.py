@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from tallymark.errors import FormulaError, Problem
+from tallymark.formula.formula_names import Names
 from tallymark.formula.functions import COMPARISONS, FUNCTIONS
-from tallymark.formula.limits import FormulaLimits
-from tallymark.formula.names import Names
-from tallymark.formula.source import FormulaText
+from tallymark.formula.lexer import Token, tokenize
 from tallymark.formula.steps import find_undefined_constants
-from tallymark.formula.tokens import Token, tokenize
 from tallymark.formula.tree import (
     Call,
+    FormulaText,
     Name,
     Negative,
     Node,
@@ -26,6 +25,20 @@ from tallymark.formula.tree import (
     ValueComparison,
     to_text,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaLimits:
+    """Given to `Formula.parse`; a formula beyond any of them is refused."""
+
+    characters: int = 4096
+    levels: int = 64
+    nodes: int = 1000
+    problems: int = 10
+    """How many mistakes one error reports; the rest are counted."""
+
+
+DEFAULT_LIMITS = FormulaLimits()
 
 
 class _Unreadable(Exception):

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from tallymark.errors import Problem
 from tallymark.formula.functions import COMPARISONS, FUNCTIONS
-from tallymark.formula.source import FormulaText
 from tallymark.formula.tree import (
     Call,
+    FormulaText,
     Name,
     Negative,
     Node,

@@ -1,10 +1,12 @@
-"""The tree of a parsed formula, and how it is written out again."""
+"""The tree of a parsed formula, how it is written out again, and where it stands in the text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from tallymark.errors import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +186,20 @@ def _write_part(part: Node, binding: int, words: list[str], guard: bool, most: i
 def number_text(value: float) -> str:
     """The shortest text of a number: `3`, `0.5`, `1e-07`."""
     return repr(value).removesuffix(".0")
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaText:
+    """The text of a formula, which knows the line and column of its regions."""
+
+    text: str
+
+    def place(self, at: Region) -> Place:
+        """The line and column of a region, with its line of text for a caret."""
+        start = self.text.rfind("\n", 0, at.start) + 1
+        end = self.text.find("\n", at.start)
+        line = self.text[start : end if end >= 0 else len(self.text)]
+        number = self.text.count("\n", 0, at.start) + 1
+        # A tab or a control character would push the caret away from its place.
+        printable = "".join(c if c.isprintable() else "\ufffd" for c in line)
+        return Place(None, number, at.start - start + 1, max(1, at.end - at.start), printable)

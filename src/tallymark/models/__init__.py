@@ -1,11 +1,11 @@
 """Reaching a model or an agent: providers, replay, endpoints, programs, Python functions."""
 
 from tallymark.models.model import Answer, McpServer, Message, Model, Request
-from tallymark.models.opening import open_model
-from tallymark.models.pacing import Pace
-from tallymark.models.retrying import answer_with_retries
-from tallymark.models.tokens import count_tokens
-from tallymark.models.tracing import trace_of
+from tallymark.models.model_answers import trace_of
+from tallymark.models.model_kinds import open_model
+from tallymark.models.pace import Pace
+from tallymark.models.retries import answer_with_retries
+from tallymark.models.token_count import count_tokens
 
 __all__ = [
     "Answer",

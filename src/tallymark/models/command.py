@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError
-from tallymark.models.answers import finish_answer
-from tallymark.models.failures import one_line
 from tallymark.models.model import Answer
+from tallymark.models.model_answers import finish_answer
+from tallymark.models.model_failures import one_line
 
 if TYPE_CHECKING:
     from tallymark.models.model import Request
-    from tallymark.models.reference import ModelReference
+    from tallymark.models.model_reference import ModelReference
 
 
 class CommandModel:

@@ -15,7 +15,7 @@ from tallymark.models.provider_connection import ProviderConnection
 from tallymark.models.provider_transport import make_aiohttp_client
 
 if TYPE_CHECKING:
-    from tallymark.models.pricing import Pricing
+    from tallymark.models.token_prices import Pricing
 
 
 class CompatibleProvider(OpenAIProvider):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from tallymark.models.answers import finish_answer
 from tallymark.models.model import Answer
+from tallymark.models.model_answers import finish_answer
 
 if TYPE_CHECKING:
     from tallymark.models.model import Request
-    from tallymark.models.pricing import Pricing
-    from tallymark.models.reference import ModelReference
+    from tallymark.models.model_reference import ModelReference
+    from tallymark.models.token_prices import Pricing
 
 
 class EchoModel:

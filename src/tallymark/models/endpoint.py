@@ -15,20 +15,20 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError
-from tallymark.models.answers import WrongShape, draft_answer, finish_answer, read_usage
-from tallymark.models.failures import http_failure, one_line
+from tallymark.models.http_sessions import HttpSessions, find_proxy, make_sendable
 from tallymark.models.model import Answer
-from tallymark.models.pricing import find_prices
-from tallymark.models.provider_making import open_compatible_provider
-from tallymark.models.sessions import HttpSessions, find_proxy, make_sendable
+from tallymark.models.model_answers import WrongShape, draft_answer, finish_answer, read_usage
+from tallymark.models.model_failures import http_failure, one_line
+from tallymark.models.provider_setup import open_compatible_provider
+from tallymark.models.token_prices import find_prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tallymark.models.model import Request
-    from tallymark.models.pricing import Pricing
+    from tallymark.models.model_reference import ModelReference
     from tallymark.models.provider import ProviderModel
-    from tallymark.models.reference import ModelReference
+    from tallymark.models.token_prices import Pricing
 
 KEY_VARIABLE = "TALLY_HTTP_KEY"
 _UNNAMED = "default"

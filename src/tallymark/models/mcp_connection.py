@@ -12,7 +12,7 @@ from fastmcp.exceptions import ToolError
 from pydantic_ai.mcp import MCPToolset
 
 from tallymark.errors import ModelError
-from tallymark.models.failures import one_line
+from tallymark.models.model_failures import one_line
 
 if TYPE_CHECKING:
     from tallymark.models.model import McpServer

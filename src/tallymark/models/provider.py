@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, cast
 from pydantic_ai.direct import model_request
 
 from tallymark.errors import ModelError
-from tallymark.models.answers import finish_answer
 from tallymark.models.loop_local import LoopLocal
 from tallymark.models.model import Answer
+from tallymark.models.model_answers import finish_answer
 from tallymark.models.provider_connection import ProviderConnection, connect
 from tallymark.models.provider_failures import translate_failure
-from tallymark.models.provider_making import explain_failure
-from tallymark.models.provider_messages import make_history
-from tallymark.models.provider_steps import ProviderSteps
+from tallymark.models.provider_setup import explain_failure
+from tallymark.models.provider_steps import ProviderSteps, make_history
 from tallymark.models.provider_tools import Toolboxes
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
     from tallymark.models.model import Request
-    from tallymark.models.pricing import Pricing
-    from tallymark.models.reference import ModelReference
+    from tallymark.models.model_reference import ModelReference
+    from tallymark.models.token_prices import Pricing
 
 _ROUNDS = 50
 """Model calls in one answer: a model that still calls tools then is going in circles."""

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_ai import exceptions
 
 from tallymark.errors import ModelError
-from tallymark.models.failures import http_failure, one_line, retry_after
+from tallymark.models.model_failures import http_failure, one_line, retry_after
 
 
 def translate_failure(name: str, error: Exception) -> ModelError:

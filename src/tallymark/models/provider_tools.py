@@ -15,7 +15,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from tallymark.errors import ModelError
-from tallymark.models.failures import one_line
+from tallymark.models.model_failures import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import httpx2
 
-from tallymark.models.sessions import HttpSessions, find_proxy, make_sendable
+from tallymark.models.http_sessions import HttpSessions, find_proxy, make_sendable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

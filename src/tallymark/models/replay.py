@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError, Place, Problem, suggest
-from tallymark.models.answers import WrongShape, draft_answer, finish_answer, read_amount
-from tallymark.models.failures import one_line
+from tallymark.models.model_answers import WrongShape, draft_answer, finish_answer, read_amount
+from tallymark.models.model_failures import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tallymark.models.model import Answer, Request
-    from tallymark.models.pricing import Pricing
-    from tallymark.models.reference import ModelReference
+    from tallymark.models.model_reference import ModelReference
+    from tallymark.models.token_prices import Pricing
 
 _KEYS = {
     *("prompt", "messages", "epoch", "output", "text", "response", "error", "model", "latency"),

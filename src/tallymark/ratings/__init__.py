@@ -5,7 +5,11 @@
 """
 
 from tallymark.ratings import elo
-from tallymark.ratings.attempts import (
+from tallymark.ratings.elo import EloChange, EloRating
+from tallymark.ratings.joint_fit import Fit, RatingEstimate, fit
+from tallymark.ratings.match_counts import Counts, Pair
+from tallymark.ratings.match_results import RESULTS, TIERS, Match
+from tallymark.ratings.pass_rates import (
     AttemptRates,
     CurvePoint,
     TierSuggestion,
@@ -16,10 +20,6 @@ from tallymark.ratings.attempts import (
     pass_hat_k,
     suggest_tier,
 )
-from tallymark.ratings.counts import Counts, Pair
-from tallymark.ratings.elo import EloChange, EloRating
-from tallymark.ratings.joint import Fit, RatingEstimate, fit
-from tallymark.ratings.match import RESULTS, TIERS, Match
 
 __all__ = [
     "RESULTS",

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tallymark.ratings.match import Match, require_whole, tier_rating, worth
+from tallymark.ratings.match_results import Match, require_whole, tier_rating, worth
 
 START = 1000
 FLOOR = 100

@@ -14,8 +14,8 @@ from typing import Self
 import numpy as np
 
 from tallymark.errors import WorkFailed
-from tallymark.ratings.cells import Array, Places, SparseCells
-from tallymark.ratings.counts import CountColumns
+from tallymark.ratings.match_counts import CountColumns
+from tallymark.ratings.sparse_cells import Array, Places, SparseCells
 
 STEPS = 100
 CLOSE = 1e-9

@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tallymark.sandbox.code import PluginCode
     from tallymark.sandbox.limits import Limits
-    from tallymark.sandbox.plugins.health import PluginState
+    from tallymark.sandbox.machine_probe import Machine
+    from tallymark.sandbox.plugin_code import PluginCode
+    from tallymark.sandbox.plugin_sandbox import Sandbox
+    from tallymark.sandbox.plugins.plugin_health import PluginState
     from tallymark.sandbox.policy import Policy
-    from tallymark.sandbox.probe import Machine
-    from tallymark.sandbox.program import ProgramOutcome, run_program
-    from tallymark.sandbox.sandbox import Sandbox
+    from tallymark.sandbox.program_run import ProgramOutcome, run_program
 
 __all__ = [
     "Limits",
@@ -28,13 +28,13 @@ __all__ = [
 
 _HOMES = {
     "Limits": "tallymark.sandbox.limits",
-    "Machine": "tallymark.sandbox.probe",
-    "PluginCode": "tallymark.sandbox.code",
-    "PluginState": "tallymark.sandbox.plugins.health",
+    "Machine": "tallymark.sandbox.machine_probe",
+    "PluginCode": "tallymark.sandbox.plugin_code",
+    "PluginState": "tallymark.sandbox.plugins.plugin_health",
     "Policy": "tallymark.sandbox.policy",
-    "ProgramOutcome": "tallymark.sandbox.program",
-    "Sandbox": "tallymark.sandbox.sandbox",
-    "run_program": "tallymark.sandbox.program",
+    "ProgramOutcome": "tallymark.sandbox.program_run",
+    "Sandbox": "tallymark.sandbox.plugin_sandbox",
+    "run_program": "tallymark.sandbox.program_run",
 }
 
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tallymark.sandbox import interpreter
-from tallymark.sandbox.code import PluginCode
+from tallymark.sandbox.plugin_code import PluginCode
 
 if TYPE_CHECKING:
-    from tallymark.sandbox.sandbox import Sandbox
+    from tallymark.sandbox.plugin_sandbox import Sandbox
     from tallymark.scoring.score import Score
 
 _TIMEOUT_S = 20.0

@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from tallymark.sandbox.kernel import forbid_new_privileges, system_call
+from tallymark.sandbox.kernel_calls import forbid_new_privileges, system_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

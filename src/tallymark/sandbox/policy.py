@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tallymark.errors import InvalidInput, WorkFailed, suggest
-from tallymark.sandbox.probe import Machine, SafeBackend, probe
+from tallymark.sandbox.machine_probe import Machine, SafeBackend, probe
 
 Backend = Literal[SafeBackend, "insecure-local"]
 BACKEND_VARIABLE = "TALLY_SANDBOX"

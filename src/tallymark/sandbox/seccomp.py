@@ -13,7 +13,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tallymark.sandbox.kernel import control, forbid_new_privileges
+from tallymark.sandbox.kernel_calls import control, forbid_new_privileges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

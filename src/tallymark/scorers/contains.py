@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from tallymark.scorers.demand import demand_texts
 from tallymark.scorers.expectations import make_missing_score
 from tallymark.scoring import Score, configurable
+from tallymark.scoring.scorer_options import demand_texts
 from tallymark.text import quote_some
 
 if TYPE_CHECKING:

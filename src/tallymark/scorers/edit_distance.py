@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.demand import demand
 from tallymark.scorers.expectations import read_expected_text
-from tallymark.scorers.sequences import levenshtein
+from tallymark.scorers.sequence_distance import levenshtein
 from tallymark.scoring import Score, configurable
+from tallymark.scoring.scorer_options import demand
 
 if TYPE_CHECKING:
     from collections.abc import Callable

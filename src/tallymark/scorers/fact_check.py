@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tallymark.errors import ScorerError, WorkFailed
-from tallymark.scorers.demand import check_seconds, check_url, read_api_key
-from tallymark.scorers.endpoints import post_json
+from tallymark.scorers.json_post import post_json
 from tallymark.scoring import EvalContext, Score, configurable
+from tallymark.scoring.scorer_options import check_seconds, check_url, read_api_key
 
 
 @configurable

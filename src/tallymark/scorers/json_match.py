@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tallymark.documents.agent_json import read_json
 from tallymark.scorers.expectations import make_missing_score
-from tallymark.scorers.json_compare import JsonComparison
-from tallymark.scorers.json_text import read_json
+from tallymark.scorers.json_comparison import JsonComparison
 from tallymark.scoring import Score, configurable
 from tallymark.text import list_some
 

@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tallymark.documents.agent_json import read_json
 from tallymark.errors import ScorerError
-from tallymark.scorers.json_text import read_json
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value
 from tallymark.text import shorten

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.demand import demand, demand_texts
 from tallymark.scoring import Score, configurable
+from tallymark.scoring.scorer_options import demand, demand_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.budget import make_budget_score
+from tallymark.scorers.budget_score import make_budget_score
 from tallymark.scoring import Score, configurable
 
 if TYPE_CHECKING:

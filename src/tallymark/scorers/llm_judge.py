@@ -11,19 +11,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tallymark.errors import ScorerError, WorkFailed
-from tallymark.scorers.demand import check_seconds
-from tallymark.scorers.judging.material import collect_material
-from tallymark.scorers.judging.model import AskJudge, JudgeAnswer, JudgeModel
-from tallymark.scorers.judging.rubric import (
-    Choice,
-    Rubric,
-    load_rubric,
-    read_frame,
-    replace_choices,
-)
-from tallymark.scorers.judging.verdict import read_verdict
+from tallymark.judging.judge_model import AskJudge, JudgeAnswer, JudgeModel
+from tallymark.judging.rubric import Choice, Rubric, load_rubric, read_frame, replace_choices
+from tallymark.judging.trace_evidence import collect_material
+from tallymark.judging.verdict import read_verdict
 from tallymark.scoring import EvalContext, Score, Scorer
 from tallymark.scoring.score import show_value
+from tallymark.scoring.scorer_options import check_seconds
 
 JudgeDialogue: TypeAlias = Generator[tuple[str, str], JudgeAnswer, Score]
 """Yields instructions and prompt, is sent the answer, and returns the score."""

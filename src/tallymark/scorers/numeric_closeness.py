@@ -7,10 +7,10 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Literal
 
-from tallymark.scorers.demand import demand
 from tallymark.scorers.expectations import make_missing_score
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value
+from tallymark.scoring.scorer_options import demand
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.demand import demand, demand_texts
 from tallymark.scorers.expectations import make_missing_score
-from tallymark.scorers.sequences import longest_common
+from tallymark.scorers.sequence_distance import longest_common
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value
+from tallymark.scoring.scorer_options import demand, demand_texts
 from tallymark.text import list_some
 from tallymark.traces import SpanType
 

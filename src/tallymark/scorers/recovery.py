@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.demand import demand
 from tallymark.scoring import Score, configurable
+from tallymark.scoring.scorer_options import demand
 from tallymark.text import list_some
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from tallymark.errors import ScorerError
-from tallymark.scorers.demand import demand
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value
+from tallymark.scoring.scorer_options import demand
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tallymark.errors import ScorerError, WorkFailed
-from tallymark.scorers.demand import check_seconds, check_url, read_api_key
-from tallymark.scorers.endpoints import post_json
 from tallymark.scorers.expectations import read_expected_text
+from tallymark.scorers.json_post import post_json
 from tallymark.scoring import EvalContext, Score, configurable
 from tallymark.scoring.score import make_json_safe
+from tallymark.scoring.scorer_options import check_seconds, check_url, read_api_key
 
 _NAME = "semantic_similarity"
 _load_lock = threading.Lock()  # `cache` alone would let threads load the weights twice

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.demand import demand_texts
 from tallymark.scoring import Score, configurable
+from tallymark.scoring.scorer_options import demand_texts
 
 if TYPE_CHECKING:
     from tallymark.scoring import EvalContext

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tallymark.documents.agent_json import read_json
 from tallymark.scorers.expectations import make_missing_score
-from tallymark.scorers.json_compare import is_same
-from tallymark.scorers.json_text import read_json
+from tallymark.scorers.json_comparison import is_same
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value
 from tallymark.text import list_some

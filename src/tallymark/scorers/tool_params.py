@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.scorers.json_text import read_json
+from tallymark.documents.agent_json import read_json
 from tallymark.scoring import Score, configurable
 from tallymark.text import list_some
 

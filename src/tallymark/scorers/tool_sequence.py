@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from tallymark.scorers.expectations import find_unpaired, read_expected_tools
-from tallymark.scorers.sequences import longest_common
+from tallymark.scorers.sequence_distance import longest_common
 from tallymark.scoring import Score, configurable
 from tallymark.text import list_some
 

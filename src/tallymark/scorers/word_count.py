@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.demand import demand
 from tallymark.scoring import Score, configurable
+from tallymark.scoring.scorer_options import demand
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,20 +1,20 @@
 """The contract of scoring: what a scorer sees, what it gives, and how it is named and combined."""
 
 from tallymark.scoring.composite import composite
-from tallymark.scoring.context import Config, EvalContext, Expected
-from tallymark.scoring.decorator import ScorerBuilder, configurable, scorer
-from tallymark.scoring.plugin import (
+from tallymark.scoring.eval_context import Config, EvalContext, Expected
+from tallymark.scoring.plugin_contract import (
     AttemptMetrics,
     ScorerProtocol,
     ScoringContext,
     ScoringResult,
     plugin_score,
 )
-from tallymark.scoring.registry import Registry, default_registry, load_scorer
-from tallymark.scoring.returns import to_score
 from tallymark.scoring.score import Origin, Score
 from tallymark.scoring.scorer import DataType, Scorer
-from tallymark.scoring.weighted import WeightedScorer
+from tallymark.scoring.scorer_decorator import ScorerBuilder, configurable, scorer
+from tallymark.scoring.scorer_registry import Registry, default_registry, load_scorer
+from tallymark.scoring.scorer_returns import to_score
+from tallymark.scoring.weighted_scorer import WeightedScorer
 
 __all__ = [
     "AttemptMetrics",

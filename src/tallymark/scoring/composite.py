@@ -14,7 +14,7 @@ from tallymark.scoring.score import Score, show_value
 from tallymark.scoring.scorer import Scorer, load_calls
 
 if TYPE_CHECKING:
-    from tallymark.scoring.context import EvalContext
+    from tallymark.scoring.eval_context import EvalContext
 
 OnError = Literal["fail", "skip", 0]
 CompositePart: TypeAlias = Scorer | tuple[Scorer, float] | Mapping[str, Any]

@@ -13,14 +13,14 @@ import threading
 from typing import TYPE_CHECKING, Any, Literal
 
 from tallymark.errors import ScorerError
-from tallymark.scoring.origin import code_hash
-from tallymark.scoring.returns import to_score
+from tallymark.scoring.code_hashes import code_hash
 from tallymark.scoring.score import Origin, Score, as_number, show_value
+from tallymark.scoring.scorer_returns import to_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tallymark.scoring.context import EvalContext
+    from tallymark.scoring.eval_context import EvalContext
 
 DataType = Literal["numeric", "categorical", "boolean"]
 _DATA_TYPES = ("numeric", "categorical", "boolean")
@@ -171,9 +171,9 @@ class Scorer:
 
 def load_calls() -> Any:
     """The async side of scoring: asyncio takes longer to load than all of it, and few need it."""
-    from tallymark.scoring import running  # noqa: PLC0415 (asyncio is heavy)
+    from tallymark.scoring import scorer_calls  # noqa: PLC0415 (asyncio is heavy)
 
-    return running
+    return scorer_calls
 
 
 def _is_async(function: object) -> bool:

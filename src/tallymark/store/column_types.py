@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Double, Integer, MetaData, Text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeDecorator
 
-from tallymark.store.text import json_text, make_storable
+from tallymark.store.storable_text import json_text, make_storable
 
 if TYPE_CHECKING:
     from sqlalchemy import Dialect

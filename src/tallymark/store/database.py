@@ -11,9 +11,9 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.store.connecting import BEGIN, connect_to_write, make_engine
-from tallymark.store.failures import explain_driver_error
-from tallymark.store.schema import CURRENT, migrate, schema_version
+from tallymark.store.connections import BEGIN, connect_to_write, make_engine
+from tallymark.store.database_schema import CURRENT, migrate, schema_version
+from tallymark.store.driver_errors import explain_driver_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tallymark.store.address import DatabaseAddress
-    from tallymark.store.failures import FailureKind
+    from tallymark.store.driver_errors import FailureKind
 
 T = TypeVar("T")
 _PAUSE = 0.02

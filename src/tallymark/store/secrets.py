@@ -1,22 +1,29 @@
-"""Secrets in the database: sealed on the way in, opened only for a run."""
+"""Secrets in the database: sealed on the way in, opened only for a run; and their key."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import os
+import secrets
+import stat
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.store.keys import KEY_VARIABLE, find_key, find_or_make_key, key_file
-from tallymark.store.names import explain_unknown, list_names
-from tallymark.store.names import secrets as table
+from tallymark.store.named_values import explain_unknown, list_names
+from tallymark.store.named_values import secrets as table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy import Connection, Row
 
     from tallymark.store.address import DatabaseAddress
+    from tallymark.store.secret_key import SecretKey
 
 
 def seal_row(address: DatabaseAddress, owner: tuple[str, str], value: str) -> dict[str, Any]:
@@ -68,3 +75,97 @@ def open_rows(
             hint=f"set {KEY_VARIABLE} to that key, or set the secrets again",
         )
     return {row.name: key.open(row.sealed, (tenant, row.name)) for row in rows}
+
+
+KEY_VARIABLE = "TALLY_SECRET_KEY"
+
+
+def find_key(address: DatabaseAddress) -> SecretKey | None:
+    """The key that the environment or the key file gives, if there is one."""
+    given = os.environ.get(KEY_VARIABLE)
+    if given:
+        return _read_key(given, KEY_VARIABLE)
+    path = key_file(address)
+    with _explain_file_errors(path):
+        if not path.exists():
+            return None
+        _check_mode(path)
+        # Latin-1 reads any bytes: what is no key is refused in our words, not as bad UTF-8.
+        return _read_key(path.read_text(encoding="latin-1"), str(path))
+
+
+def find_or_make_key(address: DatabaseAddress) -> SecretKey:
+    """The key in use; when there is none, a new key file is made."""
+    key = find_key(address)
+    while key is None:
+        path = key_file(address)
+        with _explain_file_errors(path):
+            _write_new_key(path)
+        key = find_key(address)
+    return key
+
+
+def key_file(address: DatabaseAddress) -> Path:
+    """Where the key is when the environment does not give it.
+
+    Beside an SQLite database, or in the user's config folder for a PostgreSQL one.
+    """
+    if address.path is not None:
+        return address.path.with_name(address.path.name + ".key")
+    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(config) / "tallymark" / "secret.key"
+
+
+@contextmanager
+def _explain_file_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise WorkFailed(
+            f"the key file {path} cannot be used: {error.strerror}",
+            hint=f"mend its permissions, or set {KEY_VARIABLE}",
+        ) from None
+
+
+def _write_new_key(path: Path) -> None:
+    """Writes a new key. Linked into place whole: of two processes, the first one's key counts."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    # With its mode from the start, so that there is no moment in which others could read it.
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(base64.b64encode(secrets.token_bytes(32)) + b"\n")
+        file.flush()
+        os.fsync(handle)  # before anything is sealed under it
+    with suppress(FileExistsError):
+        path.hardlink_to(draft)
+    draft.unlink()
+
+
+def _check_mode(path: Path) -> None:
+    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise InvalidInput(
+            f"the key file {path} can be read by others", hint=f"run: chmod 600 {path}"
+        )
+
+
+def _read_key(text: str, source: str) -> SecretKey:
+    key = _decode_key(text, source)
+    # It imports cryptography, which is heavy; most commands open no secret.
+    from tallymark.store.secret_key import SecretKey  # noqa: PLC0415
+
+    return SecretKey(key)
+
+
+def _decode_key(text: str, source: str) -> bytes:
+    try:
+        # Both alphabets of base64 are taken.
+        key = base64.b64decode(text.strip().translate(str.maketrans("-_", "+/")), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != 32:
+        raise InvalidInput(
+            f"{source} does not hold a key of 32 bytes in base64",
+            hint="make one with: openssl rand -base64 32",
+        )
+    return key

@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.store import names as named
-from tallymark.store import results as kept_results
-from tallymark.store import runs as kept_runs
+from tallymark.store import named_values as named
 from tallymark.store import secrets
 from tallymark.store.address import parse_address
-from tallymark.store.attempts import Attempts
-from tallymark.store.boards import Boards
-from tallymark.store.challenges import Challenges
+from tallymark.store.contests.attempts import Attempts
+from tallymark.store.contests.boards import Boards
+from tallymark.store.contests.challenges import Challenges
+from tallymark.store.contests.ratings import Ratings
+from tallymark.store.contests.rescorings import Rescorings
+from tallymark.store.contests.versus_rows import VersusRows
 from tallymark.store.database import Database
-from tallymark.store.ratings import Ratings
-from tallymark.store.rescoring import Rescorings
-from tallymark.store.text import make_storable
-from tallymark.store.versus import VersusRows
+from tallymark.store.runs import result_rows as kept_results
+from tallymark.store.runs import run_rows as kept_runs
+from tallymark.store.storable_text import make_storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sqlalchemy import Connection
 
-    from tallymark.store.runs import RunFilter
-    from tallymark.suites.record import CaseResult, CaseStatus, RunRecord
+    from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+    from tallymark.store.runs.run_rows import RunFilter
 
 PATIENCE = 15.0
 

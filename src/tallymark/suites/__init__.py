@@ -6,13 +6,12 @@ What runs them loads when first used: whoever only defines a suite does not pay 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tallymark.suites.code.suite import Agent, Suite
-from tallymark.suites.code.test import Test
+from tallymark.suites.python_suites.suite_and_test import Agent, Suite, Test
 
 if TYPE_CHECKING:
-    from tallymark.suites.code.report import Report, TestResult
-    from tallymark.suites.code.running import arun, run
-    from tallymark.suites.stored import ScoredTraces, StoredSummary
+    from tallymark.suites.python_suites.suite_report import Report, TestResult
+    from tallymark.suites.python_suites.suite_run import arun, run
+    from tallymark.suites.scored_traces import ScoredTraces, StoredSummary
 
 __all__ = [
     "Agent",
@@ -27,12 +26,12 @@ __all__ = [
 ]
 
 _LATE = {
-    "Report": "tallymark.suites.code.report",
-    "ScoredTraces": "tallymark.suites.stored",
-    "StoredSummary": "tallymark.suites.stored",
-    "TestResult": "tallymark.suites.code.report",
-    "arun": "tallymark.suites.code.running",
-    "run": "tallymark.suites.code.running",
+    "Report": "tallymark.suites.python_suites.suite_report",
+    "ScoredTraces": "tallymark.suites.scored_traces",
+    "StoredSummary": "tallymark.suites.scored_traces",
+    "TestResult": "tallymark.suites.python_suites.suite_report",
+    "arun": "tallymark.suites.python_suites.suite_run",
+    "run": "tallymark.suites.python_suites.suite_run",
 }
 
 

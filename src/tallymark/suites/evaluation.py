@@ -18,17 +18,17 @@ from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, ModelError
 from tallymark.models.model import Answer, Message, Model, Request
-from tallymark.models.pacing import Pace
-from tallymark.models.retrying import answer_with_retries
-from tallymark.models.tracing import trace_of
-from tallymark.suites.checks.running import evaluate_checks, run_checks, verdict
-from tallymark.suites.record import CaseResult, CheckResult
-from tallymark.suites.tally import Tally
+from tallymark.models.model_answers import trace_of
+from tallymark.models.pace import Pace
+from tallymark.models.retries import answer_with_retries
+from tallymark.runs.record import CaseResult, CheckResult
+from tallymark.runs.tally import Tally
+from tallymark.suites.checks.check_results import evaluate_checks, run_checks, verdict
 
 if TYPE_CHECKING:
-    from tallymark.suites.checks.check import Checks
-    from tallymark.suites.file.definition import Case
-    from tallymark.suites.file.resolving import FilledCase, FilledSuite
+    from tallymark.suites.checks.check_definition import Checks
+    from tallymark.suites.filled_suite import FilledCase, FilledSuite
+    from tallymark.suites.suite_definition import Case
     from tallymark.traces import Trace
 
 _Amount = TypeVar("_Amount", int, float)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 
 from tallymark.scoring import EvalContext, Score, Scorer
-from tallymark.scoring.running import evaluate_all
-from tallymark.suites.code.loop import LoopThread
+from tallymark.scoring.scorer_calls import evaluate_all
+from tallymark.suites.python_suites.event_loops import LoopThread
 from tallymark.traces import Trace
 
 TRACES_AT_ONCE = 32

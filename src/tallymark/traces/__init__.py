@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from tallymark.traces.trace import Span, SpanType, Status, Trace
 
 if TYPE_CHECKING:
-    from tallymark.traces.otel_sdk import traces_from_otel
-    from tallymark.traces.reading import FORMATS, read_traces
+    from tallymark.traces.otel_traces import traces_from_otel
+    from tallymark.traces.trace_formats import FORMATS, read_traces
 
 __all__ = ["FORMATS", "Span", "SpanType", "Status", "Trace", "read_traces", "traces_from_otel"]
 
 _LATE = {
-    "FORMATS": "tallymark.traces.reading",
-    "read_traces": "tallymark.traces.reading",
-    "traces_from_otel": "tallymark.traces.otel_sdk",
+    "FORMATS": "tallymark.traces.trace_formats",
+    "read_traces": "tallymark.traces.trace_formats",
+    "traces_from_otel": "tallymark.traces.otel_traces",
 }
 
 

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.traces.assembly import add_requested_tools
-from tallymark.traces.messages import ChatMessage, conversation_metadata, last_text, parse_messages
-from tallymark.traces.plain import (
+from tallymark.traces.call_price import price
+from tallymark.traces.chat_messages import (
+    ChatMessage,
+    conversation_metadata,
+    last_text,
+    parse_messages,
+)
+from tallymark.traces.lenient_json import (
     as_amount,
     as_count,
     as_label,
@@ -21,7 +26,7 @@ from tallymark.traces.plain import (
     as_text,
     to_unix_ms,
 )
-from tallymark.traces.pricing import price
+from tallymark.traces.otel_traces import add_requested_tools
 from tallymark.traces.trace import Span, Trace
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import Place, TraceError
-from tallymark.traces.json_scan import MAX_RECORD, JsonScanner, size_error
-from tallymark.traces.plain import decode
+from tallymark.traces.json_scanner import MAX_RECORD, JsonScanner, size_error
+from tallymark.traces.lenient_json import decode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from tallymark.traces.source import TraceSource
+    from tallymark.traces.trace_source import TraceSource
 
 RecordPath = tuple[str, ...]
 

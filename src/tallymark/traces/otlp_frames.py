@@ -11,15 +11,15 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from tallymark.errors import TraceError
-from tallymark.traces.compression import DAMAGE, ZSTD_MAGIC, decompress_zstd
-from tallymark.traces.json_scan import MAX_RECORD, size_error
+from tallymark.traces.json_scanner import MAX_RECORD, size_error
+from tallymark.traces.trace_source import DAMAGE, ZSTD_MAGIC, decompress_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO
 
     from tallymark.errors import Place
-    from tallymark.traces.source import TraceSource
+    from tallymark.traces.trace_source import TraceSource
 
 _REQUEST_FIELD = b"\x0a"
 """The tag of `resource_spans`, a request's only field."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.errors import TraceError
-from tallymark.traces.otel import OtelEvent, OtelSpan
-from tallymark.traces.plain import as_count, as_label, as_list, as_mapping, decode
+from tallymark.traces.lenient_json import as_count, as_label, as_list, as_mapping, decode
+from tallymark.traces.otel_spans import OtelEvent, OtelSpan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

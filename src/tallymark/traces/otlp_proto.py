@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from tallymark.errors import TraceError
-from tallymark.traces.otel import OtelEvent, OtelSpan
+from tallymark.traces.otel_spans import OtelEvent, OtelSpan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

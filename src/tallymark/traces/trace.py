@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 import msgspec
 
 from tallymark.errors import TraceError
-from tallymark.traces.mapping import read_trace_fields
-from tallymark.traces.plain import to_json_safe
+from tallymark.traces.lenient_json import to_json_safe
+from tallymark.traces.trace_fields import read_trace_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.challenges.versus.making import FakeJudge, a_challenge
+from tests.challenges.versus.versus_contest import FakeJudge, a_challenge
 
-from tallymark.challenges.definition import Challenge, Submission
+from tallymark.challenges.challenge import Challenge, Submission
 from tallymark.challenges.versus import arena as arena_module
 from tallymark.challenges.versus.arena import Arena
-from tallymark.challenges.versus.verdict import Meeting, Ruling
+from tallymark.challenges.versus.pairings import Meeting, Ruling
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import Store, open_store
 

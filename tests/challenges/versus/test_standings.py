@@ -7,10 +7,10 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.challenges.versus.making import a_submission
+from tests.challenges.versus.versus_contest import a_submission
 
+from tallymark.challenges.versus.pairings import BreachVerdict
 from tallymark.challenges.versus.standings import Points, VersusTally, tally, versus_standings
-from tallymark.challenges.versus.verdict import BreachVerdict
 from tallymark.ratings import Pair, fit
 
 BOARD = [

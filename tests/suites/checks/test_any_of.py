@@ -6,13 +6,13 @@ import asyncio
 from itertools import product
 
 import pytest
-from tests.suites.checks.checking import subject
+from tests.suites.checks.built_checks import subject
 
+from tallymark.runs.record import CheckResult
+from tallymark.suites.checks.answer_under_check import Subject
 from tallymark.suites.checks.any_of import all_of, any_of
-from tallymark.suites.checks.check import Check, Checks
-from tallymark.suites.checks.running import evaluate_checks, run_checks, verdict
-from tallymark.suites.checks.subject import Subject
-from tallymark.suites.record import CheckResult
+from tallymark.suites.checks.check_definition import Check, Checks
+from tallymark.suites.checks.check_results import evaluate_checks, run_checks, verdict
 
 YES = CheckResult(kind="yes", passed=True)
 NO = CheckResult(kind="no", passed=False)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallymark.suites.checks.answer_under_check import fold
 from tallymark.suites.checks.glob import compile_glob, is_regex
-from tallymark.suites.checks.subject import fold
 
 LETTERS = st.sampled_from("ab \n")
 PATTERNS = st.text(st.sampled_from("ab*?"), max_size=12)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.suites.checks.checking import built, checked, subject
+from tests.suites.checks.built_checks import built, checked, subject
 
 from tallymark.errors import InvalidInput
-from tallymark.suites.checks.check import Checks
-from tallymark.suites.checks.running import run_checks
+from tallymark.suites.checks.check_definition import Checks
+from tallymark.suites.checks.check_results import run_checks
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.suites.checks.checking import built, subject
+from tests.suites.checks.built_checks import built, subject
 
 from tallymark.errors import InvalidInput
-from tallymark.suites.checks.check import Checks
-from tallymark.suites.checks.running import evaluate_checks
-from tallymark.suites.record import CheckResult
+from tallymark.runs.record import CheckResult
+from tallymark.suites.checks.check_definition import Checks
+from tallymark.suites.checks.check_results import evaluate_checks
 
 
 def judged(config: Any, judge: Callable[[str], Any], output: str = "Hello, friend") -> CheckResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.suites.checks.checking import checked
+from tests.suites.checks.built_checks import checked
 
 
 @pytest.mark.parametrize(

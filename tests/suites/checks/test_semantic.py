@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.suites.checks.checking import checked
+from tests.suites.checks.built_checks import checked
 
 BOOKS = "You may return a book that you have not opened for 30 days."
 

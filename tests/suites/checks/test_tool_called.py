@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.suites.checks.checking import checked
+from tests.suites.checks.built_checks import checked
 
 from tallymark.traces import Span
 

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.data import load_challenge_data, read_truth
-from tallymark.challenges.evaluators.evaluator import (
+from tallymark.challenges.challenge_data import load_challenge_data, read_truth
+from tallymark.challenges.evaluators.evaluator_kind import (
     make_warning,
     metrics_of,
     own_dimensions,
     raw_score,
 )
 from tallymark.dimensions import primitives
-from tallymark.dimensions.exact import MAX_SCORE, to_fraction
+from tallymark.dimensions.exact_numbers import MAX_SCORE, to_fraction
 from tallymark.errors import InvalidInput, Problem
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
-    from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.evaluators.evaluator import EvaluationSetting, Submitted
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
 
 PRIMITIVES: dict[str, Callable[..., float]] = {
     "exact_match": primitives.exact_match,

@@ -20,16 +20,22 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.evaluators.evaluator import make_warning, metrics_of, own_dimensions
-from tallymark.challenges.evaluators.options import check_options, find_inner_file, read_options
+from tallymark.challenges.evaluators.evaluator_kind import (
+    check_options,
+    find_inner_file,
+    make_warning,
+    metrics_of,
+    own_dimensions,
+    read_options,
+)
 from tallymark.errors import InvalidInput, ModelError, Problem
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.evaluators.evaluator import EvaluationSetting, Submitted
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
     from tallymark.models import Answer
 
 _WORDS = Path(__file__).with_suffix(".toml")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.evaluators.evaluator import metrics_of
+from tallymark.challenges.evaluators.evaluator_kind import metrics_of
 from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.scoring.score import make_json_safe, show_value
 
 if TYPE_CHECKING:
-    from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.evaluators.evaluator import EvaluationSetting, Submitted
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
 
 COUNTS = ("tokens_total", "elapsed_ms", "created_at", "calls")
 NUMBERS = ("rating", "cost")

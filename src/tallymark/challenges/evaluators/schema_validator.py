@@ -16,7 +16,7 @@ from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from referencing.exceptions import Unresolvable
 
 from tallymark.errors import InvalidInput
-from tallymark.suites.checks.patterns import compile_regex
+from tallymark.scorers.timed_regex import compile_regex
 from tallymark.text import shorten
 
 MAX_SHOWN = 5

@@ -12,16 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.data import load_challenge_data
-from tallymark.challenges.evaluators.evaluator import MEASURED_DIMENSIONS, make_warning, metrics_of
-from tallymark.challenges.program import add_public_data, call_script, run_limited
+from tallymark.challenges.challenge_data import load_challenge_data
+from tallymark.challenges.evaluators.evaluator_kind import (
+    MEASURED_DIMENSIONS,
+    make_warning,
+    metrics_of,
+)
+from tallymark.challenges.organiser_script import add_public_data, call_script, run_limited
 from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.sandbox import Limits
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
-    from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.evaluators.evaluator import EvaluationSetting, Submitted
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
 
 TIME_S = 10.0
 RUN_TIME_S = 5.0

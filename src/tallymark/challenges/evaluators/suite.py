@@ -16,24 +16,30 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.challenges.agents import AGENT_KINDS, ALWAYS_REFUSED, open_agent
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.evaluators.evaluator import evaluate_unusable, metrics_of, own_dimensions
-from tallymark.challenges.evaluators.options import check_options, find_inner_file, read_options
+from tallymark.challenges.evaluators.evaluator_kind import (
+    check_options,
+    evaluate_unusable,
+    find_inner_file,
+    metrics_of,
+    own_dimensions,
+    read_options,
+)
+from tallymark.challenges.submitted_agents import AGENT_KINDS, ALWAYS_REFUSED, open_agent
 from tallymark.errors import InvalidInput, Problem, ScorerError
+from tallymark.runs.tally import Tally
 from tallymark.scoring import Scorer, load_scorer
 from tallymark.suites.evaluation import RunLimits
 from tallymark.suites.evaluation import SuiteEvaluation as Run
-from tallymark.suites.file.loading import load_suite
-from tallymark.suites.file.resolving import FilledSuite, resolve
-from tallymark.suites.tally import Tally
+from tallymark.suites.filled_suite import FilledSuite, resolve
+from tallymark.suites.suite_file import load_suite
 
 if TYPE_CHECKING:
-    from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.evaluators.evaluator import EvaluationSetting, Submitted
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
     from tallymark.models import Model
-    from tallymark.suites.file.definition import SuiteDefinition
-    from tallymark.suites.record import CaseResult
+    from tallymark.runs.record import CaseResult
+    from tallymark.suites.suite_definition import SuiteDefinition
 
 _SHOWN_CASES = 200
 

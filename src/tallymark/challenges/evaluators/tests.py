@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.data import ChallengeData, load_challenge_data
-from tallymark.challenges.evaluators.calls import SubmittedProgram, call_functions
-from tallymark.challenges.evaluators.cases import ProgramCase, parse_cases, read_cases
-from tallymark.challenges.evaluators.evaluator import (
+from tallymark.challenges.challenge_data import ChallengeData, load_challenge_data
+from tallymark.challenges.evaluators.evaluator_kind import (
     evaluate_unusable,
     make_warning,
     metrics_of,
     own_dimensions,
     raw_score,
 )
-from tallymark.challenges.program import add_public_data, run_limited
+from tallymark.challenges.evaluators.function_calls import SubmittedProgram, call_functions
+from tallymark.challenges.evaluators.program_cases import ProgramCase, parse_cases, read_cases
+from tallymark.challenges.organiser_script import add_public_data, run_limited
 from tallymark.errors import InvalidInput, Problem
 from tallymark.sandbox import Limits
 
 if TYPE_CHECKING:
-    from tallymark.challenges.definition import Challenge
-    from tallymark.challenges.evaluators.evaluator import EvaluationSetting, Submitted
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
 
 ENTRY = "solution.py"
 DIMENSION = "correctness"

@@ -1,10 +1,14 @@
 """Scorer plugins: an organiser's own rule that turns an attempt's metrics into a score."""
 
-from tallymark.challenges.plugins.checking import check_plugin
-from tallymark.challenges.plugins.finding import FoundPlugin, find_plugin
-from tallymark.challenges.plugins.loading import load_plugin, prepare_plugin
 from tallymark.challenges.plugins.plugin import Plugin
-from tallymark.challenges.plugins.report import PluginReport
+from tallymark.challenges.plugins.plugin_check import check_plugin
+from tallymark.challenges.plugins.plugin_lookup import (
+    FoundPlugin,
+    find_plugin,
+    load_plugin,
+    prepare_plugin,
+)
+from tallymark.challenges.plugins.plugin_report import PluginReport
 
 __all__ = [
     "FoundPlugin",

@@ -1,12 +1,28 @@
-"""`Plugin`: a scorer plugin as the host sees it, wherever its code runs."""
+"""`Plugin`: a scorer plugin as the host sees it; one of ours, or code in the sandbox."""
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
-from tallymark.challenges.definition import DEFAULT_PLUGIN_TIMEOUT_MS
-from tallymark.scoring import Score
+from tallymark.challenges.challenge import DEFAULT_PLUGIN_TIMEOUT_MS
+from tallymark.errors import ScorerError
+from tallymark.scoring import (
+    AttemptMetrics,
+    Origin,
+    Score,
+    ScorerProtocol,
+    WeightedScorer,
+    plugin_score,
+)
+
+if TYPE_CHECKING:
+    from tallymark.sandbox import PluginCode, Sandbox
+    from tallymark.scoring import Score
+
 
 PluginKind: TypeAlias = Literal["sandboxed", "formula", "built-in"]
 DEFAULT_TIMEOUT_S = DEFAULT_PLUGIN_TIMEOUT_MS / 1000
@@ -67,3 +83,100 @@ def drop_unknown(metrics: Mapping[str, Any]) -> dict[str, Any]:
 def add_timeout(ctx: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
     """The context as a plugin gets it, with the timeout that holds."""
     return {**ctx, "timeout_ms": round(timeout_s * 1000)}
+
+
+BUILTINS: Mapping[str, type[ScorerProtocol]] = {
+    "builtin.weighted_scorer": WeightedScorer,
+    "services.scorers.weighted:WeightedScorer": WeightedScorer,
+}
+"""What a reference may call them."""
+
+
+class BuiltinPlugin:
+    """A class of ours behind the `Plugin` protocol; it runs in this process, without a timeout.
+
+    A leaderboard with it has to work on a machine without a sandbox, too.
+    """
+
+    kind: Literal["built-in"] = "built-in"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._class = BUILTINS[name]
+
+    @cached_property
+    def code_hash(self) -> str:
+        # Of the whole module, because what the class calls there makes its scores too.
+        source = inspect.getsource(inspect.getmodule(self._class) or self._class)
+        return hashlib.sha256(source.encode()).hexdigest()
+
+    def score(
+        self,
+        metrics: Mapping[str, Any],
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Score:
+        return self.score_many([metrics], config, ctx, timeout_s)[0]
+
+    def score_many(
+        self,
+        attempts: Sequence[Mapping[str, Any]],
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],  # noqa: ARG002 (ours look at no context)
+        timeout_s: float = DEFAULT_TIMEOUT_S,  # noqa: ARG002
+        users: Sequence[str | None] | None = None,  # noqa: ARG002
+    ) -> list[Score]:
+        origin = Origin(self.name, self.code_hash, dict(config))
+        return [self._score(metrics, origin) for metrics in attempts]
+
+    def _score(self, metrics: Mapping[str, Any], origin: Origin) -> Score:
+        try:
+            result = self._class().score(cast("AttemptMetrics", metrics), origin.config, {})
+        except ScorerError as error:
+            return Score(None, "", {"stopped": "raised"}, str(error), None, origin)
+        return plugin_score(result, origin=origin)
+
+
+class SandboxedPlugin:
+    """Somebody's Python code behind the `Plugin` protocol: every call goes to the sandbox."""
+
+    kind: Literal["sandboxed"] = "sandboxed"
+
+    def __init__(self, code: PluginCode, sandbox: Sandbox) -> None:
+        self._code = code
+        self._sandbox = sandbox
+        self.name = code.name
+        self.code_hash = code.code_hash
+
+    def score(
+        self,
+        metrics: Mapping[str, Any],
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Score:
+        return self._sandbox.score(
+            self._code,
+            drop_unknown(metrics),
+            config,
+            add_timeout(ctx, timeout_s),
+            timeout_s=timeout_s,
+        )
+
+    def score_many(
+        self,
+        attempts: Sequence[Mapping[str, Any]],
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        users: Sequence[str | None] | None = None,
+    ) -> list[Score]:
+        return self._sandbox.score_many(
+            self._code,
+            [drop_unknown(metrics) for metrics in attempts],
+            config,
+            add_timeout(ctx, timeout_s),
+            users=users,
+            timeout_s=timeout_s,
+        )

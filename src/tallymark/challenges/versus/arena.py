@@ -11,12 +11,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from tallymark.challenges.definition import Challenge
-from tallymark.challenges.evaluators.intake import receive_submission
-from tallymark.challenges.versus.judge import Judge
-from tallymark.challenges.versus.pairing import Side, SideSubmission, require_versus
+from tallymark.challenges.challenge import Challenge
+from tallymark.challenges.evaluators.submission_intake import receive_submission
+from tallymark.challenges.versus.judges import Judge
+from tallymark.challenges.versus.pairings import (
+    BreachVerdict,
+    Meeting,
+    Ruling,
+    Side,
+    SideSubmission,
+    require_versus,
+)
 from tallymark.challenges.versus.standings import VersusStanding, VersusTally, versus_standings
-from tallymark.challenges.versus.verdict import BreachVerdict, Meeting, Ruling
 from tallymark.errors import InvalidInput
 
 AT_ONCE = 200

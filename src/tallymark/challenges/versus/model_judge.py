@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tallymark.challenges.evaluators.evaluator_kind import find_inner_file, read_options
 from tallymark.challenges.evaluators.judge import JudgeTurns, render_submission
-from tallymark.challenges.evaluators.options import find_inner_file, read_options
-from tallymark.challenges.versus.pairing import require_versus
-from tallymark.challenges.versus.verdict import Meeting, Ruling, read_ruling
+from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
+from tallymark.documents.agent_json import read_json
 from tallymark.errors import InvalidInput, ModelError
-from tallymark.scorers.json_text import read_json
 
 if TYPE_CHECKING:
-    from tallymark.challenges.definition import Challenge
+    from tallymark.challenges.challenge import Challenge
 
 _WORDS = Path(__file__).with_suffix(".toml")
 _AT_ONCE = 8

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.challenges.evaluators.options import find_inner_file, read_options
+from tallymark.challenges.evaluators.evaluator_kind import find_inner_file, read_options
 from tallymark.challenges.folder import read_files
-from tallymark.challenges.program import describe_failure
-from tallymark.challenges.versus.pairing import require_versus
-from tallymark.challenges.versus.verdict import Meeting, Ruling, read_ruling
+from tallymark.challenges.organiser_script import describe_failure
+from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
+from tallymark.documents.agent_json import read_json
 from tallymark.sandbox import Limits
-from tallymark.scorers.json_text import read_json
 
 if TYPE_CHECKING:
-    from tallymark.challenges.definition import Challenge
+    from tallymark.challenges.challenge import Challenge
     from tallymark.sandbox import Policy
 
 AT_ONCE = 200

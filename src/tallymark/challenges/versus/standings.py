@@ -12,10 +12,9 @@ from math import fsum
 
 import msgspec
 
-from tallymark.challenges.versus.pairing import Side, SideSubmission
-from tallymark.challenges.versus.verdict import BreachVerdict
+from tallymark.challenges.versus.pairings import BreachVerdict, Side, SideSubmission
 from tallymark.ratings import Pair, RatingEstimate, fit
-from tallymark.ratings.joint import Z95
+from tallymark.ratings.joint_fit import Z95
 
 
 class VersusTally(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,10 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tallymark.sandbox import kernel, landlock, rlimits, scratch, seccomp
+from tallymark.sandbox import kernel_calls, landlock, rlimits, scratch_folder, seccomp
 from tallymark.sandbox.limits import Limits
-from tallymark.sandbox.plugins import child
-from tallymark.sandbox.plugins.codec import decode, encode
+from tallymark.sandbox.plugins import guest_child
+from tallymark.sandbox.plugins.plain_data import decode, encode
 
 SCRATCH_FILES = 1024
 _CHILDREN = 2
@@ -60,17 +60,17 @@ def _confine(setup: dict[str, Any]) -> None:
     """What holds for the guest and for every child of it."""
     limits = Limits(**setup["limits"])
     if setup["mounts"]:
-        kernel.unshare_mounts()
+        kernel_calls.unshare_mounts()
         _cover_compiled(setup["packages"])
-        kernel.mount_memory(setup["scratch"], size_mb=limits.disk_mb, files=SCRATCH_FILES)
+        kernel_calls.mount_memory(setup["scratch"], size_mb=limits.disk_mb, files=SCRATCH_FILES)
     if setup["filter"] is not None:
-        kernel.drop_capabilities()
+        kernel_calls.drop_capabilities()
     # A host that runs with priority must not lend it to a plugin that loops.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     with suppress(OSError):  # whatever priority its host has, nobody is to be starved by a loop
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    kernel.hide_memory()
-    kernel.forbid_new_privileges()
+    kernel_calls.hide_memory()
+    kernel_calls.forbid_new_privileges()
     rlimits.apply(limits)
     for standard in (1, 2):
         os.dup2(0, standard)
@@ -83,7 +83,7 @@ def _cover_compiled(packages: list[str]) -> None:
     for home in packages:
         for folder, _, _ in os.walk(home):
             if folder.endswith("/__pycache__"):
-                kernel.mount_memory(folder, size_mb=1, files=0)
+                kernel_calls.mount_memory(folder, size_mb=1, files=0)
 
 
 def _serve(control: socket.socket, nursery: _Nursery) -> None:
@@ -130,7 +130,9 @@ class _Nursery:
         folder = f"{self._scratch}/{os.urandom(8).hex()}"
         os.mkdir(folder, 0o700)  # noqa: PTH102 (at every call)
         rules = None if self._rules is None else self._rules.build(write=folder)
-        forked = _Child(self._number, child.Walls(folder, rules, self._filter, self._open_files))
+        forked = _Child(
+            self._number, guest_child.Walls(folder, rules, self._filter, self._open_files)
+        )
         if rules is not None:
             os.close(rules)
         return forked
@@ -139,13 +141,13 @@ class _Nursery:
 class _Child:
     """A forked child."""
 
-    def __init__(self, number: int, walls: child.Walls) -> None:
+    def __init__(self, number: int, walls: guest_child.Walls) -> None:
         self._number, self._walls = number, walls
         self._progress = mmap.mmap(-1, mmap.PAGESIZE)
         self._link, theirs = socket.socketpair()
         self._pid = os.fork()
         if self._pid == 0:
-            child.run_child(theirs.fileno(), memoryview(self._progress).cast("Q"), walls)
+            guest_child.run_child(theirs.fileno(), memoryview(self._progress).cast("Q"), walls)
         theirs.close()
         self.pidfd = os.pidfd_open(self._pid)
 
@@ -176,4 +178,4 @@ class _Child:
         try:
             os.rmdir(self._walls.scratch)  # noqa: PTH106 (at every call)
         except OSError:
-            scratch.remove_folder(Path(self._walls.scratch))
+            scratch_folder.remove_folder(Path(self._walls.scratch))

@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from tallymark.sandbox import kernel, landlock, seccomp
-from tallymark.sandbox.programs.usage import is_memory_passed, sum_cpu_s
-from tallymark.sandbox.scratch import MOST_ENTRIES, collect_files, lay_file
+from tallymark.sandbox import kernel_calls, landlock, seccomp
+from tallymark.sandbox.programs.process_usage import is_memory_passed, sum_cpu_s
+from tallymark.sandbox.scratch_folder import MOST_ENTRIES, collect_files, lay_file
 
 TICK_MS = 20
 """How often the tree is looked at: it can pass a limit by what it does in this time."""
@@ -32,7 +32,7 @@ def main() -> None:
     how, orders, report = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     os.set_inheritable(orders, False)
     os.set_inheritable(report, False)
-    kernel.control(_SIGNAL_WHEN_PARENT_DIES, signal.SIGKILL)
+    kernel_calls.control(_SIGNAL_WHEN_PARENT_DIES, signal.SIGKILL)
     with os.fdopen(orders, "rb") as asked, os.fdopen(report, "wb") as said:
         order = json.loads(asked.readline())
         try:
@@ -113,7 +113,7 @@ def confine(order: dict[str, Any]) -> None:
     for which, value in order["rlimits"]:
         _limit(which, value)
     if order["walls"]:
-        kernel.drop_capabilities()
+        kernel_calls.drop_capabilities()
         landlock.restrict(
             read=[Path(each) for each in order["read"]],
             write=[Path(each) for each in order["write"]],

@@ -6,15 +6,15 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tallymark.scorers.adapters.wrapping import (
+from tallymark.documents.agent_json import read_json
+from tallymark.judging.trace_evidence import find_retrieved
+from tallymark.scorers.adapters.library_scorer import (
     choose_wrapped,
     find_class,
     import_library,
     make_instance,
     wrap_scorer,
 )
-from tallymark.scorers.evidence import find_retrieved
-from tallymark.scorers.json_text import read_json
 from tallymark.scoring import Score, Scorer
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepeval.test_case import LLMTestCase, ToolCall
 
-from tallymark.scorers.evidence import (
+from tallymark.judging.trace_evidence import (
     find_retrieved,
     find_tool_name,
     read_tool_arguments,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_evals.evaluators import EvaluatorContext
 from pydantic_evals.otel import SpanNode, SpanTree
 
-from tallymark.scorers.evidence import find_tool_name, read_tool_arguments, write_as_text
+from tallymark.judging.trace_evidence import find_tool_name, read_tool_arguments, write_as_text
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tallymark.scorers.adapters.wrapping import (
+from tallymark.scorers.adapters.library_scorer import (
     choose_wrapped,
     import_library,
     pick_result,

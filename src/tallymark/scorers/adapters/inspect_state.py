@@ -22,7 +22,7 @@ from inspect_ai.tool import ToolCall, ToolCallError
 from inspect_ai.util import registry_create, registry_info
 
 from tallymark.errors import ScorerError
-from tallymark.scorers.evidence import (
+from tallymark.judging.trace_evidence import (
     find_tool_name,
     read_tool_arguments,
     read_tool_result,

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tallymark.scorers.adapters.wrapping import (
+from tallymark.scorers.adapters.library_scorer import (
     choose_wrapped,
     find_class,
     import_library,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.suites.checks.check import Check, Checks, QuickCheck, WaitingCheck
-from tallymark.suites.checks.running import evaluate_checks, run_checks, verdict
-from tallymark.suites.record import CheckResult
+from tallymark.runs.record import CheckResult
+from tallymark.suites.checks.check_definition import Check, Checks, QuickCheck, WaitingCheck
+from tallymark.suites.checks.check_results import evaluate_checks, run_checks, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tallymark.suites.checks.subject import Subject
+    from tallymark.suites.checks.answer_under_check import Subject
 
 
 def any_of(parts: Sequence[Check]) -> Check:

@@ -11,8 +11,8 @@ import re
 from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput
-from tallymark.suites.checks.patterns import MAX_PATTERN, compile_regex
-from tallymark.suites.checks.subject import fold
+from tallymark.scorers.timed_regex import MAX_PATTERN, compile_regex
+from tallymark.suites.checks.answer_under_check import fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable

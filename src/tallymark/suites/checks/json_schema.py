@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.suites.checks.check import CheckSetting, CheckType, QuickCheck, WaitingCheck
-from tallymark.suites.file.nodes import MappingNode
-from tallymark.suites.file.shapes import AnyShape, KindShape, TextShape
-from tallymark.suites.record import CheckResult
+from tallymark.documents.nodes import MappingNode
+from tallymark.documents.shapes import AnyShape, KindShape, TextShape
+from tallymark.runs.record import CheckResult
+from tallymark.suites.checks.check_definition import (
+    CheckSetting,
+    CheckType,
+    QuickCheck,
+    WaitingCheck,
+)
 
 if TYPE_CHECKING:
-    from tallymark.suites.checks.subject import Subject
+    from tallymark.suites.checks.answer_under_check import Subject
 
 
 def _build(config: Any, setting: CheckSetting) -> QuickCheck | WaitingCheck:

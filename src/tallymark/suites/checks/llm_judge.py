@@ -7,29 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from tallymark.documents.nodes import MappingNode
+from tallymark.documents.shapes import AnyShape, Key, KindShape, NumberShape, RecordShape, TextShape
 from tallymark.errors import InvalidInput
 from tallymark.scoring import Expected
-from tallymark.suites.checks.check import (
+from tallymark.suites.checks.check_definition import (
     CheckSetting,
     CheckType,
     QuickCheck,
     WaitingCheck,
     expand_config,
 )
-from tallymark.suites.checks.scoring import build_threshold_check
-from tallymark.suites.file.nodes import MappingNode
-from tallymark.suites.file.shapes import (
-    AnyShape,
-    Key,
-    KindShape,
-    NumberShape,
-    RecordShape,
-    TextShape,
-)
+from tallymark.suites.checks.threshold_check import build_threshold_check
 
 if TYPE_CHECKING:
     from tallymark.scoring import EvalContext
-    from tallymark.suites.checks.subject import Subject
+    from tallymark.suites.checks.answer_under_check import Subject
 
 _RUBRIC = Path(__file__).parent / "criteria.toml"
 _SHAPE = KindShape(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.suites.checks.check import CheckSetting, CheckType, Notice, QuickCheck
-from tallymark.suites.file.shapes import NumberShape
-from tallymark.suites.record import CheckResult
+from tallymark.documents.shapes import NumberShape
+from tallymark.runs.record import CheckResult
+from tallymark.suites.checks.check_definition import CheckSetting, CheckType, Notice, QuickCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tallymark.suites.checks.subject import Subject
+    from tallymark.suites.checks.answer_under_check import Subject
 
 _UNKNOWN = CheckResult(
     kind="max_cost",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.suites.checks.check import CheckSetting, CheckType, QuickCheck
-from tallymark.suites.file.shapes import NumberShape
-from tallymark.suites.record import CheckResult
+from tallymark.documents.shapes import NumberShape
+from tallymark.runs.record import CheckResult
+from tallymark.suites.checks.check_definition import CheckSetting, CheckType, QuickCheck
 
 if TYPE_CHECKING:
-    from tallymark.suites.checks.subject import Subject
+    from tallymark.suites.checks.answer_under_check import Subject
 
 
 def _build(seconds: float, _: CheckSetting) -> QuickCheck:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tallymark.suites.checks.check import CheckSetting, CheckType, QuickCheck
-from tallymark.suites.checks.match import build_search
-from tallymark.suites.checks.patterns import compile_regex
-from tallymark.suites.file.shapes import TextShape
-from tallymark.suites.record import CheckResult
+from tallymark.documents.shapes import TextShape
+from tallymark.runs.record import CheckResult
+from tallymark.scorers.timed_regex import compile_regex
+from tallymark.suites.checks.check_definition import CheckSetting, CheckType, QuickCheck
+from tallymark.suites.checks.text_match import build_search
 
 
 def _build(pattern: str, setting: CheckSetting) -> QuickCheck:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.suites.checks.check import (
+from tallymark.documents.nodes import MappingNode
+from tallymark.documents.shapes import AnyShape, Key, KindShape, NumberShape, RecordShape, TextShape
+from tallymark.suites.checks.check_definition import (
     CheckSetting,
     CheckType,
     Notice,
@@ -12,16 +14,7 @@ from tallymark.suites.checks.check import (
     WaitingCheck,
     expand_config,
 )
-from tallymark.suites.checks.scoring import build_threshold_check
-from tallymark.suites.file.nodes import MappingNode
-from tallymark.suites.file.shapes import (
-    AnyShape,
-    Key,
-    KindShape,
-    NumberShape,
-    RecordShape,
-    TextShape,
-)
+from tallymark.suites.checks.threshold_check import build_threshold_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.scorers.evidence import find_tool_name, read_tool_arguments
-from tallymark.scorers.json_compare import is_same
-from tallymark.suites.checks.check import CheckSetting, CheckType, QuickCheck, expand_config
-from tallymark.suites.file.nodes import MappingNode
-from tallymark.suites.file.shapes import AnyShape, Key, KindShape, RecordShape, TextShape
-from tallymark.suites.record import CheckResult
+from tallymark.documents.nodes import MappingNode
+from tallymark.documents.shapes import AnyShape, Key, KindShape, RecordShape, TextShape
+from tallymark.judging.trace_evidence import find_tool_name, read_tool_arguments
+from tallymark.runs.record import CheckResult
+from tallymark.scorers.json_comparison import is_same
+from tallymark.suites.checks.check_definition import (
+    CheckSetting,
+    CheckType,
+    QuickCheck,
+    expand_config,
+)
 
 if TYPE_CHECKING:
-    from tallymark.suites.checks.subject import Subject
+    from tallymark.suites.checks.answer_under_check import Subject
     from tallymark.traces import Span
 
 _SHAPE = KindShape(

@@ -1,0 +1,48 @@
+"""The one place where settings become a store and the services that use it."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tallymark.store import Store, open_store
+
+if TYPE_CHECKING:
+    from tallymark.app.competition import Competition
+    from tallymark.app.runs import RunService
+
+
+class App:
+    """What commands and servers work with. Each service is loaded by whoever needs it."""
+
+    def __init__(self, db: str | None = None, *, tenant: str = "default") -> None:
+        self._db = db
+        self._tenant = tenant
+
+    @cached_property
+    def store(self) -> Store:
+        """Opened when first used."""
+        return open_store(self._db or os.environ.get("TALLY_DB"), tenant=self._tenant)
+
+    def close(self) -> None:
+        """Lets go of the store, if it was used."""
+        if "store" in self.__dict__:
+            self.store.close()
+
+    @cached_property
+    def runs(self) -> RunService:
+        """Runs of suites."""
+        from tallymark.app.runs import RunService  # noqa: PLC0415 (models and suites load slowly)
+
+        return RunService(lambda: self.store)
+
+    def competition(
+        self, *, insecure_local: bool = False, judge_model: str | None = None
+    ) -> Competition:
+        """Challenges and attempts; to be closed after use."""
+        from tallymark.app.competition import Competition  # noqa: PLC0415 (so do challenges)
+
+        return Competition.connect(
+            self.store, insecure_local=insecure_local, judge_model=judge_model
+        )

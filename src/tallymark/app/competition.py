@@ -1,0 +1,324 @@
+"""`Competition`: the life of an attempt, from a published challenge to a scored submission.
+
+The rules that must hold when requests race (one open attempt, quotas, one score) are kept by the
+store, in its transactions. What takes long, evaluating, happens between them: a process that is
+killed there leaves an attempt submitted, and `settle` scores it once.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Payload
+from tallymark.challenges.attempt_scores import elapsed_ms, score_attempt
+from tallymark.challenges.challenge import Challenge
+from tallymark.challenges.challenge_data import ChallengeData, load_challenge_data
+from tallymark.challenges.challenge_file import load_challenge
+from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
+from tallymark.challenges.folder import pack, unpack
+from tallymark.challenges.plugins import load_plugin
+from tallymark.challenges.rescore_plan import RescorePlan, Rescoring, change_scoring
+from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
+from tallymark.challenges.trajectory import Verification, verify_sent
+from tallymark.challenges.versus.arena import Arena
+from tallymark.challenges.versus.judges import judge_of
+from tallymark.errors import InvalidInput, WorkFailed, suggest
+from tallymark.sandbox import Policy, Sandbox
+from tallymark.sandbox.policy import choose_policy
+
+if TYPE_CHECKING:
+    from tallymark.challenges.plugins import Plugin
+    from tallymark.store import Store
+
+SEED_BITS = 63
+_TRIES = 5
+"""How often an attempt is scored again because the rule changed meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An open attempt, and the files that its competitor works with."""
+
+    attempt: Attempt
+    challenge: Challenge
+    data: Mapping[str, Any]
+
+
+class Competition:
+    """What commands and servers do with challenges. Close it: it may hold warm sandboxes."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        policy: Policy | None = None,
+        judge_model: str | None = None,
+        clock: Callable[[], float] = time.time,
+        draw: Callable[[], int] = lambda: secrets.randbits(SEED_BITS),
+    ) -> None:
+        self.store = store
+        self._policy = policy
+        self._judge_model = judge_model
+        self._clock = clock
+        self._draw = draw
+        self._sandbox: Sandbox | None = None
+        self._folders: dict[str, tempfile.TemporaryDirectory[str]] = {}
+
+    @classmethod
+    def connect(
+        cls, store: Store, *, insecure_local: bool = False, judge_model: str | None = None
+    ) -> Self:
+        """Over a store; without a sandbox only where that is asked for by its name."""
+        policy = choose_policy(insecure_local=True) if insecure_local else None
+        return cls(store, policy=policy, judge_model=judge_model)
+
+    def close(self) -> None:
+        """Ends what was started for this competition."""
+        if self._sandbox is not None:
+            self._sandbox.close()
+            self._sandbox = None
+        for folder in self._folders.values():
+            folder.cleanup()
+        self._folders.clear()
+
+    def publish(self, folder: Path) -> Challenge:
+        """Makes a challenge, or a new version of it, ready to be entered."""
+        challenge = load_challenge(folder)
+        self.store.challenges.publish(challenge, pack(folder), at=self._clock())
+        return challenge
+
+    def enter(
+        self, name: str, agent: str, *, memoryless: bool = False, key: str | None = None
+    ) -> Entry:
+        """Starts the clock of an attempt, or gives the open one back."""
+        self._refuse_other_kind(name, "enter")
+        attempt = self.store.attempts.enter(
+            name, agent, at=self._clock(), seed=self._draw(), memoryless=memoryless, key=key
+        )
+        challenge = self.store.challenges.get_version(name, attempt.version)
+        return Entry(attempt, challenge, self._load_data(challenge, attempt.seed).public)
+
+    def submit(
+        self,
+        attempt_id: str,
+        agent: str,
+        answer: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        trajectory: str | None = None,
+        key: str | None = None,
+    ) -> Attempt:
+        """Takes a submission and scores it. Said again, it is the same attempt."""
+        payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
+        attempt = self.store.attempts.submit(attempt_id, agent, payload, at=self._clock(), key=key)
+        return self._settle_attempt(attempt)
+
+    def report(self, name: str, agent: str, metrics: Metrics, *, key: str | None = None) -> Attempt:
+        """Takes the metrics of an attempt that a trusted system saw, and scores it."""
+        self._refuse_other_kind(name, "report")
+        declared = self.store.challenges.get(name).evaluator.options.get("metrics", ())
+        for unknown in metrics.more.keys() - set(declared):
+            close = suggest(unknown, [*Metrics.__struct_fields__, *declared])
+            hint = f"did you mean {close!r}?" if close else "name it in evaluator.metrics"
+            raise InvalidInput(f"{name} knows no metric {unknown!r}", hint=hint)
+        attempt = self.store.attempts.report(
+            name, agent, Payload(), metrics, at=self._clock(), key=key
+        )
+        return self._settle_attempt(attempt)
+
+    def settle(self) -> list[Attempt]:
+        """Expires what ran out of time, and scores what was left submitted."""
+        self.store.attempts.expire(self._clock())
+        return [self._settle_attempt(attempt) for attempt in self.store.attempts.pending()]
+
+    def rescore(
+        self, name: str, *, apply: bool = False, folder: Path | None = None, **scoring: Any
+    ) -> Rescoring:
+        """Scores a challenge's attempts by another rule, or shows what that would change.
+
+        The rule is that of a new version in `folder`, or today's with changes to its scoring.
+        """
+        old = self.store.challenges.get(name)
+        new, packed, files = self._make_version(old, folder, scoring)
+
+        def again(attempt: Attempt) -> Evaluation:
+            payload = self.store.attempts.payload(attempt.id)
+            return self._evaluate(
+                attempt, payload, new, _verify_trajectory(attempt, payload, new), files
+            )
+
+        plan = RescorePlan.of(
+            old,
+            new,
+            packed=packed,
+            plugin=self._load_plugin(new, files),
+            evaluate=again,
+            tenant=self.store.tenant,
+        )
+        work = self.store.rescorings.apply if apply else self.store.rescorings.preview
+        return work(plan, at=self._clock())
+
+    def arena(self, name: str) -> Arena:
+        """A challenge of red against blue, ready to be played."""
+        challenge = self.store.challenges.get(name)
+        judge = judge_of(
+            challenge,
+            self._open_folder(challenge),
+            policy=self._policy,
+            judge_model=self._judge_model,
+        )
+        return Arena(self.store.versus, challenge, judge, clock=self._clock)
+
+    def track(self, path: Path, *, public: bool = True) -> tuple[Track, list[TrackStanding]]:
+        """The board of a track, from the boards of its challenges."""
+        track = load_track(path)
+        boards = self.store.boards
+        found = {
+            name: boards.top(name, limit=max(1, boards.size(name, public=public)), public=public)
+            for name in track.challenges
+        }
+        return track, track_standings(track, found)
+
+    def _make_version(
+        self, old: Challenge, folder: Path | None, scoring: Mapping[str, Any]
+    ) -> tuple[Challenge, bytes | None, Path]:
+        """What to rescore by, its files if they are others, and where they are."""
+        if folder is None:
+            return change_scoring(old, **scoring), None, self._open_folder(old)
+        new = load_challenge(folder)
+        if new.name != old.name:
+            raise InvalidInput(f"{folder} holds the challenge {new.name!r}, not {old.name!r}")
+        if new.version == old.version:
+            raise InvalidInput(f"{folder} is the version that {old.name} is scored by already")
+        return new, pack(folder), folder
+
+    def _refuse_other_kind(self, name: str, wish: str) -> None:
+        """One sentence for who knocks at the wrong door."""
+        challenge = self.store.challenges.get(name)
+        reported = challenge.evaluator.type == "reported"
+        if challenge.kind == "versus":
+            hint = f"tally versus submit {name} FILE --agent NAME --side red"
+            raise InvalidInput(f"{name} is played red against blue; submit to a side", hint=hint)
+        if wish == "enter" and reported:
+            hint = f"tally attempt report {name} --agent NAME --metric succeeded=true"
+            raise InvalidInput(f"attempts at {name} are reported by a trusted system", hint=hint)
+        if wish == "report" and not reported:
+            hint = f"tally attempt enter {name} --agent NAME"
+            raise InvalidInput(f"attempts at {name} are judged here, not reported", hint=hint)
+
+    def _settle_attempt(self, attempt: Attempt) -> Attempt:
+        """The attempt with its score; whoever was quicker, it has only one."""
+        if attempt.state != "submitted":
+            return attempt
+        payload = self.store.attempts.payload(attempt.id)
+        challenge = self.store.challenges.get_version(attempt.challenge, attempt.version)
+        shown = _verify_trajectory(attempt, payload, challenge)
+        evaluation = self._evaluate(
+            attempt, payload, challenge, shown, self._open_folder(challenge)
+        )
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                self._score(attempt, evaluation, shown)
+                break
+            except WorkFailed:  # the rule changed between reading it and storing its score
+                if not tries_left:
+                    raise
+        return self.store.attempts.get(attempt.id)
+
+    def _score(self, attempt: Attempt, evaluation: Evaluation, shown: Verification) -> None:
+        """By the rule of today, so that all attempts of a board are scored by one."""
+        # Before the rule: one that comes between the two reads is then noticed, and refused.
+        revision = self.store.challenges.revision(attempt.challenge)
+        ruling = self.store.challenges.get(attempt.challenge)
+        outcome = score_attempt(
+            ruling,
+            evaluation,
+            attempt=attempt,
+            plugin=self._load_plugin(ruling, self._open_folder(ruling)),
+            trajectory=shown,
+            tenant=self.store.tenant,
+        )
+        if self._policy is not None and self._policy.warnings:
+            warned = outcome.details | {"warning": "; ".join(self._policy.warnings)}
+            outcome = msgspec.structs.replace(outcome, details=warned)
+        self.store.attempts.finish(
+            attempt.id,
+            evaluation,
+            outcome,
+            at=self._clock(),
+            verified=shown.verified,
+            revision=revision,
+        )
+
+    def _evaluate(
+        self,
+        attempt: Attempt,
+        payload: Payload,
+        challenge: Challenge,
+        shown: Verification,
+        folder: Path,
+    ) -> Evaluation:
+        reported = payload.reported
+        submitted = Submitted(
+            answer=payload.submission if reported is None else msgspec.to_builtins(reported),
+            trusted=reported is not None,
+            seed=attempt.seed,
+            agent=attempt.agent,
+            number=attempt.number,
+            elapsed_ms=elapsed_ms(attempt) if reported is None else None,
+            # What nobody could check must not win a board of fewest tokens.
+            tokens_total=shown.tokens if shown.verified else None,
+            cost=shown.cost if shown.verified else None,
+            calls=shown.calls if shown.verified else None,
+            metadata=payload.metadata,
+        )
+        setting = EvaluationSetting(
+            challenge=challenge,
+            folder=folder,
+            policy=self._policy,
+            judge_model=self._judge_model,
+        )
+        return evaluate(submitted, setting)
+
+    def _load_plugin(self, challenge: Challenge, folder: Path) -> Plugin | None:
+        reference = challenge.scoring.plugin
+        if reference is None:
+            return None
+        return load_plugin(reference, folder=folder, sandbox=self._open_sandbox())
+
+    def _open_sandbox(self) -> Sandbox:
+        if self._sandbox is None:
+            self._sandbox = Sandbox(self._policy)
+        return self._sandbox
+
+    def _load_data(self, challenge: Challenge, seed: int) -> ChallengeData:
+        return load_challenge_data(challenge, self._open_folder(challenge), seed, self._policy)
+
+    def _open_folder(self, challenge: Challenge) -> Path:
+        """The files of a version, unpacked once."""
+        known = self._folders.get(challenge.version)
+        if known is None:
+            known = tempfile.TemporaryDirectory(prefix="tally-challenge-")
+            unpack(
+                self.store.challenges.packed(challenge.name, challenge.version), Path(known.name)
+            )
+            self._folders[challenge.version] = known
+        return Path(known.name)
+
+
+def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
+    return verify_sent(
+        payload.trajectory,
+        entered_at=attempt.entered_at,
+        submitted_at=attempt.submitted_at or attempt.entered_at,
+        claims=payload.metadata,
+        constraints=challenge.constraints,
+    )

@@ -1,0 +1,291 @@
+"""`Running`: the life of a run, from a suite and its models to stored and summed up results."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from dataclasses import replace as fields_replaced
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from tallymark.errors import InvalidInput
+from tallymark.formula import Formula
+from tallymark.models import Model
+from tallymark.models.model_kinds import open_model
+from tallymark.runs.outcome import final_status, outcome
+from tallymark.runs.record import CaseResult, Run, RunRecord
+from tallymark.runs.tally import Tally
+from tallymark.store import ResultWriter, Store
+from tallymark.suites.evaluation import RunEnding, RunLimits, SuiteEvaluation, plan_cases
+from tallymark.suites.filled_suite import FilledSuite, resolve
+from tallymark.suites.rechecks import recheck
+from tallymark.suites.suite_definition import SuiteDefinition
+from tallymark.suites.suite_file import load_stored
+
+# Crockford's base 32: without i, l, o and u, which are taken for other signs.
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_ENDING_WORDS: Mapping[RunEnding, str] = {
+    "budget": "the budget is spent",
+    "hopeless": "the model refused every case so far",
+    "stopped": "stopped by hand",
+    "broken": "broke off",
+}
+
+
+class RunWatch(Protocol):
+    """Whoever wants to see a run go on."""
+
+    def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
+        """A run begins, or goes on with what it had."""
+
+    def moved(self, result: CaseResult, tally: Tally) -> None:
+        """A case is done."""
+
+    def ended(self, record: RunRecord) -> None:
+        """A run is over."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a user may say about a run besides its suite and models."""
+
+    limits: RunLimits = field(default_factory=RunLimits)
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Of variables and secrets; they win over the store and the environment."""
+    judge: str | None = None
+    record: Path | None = None
+    cache: Path | None = None
+
+
+class RunService:
+    """What commands and servers do with runs. The store is opened when it is first needed."""
+
+    def __init__(self, opened: Callable[[], Store]) -> None:
+        self._open_store = opened
+
+    @property
+    def store(self) -> Store:
+        """Where runs are kept."""
+        return self._open_store()
+
+    def resolve_suite(self, definition: SuiteDefinition, options: RunOptions) -> FilledSuite:
+        """The suite with values for its templates; what is missing is said before a model is asked.
+
+        Each name is looked up in what the user gave, then in the store, then in the environment.
+        """
+        if definition.secret_names and (options.record or options.cache):
+            names = ", ".join(definition.secret_names)
+            raise InvalidInput(
+                f"recorded and cached answers would hold the secrets of the suite: {names}",
+                hint="leave out --record and --cache, or use variables instead",
+            )
+        known_vars: dict[str, Any] = {}
+        known_secrets: dict[str, str] = {}
+        if definition.var_names or definition.secret_names:
+            stored = self.store.vars() if self.store.exists else {}
+            kept = set(self.store.secret_names()) if self.store.exists else set()
+            wanted = [name for name in definition.secret_names if name in kept]
+            known_vars = {**os.environ, **stored, **options.values}
+            known_secrets = {
+                **os.environ,
+                **(self.store.secrets_for_run(wanted) if wanted else {}),
+                **options.values,
+            }
+        return resolve(definition, vars=known_vars, secrets=known_secrets, judge=options.judge)
+
+    def run(
+        self, definition: SuiteDefinition, models: list[str], options: RunOptions, watch: RunWatch
+    ) -> list[RunRecord]:
+        """Runs a suite against each model in turn; the runs share a group."""
+        suite = self.resolve_suite(definition, options)
+        chosen = models or list(suite.models)
+        if not chosen:
+            hint = "name one with -m, as in -m openai/gpt-5-mini, or in metadata.model"
+            raise InvalidInput("no model is named", hint=hint)
+        total = sum(1 for _ in plan_cases(suite, options.limits))
+        if not total:
+            raise InvalidInput("no case is selected", hint="raise --limit, or add evals")
+        # A wrong name must not leave a run behind, so all are opened first.
+        opened = [(each, _open_model(each, suite, options)) for each in chosen]
+        group = make_id("g")
+        records = []
+        for name, model in opened:
+            record = RunRecord(
+                id=make_id("r"),
+                suite=definition.name,
+                model=suite.redactor.text(name),
+                status="running",
+                group=group,
+                definition=definition.to_json(),
+                definition_hash=definition.hash,
+                epochs=options.limits.epochs or definition.epochs,
+                created_at=time.time(),
+                started_at=time.time(),
+                formula=str(suite.formula),
+                total=total,
+                tags={
+                    **definition.tags,
+                    "folder": str(definition.folder.resolve()),
+                    "limit": options.limits.cases,
+                    "epochs": options.limits.epochs,
+                },
+            )
+            # Stored before anything is asked: a process that is killed leaves a run to resume.
+            self.store.create_run(record)
+            records.append(
+                self._evaluate(_RunWork(record, suite, model, options.limits, watch, Tally(), ()))
+            )
+        return records
+
+    def load_run(self, run: str) -> Run:
+        """A run with all its results."""
+        record = self.store.run(run)
+        results = self.store.results(record.id, with_traces=True)
+        return record, sort_by_suite(record, results)
+
+    def rescore_run(
+        self, run: str, *, formula: str | None = None, suite: FilledSuite | None = None
+    ) -> tuple[Run, Run]:
+        """A run as it is and as another formula or suite sees it. No model is asked."""
+        record, results = before = self.load_run(run)
+        if suite is not None:
+            results = asyncio.run(recheck(suite, results))
+            if not results:
+                raise InvalidInput(f"the suite has no case of the run {record.id}")
+        tally = Tally(results)
+        text = formula or (record.formula if suite is None else suite.definition.formula)
+        undefined = suite.definition.undefined if suite is not None else None
+        summary = outcome(tally.formula(text, also=record.metrics), tally, undefined=undefined)
+        after = replace(record, **summary, total=len(results))
+        if suite is not None:
+            definition = suite.definition
+            after = replace(after, definition=definition.to_json(), definition_hash=definition.hash)
+        return before, (replace(after, status=final_status(after, stopped=False)), results)
+
+    def save_as_new(self, run: Run) -> RunRecord:
+        """Keeps a rescored run beside the one that it came from."""
+        record, results = run
+        now = time.time()
+        tags = {**record.tags, "rescored_from": record.id}
+        new = replace(record, id=make_id("r"), created_at=now, group=None, tags=tags)
+        self.store.create_run(new)
+        self.store.add_results(new.id, results)
+        return new
+
+    def resume(self, run: str, options: RunOptions, watch: RunWatch) -> RunRecord:
+        """Asks again only what is missing or could not run."""
+        record = self.store.run(run)
+        definition = load_stored(record.definition, folder=Path(record.tags.get("folder", ".")))
+        if definition.hash != record.definition_hash:
+            message = f"the datasets of the suite have changed since the run {record.id} began"
+            raise InvalidInput(message, hint="put them back, or start a new run")
+        kept = record.tags
+        limits = fields_replaced(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
+        options = fields_replaced(options, limits=limits)
+        suite = self.resolve_suite(definition, options)
+        keys = self.store.result_keys(record.id)
+        done = {key for key, status in keys.items() if status != "error"}
+        results = (r for r in self.store.results(record.id) if r.status != "error")
+        # A name with a secret in it was stored redacted; the suite knows the real one.
+        hidden = {suite.redactor.text(each): each for each in suite.models}
+        model = _open_model(hidden.get(record.model, record.model), suite, options)
+        record = replace(record, status="running", error=None)
+        self.store.save_run(record)
+        return self._evaluate(_RunWork(record, suite, model, limits, watch, Tally(results), done))
+
+    def _evaluate(self, work: _RunWork) -> RunRecord:
+        ending: RunEnding = "broken"
+        work.watch.started(work.record, work.tally, work.suite.formula)
+        try:
+            ending = asyncio.run(self._ask_cases(work))
+        except KeyboardInterrupt:
+            ending = "stopped"
+            raise
+        finally:
+            # Also after Ctrl-C or a broken disk: what is known by then is summed up.
+            record = _sum_up(work, ending)
+            self.store.save_run(record)
+            work.watch.ended(record)
+        return record
+
+    async def _ask_cases(self, work: _RunWork) -> RunEnding:
+        try:
+            with ResultWriter(self.store, work.record.id) as writer:
+                evaluation = SuiteEvaluation(
+                    work.suite, work.model, work.limits, tally=work.tally, done=work.done
+                )
+
+                async def keep(result: CaseResult) -> None:
+                    await writer.aput(result)
+                    work.watch.moved(result, work.tally)
+
+                return await evaluation.run(keep)
+        finally:
+            await work.model.close()
+
+
+@dataclass(frozen=True)
+class _RunWork:
+    """A run that is to be done, or gone on with from what it has."""
+
+    record: RunRecord
+    suite: FilledSuite
+    model: Model
+    limits: RunLimits
+    watch: RunWatch
+    tally: Tally
+    done: Collection[tuple[str, int]]
+
+
+def _open_model(reference: str, suite: FilledSuite, options: RunOptions) -> Model:
+    return open_model(
+        reference,
+        folder=suite.definition.folder,
+        pricing=suite.definition.pricing,
+        record=options.record,
+        cache=options.cache,
+    )
+
+
+def _sum_up(work: _RunWork, ending: RunEnding) -> RunRecord:
+    summary = outcome(work.suite.formula, work.tally, undefined=work.suite.definition.undefined)
+    record = replace(work.record, **summary, finished_at=time.time())
+    status = final_status(record, stopped=ending != "finished")
+    return replace(
+        record, status=status, error=_ENDING_WORDS.get(ending) if status == "cancelled" else None
+    )
+
+
+def sort_by_suite(record: RunRecord, results: Iterable[CaseResult]) -> list[CaseResult]:
+    """Results as the suite has their evals; the rows of a dataset by number, then by name."""
+    document = msgspec.json.decode(record.definition or "{}")
+    places = {
+        entry.get("name") or f"#{number}": number
+        for number, entry in enumerate(document.get("evals", []), 1)
+    }
+
+    def place(result: CaseResult) -> tuple[int, int, str, int]:
+        name, _, row = result.case.partition("[")
+        row = row.rstrip("]")
+        return (places.get(name, 0), int(row) if row.isdecimal() else 0, row, result.epoch)
+
+    return sorted(results, key=place)
+
+
+def make_id(letter: str) -> str:
+    """A short name that nothing else has: a letter, the time in six signs, four of chance.
+
+    Later ids sort after earlier ones, to the second, for about 34 years.
+    """
+    signs, number = "", int(time.time()) % 32**6
+    for _ in range(6):
+        number, rest = divmod(number, 32)
+        signs = _ALPHABET[rest] + signs
+    return letter + signs + "".join(secrets.choice(_ALPHABET) for _ in range(4))

@@ -1,0 +1,279 @@
+"""`score`: an evaluated attempt becomes a number, a result, and all that is needed to check it.
+
+With dimensions, the result and `succeeded` come from their shown score; otherwise an attempt that
+succeeded is a win. A formula or a plugin gives the score in their place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
+from tallymark.challenges.dimension_scores import weigh_dimensions
+from tallymark.challenges.formula_values import challenge_formula, formula_values
+from tallymark.challenges.trajectory import Verification
+from tallymark.dimensions.exact_numbers import to_fraction
+from tallymark.errors import InvalidInput, ScorerError
+from tallymark.scoring import Origin, Score
+from tallymark.scoring.score import make_json_safe
+
+if TYPE_CHECKING:
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.plugins.plugin import Plugin
+    from tallymark.dimensions import Breakdown
+
+APP_ID = "tallymark"
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedAttempt:
+    """An attempt before its score: metrics, and the breakdown of its dimensions if it has any."""
+
+    attempt: Attempt
+    metrics: Metrics
+    breakdown: Breakdown | None
+    details: dict[str, Any]
+    error: str | None = None
+
+    @property
+    def dimensions(self) -> dict[str, float]:
+        """As they count: within 0-1000, and 0 where a warning says so."""
+        parts = self.breakdown.parts if self.breakdown else ()
+        return {part.dimension.key: float(part.score) for part in parts}
+
+    @property
+    def result(self) -> Literal["win", "draw", "loss"]:
+        if self.breakdown is not None:
+            return self.breakdown.result
+        return "win" if self.metrics.succeeded else "loss"
+
+
+def score_attempt(
+    challenge: Challenge,
+    evaluation: Evaluation,
+    *,
+    attempt: Attempt,
+    plugin: Plugin | None = None,
+    trajectory: Verification | None = None,
+    tenant: str = "default",
+) -> Outcome:
+    """The outcome of one attempt. Whatever went wrong is in its `error`, never a silent 0."""
+    weighed = _weigh_attempt(challenge, evaluation, attempt, trajectory)
+    return _make_outcomes(challenge, [weighed], plugin, tenant)[0]
+
+
+def score_attempts(
+    challenge: Challenge,
+    pairs: Sequence[tuple[Attempt, Evaluation]],
+    plugin: Plugin | None = None,
+    *,
+    tenant: str = "default",
+) -> list[Outcome]:
+    """The same as `score` on each; what trajectories showed is kept from the outcomes before."""
+    weighed = [
+        _weigh_attempt(challenge, evaluation, attempt, None) for attempt, evaluation in pairs
+    ]
+    return _make_outcomes(challenge, weighed, plugin, tenant)
+
+
+def elapsed_ms(attempt: Attempt) -> int | None:
+    """From entry to submission by the server's clock; None before it is submitted."""
+    if attempt.submitted_at is None:
+        return None
+    # Rounded first: of moments that are floats, 0.29 s would be 289.99996 ms, and count as 289.
+    return max(0, math.floor(round((attempt.submitted_at - attempt.entered_at) * 1000, 2)))
+
+
+def _weigh_attempt(
+    challenge: Challenge,
+    evaluation: Evaluation,
+    attempt: Attempt,
+    trajectory: Verification | None,
+) -> WeighedAttempt:
+    metrics = _complete_metrics(challenge, evaluation, attempt, trajectory)
+    shown = _recall_verification(attempt, trajectory)
+    details = {
+        "submission_warnings": list(evaluation.warnings),
+        "constraint_violations": list(shown.violations),
+        "harness_warning": shown.harness_warning,
+        "unverified": [] if shown.verified else list(shown.problems),
+        "evaluation": evaluation.details,
+    }
+    details = {name: value for name, value in details.items() if value}
+    if evaluation.error is not None or not challenge.scoring.dimensions:
+        return WeighedAttempt(attempt, metrics, None, details, evaluation.error)
+    try:
+        parts = weigh_dimensions(challenge, evaluation, metrics, shown)
+    except InvalidInput as error:
+        return WeighedAttempt(attempt, metrics, None, details, "; ".join(map(str, error.problems)))
+    metrics = msgspec.structs.replace(metrics, succeeded=parts.result == "win")
+    response = {"dimension_score": parts.score, **parts.to_dict()}
+    del response["score"], response["result"]  # those of the outcome, where a formula may decide
+    return WeighedAttempt(attempt, metrics, parts, details | response)
+
+
+def _recall_verification(attempt: Attempt, trajectory: Verification | None) -> Verification:
+    """What the trajectory shows; when scored again, what it showed before."""
+    if trajectory is not None:
+        return trajectory
+    before = attempt.outcome.details if attempt.outcome is not None else {}
+    return Verification(
+        verified=attempt.verified,
+        problems=tuple(before.get("unverified", ())),
+        violations=tuple(before.get("constraint_violations", ())),
+        harness_warning=before.get("harness_warning"),
+    )
+
+
+def _complete_metrics(
+    challenge: Challenge,
+    evaluation: Evaluation,
+    attempt: Attempt,
+    trajectory: Verification | None,
+) -> Metrics:
+    """What the evaluator knows, completed by the server's clock and the trajectory."""
+    known = evaluation.metrics
+    before = attempt.outcome.metrics if attempt.outcome is not None else Metrics()
+    shown = trajectory if trajectory is not None and trajectory.verified else None
+    # What is reported is entered and submitted at once, so our clock says nothing of its time.
+    timed = None if challenge.evaluator.type == "reported" else elapsed_ms(attempt)
+    found = {
+        "created_at": _take_first(known.created_at, math.floor(attempt.entered_at * 1000)),
+        "elapsed_ms": _take_first(known.elapsed_ms, timed),
+        "tokens_total": _take_first(
+            shown and shown.tokens, known.tokens_total, before.tokens_total
+        ),
+        "calls": _take_first(shown and shown.calls, known.calls, before.calls),
+        "cost": _take_first(shown and shown.cost, known.cost, before.cost),
+    }
+    return msgspec.structs.replace(known, **found)
+
+
+def _take_first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _make_outcomes(
+    challenge: Challenge, weighed: list[WeighedAttempt], plugin: Plugin | None, tenant: str
+) -> list[Outcome]:
+    sound = [each for each in weighed if each.error is None]
+    if challenge.scoring.plugin is not None:
+        scores = iter(_score_by_plugin(challenge, sound, plugin, tenant))
+    elif challenge.scoring.formula is not None:
+        scores = (_score_by_formula(challenge, each) for each in sound)
+    else:
+        scores = (_score_by_rule(challenge, each) for each in sound)
+    found = [Score.failed(each.error) if each.error else next(scores) for each in weighed]
+    return [_make_outcome(challenge, *pair, plugin) for pair in zip(weighed, found, strict=True)]
+
+
+def _make_outcome(
+    challenge: Challenge, weighed: WeighedAttempt, found: Score, plugin: Plugin | None
+) -> Outcome:
+    extra = {"scorer": make_json_safe(found.metadata)} if found.metadata else {}
+    return Outcome(
+        score=found.value,
+        result=None if found.error is not None else weighed.result,
+        ranks=weighed.error is None
+        and (weighed.breakdown is not None or weighed.metrics.succeeded),
+        metrics=weighed.metrics,
+        dimensions=weighed.dimensions,
+        details=weighed.details | extra,
+        error=found.error,
+        origin=origin_of(challenge, weighed.attempt.seed, plugin),
+    )
+
+
+def origin_of(challenge: Challenge, seed: int, plugin: Plugin | None = None) -> Origin:
+    """Which rule made a score: the scorer and its code, the challenge's version, config, seed."""
+    scoring = challenge.scoring
+    config = {"challenge_version": challenge.version, "seed": seed, "config": scoring.config}
+    if scoring.plugin is not None and plugin is not None:
+        return Origin(plugin.name, plugin.code_hash, config)
+    name: str = scoring.strategy
+    if scoring.formula or scoring.dimensions:
+        name = "formula" if scoring.formula else "dimensions"
+    # Sorted keys: the same rule has the same hash, however its file was written.
+    rule = msgspec.json.encode(scoring, order="sorted")
+    return Origin(name, hashlib.sha256(rule).hexdigest()[:12], config)
+
+
+def _score_by_rule(challenge: Challenge, weighed: WeighedAttempt) -> Score:
+    """Dimensions give the shown score, a strategy the number that it orders by."""
+    if weighed.breakdown is not None:
+        return Score(float(weighed.breakdown.score))
+    metrics = weighed.metrics
+    numbers: dict[str, float | None] = {
+        "first": float(metrics.succeeded),
+        "fastest": metrics.elapsed_ms,
+        "fewest_tokens": metrics.tokens_total,
+        "highest_rating": metrics.rating,
+    }
+    return Score(numbers.get(challenge.scoring.strategy))
+
+
+def _score_by_formula(challenge: Challenge, weighed: WeighedAttempt) -> Score:
+    formula = challenge_formula(challenge)
+    total = float(weighed.breakdown.total) if weighed.breakdown is not None else None
+    values = formula_values(weighed.metrics, weighed.attempt.number, weighed.dimensions, total)
+    row = {name: values.get(name) for name in formula.names}
+    value = formula.evaluate(row)
+    if value is not None:
+        return Score(value)
+    reason = formula.reason(row) or "it is undefined"
+    instead = to_fraction(challenge.scoring.config.get("undefined"))
+    if instead is None:
+        return Score.failed(f"the formula has no value: {reason}")
+    return Score(float(instead), metadata={"undefined": reason})
+
+
+def _score_by_plugin(
+    challenge: Challenge, weighed: list[WeighedAttempt], plugin: Plugin | None, tenant: str
+) -> list[Score]:
+    """All at once: what a plugin's context says of each attempt is whose it is."""
+    scoring = challenge.scoring
+    if plugin is None:
+        raise ScorerError(f"the challenge {challenge.name} is scored by {scoring.plugin}; load it")
+    timeout = scoring.timeout_ms / 1000
+    attempts = [_gather_plugin_metrics(each) for each in weighed]
+    users = [each.attempt.agent for each in weighed]
+    if len(weighed) == 1:
+        ctx = _make_context(challenge, users[0], tenant)
+        return [plugin.score(attempts[0], scoring.config, ctx, timeout)]
+    ctx = _make_context(challenge, None, tenant)
+    return plugin.score_many(attempts, scoring.config, ctx, timeout, users)
+
+
+def _make_context(challenge: Challenge, agent: str | None, tenant: str) -> dict[str, Any]:
+    return {
+        "tenant_id": tenant,
+        "app_id": APP_ID,
+        "workflow_id": challenge.version,
+        "challenge_id": challenge.name,
+        "end_user_id": agent,
+        "timeout_ms": challenge.scoring.timeout_ms,
+    }
+
+
+def _gather_plugin_metrics(weighed: WeighedAttempt) -> dict[str, Any]:
+    """The document's five, then cost and calls, the evaluator's own, and the dimensions."""
+    metrics = weighed.metrics
+    rating = metrics.rating  # a whole number in the plugin document, where it can be one
+    given: dict[str, Any] = {
+        **metrics.more,
+        "succeeded": metrics.succeeded,
+        "tokens_total": metrics.tokens_total,
+        "elapsed_ms": metrics.elapsed_ms,
+        "rating": int(rating) if rating is not None and float(rating).is_integer() else rating,
+        "created_at": metrics.created_at,
+        "cost": metrics.cost,
+        "calls": metrics.calls,
+        "dimensions": weighed.dimensions or None,
+    }
+    return {name: value for name, value in given.items() if value is not None}

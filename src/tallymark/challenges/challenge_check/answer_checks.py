@@ -1,0 +1,175 @@
+"""The reference answer passes well, nothing and noise do not, and all of them repeatably."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallymark.challenges.challenge_check.challenge_report import CheckFinding
+from tallymark.challenges.challenge_check.challenge_trial import SEEDS, reference_answer
+from tallymark.challenges.challenge_check.junk_answers import empty_answers, random_answers
+from tallymark.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tallymark.challenges.attempt import Outcome
+    from tallymark.challenges.challenge_check.challenge_trial import Trial
+
+
+LATE_SHARES = (0.5, 0.9)
+"""Shares of the time limit after which a good answer ought still to win."""
+FEW_ANSWERS = 3
+"""Random answers that are tried where a model is asked about each."""
+_REFERENCE = "reference"
+
+
+def check_answers(trial: Trial, samples: int) -> Iterator[CheckFinding]:
+    """Submit answers whose outcome is known."""
+    kind = trial.challenge.evaluator.type
+    if kind == "judge" and trial.judge_model is None:
+        yield CheckFinding("warning", _REFERENCE, "no answer was tried: name a model that judges")
+        return
+    reference = None
+    try:
+        reference = reference_answer(trial, SEEDS[0])
+        yield from _check_reference(trial)
+    except InvalidInput as error:
+        yield CheckFinding("problem", _REFERENCE, str(error))
+    if kind == "reported":
+        return
+    count = min(samples, FEW_ANSWERS) if kind in ("judge", "suite") else samples
+    yield _check_junk(trial, "empty answers", empty_answers(trial.challenge))
+    noise = random_answers(trial.challenge, reference, count)
+    yield _check_junk(trial, "random answers", noise)
+
+
+def _check_reference(trial: Trial) -> Iterator[CheckFinding]:
+    if trial.challenge.reference is None:
+        said = "there is none, so nobody knows whether the challenge can be won"
+        yield CheckFinding("warning", _REFERENCE, f"{said}; write reference: FILE")
+        return
+    seeds = SEEDS if trial.challenge.generate else SEEDS[:1]
+    outcomes = {}
+    for seed in seeds:
+        evaluation = trial.evaluation(reference_answer(trial, seed), seed)
+        outcomes[seed] = trial.outcome(evaluation, seed, used=0.5), evaluation
+    for seed, (outcome, _) in outcomes.items():
+        if outcome.result != "win":
+            yield CheckFinding(
+                "problem", _REFERENCE, f"with seed {seed} {_describe_outcome(outcome)}"
+            )
+            return
+    yield CheckFinding("ok", _REFERENCE, _describe_outcome(outcomes[seeds[0]][0]))
+    for share in LATE_SHARES:
+        late = trial.outcome(outcomes[seeds[0]][1], seeds[0], spent=share, used=0.5)
+        if late.result != "win":
+            said = (
+                f"after {share:.0%} of the time limit {_describe_outcome(late)}: speed weighs much"
+            )
+            yield CheckFinding("warning", _REFERENCE, said)
+            return
+
+
+def _check_junk(trial: Trial, what: str, answers: Iterable[tuple[str, Any]]) -> CheckFinding:
+    """One finding for a kind of answers: the worst that any of them showed."""
+    broke: list[str] = []
+    fared: dict[str, list[str]] = {"win": [], "draw": [], "loss": []}
+    unscored: list[str] = []
+    for name, answer in answers:
+        evaluation = trial.evaluation(answer, SEEDS[0])
+        if evaluation.error is not None:
+            broke.append(f"{name} ({evaluation.error})")
+            continue
+        outcome = trial.outcome(evaluation, SEEDS[0])
+        if outcome.result is None:
+            unscored.append(f"{name} ({outcome.error})")
+        else:
+            fared[outcome.result].append(f"{name} ({_format_outcome(outcome)})")
+    if fared["win"]:
+        return CheckFinding("problem", what, f"{_list_some(fared['win'])} would win")
+    if broke:
+        return CheckFinding("problem", what, f"the evaluator fails on {_list_some(broke)}")
+    if unscored:
+        hint = "write scoring, config: {undefined: 0}"
+        return CheckFinding(
+            "warning", what, f"there is no score for {_list_some(unscored)}; {hint}"
+        )
+    if fared["draw"]:
+        return CheckFinding("warning", what, f"{_list_some(fared['draw'])} would be a draw")
+    return CheckFinding("ok", what, f"none of {len(fared['loss'])} passes")
+
+
+def _describe_outcome(outcome: Outcome) -> str:
+    if outcome.result is None:
+        return f"it has no score: {outcome.error}"
+    words = {"win": "it wins", "draw": "it is only a draw", "loss": "it loses"}
+    return f"{words[outcome.result]} ({_format_outcome(outcome)})"
+
+
+def _format_outcome(outcome: Outcome) -> str:
+    return "no score" if outcome.score is None else f"{outcome.score:g}"
+
+
+def _list_some(names: list[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+_DETERMINISM = "determinism"
+_RANDOM = 2
+
+
+def check_repeats(trial: Trial, samples: int) -> Iterator[CheckFinding]:
+    """Evaluate twice: the second time in a copy of the folder, for which nothing is remembered."""
+    kind = trial.challenge.evaluator.type
+    if kind in ("judge", "suite"):
+        said = "a model answers, so the same submission may be rated differently"
+        yield CheckFinding("warning", _DETERMINISM, said)
+        return
+    with tempfile.TemporaryDirectory(prefix="tally-check-") as made:
+        folder = Path(made) / "challenge"
+        shutil.copytree(trial.folder, folder)
+        again = replace(trial, folder=folder, known={})
+        seeds = SEEDS if trial.challenge.generate else SEEDS[:1]
+        differing = [seed for seed in seeds if _differs(trial, again, seed, samples)]
+    if differing:
+        said = f"with seed {differing[0]} the same submission is evaluated differently"
+        yield CheckFinding("problem", _DETERMINISM, said)
+    else:
+        yield CheckFinding("ok", _DETERMINISM, f"the same again with {len(seeds)} seed(s)")
+    if trial.challenge.generate is not None:
+        yield from _check_seeds(trial)
+
+
+def _differs(trial: Trial, again: Trial, seed: int, samples: int) -> bool:
+    """The data, and what is made of the reference and of a few random answers."""
+    if trial.data(seed) != again.data(seed):
+        return True
+    return any(
+        trial.evaluation(answer, seed) != again.evaluation(answer, seed)
+        for answer in _choose_answers(trial, seed, samples)
+    )
+
+
+def _choose_answers(trial: Trial, seed: int, samples: int) -> list[Any]:
+    try:
+        reference = reference_answer(trial, seed)
+    except InvalidInput:  # told by whoever checks the reference
+        reference = None
+    if trial.challenge.evaluator.type == "reported" or seed != SEEDS[0]:
+        return [reference]
+    noise = random_answers(trial.challenge, reference, samples)
+    return [reference, *(answer for _, answer in islice(noise, _RANDOM))]
+
+
+def _check_seeds(trial: Trial) -> Iterator[CheckFinding]:
+    first, second = (trial.data(seed) for seed in SEEDS[:2])
+    if first == second:
+        said = f"{trial.challenge.generate} makes the same data for every seed"
+        yield CheckFinding("warning", "data", f"{said}, so answers can be copied")
+    else:
+        yield CheckFinding("ok", "data", "every seed has data of its own")

@@ -1,0 +1,227 @@
+"""`check_challenge`: everything that can be known of a challenge before anybody plays it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallymark.challenges.challenge_check.answer_checks import check_answers, check_repeats
+from tallymark.challenges.challenge_check.challenge_report import ChallengeReport, CheckFinding
+from tallymark.challenges.challenge_check.challenge_trial import SEEDS, Trial
+from tallymark.challenges.challenge_check.secrecy import check_public, check_sandbox
+from tallymark.challenges.challenge_file import validate_challenge
+from tallymark.challenges.plugins import find_plugin, prepare_plugin
+from tallymark.challenges.versus.judges import judge_of
+from tallymark.challenges.versus.pairings import Meeting, require_versus
+from tallymark.errors import InvalidInput
+from tallymark.sandbox import PluginCode, Sandbox
+from tallymark.sandbox.policy import choose_policy as current_policy
+
+if TYPE_CHECKING:
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.plugins import Plugin
+    from tallymark.formula import Finding as FormulaFinding
+    from tallymark.sandbox import Policy
+
+
+def check_challenge(
+    folder: Path | str,
+    *,
+    policy: Policy | None = None,
+    judge_model: str | None = None,
+    samples: int = 20,
+) -> ChallengeReport:
+    """Try the challenge in a folder. `samples` is how many random answers are tried.
+
+    A judge is asked only when `judge_model` names one, because that may cost money. WorkFailed is
+    raised when there is code to run, and this machine cannot run it safely.
+    """
+    folder = Path(folder)
+    try:
+        challenge, notes = validate_challenge(folder)
+    except InvalidInput as error:
+        findings = tuple(CheckFinding("problem", "file", str(each)) for each in error.problems)
+        return ChallengeReport(str(folder), None, None, findings)
+    found = [CheckFinding("ok", "file", _describe_kind(challenge))]
+    found += _check_formula(challenge, notes)
+    found += check_limits(challenge)
+    if challenge.kind == "versus":
+        found += check_versus(challenge, folder, policy, judge_model)
+    else:
+        found += _try_answers(challenge, folder, policy, judge_model, samples)
+    return ChallengeReport(str(folder), challenge.name, challenge.version, tuple(found))
+
+
+def _try_answers(
+    challenge: Challenge,
+    folder: Path,
+    policy: Policy | None,
+    judge_model: str | None,
+    samples: int,
+) -> Iterator[CheckFinding]:
+    """What only shows when answers are submitted."""
+    with ExitStack() as open_until_the_end:
+        trial = Trial(
+            challenge=challenge,
+            folder=folder,
+            policy=_choose_policy(challenge, policy),
+            judge_model=judge_model,
+            plugin=_open_plugin(challenge, folder, policy, open_until_the_end),
+        )
+        try:
+            data = trial.data(SEEDS[0])
+        except InvalidInput as error:
+            yield CheckFinding("problem", "data", str(error))
+            return
+        yield from check_answers(trial, samples)
+        yield from check_repeats(trial, samples)
+        yield from check_public(challenge, data)
+        yield from check_sandbox(trial)
+
+
+def _choose_policy(challenge: Challenge, given: Policy | None) -> Policy | None:
+    """How code is run here; asked before anything is tried, so that nothing is half checked."""
+    runs_code = challenge.evaluator.type in ("tests", "script") or challenge.generate
+    if given is None and (runs_code or (challenge.reference or "").endswith(".py")):
+        return current_policy()
+    return given
+
+
+def _open_plugin(
+    challenge: Challenge, folder: Path, policy: Policy | None, stack: ExitStack
+) -> Plugin | None:
+    if challenge.scoring.plugin is None:
+        return None
+    found = find_plugin(challenge.scoring.plugin, folder=folder)
+    needed = isinstance(found, PluginCode)
+    return prepare_plugin(found, stack.enter_context(Sandbox(policy)) if needed else None)
+
+
+def _check_formula(challenge: Challenge, notes: Iterable[FormulaFinding]) -> Iterator[CheckFinding]:
+    if challenge.scoring.formula is None:
+        return
+    notes = list(notes)
+    for each in notes:
+        yield CheckFinding("warning" if each.level == "warning" else "ok", "formula", each.message)
+    if not notes:
+        yield CheckFinding("ok", "formula", challenge.scoring.formula)
+
+
+def _describe_kind(challenge: Challenge) -> str:
+    scoring, how = challenge.scoring, challenge.evaluator.type
+    if challenge.versus is not None:
+        categories = ", ".join(challenge.versus.categories)
+        return f"red against blue in {categories}, by a {challenge.versus.judge.type}"
+    if scoring.plugin or scoring.formula:
+        return f"{how}, scored by {scoring.plugin or 'a formula'}"
+    if scoring.dimensions:
+        return f"{how}, scored by {', '.join(each.key for each in scoring.dimensions)}"
+    return f"{how}, ordered by {scoring.strategy}"
+
+
+SHORTEST_S = 10.0
+LONGEST_S = 7 * 86_400.0
+LARGEST_BYTES = 10_000_000
+LONGEST_RUN_S = 60.0
+MOST_MEMORY_MB = 4096
+LONGEST_SCORING_MS = 30_000
+_LIMITS = "limits"
+
+
+def check_limits(challenge: Challenge, now: float | None = None) -> Iterator[CheckFinding]:
+    """A warning for each limit that is probably not meant, or one word that all are fine."""
+    odd = [
+        *_find_odd_times(challenge, time.time() if now is None else now),
+        *_find_odd_sizes(challenge),
+    ]
+    for said in odd:
+        yield CheckFinding("warning", _LIMITS, said)
+    if not odd:
+        detail = f"{challenge.time_limit_s:g} s for an attempt, {_describe_attempts(challenge)}"
+        yield CheckFinding("ok", _LIMITS, detail)
+
+
+def _find_odd_times(challenge: Challenge, now: float) -> Iterator[str]:
+    limit, opens, closes = challenge.time_limit_s, challenge.opens_at, challenge.closes_at
+    if limit < SHORTEST_S:
+        yield f"an attempt has only {limit:g} s, and requests take their time too"
+    if limit > LONGEST_S:
+        yield f"an attempt may stay open for {limit / 86_400:.1f} days"
+    if closes is not None and closes <= now:
+        yield "it is closed already, so nobody can enter"
+    if closes is not None and opens is not None and closes - opens < limit:
+        yield "it is open for less time than one attempt may take"
+
+
+def _find_odd_sizes(challenge: Challenge) -> Iterator[str]:
+    options = challenge.evaluator.options
+    runs = [options, options.get("run") or {}]
+    if challenge.submission.max_bytes > LARGEST_BYTES:
+        yield f"a submission may have {challenge.submission.max_bytes:,} bytes"
+    if challenge.evaluator.type in ("tests", "script"):
+        for each in runs:
+            if each.get("time", 0) > LONGEST_RUN_S:
+                yield f"one run may take {each['time']:g} s, and every attempt can use them up"
+            if each.get("memory", 0) > MOST_MEMORY_MB:
+                yield f"one run may use {each['memory']:,} MB of memory"
+    if challenge.scoring.timeout_ms > LONGEST_SCORING_MS:
+        yield f"scoring may take {challenge.scoring.timeout_ms / 1000:g} s"
+    unlimited = challenge.attempts is None and challenge.attempts_per_day is None
+    if unlimited and challenge.evaluator.type != "reported" and challenge.kind == "solo":
+        yield "attempts are not limited, so answers can be guessed; write attempts: NUMBER"
+
+
+def _describe_attempts(challenge: Challenge) -> str:
+    in_all = (
+        "any number of attempts"
+        if challenge.attempts is None
+        else (f"{challenge.attempts} attempts")
+    )
+    daily = challenge.attempts_per_day
+    return in_all if daily is None else f"{in_all}, {daily} a day"
+
+
+_TEXTS = ("", "x", "{}", "[1, 2", "null", "\N{PILE OF POO}" * 50, "lorem ipsum " * 100)
+_VALUES: tuple[Any, ...] = (None, True, 7, "x", [], {}, {"x": [None]}, [[1], {"y": ""}])
+
+
+def check_versus(
+    challenge: Challenge, folder: Path, policy: Policy | None, judge_model: str | None
+) -> Iterator[CheckFinding]:
+    """A judge has to answer whatever is submitted, the same way every time, in any order."""
+    versus = require_versus(challenge)
+    if versus.judge.type == "judge" and judge_model is None:
+        yield CheckFinding(
+            "ok", "judge", "not asked, because that may cost money; name one with --judge"
+        )
+        return
+    judge = judge_of(challenge, folder, policy=policy, judge_model=judge_model)
+    meetings = [
+        Meeting(attack, defence, category)
+        for attack, defence in _pair_junk(challenge.submission.format)
+        for category in versus.categories
+    ]
+    first = judge.rule(meetings)
+    failed = [each.error for each in first if each.error is not None]
+    if failed:
+        counted = f"{len(failed)} of {len(meetings)} meetings of nonsense have no verdict"
+        yield CheckFinding("problem", "judge", f"{counted}: {failed[0]}")
+    else:
+        yield CheckFinding("ok", "judge", f"it judges all of {len(meetings)} meetings of nonsense")
+    if judge.rule(meetings[::-1])[::-1] == first:
+        yield CheckFinding("ok", "determinism", "the same again, in the other order")
+    else:
+        yield CheckFinding(
+            "problem", "determinism", "judged again in another order, verdicts differ"
+        )
+
+
+def _pair_junk(form: str) -> Iterator[tuple[Any, Any]]:
+    """Every kind of nonsense, once on each side."""
+    kinds: tuple[Any, ...] = _VALUES if form == "json" else _TEXTS
+    if form == "files":
+        kinds = tuple({"main.py": text} for text in _TEXTS)
+    yield from zip(kinds, kinds[1:] + kinds[:1], strict=True)

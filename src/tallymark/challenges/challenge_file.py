@@ -1,0 +1,184 @@
+"""`load_challenge`: from a folder to a `Challenge`, or to every mistake in its file at once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tallymark.challenges.challenge import (
+    DEFAULT_PLUGIN_TIMEOUT_MS,
+    Challenge,
+    Constraints,
+    DimensionWeight,
+    Evaluator,
+    ScoringRule,
+    Submission,
+    Versus,
+    VersusJudge,
+)
+from tallymark.challenges.challenge_format import CHALLENGE, FLAT
+from tallymark.challenges.contradictions import check_challenge_file
+from tallymark.challenges.folder import hash_folder
+from tallymark.documents.located_errors import LocatedErrors
+from tallymark.documents.reader import MISSING, read_nodes, read_plain
+from tallymark.errors import InvalidInput
+from tallymark.formula import Finding
+
+NAMES = ("challenge.yaml", "challenge.yml", "challenge.json")
+SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+MAX_NAME = 100
+
+
+def load_challenge(folder: Path | str) -> Challenge:
+    """The challenge in a folder; InvalidInput carries every mistake with its place."""
+    return validate_challenge(folder)[0]
+
+
+def validate_challenge(folder: Path | str) -> tuple[Challenge, list[Finding]]:
+    """The challenge, and what its author should know of it."""
+    folder = Path(folder)
+    root, reader = read_nodes(_find_file(folder), "challenge")
+    at = LocatedErrors(root, reader)
+    values = CHALLENGE.read(root, reader)
+    if values is MISSING or not at.is_sound(""):  # a key may be there under another name
+        reader.check()
+    values = {key: value for key, value in values.items() if at.is_sound(key)}
+    _check_flat(values, at)
+    challenge = _make_challenge(values, _read_scoring(values, at), folder, at)
+    findings = check_challenge_file(challenge, folder, at)
+    reader.check()
+    return challenge, findings
+
+
+def _find_file(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise InvalidInput(f"there is no folder {folder}", hint="check the path")
+    found = [folder / name for name in NAMES if (folder / name).is_file()]
+    if not found:
+        raise InvalidInput(
+            f"{folder} has no challenge.yaml", hint="a challenge is a folder with one"
+        )
+    if len(found) > 1:
+        raise InvalidInput(f"{folder} has both {found[0].name} and {found[1].name}")
+    return found[0]
+
+
+def _check_flat(values: dict[str, Any], at: LocatedErrors) -> None:
+    for key in FLAT:
+        if key in values and "scoring" in values:
+            at.wrong((key,), f"'{key}' says what 'scoring' says", "keep one of them")
+
+
+def _read_scoring(values: dict[str, Any], at: LocatedErrors) -> ScoringRule:
+    if "scoring" in values:
+        given = dict(values["scoring"])
+    else:
+        given = {
+            "strategy": values.get("scoring_strategy"),
+            "plugin": values.get("scoring_entrypoint", values.get("scoring_plugin_id")),
+            "config": values.get("scoring_config"),
+        }
+    dimensions = tuple(
+        DimensionWeight(key=key, **(each if isinstance(each, dict) else {"weight": each}))
+        for key, each in (given.get("dimensions") or {}).items()
+        if each is not MISSING
+    )
+    scored = given.get("plugin") or given.get("formula") or dimensions
+    scoring = ScoringRule(
+        strategy=given.get("strategy") or ("custom" if scored else "first"),
+        plugin=given.get("plugin"),
+        formula=given.get("formula"),
+        dimensions=dimensions,
+        config=given.get("config") or {},
+        timeout_ms=round(given.get("timeout", DEFAULT_PLUGIN_TIMEOUT_MS / 1000) * 1000),
+    )
+    where = ("scoring",) if "scoring" in values else ("scoring_strategy",)
+    if scoring.plugin and scoring.formula:
+        at.wrong(where, "there is a plugin and a formula, and one score", "keep one of them")
+    elif scoring.strategy == "custom" and not scored:
+        hint = "add dimensions, a formula or a plugin, or take another strategy"
+        at.wrong(where, "'custom' is by score, and nothing here gives one", hint)
+    elif scoring.strategy != "custom" and (scoring.plugin or scoring.formula):
+        what = "plugin" if scoring.plugin else "formula"
+        message = f"the board is by '{scoring.strategy}', so the {what} would not matter"
+        at.wrong(where, message, "write strategy: custom")
+    return scoring
+
+
+def _make_challenge(
+    values: dict[str, Any], scoring: ScoringRule, folder: Path, at: LocatedErrors
+) -> Challenge:
+    attempts = values.get("attempts", {})
+    attempts = attempts if isinstance(attempts, dict) else {"total": attempts}
+    data = values.get("data", {})
+    public = data.get("public", [])
+    versus = _read_versus(values)
+    name = _make_name(values["name"], at)
+    title = values.get("title", values["name"])
+    constraints = values.get("constraints", {})
+    if "tools" in constraints:
+        constraints["tools"] = tuple(constraints["tools"])
+    return Challenge(
+        name=name,
+        title=title,
+        goal=values.get("goal", title),
+        version=hash_folder(folder),
+        difficulty=values.get("difficulty", "contender"),
+        kind=values.get("kind", "solo"),
+        time_limit_s=values.get("time_limit", 3600.0),
+        attempts=attempts.get("total"),
+        attempts_per_day=attempts.get("per_day"),
+        opens_at=values.get("opens"),
+        closes_at=values.get("closes"),
+        freezes_at=values.get("freezes"),
+        constraints=Constraints(**constraints),
+        submission=_read_submission(values.get("submission", {}), folder, at),
+        evaluator=Evaluator(**_split_options(values.get("evaluator", {"type": "reported"}))),
+        scoring=scoring,
+        generate=data.get("generate"),
+        public=(public,) if isinstance(public, str) else tuple(public),
+        reference=values.get("reference"),
+        versus=versus,
+    )
+
+
+def _make_name(text: str, at: LocatedErrors) -> str:
+    """The name as it is, or made from a title: Advanced Prompt -> advanced-prompt."""
+    slug = "-".join(re.findall(r"[a-z0-9]+", text.lower()))[: MAX_NAME + 1]
+    if len(slug) > MAX_NAME or not slug:
+        message = f"a name has 1 to {MAX_NAME} letters, digits and hyphens"
+        at.wrong(("name",), message, "write a longer one as the title")
+    return slug
+
+
+def _read_submission(values: dict[str, Any], folder: Path, at: LocatedErrors) -> Submission:
+    schema = values.get("schema")
+    if isinstance(schema, str):
+        values = values | {"schema": _read_schema(folder / schema, at)}
+    return Submission(**values)
+
+
+def _read_schema(path: Path, at: LocatedErrors) -> Any:
+    schema: list[Any] = []
+    at.report_errors_of(
+        ("submission", "schema"), lambda: schema.append(read_plain(path, "challenge"))
+    )
+    if schema and not isinstance(schema[0], dict):
+        at.wrong(("submission", "schema"), f"{path.name} holds no JSON Schema, which is a mapping")
+        return None
+    return schema[0] if schema else None
+
+
+def _split_options(values: dict[str, Any]) -> dict[str, Any]:
+    """The type, and apart from it that type's own options."""
+    options = {key: value for key, value in values.items() if key != "type"}
+    return {"type": values["type"], "options": options}
+
+
+def _read_versus(values: dict[str, Any]) -> Versus | None:
+    given = values.get("versus")
+    if given is None:
+        return None
+    judge = VersusJudge(**_split_options(given["judge"]))
+    return Versus(categories=tuple(given["categories"]), judge=judge)

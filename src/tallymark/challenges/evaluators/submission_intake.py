@@ -1,0 +1,178 @@
+"""What is looked at before any evaluator: format, size and schema of a submission."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.challenges.evaluators.evaluator_kind import make_warning
+from tallymark.challenges.folder import find_name_problem
+from tallymark.scoring.score import show_value
+
+if TYPE_CHECKING:
+    from tallymark.challenges.challenge import Submission, SubmissionFormat
+    from tallymark.challenges.evaluators.schema_validator import SchemaValidator
+
+
+MAX_LEVELS = 64
+MAX_FILES = 200
+MAX_AGENT = 500
+"""Characters of a model's name."""
+_LARGEST = 1024
+"""Bits of a whole number; what is larger is infinite for everything that computes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedSubmission:
+    """A submission as plain, finite JSON data, or why it is not one that can be judged."""
+
+    answer: Any = None
+    warnings: tuple[dict[str, Any], ...] = ()
+    refused: str | None = None
+
+
+class _SubmissionRefused(Exception):
+    """Why a submission cannot be judged; it never leaves this file."""
+
+
+def receive_submission(answer: object, submission: Submission) -> ReceivedSubmission:
+    """Look at what a competitor sent; nothing that it can be raises here."""
+    taken = _JsonCopy(submission.max_bytes)
+    try:
+        plain = taken.value(answer, 0)
+        _FORMAT_CHECKS[submission.format](plain)
+    except _SubmissionRefused as refused:
+        return ReceivedSubmission(refused=str(refused))
+    warnings = []
+    if taken.infinite:
+        warnings.append(
+            make_warning("NaN, infinity and numbers too large to compute are taken as null")
+        )
+    if submission.schema is not None:
+        key = submission.schema_dimension
+        severity = "warning" if key is None else "error"
+        warnings += [
+            make_warning(f"the schema is not met: {message}", severity=severity, dimension=key)
+            for message in find_schema_problems(plain, submission.schema)
+        ]
+    return ReceivedSubmission(plain, tuple(warnings))
+
+
+class _JsonCopy:
+    """Copies a value as JSON has it, and stops at what is too large or too deep."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.left = max_bytes
+        self.infinite = False
+
+    def value(self, value: object, level: int) -> Any:
+        if level > MAX_LEVELS:
+            raise _SubmissionRefused(f"the submission is nested deeper than {MAX_LEVELS} levels")
+        if isinstance(value, str):
+            return self.text(value)
+        self.spend(1)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            return self.number(value)
+        if isinstance(value, list | tuple):
+            return [self.value(item, level + 1) for item in value]
+        if isinstance(value, dict):
+            return {self.key(key): self.value(each, level + 1) for key, each in value.items()}
+        raise _SubmissionRefused(f"the submission has {show_value(value)}, which is no JSON value")
+
+    def text(self, value: str) -> str:
+        if len(value) > self.left:  # bytes are never fewer than characters: refused unencoded
+            self.spend(len(value))
+        raw = value.encode("utf-8", "replace")
+        self.spend(len(raw) + 2)
+        return raw.decode()
+
+    def key(self, key: object) -> str:
+        if not isinstance(key, str):
+            raise _SubmissionRefused(
+                f"the submission has the key {show_value(key)}, and keys are text"
+            )
+        return self.text(key)
+
+    def number(self, value: float) -> float | None:
+        if isinstance(value, int):
+            # By its bits: writing out the digits of a huge number takes their square in time.
+            self.spend(value.bit_length() // 4)
+            finite = value.bit_length() <= _LARGEST
+        else:
+            finite = math.isfinite(value)
+        self.infinite = self.infinite or not finite
+        return value if finite else None
+
+    def spend(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise _SubmissionRefused(f"the submission is larger than {self.max_bytes:,} bytes")
+
+
+def _check_text(answer: object) -> None:
+    if not isinstance(answer, str):
+        raise _SubmissionRefused(f"the submission must be text, not {show_value(answer)}")
+
+
+def _check_files(answer: object) -> None:
+    if not isinstance(answer, dict) or not answer:
+        raise _SubmissionRefused(
+            f"the submission must map file names to texts, not {show_value(answer)}"
+        )
+    if len(answer) > MAX_FILES:
+        raise _SubmissionRefused(f"the submission has more than {MAX_FILES} files")
+    for name, text in answer.items():
+        if (problem := find_name_problem(name)) is not None:
+            raise _SubmissionRefused(f"the submission has a file {show_value(name)}: {problem}")
+        if not isinstance(text, str):
+            raise _SubmissionRefused(f"the file {name} must be text, not {show_value(text)}")
+    folders = {str(name)[:at] for name in answer for at in _find_slashes(name)}
+    if both := sorted(folders & answer.keys()):
+        raise _SubmissionRefused(f"{both[0]} cannot be both a file and a folder")
+
+
+def _find_slashes(name: str) -> list[int]:
+    return [at for at, letter in enumerate(name) if letter == "/"]
+
+
+def _check_agent(answer: object) -> None:
+    if not isinstance(answer, str) or not answer.strip():
+        raise _SubmissionRefused(
+            f"the submission must be the name of a model, not {show_value(answer)}"
+        )
+    if len(answer) > MAX_AGENT or not answer.isprintable():
+        raise _SubmissionRefused(f"a model's name is one line of at most {MAX_AGENT} characters")
+
+
+_FORMAT_CHECKS: dict[SubmissionFormat, Callable[[object], None]] = {
+    "json": lambda _: None,
+    "text": _check_text,
+    "files": _check_files,
+    "agent": _check_agent,
+}
+
+
+def find_schema_problems(value: object, schema: dict[str, Any]) -> list[str]:
+    """The first few things in a value that a schema does not accept."""
+    return _open_validator(msgspec.json.encode(schema)).problems(value)
+
+
+def check_schema(schema: dict[str, Any]) -> None:
+    """InvalidInput when it is no JSON Schema."""
+    _open_validator(msgspec.json.encode(schema))
+
+
+@lru_cache(maxsize=32)
+def _open_validator(encoded: bytes) -> SchemaValidator:
+    # The package jsonschema is heavy, and most submissions are received without a schema.
+    from tallymark.challenges.evaluators.schema_validator import SchemaValidator  # noqa: PLC0415
+
+    return SchemaValidator(msgspec.json.decode(encoded))

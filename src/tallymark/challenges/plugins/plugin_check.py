@@ -1,0 +1,157 @@
+"""`check_plugin`: is this a plugin that a leaderboard can rest on?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tallymark.challenges.plugins.plugin import DEFAULT_TIMEOUT_S, Plugin, PluginKind
+from tallymark.challenges.plugins.plugin_report import PluginReport, PluginTrial, format_score
+from tallymark.challenges.plugins.plugin_samples import ORDINARY, SAMPLES, twin_name
+from tallymark.scoring import Score
+
+CHECK_CONTEXT = {
+    **dict.fromkeys(("tenant_id", "app_id", "workflow_id", "challenge_id"), "check"),
+    "end_user_id": None,
+}
+_MOST_TIMEOUTS = 3
+"""So many end the check: the rest would only take long."""
+
+
+def check_plugin(
+    plugin: Plugin, config: Mapping[str, Any], *, timeout_s: float = DEFAULT_TIMEOUT_S
+) -> PluginReport:
+    """Try a plugin on every sample; the report says what is wrong with it, if anything.
+
+    Each is scored alone, alone again, and in a batch in another order; what comes out must not
+    depend on that.
+    """
+    plugin.score(
+        ORDINARY, config, CHECK_CONTEXT, timeout_s
+    )  # a guest's start is not the plugin's time
+    trials = list(_try_alone(plugin, config, timeout_s))
+    if len(trials) == len(SAMPLES):
+        backwards = [trial.metrics for trial in reversed(trials)]
+        batched = plugin.score_many(backwards, config, CHECK_CONTEXT, timeout_s)
+        for trial, score in zip(reversed(trials), batched, strict=True):
+            trial.batched = score
+    return PluginReport(
+        name=plugin.name,
+        code_hash=plugin.code_hash,
+        config=dict(config),
+        timeout_s=timeout_s,
+        trials=trials,
+        problems=list(find_problems(trials, plugin.kind)),
+        warnings=list(find_warnings(trials, plugin.kind, timeout_s)),
+    )
+
+
+def _try_alone(
+    plugin: Plugin, config: Mapping[str, Any], timeout_s: float
+) -> Iterator[PluginTrial]:
+    """Every sample, twice; it ends early when the plugin keeps running out of time."""
+    timeouts = 0
+    for name, metrics in SAMPLES.items():
+        start = time.perf_counter()
+        score = plugin.score(metrics, config, CHECK_CONTEXT, timeout_s)
+        trial = PluginTrial(name, dict(metrics), score, time.perf_counter() - start)
+        timeouts += trial.timed_out
+        if not trial.timed_out:
+            trial.again = plugin.score(metrics, config, CHECK_CONTEXT, timeout_s)
+        yield trial
+        if timeouts == _MOST_TIMEOUTS:
+            return
+
+
+def find_problems(trials: Sequence[PluginTrial], kind: PluginKind) -> Iterator[str]:
+    """Why a leaderboard cannot rest on it."""
+    yield from _report_unscored(trial for trial in trials if not _is_excused(trial, kind))
+    if len(trials) < len(SAMPLES):
+        yield f"the check ended early, after {len(trials)} of {len(SAMPLES)} attempts"
+    yield from _quote_first(list(_find_unsteady(trials)) or list(_find_dependence(trials)))
+    yield from _quote_first(list(_find_paying_failures(trials)))
+
+
+def find_warnings(
+    trials: Sequence[PluginTrial], kind: PluginKind, timeout_s: float
+) -> Iterator[str]:
+    """What its author may want to know."""
+    yield from _report_unscored(trial for trial in trials if _is_excused(trial, kind))
+    low = {t.name: t.score.metadata["clamped_from"] for t in trials if t.clamped}
+    if low:
+        least = format_score(min(low.values()))
+        yield f"scores below 0, down to {least}, count as 0: {_list_names(low)}"
+    values = {trial.score.value for trial in trials}
+    if len(values) == 1 and None not in values:
+        yield f"every attempt gets the same score, {format_score(trials[0].score.value)}"
+    slowest = max(trials, key=lambda trial: trial.seconds)
+    if slowest.seconds > timeout_s / 2 and not slowest.timed_out:
+        yield f"{slowest.name}: took {slowest.seconds:.2g} s, and {timeout_s:g} s is the timeout"
+    said = (trial.score.metadata.get("warning") for trial in trials)
+    yield from dict.fromkeys(each for each in said if each)
+
+
+def _is_excused(trial: PluginTrial, kind: PluginKind) -> bool:
+    """A formula cannot do without a metric that it names; a class can."""
+    return kind == "formula" and any(trial.metrics.get(name) is None for name in ORDINARY)
+
+
+def _report_unscored(trials: Iterable[PluginTrial]) -> Iterator[str]:
+    reasons: dict[str, list[str]] = {}
+    for trial in trials:
+        if trial.score.error is not None:
+            reasons.setdefault(trial.score.error, []).append(trial.name)
+    for reason, names in reasons.items():
+        yield f"no score: {reason} ({_list_names(names)})"
+
+
+def _find_unsteady(trials: Iterable[PluginTrial]) -> Iterator[str]:
+    for trial in trials:
+        if trial.again is not None and _take_essence(trial.again) != _take_essence(trial.score):
+            yield f"not deterministic: {trial.name}: {_quote_both(trial.score, trial.again)}"
+
+
+def _find_dependence(trials: Iterable[PluginTrial]) -> Iterator[str]:
+    said = "what was scored before makes a difference"
+    scores = [(trial, trial.batched) for trial in trials if trial.batched is not None]
+    for trial, batched in scores:
+        if _take_essence(batched) != _take_essence(trial.score):
+            yield f"{said}: {trial.name}: {_quote_both(trial.score, batched)} in a batch"
+    if any(batched.metadata.get("stateful") for _, batched in scores):
+        yield f"{said}: the sandbox saw it in a batch"
+
+
+def _find_paying_failures(trials: Sequence[PluginTrial]) -> Iterator[str]:
+    by_name = {trial.name: trial.score.value for trial in trials}
+    for name, passed in by_name.items():
+        failed = by_name.get(twin_name(name))
+        if passed is not None and failed is not None and failed > passed:
+            yield (
+                f"failing pays: {name}: {format_score(failed)} if it failed, "
+                f"{format_score(passed)} if it succeeded"
+            )
+
+
+def _quote_first(found: list[str]) -> Iterator[str]:
+    """The first as an example, and how many more there are."""
+    for example in found[:1]:
+        yield example + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+
+
+def _take_essence(score: Score) -> tuple[Any, ...]:
+    """What must not change from call to call."""
+    metadata = score.metadata
+    return (score.value, *(metadata.get(key) for key in ("details", "clamped_from", "stopped")))
+
+
+def _quote_both(one: Score, other: Score) -> str:
+    more = " with other details" if one.value == other.value else ""
+    return f"{format_score(one.value)} and {format_score(other.value)}{more}"
+
+
+def _list_names(names: Iterable[str]) -> str:
+    first, *others = names
+    if len(others) < 3:
+        return "; ".join([first, *others])
+    return f"{first} and {len(others)} more"

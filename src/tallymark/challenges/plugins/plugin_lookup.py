@@ -1,0 +1,192 @@
+"""What a reference to a plugin means: one of ours, a formula, or files that hold its class."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from tallymark.challenges.plugins.formula_plugin import FormulaPlugin
+from tallymark.challenges.plugins.plugin import BUILTINS, BuiltinPlugin, SandboxedPlugin
+from tallymark.challenges.plugins.plugin_sources import (
+    TAKEN_MODULES,
+    PluginSources,
+    is_file,
+    read_sources,
+    require_class,
+)
+from tallymark.errors import ScorerError, WorkFailed, suggest
+from tallymark.sandbox.plugin_code import PluginCode
+
+if TYPE_CHECKING:
+    from tallymark.challenges.plugins.plugin import Plugin
+    from tallymark.sandbox import Sandbox
+
+
+FoundPlugin: TypeAlias = BuiltinPlugin | FormulaPlugin | PluginCode
+"""A plugin that can be used as it is, or code that needs a sandbox."""
+
+FORMULA_PREFIX = "formula:"
+_HOW = "write file.py:Class, module:Class, builtin.weighted_scorer or formula: ..."
+
+
+def find_plugin(reference: str, *, folder: Path) -> FoundPlugin:
+    """What a reference names; a ScorerError says why it names nothing.
+
+        builtin.weighted_scorer             ours
+        formula: rating * 10 - elapsed_s    a formula over the metrics
+        module:Class, path/file.py:Class    from the organiser's folder
+        name, module:Class                  of a package's `tallymark.scorers` entry point
+
+    Nothing else can be named, and nothing is imported to find out.
+    """
+    reference = reference.strip()
+    if reference.startswith(FORMULA_PREFIX):
+        return FormulaPlugin(reference.removeprefix(FORMULA_PREFIX).strip())
+    home, colon, name = reference.rpartition(":")
+    if not colon:
+        return _find_named(reference)
+    if not home or not name.isidentifier() or not home.isprintable():
+        raise ScorerError(f"{reference!r} does not name a plugin", hint=_HOW)
+    if "/" in home or home.endswith(".py"):
+        return _make_code(reference, name, _read_file(home, folder))
+    # A file of the organiser's that is called like one of ours comes before it.
+    sources = _read_module(home, folder)
+    if sources is None and reference in BUILTINS:
+        return BuiltinPlugin(reference)
+    return _make_code(reference, name, sources or _read_installed(home, folder))
+
+
+def _make_code(reference: str, name: str, sources: PluginSources) -> PluginCode:
+    require_class(sources.tree, name, reference.rpartition(":")[0] or sources.module)
+    return PluginCode(reference, sources.copy_files(), sources.module, name, sources.code_hash)
+
+
+def _find_named(name: str) -> FoundPlugin:
+    if name in BUILTINS:
+        return BuiltinPlugin(name)
+    point = find_by_name(name)
+    if point is None:
+        near = suggest(name, [*BUILTINS, *list_entry_names()])
+        hint = f"did you mean {near!r}?" if near else _HOW
+        raise ScorerError(f"there is no plugin {name!r}", hint=hint)
+    return _make_code(name, point.attr, read_entry_sources(point))
+
+
+def _read_file(home: str, folder: Path) -> PluginSources:
+    """A file of the organiser's folder; the packages that it lies in are part of its name."""
+    top = folder.resolve()
+    try:
+        path = (top / home).resolve()
+    except (OSError, RuntimeError):
+        raise ScorerError(f"there is no Python file {home} in {folder}") from None
+    if not path.is_relative_to(top):
+        raise ScorerError(f"{home} is not in {folder}", hint="put it into the challenge's folder")
+    if not is_file(path) or path.suffix != ".py":
+        raise ScorerError(f"there is no Python file {home} in {folder}", hint=_suggest_file(path))
+    root, parts = path.parent, [path.stem]
+    while root != top and is_file(root / "__init__.py"):
+        parts.insert(0, root.name)
+        root = root.parent
+    if not all(part.isidentifier() for part in parts):
+        hint = "use letters, digits and underscores"
+        raise ScorerError(f"{home} has a name that Python cannot import", hint=hint)
+    _refuse_taken(parts[0], home)
+    sources = read_sources(".".join(parts), [root, top])
+    if sources is None:
+        raise ScorerError(f"{home} was there, and is gone")
+    return sources
+
+
+def _read_module(module: str, folder: Path) -> PluginSources | None:
+    """A module of the organiser's folder, if it has one."""
+    parts = module.split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise ScorerError(f"{module!r} is not the name of a module", hint=_HOW)
+    _refuse_taken(parts[0], module)
+    return read_sources(module, [folder])
+
+
+def _refuse_taken(top: str, home: str) -> None:
+    if top in TAKEN_MODULES:
+        said = f"{home} cannot be a plugin: the module {top} is Python's or Tallymark's own"
+        raise ScorerError(said, hint=_HOW)
+
+
+def _read_installed(module: str, folder: Path) -> PluginSources:
+    point = find_by_module(module)
+    if point is not None:
+        return read_entry_sources(point)
+    raise ScorerError(
+        f"there is no module {module} in {folder}",
+        hint=_suggest_file(folder.joinpath(*module.split(".")))
+        or "an installed package has to name it in an entry point of tallymark.scorers",
+    )
+
+
+def _suggest_file(path: Path) -> str | None:
+    near = suggest(path.stem, sorted(each.stem for each in path.parent.glob("*.py")))
+    return f"did you mean {near}.py?" if near else None
+
+
+ENTRY_POINT_GROUP = "tallymark.scorers"
+"""What packages name their plugins in. They are found by metadata and files, never imported."""
+OWN_PACKAGE = "tallymark"
+
+
+def find_by_name(name: str) -> EntryPoint | None:
+    """The entry point of that name; two packages that both have one is an error."""
+    found = [point for point in _list_entry_points() if point.name == name]
+    if len({point.value for point in found}) > 1:
+        both = " and ".join(sorted(point.value for point in found))
+        raise ScorerError(f"more than one plugin is named {name!r}: {both}")
+    return found[0] if found else None
+
+
+def find_by_module(module: str) -> EntryPoint | None:
+    """An entry point that names something in that module."""
+    return next((point for point in _list_entry_points() if point.module == module), None)
+
+
+def list_entry_names() -> list[str]:
+    """The names of all of them."""
+    return sorted({point.name for point in _list_entry_points()})
+
+
+def read_entry_sources(point: EntryPoint) -> PluginSources:
+    """The files of its package that it needs."""
+    top = point.module.partition(".")[0]
+    for root in _list_roots(point):
+        found = read_sources(point.module, [root], only=top)
+        if found is not None:
+            return found
+    raise ScorerError(f"the plugin {point.value} of an installed package has no Python file")
+
+
+def _list_entry_points() -> Iterator[EntryPoint]:
+    """Of other packages: our own are scorers of traces."""
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        if point.module.partition(".")[0] != OWN_PACKAGE:
+            yield point
+
+
+def _list_roots(point: EntryPoint) -> Iterator[Path]:
+    if point.dist is not None:
+        yield Path(str(point.dist.locate_file("")))
+    yield from (Path(each) for each in sys.path if Path(each).is_absolute())
+
+
+def load_plugin(reference: str, *, folder: Path, sandbox: Sandbox | None) -> Plugin:
+    """The plugin that a reference names, its code looked for in the organiser's folder."""
+    return prepare_plugin(find_plugin(reference, folder=folder), sandbox)
+
+
+def prepare_plugin(found: FoundPlugin, sandbox: Sandbox | None) -> Plugin:
+    """A plugin that was found, in the sandbox if it is somebody's code."""
+    if not isinstance(found, PluginCode):
+        return found
+    if sandbox is None:
+        raise WorkFailed(f"{found.name} is Python code, and there is no sandbox to run it in")
+    return SandboxedPlugin(found, sandbox)

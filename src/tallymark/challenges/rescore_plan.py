@@ -1,0 +1,221 @@
+"""Rescoring: a challenge by another rule, what that takes, and who would move because of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+
+from tallymark.challenges.attempt import Attempt, Evaluation, Outcome
+from tallymark.challenges.attempt_scores import origin_of, score_attempts
+from tallymark.challenges.challenge import Challenge, ScoringRule
+from tallymark.challenges.dimension_scores import weighted_dimensions
+from tallymark.challenges.formula_values import challenge_formula, formula_values
+from tallymark.dimensions import breakdown
+from tallymark.errors import InvalidInput
+from tallymark.scoring import Origin
+
+if TYPE_CHECKING:
+    from tallymark.challenges.plugins.plugin import Plugin
+    from tallymark.formula.steps import NamedValues
+
+Need = Literal["formula", "score", "evaluate"]
+"""What a new rule takes: arithmetic on stored numbers, scoring what was found before, or all."""
+Rescored: TypeAlias = tuple[Evaluation, Outcome]
+Rescorer: TypeAlias = Callable[[Sequence[tuple[Attempt, Evaluation]]], list[Rescored]]
+Evaluate: TypeAlias = Callable[[Attempt], Evaluation]
+
+
+@dataclass(frozen=True, slots=True)
+class RescorePlan:
+    """A rescoring: from which version to which, and how attempts are scored again."""
+
+    old: Challenge
+    new: Challenge
+    need: Need
+    origin: Origin
+    rescorer: Rescorer
+    packed: bytes | None = None
+    """The files of the new version; None where they are the old one's."""
+
+    @classmethod
+    def of(
+        cls,
+        old: Challenge,
+        new: Challenge,
+        *,
+        packed: bytes | None = None,
+        plugin: Plugin | None = None,
+        evaluate: Evaluate | None = None,
+        tenant: str = "default",
+    ) -> RescorePlan:
+        """`evaluate` judges a stored submission again; it is called only where that is needed."""
+        need = find_need(old, new, same_files=packed is None)
+        if need == "evaluate" and evaluate is None:
+            raise InvalidInput(
+                f"the new version of challenge {new.name!r} judges submissions in another way",
+                hint="evaluate them again",
+            )
+        again = evaluate if need == "evaluate" else None
+        made_by = origin_of(new, 0, plugin)
+        # Seeds are the attempts' own; all else is the same for every score of the plan.
+        shared = {name: value for name, value in made_by.config.items() if name != "seed"}
+        return cls(
+            old,
+            new,
+            need,
+            msgspec.structs.replace(made_by, config=shared),
+            make_rescorer(new, plugin, again, tenant=tenant),
+            packed,
+        )
+
+
+class BoardPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an agent stands, with which attempt and why it has the score that it has."""
+
+    rank: int
+    attempt: str
+    score: float | None
+    terms: dict[str, float] = msgspec.field(default_factory=dict)
+    """What each term of a formula contributes."""
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent whose rank changes. None stands for not being on the board."""
+
+    agent: str
+    before: BoardPlace | None
+    after: BoardPlace | None
+
+
+class Undefined(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that the new rule gives no score."""
+
+    attempt: str
+    agent: str
+    reason: str
+
+
+class Rescoring(msgspec.Struct, frozen=True, kw_only=True):
+    """What was, or would be, done. The lists are cut, the numbers are not."""
+
+    challenge: str
+    version: str
+    """The new one, which later attempts are scored by."""
+    rule: str
+    attempts: int
+    changed: int | None
+    """Attempts whose score, result or error is another; of very many, only a preview tells."""
+    undefined: int
+    reasons: tuple[Undefined, ...] = ()
+    moved: int | None = None
+    """Agents whose rank is another; only a preview tells."""
+    moves: tuple[Move, ...] = ()
+
+
+def change_scoring(challenge: Challenge, **changes: Any) -> Challenge:
+    """The challenge with another formula, plugin, config or strategy: a version of its own.
+
+    A formula takes the place of a plugin, and a plugin of a formula.
+    """
+    if changes.get("formula") is not None:
+        changes = {"plugin": None, **changes}
+    elif changes.get("plugin") is not None:
+        changes = {"formula": None, **changes}
+    scoring = msgspec.structs.replace(challenge.scoring, **changes)
+    if scoring.formula is not None and scoring.plugin is not None:
+        raise InvalidInput("a challenge is scored by a formula or by a plugin", hint="give one")
+    if scoring == challenge.scoring:
+        raise InvalidInput(f"challenge {challenge.name!r} is scored so already")
+    # Of the old version and the rule, so that the same change always gives the same version.
+    rule = challenge.version.encode() + msgspec.json.encode(scoring, order="sorted")
+    version = hashlib.sha256(rule).hexdigest()
+    new = msgspec.structs.replace(challenge, scoring=scoring, version=version)
+    if scoring.formula is not None:
+        challenge_formula(new)  # refuses what is none
+    return new
+
+
+def find_need(old: Challenge, new: Challenge, *, same_files: bool) -> Need:
+    """What it takes to score by the new version what was scored by the old one."""
+    judged = ("evaluator", "submission", "generate")
+    if new.evaluator.type != "reported" and not (same_files and _has_same(old, new, judged)):
+        return "evaluate"
+    weighed = ("evaluator", "time_limit_s", "constraints")
+    plain = (
+        new.scoring.formula is not None
+        and new.scoring.plugin is None
+        and old.scoring.plugin is None
+        and old.scoring.dimensions == new.scoring.dimensions
+        # An undefined score that was replaced says so in its details, which SQL does not mend.
+        and "undefined" not in old.scoring.config
+    )
+    return "formula" if plain and _has_same(old, new, weighed) else "score"
+
+
+def make_rescorer(
+    challenge: Challenge,
+    plugin: Plugin | None = None,
+    evaluate: Evaluate | None = None,
+    *,
+    tenant: str = "default",
+) -> Rescorer:
+    """Scores stored attempts by a challenge; with `evaluate`, from their submissions on."""
+
+    def rescore(pairs: Sequence[tuple[Attempt, Evaluation]]) -> list[Rescored]:
+        found = [
+            (attempt, known if evaluate is None else evaluate(attempt)) for attempt, known in pairs
+        ]
+        outcomes = score_attempts(challenge, found, plugin, tenant=tenant)
+        return [(pair[1], outcome) for pair, outcome in zip(found, outcomes, strict=True)]
+
+    return rescore
+
+
+def evaluation_of(outcome: Outcome) -> Evaluation:
+    """What an attempt that was scored elsewhere must have been evaluated to."""
+    return Evaluation(
+        metrics=outcome.metrics,
+        dimensions=outcome.dimensions,
+        warnings=tuple(outcome.details.get("submission_warnings", ())),
+        details=outcome.details.get("evaluation", {}),
+    )
+
+
+def describe_rule(scoring: ScoringRule) -> str:
+    """A rule in few words."""
+    if scoring.plugin is not None:
+        return f"plugin {scoring.plugin}"
+    if scoring.formula is not None:
+        return scoring.formula
+    return "dimensions" if scoring.dimensions else scoring.strategy
+
+
+def formula_terms(challenge: Challenge, attempt: Attempt) -> dict[str, float]:
+    """What each term of the challenge's formula contributes to an attempt's score."""
+    if challenge.scoring.formula is None or attempt.outcome is None:
+        return {}
+    explained = challenge_formula(challenge).explain(values_of(challenge, attempt))
+    return {term.text: term.contribution for term in explained.terms}
+
+
+def values_of(challenge: Challenge, attempt: Attempt) -> NamedValues:
+    """The values that a challenge's formula has for an attempt that was scored."""
+    outcome = attempt.outcome or Outcome(score=None)
+    total = total_of(challenge, outcome.dimensions)
+    return formula_values(outcome.metrics, attempt.number, outcome.dimensions, total)
+
+
+def total_of(challenge: Challenge, dimensions: Mapping[str, float]) -> float | None:
+    """The weighted total of dimensions as they count; None when there are none."""
+    if not (challenge.scoring.dimensions and dimensions):
+        return None
+    weighted = weighted_dimensions(challenge.scoring.dimensions)
+    return float(breakdown(weighted, dimensions).total)
+
+
+def _has_same(old: Challenge, new: Challenge, fields: tuple[str, ...]) -> bool:
+    return all(getattr(old, name) == getattr(new, name) for name in fields)

@@ -1,0 +1,119 @@
+"""Agents that competitors submit by name: what may be named, and what is believed of it.
+
+A competitor's word must not run code here, read files, use the organiser's keys, or reach what
+only this machine can reach. So an agent is an address on the public network, unless the
+organiser allows more by name.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from tallymark.errors import InvalidInput
+from tallymark.models import Answer, Model, Request, open_model
+from tallymark.models.endpoint import EndpointModel, _parse_address
+from tallymark.models.model_answers import finish_answer
+from tallymark.scoring.score import show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from tallymark.models.token_prices import Pricing
+
+AGENT_KINDS = ("http", "local", "replay", "echo")
+"""`http`: public addresses; `local`: also private ones and this machine; `replay`: samples of the
+challenge. Any other word is a provider, whose model would be asked with the organiser's key."""
+ALWAYS_REFUSED = ("python", "cmd")
+_KIND = re.compile(r"([a-z][\w.-]*)[/:]", re.IGNORECASE)
+_SAMPLE = re.compile(r"[\w-]{1,64}")
+
+
+def open_agent(
+    name: str, *, allow: Collection[str], folder: Path, pricing: Pricing | None = None
+) -> Model:
+    """The agent that a competitor named, or InvalidInput with what is wrong with the name."""
+    found = _KIND.match(name.strip())
+    kind = found[1].lower() if found else ""
+    if kind in ("http", "https"):
+        _check_address(name.strip(), allow)
+        return _CountedAgent(_open_keyless(name.strip(), pricing), pricing)
+    if kind in ALWAYS_REFUSED or kind not in allow:
+        raise InvalidInput(
+            f"{show_value(name)} cannot be submitted",
+            hint="an agent is named by its http(s) address",
+        )
+    if kind == "replay":
+        return open_model(_find_sample(name.strip(), folder), folder=folder, pricing=pricing)
+    return open_model(name.strip(), folder=folder, pricing=pricing)
+
+
+class _CountedAgent:
+    """An agent whose own numbers are not believed: its tokens are counted here."""
+
+    def __init__(self, model: Model, pricing: Pricing | None) -> None:
+        self.name = model.name
+        self._model = model
+        self._pricing = pricing
+
+    async def answer(self, request: Request) -> Answer:
+        """The agent's answer with our count, and the price that the suite gives."""
+        said = await self._model.answer(request)
+        bare = replace(
+            said, input_tokens=None, output_tokens=None, tokens_counted_by=None, cost=None
+        )
+        return await finish_answer(request, bare, self._pricing)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._model.close()
+
+
+def _open_keyless(address: str, pricing: Pricing | None) -> Model:
+    """The endpoint without the organiser's key, which is not for competitors' servers."""
+    return EndpointModel(address, _parse_address(address), pricing)
+
+
+def _check_address(address: str, allow: Collection[str]) -> None:
+    """An address on the public network; with `local` also any other."""
+    if "http" not in allow and "local" not in allow:
+        raise InvalidInput("an agent cannot be submitted by its address here")
+    try:
+        host = urlsplit(address).hostname or ""
+        found = {info[4][0] for info in socket.getaddrinfo(host, None)} if host else set()
+    except (ValueError, OSError, UnicodeError):
+        found = set()
+    if not found:
+        raise InvalidInput(f"{show_value(address)} is not an address that can be reached")
+    if "local" not in allow and not all(_is_public(str(each)) for each in found):
+        raise InvalidInput(
+            f"{show_value(address)} is not on the public network",
+            hint="give the agent a public address",
+        )
+
+
+def _is_public(address: str) -> bool:
+    """Also not an inner address that is wrapped into an outer one."""
+    known = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(known, ipaddress.IPv6Address):
+        wrapped = (known.ipv4_mapped, known.sixtofour, *(known.teredo or ()))
+        if not all(each.is_global for each in wrapped if each is not None):
+            return False
+        # Python need not call a mapped address global; the one inside it was looked at above.
+        return known.is_global or known.ipv4_mapped is not None
+    return known.is_global
+
+
+def _find_sample(name: str, folder: Path) -> str:
+    """A replay of the challenge's own `answers` folder; nothing else can be read by it."""
+    sample = name.partition("/")[2]
+    path = folder / "answers" / f"{sample}.jsonl"
+    if not _SAMPLE.fullmatch(sample) or not path.is_file():
+        raise InvalidInput(f"there is no sample agent {show_value(name)}")
+    return f"replay/{path.resolve()}"

@@ -1,0 +1,1 @@
+"""Charts as SVG: numbers in, a drawing out."""

@@ -1,0 +1,57 @@
+"""The store that a command works with, and what it says of untrusted code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tallymark.app.app import App
+    from tallymark.app.competition import Competition
+
+Db = Annotated[
+    str | None,
+    typer.Option(
+        "--db", metavar="URL", help="Where results are kept; else TALLY_DB, else .tally/tally.db."
+    ),
+]
+
+InsecureLocal = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-local",
+        help="Run untrusted code without a sandbox. Only for code that you wrote.",
+    ),
+]
+JudgeModel = Annotated[
+    str | None,
+    typer.Option("--judge", metavar="MODEL", help="The model for challenges judged by a model."),
+]
+
+
+@contextmanager
+def open_app(db: str | None) -> Iterator[App]:
+    """The application over a store."""
+    from tallymark.app.app import App
+
+    app = App(db)
+    try:
+        yield app
+    finally:
+        app.close()
+
+
+@contextmanager
+def open_competition(
+    db: str | None, *, insecure_local: bool = False, judge_model: str | None = None
+) -> Iterator[Competition]:
+    """Challenges and attempts over a store."""
+    with open_app(db) as app:
+        competition = app.competition(insecure_local=insecure_local, judge_model=judge_model)
+        try:
+            yield competition
+        finally:
+            competition.close()

@@ -1,0 +1,133 @@
+"""What is seen of a run while it goes on: a bar on a terminal, plain lines elsewhere.
+
+Everything goes to stderr; stdout is for results.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tallymark.text import shorten_line
+
+if TYPE_CHECKING:
+    from tallymark.formula import Formula
+    from tallymark.runs.record import CaseResult, RunRecord
+    from tallymark.runs.tally import Tally
+
+_EVERY = 5.0
+"""Seconds between lines that say how far it is."""
+_FAILURES_SHOWN = 20
+"""Failures that are told as they come; the summary has them all."""
+
+
+def choose_watch() -> PlainWatch:
+    """A bar when someone looks at the terminal, else lines."""
+    return BarWatch() if sys.stderr.isatty() else PlainWatch()
+
+
+class PlainWatch:
+    """A line now and then, and one for each failure."""
+
+    every: float | None = _EVERY
+
+    def __init__(self) -> None:
+        self.current: str | None = None
+        """The run that goes on, or went on last."""
+        self.formula: Formula | None = None
+        self.total = 0
+        self.told = 0
+        self.last = 0.0
+
+    def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
+        """A run begins, or goes on."""
+        self.current, self.formula = record.id, formula
+        self.total, self.told, self.last = record.total, 0, time.monotonic()
+        already = f", {tally.finished} done before" if tally.finished else ""
+        self.say(
+            f"{record.id}: {record.suite} against {record.model}, {record.total} cases{already}"
+        )
+
+    def moved(self, result: CaseResult, tally: Tally) -> None:
+        """A case is done."""
+        if result.status != "passed":
+            self.told += 1
+            if self.told <= _FAILURES_SHOWN:
+                self.say(f"  {result.status}: {result.case}: {_find_reason(result)}")
+            elif self.told == _FAILURES_SHOWN + 1:
+                self.say("  more follow; the summary has them all")
+        if self.every and time.monotonic() - self.last >= self.every:
+            self.last = time.monotonic()
+            self.say(f"  {self.standing(tally)}")
+
+    def ended(self, record: RunRecord) -> None:
+        """A run is over; its summary says how."""
+
+    def say(self, line: str) -> None:
+        """One line for whoever watches."""
+        typer.echo(line, err=True)
+
+    def standing(self, tally: Tally) -> str:
+        """`120/200  score 71.2, 80.0 % passed, 2 errors, $0.0177`."""
+        score = tally.score(self.formula).score if self.formula is not None else None
+        success = tally.all.success
+        parts = [f"score {score:.4g}"] if score is not None else []
+        parts += [f"{100 * success:.1f} % passed"] if success is not None else []
+        parts += [f"{tally.errors} errors"] if tally.errors else []
+        parts += [f"${tally.all.cost.total:.4f}"] if tally.all.cost.known else []
+        return f"{tally.finished}/{self.total}  {', '.join(parts)}"
+
+
+class BarWatch(PlainWatch):
+    """A bar with the numbers so far."""
+
+    every = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bar: Any = None
+        self.task: Any = None
+        self.drawn = 0.0
+
+    def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
+        """Show the bar."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[standing]}"),
+            TimeRemainingColumn(),
+        )
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self.bar.start()
+        self.task = self.bar.add_task(record.model, total=record.total, standing="")
+        super().started(record, tally, formula)
+
+    def moved(self, result: CaseResult, tally: Tally) -> None:
+        """Move the bar, ten times a second at most."""
+        super().moved(result, tally)
+        if time.monotonic() - self.drawn < 0.1 and tally.finished < self.total:
+            return
+        self.drawn = time.monotonic()
+        self.bar.update(self.task, completed=tally.finished, standing=self.standing(tally))
+
+    def ended(self, record: RunRecord) -> None:
+        """Take the bar away."""
+        super().ended(record)
+        self.bar.stop()
+
+    def say(self, line: str) -> None:
+        """Above the bar."""
+        self.bar.console.print(line, markup=False, highlight=False)
+
+
+def _find_reason(result: CaseResult) -> str:
+    said = result.error or next(
+        (check.reason for check in result.checks if not check.passed), "a check failed"
+    )
+    return shorten_line(said, 100)

@@ -1,0 +1,76 @@
+"""`tally vars` and `tally secrets`: values for templates in suites."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.streams import print_json
+from tallymark.errors import InvalidInput
+
+vars_app = typer.Typer(help="Values for {{var('name')}} in suites.", no_args_is_help=True)
+secrets_app = typer.Typer(
+    help="Values for {{secret('name')}}: kept encrypted, never shown.", no_args_is_help=True
+)
+NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@vars_app.command("set")
+def set_var(name: NameArgument, value: Annotated[str, typer.Argument()], db: Db = None) -> None:
+    """Keep a variable."""
+    with open_app(db) as app:
+        app.store.set_var(name, value)
+
+
+@vars_app.command("list")
+def list_vars(db: Db = None, as_json: JsonOption = False) -> None:
+    """List variables with their values."""
+    with open_app(db) as app:
+        known = app.store.vars() if app.store.exists else {}
+    if as_json:
+        print_json(known)
+    else:
+        typer.echo("\n".join(f"{name}={value}" for name, value in known.items()) or "no variables")
+
+
+@vars_app.command("delete")
+def delete_var(name: NameArgument, db: Db = None) -> None:
+    """Forget a variable."""
+    with open_app(db) as app:
+        app.store.delete_var(name)
+
+
+@secrets_app.command("set")
+def set_secret(
+    name: NameArgument,
+    stdin: Annotated[bool, typer.Option("--stdin", help="Read the value from stdin.")] = False,
+    db: Db = None,
+) -> None:
+    """Keep a secret. Its value is asked for, so that it is in no shell history."""
+    value = sys.stdin.read().rstrip("\n") if stdin else typer.prompt("Value", hide_input=True)
+    if not value:
+        raise InvalidInput(f"the secret {name!r} is empty", hint="give it a value")
+    with open_app(db) as app:
+        app.store.set_secret(name, value)
+
+
+@secrets_app.command("list")
+def list_secrets(db: Db = None, as_json: JsonOption = False) -> None:
+    """List the names of secrets; values are never shown."""
+    with open_app(db) as app:
+        known = app.store.secret_names() if app.store.exists else []
+    if as_json:
+        print_json(known)
+    else:
+        typer.echo("\n".join(known) or "no secrets")
+
+
+@secrets_app.command("delete")
+def delete_secret(name: NameArgument, db: Db = None) -> None:
+    """Forget a secret."""
+    with open_app(db) as app:
+        app.store.delete_secret(name)

@@ -1,0 +1,281 @@
+"""What may stand where in a suite: one table from which files are read and the JSON Schema made.
+
+A shape reads a node into plain data, reporting every mistake in it, and says the same thing as
+JSON Schema. Whatever the table does not hold does not exist, for the reader and for editors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from tallymark.documents.reader import MISSING, Reader, describe_node, report_unknown_key, to_plain
+from tallymark.documents.yaml_parser import scalar_value
+
+
+class Shape:
+    """What a value may be."""
+
+    def words(self) -> str:
+        """For messages: `expected a whole number above 0`."""
+        raise NotImplementedError
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        """The value as plain data, or MISSING when it was refused."""
+        raise NotImplementedError
+
+    def schema(self) -> dict[str, Any]:
+        """The same as JSON Schema."""
+        raise NotImplementedError
+
+    def refuse(self, node: Node, reader: Reader) -> Any:
+        """Report a value of the wrong kind."""
+        hint = None
+        if isinstance(self, TextShape) and isinstance(node, ScalarNode) and node.text:
+            hint = f'write "{node.text}"'
+        return reader.wrong(node, f"expected {self.words()}, but {describe_node(node)}", hint)
+
+
+@dataclass(frozen=True)
+class TextShape(Shape):
+    """Text; empty only where that means something."""
+
+    called: str = "text"
+    may_be_empty: bool = False
+
+    def words(self) -> str:
+        return self.called
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        if isinstance(node, ScalarNode):
+            value = scalar_value(node.text, node.style, node.tag)
+            if isinstance(value, str):
+                if value.strip() or self.may_be_empty:
+                    return value
+                return reader.wrong(node, f"expected {self.called}, but it is empty")
+        return self.refuse(node, reader)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string"} if self.may_be_empty else {"type": "string", "pattern": r"\S"}
+
+
+@dataclass(frozen=True)
+class NumberShape(Shape):
+    """A finite number within bounds."""
+
+    low: float | None = None
+    high: float | None = None
+    whole: bool = False
+    above: float | None = None
+    """The value must be more than this."""
+
+    def words(self) -> str:
+        what = "a whole number" if self.whole else "a number"
+        if self.above is not None:
+            return f"{what} above {self.above:g}"
+        if self.low is not None and self.high is not None:
+            return f"{what} from {self.low:g} to {self.high:,.15g}"
+        return what if self.low is None else f"{what}, {self.low:g} or more"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        value = (
+            scalar_value(node.text, node.style, node.tag) if isinstance(node, ScalarNode) else None
+        )
+        # True is an int to Python, and no number to a user.
+        if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
+            return self.refuse(node, reader)
+        fits = (
+            math.isfinite(value)
+            and (self.low is None or value >= self.low)
+            and (self.high is None or value <= self.high)
+            and (self.above is None or value > self.above)
+        )
+        return value if fits else reader.wrong(node, f"{value:g} is not {self.words()}")
+
+    def schema(self) -> dict[str, Any]:
+        bounds = {"minimum": self.low, "maximum": self.high, "exclusiveMinimum": self.above}
+        kind = "integer" if self.whole else "number"
+        return {"type": kind} | {key: end for key, end in bounds.items() if end is not None}
+
+
+@dataclass(frozen=True)
+class FlagShape(Shape):
+    """true or false."""
+
+    def words(self) -> str:
+        return "true or false"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        value = (
+            scalar_value(node.text, node.style, node.tag) if isinstance(node, ScalarNode) else None
+        )
+        return value if isinstance(value, bool) else self.refuse(node, reader)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True)
+class AnyShape(Shape):
+    """Any data; one kind of node only, where that is said."""
+
+    kind: type[Node] = Node
+    called: str = "data"
+
+    def words(self) -> str:
+        return self.called
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        return to_plain(node, reader) if isinstance(node, self.kind) else self.refuse(node, reader)
+
+    def schema(self) -> dict[str, Any]:
+        kinds: dict[type[Node], dict[str, Any]] = {
+            MappingNode: {"type": "object"},
+            ScalarNode: {"type": ["string", "number", "boolean", "null"]},
+        }
+        return kinds.get(self.kind, {})
+
+
+@dataclass(frozen=True)
+class ListShape(Shape):
+    """A list of one shape."""
+
+    item: Shape
+    at_least: int = 0
+
+    def words(self) -> str:
+        return f"a list, each of {self.item.words()}"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        if not isinstance(node, SequenceNode):
+            return self.refuse(node, reader)
+        if len(node.items) < self.at_least:
+            return reader.wrong(node, "the list is empty")
+        return [
+            reader.read(f"#{number}", self.item, item)
+            for number, item in enumerate(node.items, start=1)
+        ]
+
+    def schema(self) -> dict[str, Any]:
+        least = {"minItems": self.at_least} if self.at_least else {}
+        return {"type": "array", "items": self.item.schema()} | least
+
+
+@dataclass(frozen=True)
+class MapShape(Shape):
+    """A mapping with keys of the user's own."""
+
+    value: Shape
+
+    def words(self) -> str:
+        return f"a mapping, each value {self.value.words()}"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        if not isinstance(node, MappingNode):
+            return self.refuse(node, reader)
+        return {key: reader.read(key, self.value, each) for key, (_, each) in node.entries.items()}
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": self.value.schema()}
+
+
+@dataclass(frozen=True)
+class KindShape(Shape):
+    """Different shapes for a scalar, a list and a mapping."""
+
+    scalar: Shape | None = None
+    sequence: Shape | None = None
+    mapping: Shape | None = None
+
+    @property
+    def _shapes(self) -> list[Shape]:
+        return [each for each in (self.scalar, self.sequence, self.mapping) if each is not None]
+
+    def words(self) -> str:
+        return " or ".join(each.words() for each in self._shapes)
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        kinds = {ScalarNode: self.scalar, SequenceNode: self.sequence, MappingNode: self.mapping}
+        shape = kinds[type(node)]
+        return self.refuse(node, reader) if shape is None else shape.read(node, reader)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [each.schema() for each in self._shapes]}
+
+
+def one_or_many(item: Shape, at_least: int = 1) -> KindShape:
+    """A value, or a list of them."""
+    alone = {"scalar": item} if not isinstance(item, RecordShape) else {"mapping": item}
+    return KindShape(sequence=ListShape(item, at_least), **alone)
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a record: what may stand there, and what it is for."""
+
+    shape: Shape
+    help: str
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class RecordShape(Shape):
+    """A mapping with known keys; keys that start with `x-` are the user's own."""
+
+    called: str
+    keys: dict[str, Key]
+    also: Callable[[MappingNode, Reader], None] | None = None
+    """Reports what is wrong between keys."""
+    rules: dict[str, Any] = field(default_factory=dict)
+    """What `also` demands, as JSON Schema, as far as that can say it."""
+
+    def words(self) -> str:
+        return self.called
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        if not isinstance(node, MappingNode):
+            return self.refuse(node, reader)
+        values = {}
+        misspelt = False
+        for key, (at, each) in node.entries.items():
+            known = self.keys.get(key)
+            if known is not None:
+                value = reader.read(key, known.shape, self._place_at_key(each, at))
+                if value is not MISSING:
+                    values[key] = value
+            elif not key.startswith("x-"):
+                report_unknown_key(at, self.keys, reader)
+                misspelt = True
+        required = [key for key, known in self.keys.items() if known.required]
+        if not misspelt:  # else what is missing is most likely there under another name
+            for key in required:
+                if key not in node.entries:
+                    reader.wrong(node, f"the key '{key}' is missing")
+            if self.also is not None:
+                self.also(node, reader)
+        return values if all(key in values for key in required) else MISSING
+
+    @staticmethod
+    def _place_at_key(value: Node, key: ScalarNode) -> Node:
+        """An empty value has no place of its own: it is shown at its key."""
+        if isinstance(value, ScalarNode) and not value.text and not value.style:
+            value.line, value.column = key.line, key.column
+            value.end_line, value.end_column = key.end_line, key.end_column
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        required = [key for key, known in self.keys.items() if known.required]
+        return {
+            "type": "object",
+            "properties": {
+                key: known.shape.schema() | {"description": known.help}
+                for key, known in self.keys.items()
+            },
+            "patternProperties": {"^x-": {}},
+            "additionalProperties": False,
+            **({"required": required} if required else {}),
+            **self.rules,
+        }

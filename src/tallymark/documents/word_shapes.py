@@ -1,0 +1,92 @@
+"""Shapes of single words: one of a few, a time, a moment."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tallymark.documents.nodes import Node, ScalarNode
+from tallymark.documents.reader import Reader
+from tallymark.documents.shapes import Shape
+from tallymark.documents.yaml_parser import scalar_value
+from tallymark.errors import suggest
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+_SECONDS = (86_400, 3_600, 60, 1)
+
+
+def _read_scalar(node: Node) -> Any:
+    return scalar_value(node.text, node.style, node.tag) if isinstance(node, ScalarNode) else None
+
+
+@dataclass(frozen=True)
+class ChoiceShape(Shape):
+    """One of a few words."""
+
+    options: tuple[str, ...]
+
+    def words(self) -> str:
+        return f"one of {', '.join(self.options)}"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        value = _read_scalar(node)
+        if value in self.options:
+            return value
+        if not isinstance(value, str):
+            return self.refuse(node, reader)
+        near = suggest(value, self.options)
+        hint = f"did you mean '{near}'?" if near else f"choose from {', '.join(self.options)}"
+        return reader.wrong(node, f"'{value[:40]}' is not known here", hint)
+
+    def schema(self) -> dict[str, Any]:
+        return {"enum": list(self.options)}
+
+
+@dataclass(frozen=True)
+class DurationShape(Shape):
+    """Seconds, or a text such as 90s, 15m, 1h30m, 2d."""
+
+    def words(self) -> str:
+        return "seconds, or a time such as 15m or 1h30m"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        value = _read_scalar(node)
+        if (
+            isinstance(value, str)
+            and value  # the pattern fits nothing at all too
+            and (parts := _DURATION.fullmatch(value.replace(" ", "")))
+        ):
+            value = sum(
+                float(part or 0) * size for part, size in zip(parts.groups(), _SECONDS, strict=True)
+            )
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return self.refuse(node, reader)
+        if not 0 < value <= 366 * _SECONDS[0]:
+            return reader.wrong(node, "a time lies above 0, and is at most a year")
+        return float(value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": ["number", "string"]}
+
+
+@dataclass(frozen=True)
+class MomentShape(Shape):
+    """A moment as ISO 8601 writes it; without a zone it is UTC."""
+
+    def words(self) -> str:
+        return "a moment such as 2030-05-01T12:00Z"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        value = _read_scalar(node)
+        if not isinstance(value, str):
+            return self.refuse(node, reader)
+        try:
+            moment = datetime.fromisoformat(value)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            return self.refuse(node, reader)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string"}

@@ -1,0 +1,248 @@
+"""From a YAML text to its nodes, in one pass, and what a plain scalar means by YAML 1.2."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from tallymark.documents.yaml_errors import (
+    explain_invalid_yaml,
+    explain_unknown_alias,
+    explain_unquoted_braces,
+)
+from tallymark.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.documents.source import Source
+
+
+MAX_LEVELS = 100
+MAX_NODES = 2_000_000
+"""Aliases count as often as they are used."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def parse_yaml(source: Source, holds: str = "suite") -> tuple[Node | None, list[Problem]]:
+    """The root (None for an empty file), and the mistakes that do not hide the rest.
+
+    `holds` is what messages call the thing that the file describes.
+    """
+    # Either parser takes 20 ms to load, which only those pay who read a file.
+    from tallymark.documents.yaml_events import YAMLError, read_events  # noqa: PLC0415
+
+    source.check_characters()
+    builder = _NodeBuilder(source, holds)
+    events = read_events(source.text)
+    try:
+        for event in events:
+            builder.take(event)
+    except YAMLError as error:
+        raise InvalidInput([explain_invalid_yaml(source, error)]) from None
+    return builder.root, builder.problems
+
+
+class _NodeBuilder:
+    """Makes the nodes from the parser's events, without the library's own tree.
+
+    So positions are kept, keys stay text, and what a hostile file could blow up (nesting, aliases)
+    is limited on the way.
+    """
+
+    def __init__(self, source: Source, holds: str) -> None:
+        self.source = source
+        self.holds = holds
+        self.root: Node | None = None
+        self.problems: list[Problem] = []
+        self._open: list[tuple[SequenceNode | MappingNode, str | None]] = []
+        self._keys: list[ScalarNode | None] = []
+        self._anchors: dict[str, Node] = {}
+        self._merges: list[list[tuple[ScalarNode, Node]]] = []
+        self._size = 0
+        self._documents = 0
+
+    def take(self, event: Any) -> None:
+        """Take one event, by the name of its class, which both parsers share."""
+        step = self._STEPS.get(event.__class__.__name__)
+        if step is not None:
+            step(self, event)
+
+    def _document(self, event: Any) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            message = f"a second document begins here; a file holds one {self.holds}"
+            self._stop(event, message, "put it into a file of its own")
+
+    def _scalar(self, event: Any) -> None:
+        start, end = event.start_mark, event.end_mark
+        node = ScalarNode(
+            event.value, event.style or "", event.tag, start.line + 1, start.column + 1
+        )
+        node.end_line, node.end_column = end.line + 1, end.column + 1
+        if event.tag is not None:
+            self._check_tag(node, event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = node
+        if not node.text.isascii() and _SURROGATE.search(node.text):
+            place = self.source.place(node.line, node.column, node.length)
+            self.problems.append(Problem("half of a surrogate pair is no character", place))
+        self._add(node, event)
+
+    def _sequence(self, event: Any) -> None:
+        start = event.start_mark
+        self._begin(SequenceNode(start.line + 1, start.column + 1), event)
+
+    def _mapping(self, event: Any) -> None:
+        start = event.start_mark
+        self._begin(MappingNode(start.line + 1, start.column + 1), event)
+
+    def _begin(self, node: SequenceNode | MappingNode, event: Any) -> None:
+        if event.tag is not None:
+            self._check_tag(node, event)
+        if len(self._open) >= MAX_LEVELS:
+            message = f"more than {MAX_LEVELS} levels of nesting"
+            self._stop(event, message, f"a {self.holds} needs fewer than ten")
+        self._open.append((node, event.anchor))
+        self._keys.append(None)
+        self._merges.append([])
+
+    def _end(self, event: Any) -> None:
+        node, anchor = self._open.pop()
+        self._keys.pop()
+        merges = self._merges.pop()
+        if isinstance(node, MappingNode):  # only now: its own keys win, wherever `<<` stands
+            for key, merged in merges:
+                self._merge(node, key, merged)
+        if anchor is not None:
+            self._anchors[anchor] = node
+        self._add(node, event)
+
+    def _alias(self, event: Any) -> None:
+        node = self._anchors.get(event.anchor)
+        if node is not None:
+            # The node is shared, but whoever walks the tree meets it again with all that is in it.
+            self._add(node, event, node.size)
+            return
+        if any(anchor == event.anchor for _, anchor in self._open):
+            self._stop(event, f"'*{event.anchor}' refers to the node that it is in")
+        start = event.start_mark
+        self.problems.append(explain_unknown_alias(self.source, start, event.anchor))
+        # Most likely a pattern without its quotes: read it as that text, and look at the rest.
+        self._add(
+            ScalarNode(f"*{event.anchor}", "'", None, start.line + 1, start.column + 1), event
+        )
+
+    def _add(self, node: Node, event: Any, size: int = 1) -> None:
+        """Put a finished node where it belongs."""
+        self._size += size
+        if self._size > MAX_NODES:
+            message = f"the file has more than {MAX_NODES:,} values, aliases counted as written out"
+            hint = "keep many cases in a dataset: cases_from" if self.holds == "suite" else None
+            self._stop(event, message, hint)
+        if not self._open:
+            self.root = node
+            return
+        parent = self._open[-1][0]
+        parent.size += node.size
+        if isinstance(parent, SequenceNode):
+            parent.items.append(node)
+        elif self._keys[-1] is None:
+            self._keys[-1] = self._make_key(node)
+        else:
+            self._put(parent, self._keys[-1], node)
+            self._keys[-1] = None
+
+    def _make_key(self, node: Node) -> ScalarNode:
+        if isinstance(node, ScalarNode):
+            return node
+        self.problems.append(explain_unquoted_braces(self.source, node.line, node.column))
+        return ScalarNode("x-", "", None, node.line, node.column)  # is not looked at
+
+    def _put(self, parent: MappingNode, key: ScalarNode, node: Node) -> None:
+        if key.text == "<<" and key.style == "":
+            self._merges[-1].append((key, node))
+        # Keys that could not be read are all called `x-`, and that was reported already.
+        elif (first := parent.entries.get(key.text)) is not None and not key.text.startswith("x-"):
+            message = f"the key '{key.text}' is here twice: first on line {first[0].line}"
+            place = self.source.place(key.line, key.column, key.length)
+            self.problems.append(Problem(message, place, "delete or rename one of them"))
+        else:
+            parent.entries[key.text] = (key, node)
+
+    def _merge(self, into: MappingNode, key: ScalarNode, merged: Node) -> None:
+        """`<<: *defaults`: the keys that are not there already."""
+        for node in merged.items if isinstance(merged, SequenceNode) else [merged]:
+            if not isinstance(node, MappingNode):
+                place = self.source.place(key.line, key.column, 2)
+                self.problems.append(Problem("'<<' needs a mapping, such as *defaults", place))
+                return
+            for name, entry in node.entries.items():
+                into.entries.setdefault(name, entry)
+
+    def _check_tag(self, node: Node, event: Any) -> None:
+        tag = str(event.tag)
+        if tag != "!" and tag not in TAGS:
+            start = event.start_mark
+            shown = tag.replace("tag:yaml.org,2002:", "!!")
+            place = self.source.place(start.line + 1, start.column + 1, len(shown))
+            hint = "put text that starts with '!' in quotes"
+            self.problems.append(Problem(f"the tag {shown} is not known here", place, hint))
+            if isinstance(node, ScalarNode):
+                node.tag = None
+
+    def _stop(self, event: Any, message: str, hint: str | None = None) -> NoReturn:
+        start = event.start_mark
+        place = self.source.place(start.line + 1, start.column + 1)
+        raise InvalidInput([*self.problems, Problem(message, place, hint)])
+
+    _STEPS: ClassVar[dict[str, Callable[[_NodeBuilder, Any], None]]] = {
+        "DocumentStartEvent": _document,
+        "ScalarEvent": _scalar,
+        "SequenceStartEvent": _sequence,
+        "SequenceEndEvent": _end,
+        "MappingStartEvent": _mapping,
+        "MappingEndEvent": _end,
+        "AliasEvent": _alias,
+    }
+
+
+_PREFIX = "tag:yaml.org,2002:"
+TAGS = frozenset(_PREFIX + name for name in ("str", "int", "float", "bool", "null", "seq", "map"))
+_NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_TRUE = frozenset(("true", "True", "TRUE"))
+_FALSE = frozenset(("false", "False", "FALSE"))
+_MAY_BE_NUMBER = frozenset("+-.0123456789")
+# By https://yaml.org/spec/1.2.2/#103-core-schema. Longer whole numbers are read as floats: Python
+# takes quadratic time for them, and refuses those of more than 4,300 digits.
+_INT = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,100}|0x[0-9a-fA-F]{1,100}")
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)"
+    r"|\.(?:nan|NaN|NAN)"
+)
+
+ScalarValue = str | int | float | bool | None
+
+
+def scalar_value(text: str, style: str, tag: str | None) -> ScalarValue:
+    """The value of a scalar as it is written; whatever is not plain is text."""
+    if tag is not None:
+        return text if tag in ("!", f"{_PREFIX}str") else _resolve_plain(text)
+    return text if style else _resolve_plain(text)
+
+
+def _resolve_plain(text: str) -> ScalarValue:
+    if text in _NULL:
+        return None
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    if text[0] not in _MAY_BE_NUMBER:
+        return text
+    if _INT.fullmatch(text):
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+    if _FLOAT.fullmatch(text):
+        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return text

@@ -1,0 +1,81 @@
+"""Rows that could really occur, for finding an example of what lint suspects.
+
+A run's metrics hang together (`max_cost` is never under `min_cost`), so rows are made by summing
+up small made-up runs, not by drawing each name alone. The same formula always gets the same rows.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tallymark.formula.formula_names import DERIVED, RUN_METRICS, Names, Variable
+
+SampleRow = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleEval:
+    """What one eval of a run gave."""
+
+    passed: bool
+    latency: float
+    cost: float
+
+
+def run_metrics(outcomes: Sequence[SampleEval]) -> SampleRow:
+    """The run-wide metrics of a run with at least one eval."""
+    row: SampleRow = {"success_pct": 100.0 * sum(o.passed for o in outcomes) / len(outcomes)}
+    for measure in ("latency", "cost"):
+        values = [getattr(outcome, measure) for outcome in outcomes]
+        total = math.fsum(values)
+        row |= {
+            f"max_{measure}": max(values),
+            f"min_{measure}": min(values),
+            f"avg_{measure}": total / len(values),
+            f"total_{measure}": total,
+        }
+    return row
+
+
+def sample_rows(names: Names, used: Sequence[str], count: int = 200) -> Iterator[SampleRow]:
+    """Rows for the names that a formula uses, plain cases first."""
+    draw = random.Random(7)  # noqa: S311 - not for secrets
+    evals = _list_evals(names, used)
+    plain = [names[name] for name in used if names[name].measure == "number"]
+    for index in range(count):
+        # Free and instant, then everything passed, then nothing; after that whatever comes.
+        outcomes = [
+            SampleEval(
+                passed=draw.random() < 0.5 if index > 3 else index != 2,
+                latency=0.0 if index == 0 else draw.choice((0.0, 0.2, 1.0, 8.0, 60.0)),
+                cost=0.0 if index == 0 else draw.choice((0.0, 0.0001, 0.01, 0.5, 3.0, 40.0)),
+            )
+            for _ in range(max(1, len(evals)) + draw.randrange(3))
+        ]
+        row = run_metrics(outcomes)
+        for name, outcome in zip(evals, outcomes, strict=False):
+            row |= {name: float(outcome.passed)}
+            row |= {name + end: getattr(outcome, kind) for end, kind in DERIVED.items()}
+        yield row | {variable.name: _draw_value(variable, draw) for variable in plain}
+
+
+def _list_evals(names: Names, used: Sequence[str]) -> list[str]:
+    """The evals behind the names that are used, each once."""
+    found = dict[str, None]()
+    for name in used:
+        if names[name].measure == "eval":
+            found[name] = None
+        elif names[name].measure in ("latency", "cost") and name not in RUN_METRICS:
+            found[name.removesuffix("_latency").removesuffix("_cost")] = None
+    return list(found)
+
+
+def _draw_value(variable: Variable, draw: random.Random) -> float:
+    choices = (variable.low, variable.high, 0.0, 1.0, -1.0, 0.5, 2.0, 100.0, draw.uniform(-10, 10))
+    return draw.choice(
+        [v for v in choices if math.isfinite(v) and variable.low <= v <= variable.high]
+        or [variable.low if math.isfinite(variable.low) else variable.high]
+    )

@@ -1,0 +1,116 @@
+"""What a judge, or another library, is shown of a trace; for a judge it is fenced off,
+since others wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from tallymark.documents.agent_json import read_json
+from tallymark.errors import WorkFailed
+from tallymark.scoring.score import make_json_safe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tallymark.judging.rubric import ShownPart
+    from tallymark.scoring import EvalContext
+    from tallymark.traces import Span
+
+
+def write_as_text(value: object) -> str:
+    """Text as it is, anything else as JSON."""
+    return (
+        value if isinstance(value, str) else json.dumps(make_json_safe(value), ensure_ascii=False)
+    )
+
+
+def find_retrieved(ctx: EvalContext) -> list[str]:
+    """What each retrieval of the trace brought, in order."""
+    found = (
+        _choose_first(span.output, span.tool_output) for span in ctx.trace.of_type("retrieval")
+    )
+    return [text for text in found if text]
+
+
+def find_tool_name(span: Span) -> str:
+    """The name of the tool that a tool span called."""
+    return span.tool_name or span.name
+
+
+def read_tool_arguments(span: Span) -> dict[str, Any]:
+    """The arguments of a tool call; what is not a JSON object stands under `input`."""
+    text = _choose_first(span.tool_input, span.input)
+    if not text:
+        return {}
+    try:
+        given = read_json(text)
+    except ValueError:
+        given = text
+    return given if isinstance(given, dict) else {"input": given}
+
+
+def read_tool_result(span: Span) -> str:
+    """What a tool call gave back."""
+    return _choose_first(span.tool_output, span.output)
+
+
+def _choose_first(*texts: str | None) -> str:
+    return next((text for text in texts if text), "")
+
+
+def collect_material(ctx: EvalContext, shows: Iterable[ShownPart]) -> tuple[str, str]:
+    """The parts of a trace as one text, and the mark in its fences.
+
+    The mark is a hash of the parts, so no part can hold it and close its own fence.
+    """
+    parts = {_TITLES[part]: str(make_json_safe(_READERS[part](ctx))) for part in shows}
+    mark = hashlib.sha256("\0".join(parts.values()).encode()).hexdigest()[:16]
+    fenced = (
+        f"<<< {title} {mark}\n{text or '(empty)'}\n>>> {title} {mark}"
+        for title, text in parts.items()
+    )
+    return "\n\n".join(fenced), mark
+
+
+def _show_expected(ctx: EvalContext) -> str:
+    expected = ctx.expected
+    lines = [] if expected.output is None else [write_as_text(expected.output)]
+    lines += [f"It must contain: {text}" for text in expected.output_contains or ()]
+    if not lines:
+        raise WorkFailed("the rubric shows the expected answer, but the test states none")
+    return "\n".join(lines)
+
+
+def _show_context(ctx: EvalContext) -> str:
+    found = find_retrieved(ctx)
+    if not found:
+        raise WorkFailed("the rubric shows retrieved context, but the trace has no retrieval")
+    return "\n\n".join(found)
+
+
+def _show_tools(ctx: EvalContext) -> str:
+    calls = []
+    for span in ctx.trace.tool_calls:
+        call = {"tool": find_tool_name(span), "arguments": read_tool_arguments(span)}
+        outcome = {"error": span.error or "failed"} if span.failed else {}
+        calls.append(write_as_text({**call, "result": read_tool_result(span), **outcome}))
+    return "\n".join(calls) or "(no tool was called)"
+
+
+_TITLES: dict[ShownPart, str] = {
+    "input": "REQUEST",
+    "output": "ANSWER",
+    "expected": "REFERENCE",
+    "context": "CONTEXT",
+    "tools": "TOOL CALLS",
+}
+_READERS: dict[ShownPart, Callable[[EvalContext], str]] = {
+    "input": lambda ctx: ctx.input,
+    "output": lambda ctx: ctx.output,
+    "expected": _show_expected,
+    "context": _show_context,
+    "tools": _show_tools,
+}

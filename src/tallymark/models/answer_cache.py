@@ -1,0 +1,105 @@
+"""The response cache: an SQLite file of answers that need not be asked, or paid, for again.
+
+An answer is known by everything that could change it: the model as named, its pricing, the whole
+conversation, settings, MCP servers and the epoch. What a `python/` or `cmd/` model does may change
+without its name changing: the cache cannot know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from hashlib import blake2b
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tallymark.errors import WorkFailed
+from tallymark.models.model import Answer
+
+if TYPE_CHECKING:
+    from tallymark.models.model import Model, Request
+    from tallymark.models.token_prices import Pricing
+
+_TABLE = "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer BLOB) WITHOUT ROWID"
+_FORM = b"1"
+"""Part of every key: raised when stored answers could no longer be read."""
+_log = logging.getLogger(__name__)
+
+
+class CachedModel:
+    """A model that is asked only what the file has no answer to.
+
+    Runs at the same time may share the file, and a killed one leaves it whole: SQLite's journal
+    sees to both. A file that fails in the middle costs the saving, not the answer.
+    """
+
+    def __init__(self, model: Model, path: str | Path, pricing: Pricing | None = None) -> None:
+        self.name = model.name
+        self._model = model
+        self._path = Path(path)
+        self._pricing = pricing
+        self._lock = Lock()
+        self._reader = self._open_file()
+        # Writing waits for other writers, so it has a thread; reading never waits.
+        self._writer = self._open_file()
+
+    async def answer(self, request: Request) -> Answer:
+        """The stored answer, marked `cached`, or the model's, stored before it is given."""
+        key = self._make_key(request)
+        found = self._find_answer(key)
+        if found is not None:
+            return msgspec.structs.replace(found, cached=True)
+        answer = await self._model.answer(request)
+        await asyncio.to_thread(self._keep_answer, key, answer)
+        return answer
+
+    async def close(self) -> None:
+        """Closes the model and the file."""
+        with self._lock:
+            self._reader.close()
+            self._writer.close()
+        await self._model.close()
+
+    def _make_key(self, request: Request) -> bytes:
+        parts = (self.name, self._pricing, request)
+        whole = msgspec.json.encode(parts, enc_hook=str, order="sorted")
+        return blake2b(_FORM + whole, digest_size=20).digest()
+
+    def _open_file(self) -> sqlite3.Connection:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # Autocommit: each answer is its own transaction, so a killed run keeps what it had.
+            file = sqlite3.connect(
+                self._path, timeout=10, isolation_level=None, check_same_thread=False
+            )
+            file.execute("PRAGMA journal_mode=WAL")
+            # A power cut may cost the newest answers, never the file: they can be asked again.
+            file.execute("PRAGMA synchronous=NORMAL")
+            file.execute(_TABLE)
+        except (OSError, sqlite3.Error) as error:
+            raise WorkFailed(
+                f"the cache {self._path} cannot be used: {error}",
+                hint="name another file, or delete this one if it is a broken cache",
+            ) from None
+        return file
+
+    def _find_answer(self, key: bytes) -> Answer | None:
+        try:
+            found = self._reader.execute("SELECT answer FROM answers WHERE key = ?", (key,))
+            row = found.fetchone()
+            return None if row is None else msgspec.json.decode(row[0], type=Answer)
+        except (sqlite3.Error, msgspec.DecodeError) as error:
+            _log.warning("the cache %s could not be read: %s", self._path, error)
+            return None
+
+    def _keep_answer(self, key: bytes, answer: Answer) -> None:
+        row = (key, msgspec.json.encode(answer, enc_hook=str))
+        try:
+            with self._lock:
+                self._writer.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", row)
+        except sqlite3.Error as error:
+            _log.warning("the cache %s could not be written: %s", self._path, error)

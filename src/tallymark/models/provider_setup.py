@@ -1,0 +1,100 @@
+"""From a reference to a provider's model: which provider, its package, its key.
+
+pydantic-ai is loaded when the first real model is asked for, so a package that is missing shows
+here, as one sentence that says what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tallymark.errors import InvalidInput, ModelError, suggest
+from tallymark.models.model_failures import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallymark.models.model_reference import ModelReference
+    from tallymark.models.provider import ProviderModel
+    from tallymark.models.token_prices import Pricing
+
+PROVIDERS = (
+    *("alibaba", "anthropic", "azure", "azure-responses", "bedrock", "cerebras", "cohere"),
+    *("deepseek", "fireworks", "gateway", "google", "google-cloud", "groq", "heroku"),
+    *("huggingface", "litellm", "meta", "mistral", "moonshotai", "nebius", "ollama", "openai"),
+    *("openai-chat", "openai-responses", "openrouter", "ovhcloud", "sambanova", "together"),
+    *("vercel", "vllm", "xai", "zai"),
+)
+"""Known without loading pydantic-ai, for messages. What else it knows works too."""
+
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
+
+
+def open_provider(reference: ModelReference, kinds: tuple[str, ...]) -> ProviderModel:
+    """The model is made at once, so that a missing package or key shows before anything runs."""
+    with explain_failure(reference.text):
+        _check_known(reference.kind, kinds)
+        from tallymark.models.provider import make_provider  # noqa: PLC0415 (pydantic-ai is heavy)
+
+        return make_provider(reference)
+
+
+def open_compatible_provider(
+    name: str, base_url: str, model: str, *, key: str | None, pricing: Pricing | None
+) -> ProviderModel:
+    """A model at an address that speaks OpenAI's chat protocol, for what only pydantic-ai can."""
+    try:
+        from tallymark.models.compatible_provider import (  # noqa: PLC0415 (pydantic-ai is heavy)
+            make_compatible_provider,
+        )
+    except ImportError as error:
+        raise _make_package_error(name, error) from None
+    return make_compatible_provider(name, base_url, model, key=key, pricing=pricing)
+
+
+@contextmanager
+def explain_failure(name: str) -> Iterator[None]:
+    """Turns whatever a library raises when it makes a model into one sentence."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except ImportError as error:
+        raise _make_package_error(name, error) from None
+    except Exception as error:  # noqa: BLE001 (each provider says in its own way what it lacks)
+        raise _make_unusable_error(name, error) from None
+
+
+def _check_known(kind: str, kinds: tuple[str, ...]) -> None:
+    if kind in PROVIDERS:
+        return
+    try:
+        from pydantic_ai.providers import infer_provider_class  # noqa: PLC0415 (heavy)
+
+        infer_provider_class(kind)
+    except (ModuleNotFoundError, ValueError):
+        near = suggest(kind, (*kinds, *PROVIDERS))
+        known = f"known are {', '.join(kinds)} and the providers {', '.join(PROVIDERS)}"
+        raise InvalidInput(
+            f"{kind!r} is not a kind of model or a provider",
+            hint=f"did you mean {near!r}? {known}" if near else known,
+        ) from None
+    except ImportError:
+        return  # known, but its package is missing: said when the model is made
+
+
+def _make_package_error(name: str, error: ImportError) -> ModelError:
+    if (error.name or "").partition(".")[0] == "pydantic_ai":
+        return ModelError(
+            f"{name} needs pydantic-ai", hint='install it with pip install "tallymark[models]"'
+        )
+    return ModelError(f"{name} needs a package: {one_line(error)}")
+
+
+def _make_unusable_error(name: str, error: Exception) -> ModelError:
+    variables = list(dict.fromkeys(_VARIABLE.findall(str(error))))
+    if variables:
+        return ModelError(f"{name} needs an API key", hint=f"set {' or '.join(variables)}")
+    return ModelError(f"{name} cannot be used: {one_line(error)}")

@@ -1,0 +1,159 @@
+"""`python/module:function` and `python/file.py:function`: any agent that Python can call.
+
+Its first parameter gets the prompt; parameters named `messages`, `settings`, `mcp_servers` and
+`epoch` get those. It may be async. It returns text, a mapping that `model_answers` reads, or
+a `Trace`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.errors import InvalidInput, ModelError
+from tallymark.importing import import_object
+from tallymark.models.call_threads import CallThreads
+from tallymark.models.model import Answer
+from tallymark.models.model_answers import (
+    WrongShape,
+    draft_answer,
+    draft_answer_from_trace,
+    finish_answer,
+)
+from tallymark.models.model_failures import one_line
+from tallymark.traces import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.models.model import Request
+    from tallymark.models.model_reference import ModelReference
+    from tallymark.models.token_prices import Pricing
+
+_NAMED = ("messages", "settings", "mcp_servers", "epoch")
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class PythonFunctionModel:
+    """A function that answers. One that is not async runs in a thread."""
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], pricing: Pricing | None = None
+    ) -> None:
+        self.name = name
+        self._function = function
+        self._pricing = pricing
+        self._prompt_first, self._filled = _match_parameters(name, function)
+        self._threads = CallThreads()
+
+    async def answer(self, request: Request) -> Answer:
+        """What the function returns; what it raises is a ModelError."""
+        if request.mcp_servers and "mcp_servers" not in self._filled:
+            raise ModelError(
+                f"{self.name} cannot be given MCP servers",
+                hint="add a parameter mcp_servers to the function, or leave mcp_server out",
+            )
+        began = perf_counter()
+        try:
+            result = await self._call_function(request)
+        except ModelError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ModelError(
+                f"{self.name} raised {type(error).__name__}: {one_line(error)}"
+            ) from error
+        return await finish_answer(
+            request, self._draft(result, perf_counter() - began), self._pricing
+        )
+
+    async def close(self) -> None:
+        """Lets the threads end."""
+        threads, self._threads = self._threads, CallThreads()
+        threads.close()
+
+    async def _call_function(self, request: Request) -> Any:
+        first = (request.prompt,) if self._prompt_first else ()
+        others = {name: _choose_argument(what, request) for name, what in self._filled.items()}
+        call = partial(self._function, *first, **others)
+        if _is_async(self._function):
+            return await call()
+        result = await self._threads.run(call)
+        return await result if inspect.isawaitable(result) else result
+
+    def _draft(self, result: Any, latency: float) -> Answer:
+        try:
+            if isinstance(result, str):
+                return Answer(output=result, latency=latency)
+            if isinstance(result, Trace):
+                return draft_answer_from_trace(result, latency)
+            if isinstance(result, Mapping):
+                return draft_answer(result, latency)
+        except WrongShape as error:
+            raise ModelError(f"{self.name} returned a wrong value: {error}") from None
+        raise ModelError(
+            f"{self.name} returned a value of type {type(result).__name__}",
+            hint="return text, a mapping with output, or a Trace",
+        )
+
+
+def open_function(reference: ModelReference) -> PythonFunctionModel:
+    """The function is imported at once, so that a wrong name shows before anything runs."""
+    home, colon, name = reference.rest.rpartition(":")
+    if not colon or not home or not name:
+        raise InvalidInput(
+            f"{reference.text!r} names no function",
+            hint="write python/module:function or python/file.py:function",
+        )
+    function = import_object(home, name, folder=reference.folder)
+    if not callable(function):
+        raise InvalidInput(f"{name!r} in {home} is not a function")
+    return PythonFunctionModel(reference.text, function, reference.pricing)
+
+
+def _match_parameters(name: str, function: Callable[..., Any]) -> tuple[bool, dict[str, str]]:
+    """Whether the prompt is the first argument, and what else goes to which parameter by name."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a builtin that does not tell
+        return True, {}
+    filled = {p.name: p.name for p in parameters if p.name in _NAMED and p.kind in _BY_NAME}
+    others = [p for p in parameters if p.name not in filled and p.kind is not p.VAR_KEYWORD]
+    first = others.pop(0) if others and others[0].kind is not others[0].KEYWORD_ONLY else None
+    by_position = first is not None and first.kind not in _BY_NAME
+    if first is not None and not by_position:
+        filled[first.name] = "prompt"
+    open_ends = [p.name for p in others if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    if open_ends or not (by_position or {"prompt", "messages"} & set(filled.values())):
+        raise InvalidInput(
+            f"{name} has a parameter {open_ends[0]!r} that nothing fills"
+            if open_ends
+            else f"{name} takes no prompt",
+            hint="its first parameter gets the prompt, and messages, settings, mcp_servers and "
+            "epoch get those",
+        )
+    return by_position, filled
+
+
+def _choose_argument(what: str, request: Request) -> Any:
+    match what:
+        case "messages":
+            return [msgspec.to_builtins(message) for message in request.messages]
+        case "settings":
+            return dict(request.settings)
+        case "mcp_servers":
+            return list(request.mcp_servers)
+        case "epoch":
+            return request.epoch
+        case _:
+            return request.prompt
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 (an object with an async __call__)
+    )

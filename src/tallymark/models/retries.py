@@ -1,0 +1,136 @@
+"""Asking until there is an answer, or until asking again cannot help; each try has a time limit."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from tallymark.errors import ModelError
+from tallymark.models.pace import LONGEST_PAUSE
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Generator
+    from random import Random
+
+    from tallymark.models.model import Answer, Model, Request
+    from tallymark.models.pace import Pace
+
+
+T = TypeVar("T")
+
+
+async def run_within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """What the work returns or raises; TimeoutError when it takes longer."""
+    try:
+        waits_for = work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    async with asyncio.timeout(seconds):
+        return await _StartedWork(work, waits_for)
+
+
+class _StartedWork(Generic[T]):
+    """A coroutine that has taken its first step and waits for something."""
+
+    __slots__ = ("_waits_for", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T], waits_for: Any) -> None:
+        self._work = work
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        waits_for = self._waits_for
+        try:
+            while True:
+                try:
+                    came = yield waits_for
+                except BaseException as error:  # noqa: BLE001 (cancellation, above all)
+                    waits_for = self._work.throw(error)
+                else:
+                    waits_for = self._work.send(came)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 30.0
+
+
+async def answer_with_retries(
+    model: Model,
+    request: Request,
+    pace: Pace,
+    *,
+    tries: int = 5,
+    timeout: float | None = None,  # noqa: ASYNC109 (for each try, not for the call)
+) -> tuple[Answer, int]:
+    """The answer and how often was asked, or the last ModelError.
+
+    `timeout` is in seconds for each try, and waiting for a slot does not count. Between tries it
+    waits twice as long each time, or as long as it was told; the slot is free meanwhile.
+    """
+    for number in range(1, tries + 1):
+        try:
+            return await _ask_once(model, request, pace, timeout), number
+        except ModelError as error:
+            if not _is_worth_another(error) or number == tries:
+                raise _make_last_error(error, number) from None
+            wait = _choose_wait(error, number, pace.random)
+        await asyncio.sleep(wait)
+    raise ValueError(f"tries must be at least 1, not {tries}")
+
+
+async def _ask_once(model: Model, request: Request, pace: Pace, seconds: float | None) -> Answer:
+    async with pace.slot():
+        try:
+            answer = await _ask_in_time(model, request, seconds)
+        except ModelError as error:
+            pace.feed("throttled" if error.throttled else "failed", error.retry_after)
+            raise
+        pace.feed("success")
+        return answer
+
+
+async def _ask_in_time(model: Model, request: Request, seconds: float | None) -> Answer:
+    if seconds is None:
+        return await model.answer(request)
+    try:
+        return await run_within(seconds, model.answer(request))
+    except TimeoutError:
+        raise ModelError(
+            f"{model.name} did not answer in {seconds:g} s",
+            hint="raise the timeout if it needs longer",
+            retryable=True,
+        ) from None
+
+
+def _is_worth_another(error: ModelError) -> bool:
+    # A pause that is too long for the pace is not slept through here either.
+    return error.retryable and (error.retry_after or 0) <= LONGEST_PAUSE
+
+
+def _choose_wait(error: ModelError, number: int, random: Random) -> float:
+    """Seconds; chance spreads requests that failed together."""
+    if error.retry_after:
+        return error.retry_after * (1 + random.random() / 10)
+    doubled: float = min(_FIRST_WAIT * 2 ** (number - 1), _LONGEST_WAIT)
+    return doubled * (0.5 + random.random() / 2)
+
+
+def _make_last_error(error: ModelError, number: int) -> ModelError:
+    """The error, with why it is the last."""
+    problem = error.problems[0]
+    hints = [problem.hint] if problem.hint else []
+    if error.retryable and not _is_worth_another(error):
+        hints.append(f"it asks to wait {error.retry_after:g} s, which is too long")
+    if number > 1:
+        hints.append(f"tried {number} times")
+    return ModelError(
+        problem.message,
+        hint="; ".join(hints) or None,
+        retryable=error.retryable,
+        throttled=error.throttled,
+        retry_after=error.retry_after,
+    )

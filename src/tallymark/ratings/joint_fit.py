@@ -1,0 +1,116 @@
+"""P(win) = 1 / (1 + 10^((difficulty - strength) / 400)), fitted jointly (Rasch 1960, with a prior).
+
+Draws are half wins. Strengths and difficulties have one Gaussian prior. The results alone tell only
+differences: adding the same number to all changes nothing. The prior settles this, and exactly: at
+the optimum the mean of all strengths and difficulties of a group is its centre. It also keeps an
+agent that won everything finite. Agents and challenges that no chain of matches joins are in
+different groups, and values of different groups cannot be compared.
+
+Errors say how sure a value is relative to its group's mean: the variance that the prior leaves to
+that mean, a convention and not a finding, is taken out. `error`, and the interval with it, comes
+from the Hessian; `robust_error` is the sandwich (White 1982), which draws make smaller.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tallymark.errors import InvalidInput
+from tallymark.ratings.match_counts import Counts, Pair
+from tallymark.ratings.match_results import Match
+
+SCALE = 400 / math.log(10)
+"""Elo points to one unit of the logistic function: 173.7."""
+Z95 = 1.959963984540054
+"""Between minus and plus so many errors lie 95 % of a Gaussian."""
+
+
+@dataclass(frozen=True, slots=True)
+class RatingEstimate:
+    """A strength or a difficulty on the Elo scale, with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    error: float
+    robust_error: float
+    matches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Agents and challenges that matches join, directly or through others."""
+
+    agents: tuple[str, ...]
+    challenges: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Strengths of agents and difficulties of challenges, by name in alphabetical order."""
+
+    strengths: Mapping[str, RatingEstimate]
+    difficulties: Mapping[str, RatingEstimate]
+    groups: tuple[Group, ...]
+
+    @property
+    def connected(self) -> bool:
+        """Whether all values can be compared with each other."""
+        return len(self.groups) <= 1
+
+    def chance(self, agent: str, challenge: str) -> float:
+        """The expected share of points of the agent at the challenge."""
+        gap = self.strengths[agent].value - self.difficulties[challenge].value
+        # The logistic function, in a form that no gap can overflow.
+        return 0.5 * (1 + math.tanh(gap / SCALE / 2))
+
+
+def fit(
+    log: Counts | Iterable[Match | Pair], *, centre: float = 1000.0, prior_sd: float = 400.0
+) -> Fit:
+    """Fit a log, pairs or counts; the order of what is given does not matter, to the bit.
+
+    `prior_sd` is how far from the centre strengths and difficulties are expected to lie, in Elo
+    points, before any match is seen.
+    """
+    if not math.isfinite(centre):
+        raise InvalidInput(f"the centre is {centre!r}", hint="give a finite number, such as 1000")
+    if not (math.isfinite(prior_sd) and prior_sd > 0):
+        raise InvalidInput(f"prior_sd is {prior_sd!r}", hint="give a number above 0, such as 400")
+    counts = (log if isinstance(log, Counts) else Counts.of(log)).columns()
+    if not counts.rows:
+        return Fit({}, {}, ())
+    from tallymark.ratings.newton import MatchTable, solve  # noqa: PLC0415 - brings in numpy
+
+    # In the order of the solver, which sorts so that the order of the log cannot matter.
+    agents, challenges = sorted(counts.agents), sorted(counts.challenges)
+    solution = solve(MatchTable.of(counts), precision=(SCALE / prior_sd) ** 2)
+    estimates = [
+        _make_estimate(centre + SCALE * value, SCALE * error, SCALE * robust, int(matches))
+        for value, error, robust, matches in solution.rows()
+    ]
+    labels = solution.groups.tolist()
+    return Fit(
+        dict(zip(agents, estimates[: len(agents)], strict=True)),
+        dict(zip(challenges, estimates[len(agents) :], strict=True)),
+        _collect_groups(labels, agents, challenges),
+    )
+
+
+def _make_estimate(value: float, error: float, robust: float, matches: int) -> RatingEstimate:
+    return RatingEstimate(value, value - Z95 * error, value + Z95 * error, error, robust, matches)
+
+
+def _collect_groups(
+    labels: Sequence[int], agents: Sequence[str], challenges: Sequence[str]
+) -> tuple[Group, ...]:
+    found: dict[int, tuple[list[str], list[str]]] = {}
+    for at, label in enumerate(labels):
+        members = found.setdefault(label, ([], []))
+        if at < len(agents):
+            members[0].append(agents[at])
+        else:
+            members[1].append(challenges[at - len(agents)])
+    return tuple(Group(tuple(first), tuple(second)) for first, second in found.values())

@@ -1,0 +1,109 @@
+"""Counts per pair: all that P(win) = logistic(strength - difficulty) needs of a log (Rasch 1960).
+
+Wins, draws and losses are sufficient for the fit, so a match is added in constant time, and the fit
+of counts kept up to date equals the fit of the whole log, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+from tallymark.ratings.match_results import Match, require_whole, worth
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """How one agent fared at one challenge."""
+
+    agent: str
+    challenge: str
+    wins: int = 0
+    draws: int = 0
+    losses: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("wins", "draws", "losses"):
+            what = f"{name} of agent {self.agent!r} at challenge {self.challenge!r}"
+            require_whole(getattr(self, name), what, least=0)
+
+
+class CountColumns(NamedTuple):
+    """All pairs side by side: who (places in `agents` and `challenges`) and with which results."""
+
+    agents: list[str]
+    challenges: list[str]
+    rows: list[int]
+    columns: list[int]
+    results: tuple[list[int], list[int], list[int]]
+    """Wins, draws and losses."""
+
+
+class Counts:
+    """Wins, draws and losses per agent and challenge, kept up to date one match at a time.
+
+    Kept as columns, which a fit of a million pairs takes over as they are.
+    """
+
+    __slots__ = ("_agents", "_challenges", "_columns", "_places", "_results", "_rows")
+
+    def __init__(self) -> None:
+        self._agents: dict[str, int] = {}
+        self._challenges: dict[str, int] = {}
+        self._places: dict[tuple[int, int], int] = {}
+        self._rows: list[int] = []
+        self._columns: list[int] = []
+        self._results: tuple[list[int], list[int], list[int]] = ([], [], [])
+
+    @classmethod
+    def of(cls, log: Iterable[Match | Pair]) -> Self:
+        """The counts of a log, or of pairs already counted; pairs given twice are added up."""
+        counts = cls()
+        for entry in log:
+            if isinstance(entry, Pair):
+                counts.add_pair(entry)
+            else:
+                counts.add(entry)
+        return counts
+
+    def add(self, match: Match) -> None:
+        """Count one match."""
+        # A win is worth 1, a draw 1/2, a loss 0: the columns 0, 1 and 2.
+        lost = 2 - int(2 * worth(match.result))
+        self._results[lost][self._find_place(match.agent, match.challenge)] += 1
+
+    def add_pair(self, pair: Pair) -> None:
+        """Count all matches of a pair; a pair without any match leaves no trace."""
+        if pair.wins or pair.draws or pair.losses:
+            place = self._find_place(pair.agent, pair.challenge)
+            for column, number in zip(
+                self._results, (pair.wins, pair.draws, pair.losses), strict=True
+            ):
+                column[place] += number
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (Pair(*key, *cell) for key, cell in self.cells())
+
+    def cells(self) -> Iterator[tuple[tuple[str, str], tuple[int, int, int]]]:
+        """Agent and challenge, with wins, draws and losses; quicker than pairs."""
+        agents, challenges = list(self._agents), list(self._challenges)
+        for row, column, *cell in zip(self._rows, self._columns, *self._results, strict=True):
+            yield (agents[row], challenges[column]), (cell[0], cell[1], cell[2])
+
+    def columns(self) -> CountColumns:
+        """All of it at once: what is quickest for many."""
+        return CountColumns(
+            list(self._agents), list(self._challenges), self._rows, self._columns, self._results
+        )
+
+    def _find_place(self, agent: str, challenge: str) -> int:
+        row = self._agents.setdefault(agent, len(self._agents))
+        column = self._challenges.setdefault(challenge, len(self._challenges))
+        place = self._places.setdefault((row, column), len(self._rows))
+        if place == len(self._rows):
+            self._rows.append(row)
+            self._columns.append(column)
+            for results in self._results:
+                results.append(0)
+        return place

@@ -1,0 +1,304 @@
+"""Two runs side by side, paired by case: what changed, by how much, and whether it is a regression.
+
+Numbers are compared over the cases that both runs ran, so that the differences add up. What counts
+as a regression, and why, is in `docs/comparing-runs.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from tallymark.errors import InvalidInput
+from tallymark.runs.intervals import Difference, score_difference
+from tallymark.runs.record import CaseResult, Run, RunRecord
+from tallymark.runs.tally import Counts, Tally
+from tallymark.scoring.score import make_json_safe
+
+if TYPE_CHECKING:
+    from tallymark.formula import Formula
+
+ChangeKind = Literal[
+    "broken", "worse", "fixed", "better", "error_now", "recovered", "only_first", "only_second"
+]
+CHANGE_KINDS: dict[ChangeKind, str] = {
+    "broken": "Broken (passed before)",
+    "worse": "Worse (passes less often)",
+    "error_now": "Errors now (ran before)",
+    "fixed": "Fixed (passes now)",
+    "better": "Better (passes more often)",
+    "recovered": "Recovered (an error before)",
+    "only_first": "Only in the first run",
+    "only_second": "Only in the second run",
+}
+"""How a case can change, the worst first."""
+FEW_CASES = 10
+"""With fewer shared cases than this, chance decides more than the runs do."""
+
+
+class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two runs, over all its cases."""
+
+    id: str
+    suite: str
+    model: str
+    score: float | None
+    """By the formula of the comparison."""
+    score_error: str | None
+    own_formula: str
+    passed: int
+    failed: int
+    errors: int
+
+
+class ComparedMeasure(msgspec.Struct, frozen=True):
+    """One number of both runs, over the cases that both ran."""
+
+    first: float | None
+    second: float | None
+    difference: Difference
+    """The second less the first."""
+
+
+class CaseChange(msgspec.Struct, frozen=True):
+    """A case that is not the same in both runs."""
+
+    case: str
+    kind: ChangeKind
+    first: str
+    """How often it passed, as `2/3`; empty where it did not run."""
+    second: str
+    reason: str = ""
+    """Of a case that is worse off: why."""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """All that can be said about two runs."""
+
+    first: ComparedRun
+    second: ComparedRun
+    formula: str
+    shared: int
+    """Cases that both ran."""
+    unchanged: int
+    score: ComparedMeasure
+    success_pct: ComparedMeasure
+    total_cost: ComparedMeasure
+    avg_latency: ComparedMeasure
+    changes: list[CaseChange]
+    """The worst first."""
+    warnings: list[str]
+
+    def of_kind(self, kind: ChangeKind) -> list[CaseChange]:
+        """The cases that changed in one way."""
+        return [change for change in self.changes if change.kind == kind]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that any JSON writer takes."""
+        plain: dict[str, Any] = make_json_safe(self)
+        return plain | {"regression": make_json_safe(verdict(self))}
+
+
+class RegressionVerdict(msgspec.Struct, frozen=True):
+    """Whether the second run is worse, and why, in one sentence."""
+
+    regression: bool
+    reason: str
+
+
+def compare(first: Run, second: Run, *, formula: str | None = None, seed: int = 0) -> Comparison:
+    """The second run against the first, by one formula for both: the first run's unless given."""
+    tallies = Tally(first[1]), Tally(second[1])
+    if not tallies[0].cases.keys() & tallies[1].cases.keys():
+        message = f"the runs {first[0].id!r} and {second[0].id!r} have no case in common"
+        raise InvalidInput(message, hint="compare runs of the same suite")
+    text = formula or first[0].formula
+    names = (*tallies[1].evals, *tallies[1].scorers, *first[0].metrics, *second[0].metrics)
+    parsed = tallies[0].formula(text, also=names)
+    changes = sorted(
+        _find_changes(*tallies, second[1]), key=lambda each: list(CHANGE_KINDS).index(each.kind)
+    )
+    ran = [{case for case, counts in tally.cases.items() if counts.ran} for tally in tallies]
+    shared = ran[0] & ran[1]
+    over = Tally(_pick_shared(shared, first[1])), Tally(_pick_shared(shared, second[1]))
+    run_wide = [Tally().formula(name) for name in ("success_pct", "total_cost", "avg_latency")]
+    score, success, cost, latency = (
+        _compare_measure(each, over, seed) for each in (parsed, *run_wide)
+    )
+    return Comparison(
+        first=_describe_run(first[0], tallies[0], parsed),
+        second=_describe_run(second[0], tallies[1], parsed),
+        formula=text,
+        shared=len(shared),
+        unchanged=len(shared) - sum(each.first != "" != each.second for each in changes),
+        score=score,
+        success_pct=success,
+        total_cost=cost,
+        avg_latency=latency,
+        changes=changes,
+        warnings=list(_list_warnings((first[0], second[0]), tallies, text, len(shared))),
+    )
+
+
+def compare_all(
+    runs: Sequence[Run], *, formula: str | None = None, seed: int = 0
+) -> list[Comparison]:
+    """Every run but the first against the first."""
+    if len(runs) < 2:
+        raise InvalidInput(f"{len(runs)} runs cannot be compared", hint="name two or more")
+    return [compare(runs[0], run, formula=formula, seed=seed) for run in runs[1:]]
+
+
+def is_regression(comparison: Comparison, *, tolerance: float = 0.0, strict: bool = False) -> bool:
+    """Whether the second run is worse than the first; `verdict` says why."""
+    return verdict(comparison, tolerance=tolerance, strict=strict).regression
+
+
+def verdict(
+    comparison: Comparison, *, tolerance: float = 0.0, strict: bool = False
+) -> RegressionVerdict:
+    """Worse means: the 95 % interval of the score's difference lies below zero.
+
+    Where there is no interval, a lower score is worse; where a score is missing, having lost it is;
+    where neither run has one, a case that passed and fails now. Up to `tolerance` points may be
+    lost; `strict` finds any broken case worse, whatever the score.
+    """
+    lost = [change.case for change in (*comparison.of_kind("broken"), *comparison.of_kind("worse"))]
+    score = comparison.score
+    if strict and lost:
+        return RegressionVerdict(True, f"cases that passed fail now: {_list_cases(lost)}")
+    if score.difference.value is not None:
+        return _judge_by_score(comparison, tolerance)
+    if score.first is not None or (score.second is None and comparison.first.score is not None):
+        why = comparison.second.score_error or "no case that both ran gives one"
+        return RegressionVerdict(
+            True, f"the second run has no score to compare, the first has one: {why}"
+        )
+    if score.second is None and lost:
+        return RegressionVerdict(
+            True, f"there is no score, and cases that passed fail now: {_list_cases(lost)}"
+        )
+    return RegressionVerdict(False, "the first run has no score that could be lost")
+
+
+def _judge_by_score(comparison: Comparison, tolerance: float) -> RegressionVerdict:
+    difference = comparison.score.difference
+    change = difference.value or 0.0
+    size = max(abs(comparison.score.first or 0.0), abs(comparison.score.second or 0.0))
+    # Adding up in another order alone may change the last digits; that is no loss.
+    allowed = tolerance + 1e-9 * size
+    moved = f"the score changed by {change:+.4g}"
+    more = f" by more than {tolerance:g}" if tolerance else ""
+    if difference.interval is None:
+        worse = change < -allowed
+        said = f"fell{more}" if worse else f"did not fall{more}"
+        return RegressionVerdict(worse, f"{moved}: it {said}, and the cases give no interval")
+    ends = f"its 95 % interval, {difference.interval.low:.4g} to {difference.interval.high:.4g},"
+    worse = difference.interval.high < -allowed
+    below = f"{-tolerance:g}" if tolerance else "zero"
+    return RegressionVerdict(
+        worse, f"{moved}: {ends} {'lies' if worse else 'does not lie'} below {below}"
+    )
+
+
+def _list_cases(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _pick_shared(shared: set[str], results: Sequence[CaseResult]) -> Iterator[CaseResult]:
+    """The results of the shared cases, without errors."""
+    return (each for each in results if each.case in shared and each.status != "error")
+
+
+def _describe_run(record: RunRecord, tally: Tally, formula: Formula) -> ComparedRun:
+    scored = tally.score(formula)
+    # What is stored may be the suite's stand-in for an undefined score; the tally has none.
+    own = record.formula == formula.text and record.score is not None
+    return ComparedRun(
+        id=record.id,
+        suite=record.suite,
+        model=record.model,
+        score=record.score if own else scored.score,
+        score_error=record.score_error if own else scored.error,
+        own_formula=record.formula,
+        passed=tally.all.passed,
+        failed=tally.all.ran - tally.all.passed,
+        errors=tally.errors,
+    )
+
+
+def _compare_measure(formula: Formula, tallies: tuple[Tally, Tally], seed: int) -> ComparedMeasure:
+    first, second = (tally.score(formula).score for tally in tallies)
+    return ComparedMeasure(first, second, score_difference(formula, *tallies, seed=seed))
+
+
+def _find_changes(
+    first: Tally, second: Tally, results: Sequence[CaseResult]
+) -> Iterator[CaseChange]:
+    """The cases that differ, in the order of the first run, then those that only the second has."""
+    # Reversed, so that of several failures of a case the first one stays.
+    reasons = {
+        each.case: _find_reason(each) for each in reversed(results) if each.status != "passed"
+    }
+    for case in dict.fromkeys((*first.cases, *second.cases)):
+        one, two = first.cases.get(case), second.cases.get(case)
+        kind = _classify_change(one, two)
+        if kind is not None:
+            why = reasons.get(case, "") if kind in ("broken", "worse", "error_now") else ""
+            yield CaseChange(case, kind, _format_passes(one), _format_passes(two), why)
+
+
+def _classify_change(one: Counts | None, two: Counts | None) -> ChangeKind | None:
+    if one is None or two is None:
+        return "only_first" if two is None else "only_second"
+    before, now = one.success, two.success
+    if before is None or now is None:
+        return None if before is now else "recovered" if before is None else "error_now"
+    if before == now:
+        return None
+    if now < before:
+        return "broken" if before == 1.0 else "worse"
+    return "fixed" if now == 1.0 else "better"
+
+
+def _format_passes(counts: Counts | None) -> str:
+    return f"{counts.passed}/{counts.ran}" if counts is not None and counts.ran else ""
+
+
+def _find_reason(result: CaseResult) -> str:
+    """The first thing that went wrong with a result."""
+    wrong = next((c for c in result.checks if c.error is not None or not c.passed), None)
+    if result.error is not None or wrong is None:
+        return result.error or ""
+    return f"{wrong.name or wrong.kind}: {wrong.error or wrong.reason or 'failed'}"
+
+
+def _list_warnings(
+    records: tuple[RunRecord, RunRecord], tallies: tuple[Tally, Tally], formula: str, shared: int
+) -> Iterator[str]:
+    """What makes the comparison less fair than it looks."""
+    first, second = records
+    if first.definition_hash != second.definition_hash:
+        yield "the suites differ: a case of the same name may not ask the same"
+    for own in dict.fromkeys(each.formula for each in records if each.formula != formula):
+        runs = " and ".join(each.id for each in records if each.formula == own)
+        yield f"{runs} had the formula {own}; here both are scored by {formula}"
+    if first.epochs != second.epochs:
+        epochs = f"{first.epochs} and {second.epochs}"
+        yield f"the runs have {epochs} epochs: totals of cost and latency are not alike"
+    for record, tally in zip(records, tallies, strict=True):
+        if tally.errors:
+            yield (
+                f"{tally.errors:,} of {tally.finished:,} results of {record.id} are errors and "
+                "left out: if the hard cases fail to run, the run looks better than it is"
+            )
+        if record.total > tally.finished:
+            yield f"{record.id} has {tally.finished:,} of its {record.total:,} results"
+    most = max(len(tally.cases) for tally in tallies)
+    if shared < FEW_CASES:
+        yield f"only {shared} {'case' if shared == 1 else 'cases'} ran in both: chance decides much"
+    elif shared < most / 2:
+        yield f"only {shared:,} of {most:,} cases ran in both"

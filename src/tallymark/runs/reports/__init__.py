@@ -1,0 +1,23 @@
+"""Reports of runs: for the terminal, for scripts, spreadsheets, CI systems and browsers.
+
+Every report is a pure function from runs to text, where a run is the pair of its record and its
+results; `summary` takes one run, the others take several. The page, comparisons and colours load
+heavy libraries (a template engine with a chart engine, numpy, rich), so they are not exported here:
+`html_page.html_report`, `comparison_report.comparison_text`, `colours.coloured`.
+"""
+
+from tallymark.runs.reports.csv_report import csv_report
+from tallymark.runs.reports.json_report import json_report, run_document
+from tallymark.runs.reports.junit_report import junit_report
+from tallymark.runs.reports.markdown_report import markdown_report
+from tallymark.runs.reports.summary_report import summary, summary_lines
+
+__all__ = [
+    "csv_report",
+    "json_report",
+    "junit_report",
+    "markdown_report",
+    "run_document",
+    "summary",
+    "summary_lines",
+]

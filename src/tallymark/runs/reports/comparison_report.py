@@ -1,0 +1,152 @@
+"""Comparisons of runs as plain text for the terminal, 80 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from textwrap import wrap
+
+from tallymark.runs.comparison import (
+    CHANGE_KINDS,
+    CaseChange,
+    ChangeKind,
+    ComparedMeasure,
+    Comparison,
+    verdict,
+)
+from tallymark.runs.reports.summary_report import MOST, WIDTH, StyledLine
+from tallymark.text import (
+    UNKNOWN,
+    align_numbers,
+    clean,
+    clean_line,
+    format_count,
+    format_difference,
+    format_money,
+    format_p_value,
+    format_percent,
+    format_score,
+    format_seconds,
+)
+
+_STYLES: dict[ChangeKind, str] = {
+    "broken": "red",
+    "worse": "red",
+    "error_now": "yellow",
+    "fixed": "green",
+    "better": "green",
+    "recovered": "green",
+}
+FormatNumber = Callable[[float | None], str]
+TableRow = tuple[str, ...]
+
+
+def comparison_text(comparison: Comparison, *, most: int = MOST) -> str:
+    """Two runs side by side."""
+    return "\n".join(line.text for line in comparison_lines(comparison, most=most))
+
+
+def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[StyledLine]:
+    """The same with a style for each line; `most` cases of each kind are named."""
+    lines = [StyledLine("=== Comparison ===", "bold"), *_write_sides(comparison), StyledLine("")]
+    lines += [StyledLine(text) for text in align_numbers([_HEADER, *_list_rows(comparison)])]
+    lines += [
+        StyledLine(f"over the {format_count(comparison.shared, 'case')} that both ran", "dim")
+    ]
+    for kind, title in CHANGE_KINDS.items():
+        lines += _write_changes(comparison.of_kind(kind), title, _STYLES.get(kind, ""), most)
+    lines += [StyledLine(""), StyledLine(f"Unchanged: {comparison.unchanged:,}")]
+    said = verdict(comparison)
+    word = "Regression" if said.regression else "No regression"
+    lines += _wrap_lines(f"{word}: {said.reason}", "bold red" if said.regression else "bold")
+    for warning in comparison.warnings:
+        lines += _wrap_lines(f"Careful: {clean(warning)}", "yellow")
+    return lines
+
+
+_HEADER = ("", "first", "second", "difference", "95 % interval", "p")
+
+
+def _write_sides(comparison: Comparison) -> Iterator[StyledLine]:
+    for title, side in (("First", comparison.first), ("Second", comparison.second)):
+        counts = f"{side.passed:,} passed, {side.failed:,} failed"
+        errors = f", {format_count(side.errors, 'error')}" if side.errors else ""
+        model, run = clean_line(side.model, 40), clean_line(side.id, 40)
+        yield from _wrap_lines(f"{title + ':':<8}{run} on {model} ({counts}{errors})")
+    yield from _wrap_lines(f"Score:  {clean_line(comparison.formula, 400)}")
+    for side in (comparison.first, comparison.second):
+        if side.score is None:
+            told = clean(side.score_error or "it was not scored")
+            yield from _wrap_lines(f"  {side.id} has no score: {told}", "yellow")
+
+
+def _list_rows(comparison: Comparison) -> Iterator[TableRow]:
+    yield _make_row("Score", comparison.score, format_score)
+    if comparison.formula != "success_pct":
+        yield _make_row("Success rate", comparison.success_pct, format_percent, _format_points)
+    yield _make_row("Total cost", comparison.total_cost, format_money)
+    yield _make_row("Avg latency", comparison.avg_latency, format_seconds)
+
+
+def _make_row(
+    title: str, measure: ComparedMeasure, write: FormatNumber, change: FormatNumber | None = None
+) -> TableRow:
+    """A number in both runs; `change` writes the difference where it is not of the same kind."""
+    found, change = measure.difference, change or write
+    cells = ("-", "-", "-")
+    if found.value is not None:
+        ends = found.interval
+        interval = "-" if ends is None else f"{change(ends.low)} to {change(ends.high)}"
+        cells = (format_difference(change, found.value), interval, format_p_value(found.p_value))
+    return (title, write(measure.first), write(measure.second), *cells)
+
+
+def _format_points(value: float | None) -> str:
+    """A difference between percentages."""
+    return UNKNOWN if value is None else f"{value:.1f}"
+
+
+def _write_changes(
+    changes: Sequence[CaseChange], title: str, style: str, most: int
+) -> Iterator[StyledLine]:
+    if not changes:
+        return
+    yield from (StyledLine(""), StyledLine(f"{title}: {len(changes):,}", f"bold {style}".strip()))
+    for change in changes[:most]:
+        moved = f"{change.first or '-'} → {change.second or '-'}"
+        repeated = not {change.first, change.second} <= {"", "0/1", "1/1"}
+        yield StyledLine(
+            f"  {clean_line(change.case, 60)}{f'  {moved}' if repeated else ''}", style
+        )
+        if change.reason:
+            yield StyledLine(f"      {clean_line(change.reason, WIDTH - 6)}", "dim")
+    if len(changes) > most:
+        yield StyledLine(f"  and {len(changes) - most:,} more", "dim")
+
+
+def comparisons_table(comparisons: Sequence[Comparison]) -> str:
+    """Several runs against the first: a row for each."""
+    first = comparisons[0].first
+    rows: list[TableRow] = [("run", "score", "difference", "95 % interval", "p", "broken", "fixed")]
+    rows.append((_name_run(first.id, first.model), format_score(first.score), *["-"] * 5))
+    for each in comparisons:
+        _, _, _, change, interval, p_value = _make_row("", each.score, format_score)
+        lost, won = (
+            str(sum(len(each.of_kind(kind)) for kind in kinds))
+            for kinds in (("broken", "worse"), ("fixed", "better"))
+        )
+        score = format_score(each.second.score)
+        name = _name_run(each.second.id, each.second.model)
+        rows.append((name, score, change, interval, p_value, lost, won))
+    warned = {each.second.id: each.warnings for each in comparisons if each.warnings}
+    notes = [f"{run}: {clean(warning)}" for run, found in warned.items() for warning in found]
+    lines = align_numbers(rows) + ([""] if notes else [])
+    lines += [line.text for note in notes for line in _wrap_lines(f"Careful: {note}")]
+    return "\n".join(lines)
+
+
+def _name_run(run: str, model: str) -> str:
+    return clean_line(f"{run} {model}", 24)
+
+
+def _wrap_lines(text: str, style: str = "") -> Iterator[StyledLine]:
+    return (StyledLine(line, style) for line in wrap(text, WIDTH, subsequent_indent="  "))

@@ -1,0 +1,58 @@
+"""CSV: a row for every result, safe to open in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from tallymark.runs.record import CaseResult, Run, RunRecord
+from tallymark.runs.reports.run_view import list_problems
+from tallymark.text import clean_excerpt
+
+COLUMNS = (
+    "run", "suite", "model", "case", "epoch", "status", "latency", "cost",
+    "input_tokens", "output_tokens", "tokens_counted_by", "tries",
+    "checks", "checks_passed", "problems", "output",
+)  # fmt: skip
+MOST_CHARACTERS = 32_000
+"""Characters of a cell: spreadsheets break one of more than 32,767 into pieces."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 (as they are)
+
+
+def csv_report(runs: Sequence[Run]) -> str:
+    """All results of all runs, with a header. An unknown number is an empty cell."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    for record, results in runs:
+        writer.writerows(_make_row(record, result) for result in results)
+    return text.getvalue()
+
+
+def _make_row(record: RunRecord, result: CaseResult) -> list[str | float | None]:
+    why = "\n".join(f"{title}: {reason}" for title, reason in list_problems(result))
+    return [
+        _write_cell(record.id),
+        _write_cell(record.suite),
+        _write_cell(record.model),
+        _write_cell(result.case),
+        result.epoch,
+        result.status,
+        result.latency,
+        result.cost,
+        result.input_tokens,
+        result.output_tokens,
+        result.tokens_counted_by,
+        result.tries,
+        len(result.checks),
+        sum(check.passed for check in result.checks),
+        _write_cell(why),
+        _write_cell(result.output),
+    ]
+
+
+def _write_cell(text: str) -> str:
+    """Text that a spreadsheet shows and never takes for a formula."""
+    plain = clean_excerpt(text, MOST_CHARACTERS)
+    return f"'{plain}" if plain.lstrip(" ").startswith(_FORMULA) else plain

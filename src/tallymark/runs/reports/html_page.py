@@ -1,0 +1,116 @@
+"""A report as one HTML file that opens offline: no network, no other file, no need for JavaScript.
+
+Templates and styles are data files in `page/`. All text is escaped by the template engine, and a
+content policy in the page allows nothing but its own style and its one script, by its hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+
+from tallymark.runs.record import Run
+from tallymark.runs.reports.html_cases import list_cases
+from tallymark.runs.reports.html_charts import draw_figures
+from tallymark.runs.reports.run_view import RunView, explain_score
+from tallymark.text import (
+    clean_line,
+    format_count,
+    format_money,
+    format_percent,
+    format_score,
+    format_seconds,
+    format_utc_moment,
+)
+
+_PAGE = Path(__file__).parent / "page"
+
+
+def html_report(runs: Sequence[Run]) -> str:
+    """All runs in one page."""
+    views = [RunView(record, results) for record, results in runs]
+    keys = _make_keys(len(views))
+    listed = list_cases(keys, views)
+    script = _read_part("report.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return _load_template().render(
+        title=", ".join(dict.fromkeys(clean_line(view.record.suite, 80) for view in views)),
+        facts=_list_facts(views),
+        runs=[_describe_run(key, view) for key, view in zip(keys, views, strict=True)],
+        figures=draw_figures(keys, views, listed),
+        listed=listed,
+        style=_read_part("report.css"),
+        script=script,
+        script_hash=f"sha256-{digest}",
+    )
+
+
+def _read_part(name: str) -> str:
+    return (_PAGE / name).read_text(encoding="utf-8")
+
+
+@cache
+def _load_template() -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    lines = _read_part("report.html.jinja").splitlines()
+    return environment.from_string("\n".join(map(str.strip, lines)))  # a page without indents
+
+
+def _make_keys(count: int) -> list[str]:
+    """A short key for each run: letters, then numbers."""
+    return [ascii_uppercase[n] if count <= 26 else str(n + 1) for n in range(count)]
+
+
+def _list_facts(views: Sequence[RunView]) -> list[str]:
+    """The line under the title."""
+    started = [at for view in views if (at := view.record.started_at or view.record.created_at)]
+    cases = len({case for view in views for case in view.cases})
+    epochs = max((view.record.epochs for view in views), default=1)
+    facts = [format_utc_moment(min(started))] if started else []
+    facts += [format_count(len(views), "run")] if len(views) > 1 else []
+    facts += [format_count(cases, "case")]
+    return facts + ([f"{epochs} epochs"] if epochs > 1 else [])
+
+
+def _describe_run(key: str, view: RunView) -> dict[str, Any]:
+    """One run as the page shows it."""
+    record, metrics, tally = view.record, view.metrics, view.tally
+    each = metrics["avg_cost"]
+    return {
+        "key": key,
+        "id": clean_line(record.id, 80),
+        "model": clean_line(record.model, 120),
+        "status": record.status,
+        "error": record.error and clean_line(record.error, 1000),
+        "score": format_score(record.score),
+        "interval": view.interval(),
+        "formula": clean_line(record.formula, 4096),
+        "no_score": clean_line(view.no_score(), 1000) if record.score is None else None,
+        "explanation": "\n".join(explain_score(view.explanation, 110)),
+        "success": format_percent(metrics["success_pct"]),
+        "success_pct": metrics["success_pct"] or 0.0,
+        "counts": view.counts(),
+        "cost": format_money(metrics["total_cost"]),
+        "each_cost": f"{format_money(each)} each" if each is not None else "",
+        "no_cost": tally.unknown("total_cost") if metrics["total_cost"] is None else None,
+        "latency": format_seconds(metrics["avg_latency"]),
+        "longest": format_seconds(metrics["max_latency"]),
+        "repeats": _list_repeats(view),
+    }
+
+
+def _list_repeats(view: RunView) -> list[tuple[str, str]]:
+    """pass@k and pass^k over all cases, where cases were repeated."""
+    found = view.mean_repeats
+    if not view.repeated or found is None:
+        return []
+    k = max(found.pass_at)
+    shown = ((f"pass@{k}", found.pass_at[k]), (f"pass^{k}", found.pass_all[k]))
+    return [(name, format_percent(100 * value)) for name, value in shown]

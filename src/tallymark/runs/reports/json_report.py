@@ -1,0 +1,83 @@
+"""JSON: one document with everything about the runs, for scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from tallymark.runs.record import CaseResult, Run, RunRecord
+from tallymark.runs.reports.run_view import RunView
+from tallymark.scoring.score import make_json_safe
+
+
+def json_report(runs: Sequence[Run]) -> str:
+    """All runs as the text `{"runs": [...]}`."""
+    documents = [run_document(record, results) for record, results in runs]
+    return json.dumps({"runs": documents}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def run_document(record: RunRecord, results: Iterable[CaseResult]) -> dict[str, Any]:
+    """One run as plain values that any JSON writer takes.
+
+    For a list of runs, give no results: counts and metrics are then those of the record.
+    """
+    run = RunView(record, results)
+    document = {
+        "id": record.id,
+        "suite": record.suite,
+        "model": record.model,
+        "status": record.status,
+        "group": record.group,
+        "error": record.error,
+        "score": record.score,
+        "score_formula": record.formula,
+        "score_error": record.score_error if record.score is not None else run.no_score(),
+        "score_interval": _describe_interval(record),
+        "success_pct": run.metrics["success_pct"],
+        "total_cost": run.metrics["total_cost"],
+        "counts": _count_results(run),
+        "metrics": run.metrics,
+        "explanation": run.explanation and run.explanation.to_dict(),
+        "repeats": _describe_repeats(run),
+        "epochs": record.epochs,
+        "definition_hash": record.definition_hash,
+        "created_at": record.created_at,
+        "started_at": record.started_at,
+        "finished_at": record.finished_at,
+        "tags": record.tags,
+        "results": [_describe_result(result) for result in run.results],
+    }
+    plain: dict[str, Any] = make_json_safe(document)
+    return plain
+
+
+def _count_results(run: RunView) -> dict[str, int]:
+    tally, record = run.tally, run.record
+    passed, failed, errors = tally.all.passed, tally.all.ran - tally.all.passed, tally.errors
+    if not tally.finished:
+        passed, failed, errors = record.passed, record.failed, record.errors
+    missing = max(0, record.total - passed - failed - errors)
+    return {"passed": passed, "failed": failed, "errors": errors, "missing": missing}
+
+
+def _describe_interval(record: RunRecord) -> dict[str, float] | None:
+    if record.score_low is None or record.score_high is None:
+        return None
+    return {"low": record.score_low, "high": record.score_high}
+
+
+def _describe_repeats(run: RunView) -> dict[str, Any] | None:
+    """Mean, pass@k and pass^k over all cases and of each, where cases were repeated."""
+    if not run.repeated:
+        return None
+    return {"all": run.mean_repeats, "cases": run.repeats}
+
+
+def _describe_result(result: CaseResult) -> dict[str, Any]:
+    """Every field, those at their defaults too, so that all results have the same keys."""
+    plain = msgspec.structs.asdict(result)
+    trace = None if result.trace is None else result.trace.to_dict()
+    return plain | {"trace": trace}

@@ -1,0 +1,129 @@
+"""Markdown for the summary of a CI job: a table of runs, and what went wrong in folded blocks.
+
+Whatever a model, a tool or a user wrote stands in a code span, or escaped in a block of HTML: it
+can neither break the table nor add markup, links or mentions.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+
+from tallymark.runs.record import Run
+from tallymark.runs.reports.run_view import CaseView, RunView, list_problems
+from tallymark.text import (
+    clean_excerpt,
+    clean_line,
+    format_money,
+    format_percent,
+    format_score,
+    format_seconds,
+)
+
+MOST_CASES_SHOWN = 50
+"""Failed cases in all runs together that are shown; CI systems refuse more than a megabyte."""
+_MOST_OUTPUT = 2_000
+
+
+def markdown_report(runs: Sequence[Run]) -> str:
+    """A table with a row for each run, then the cases that failed or could not run."""
+    views = [RunView(record, results) for record, results in runs]
+    suites = dict.fromkeys(clean_line(view.record.suite, 100) for view in views)
+    lines = [
+        f"## {', '.join(_write_code_span(suite) for suite in suites)}",
+        "",
+        *_write_table(views),
+        "",
+    ]
+    formulas = {view.record.formula for view in views}
+    if len(formulas) == 1:
+        lines += [f"Score: {_write_formula(views[0])}", ""]
+    else:
+        lines += [f"- {_write_model(view)} is scored by {_write_formula(view)}" for view in views]
+    lines += [line for view in views for line in _write_notes(view)]
+    room = MOST_CASES_SHOWN
+    for view in views:
+        wrong = [*view.of_status("failed"), *view.of_status("error")]
+        lines += _write_failures(view, wrong, wrong[:room])
+        room = max(0, room - len(wrong))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _write_table(views: Sequence[RunView]) -> Iterator[str]:
+    yield "| Model | Score | 95 % interval | Success | Cost | Avg latency | Errors |"
+    yield "|:--|--:|:-:|--:|--:|--:|--:|"
+    for view in views:
+        tally = view.tally
+        cells = (
+            _write_model(view).replace("|", "\\|"),
+            f"**{format_score(view.record.score)}**",
+            view.interval() or "-",
+            f"{format_percent(view.metrics['success_pct'])} ({tally.all.passed}/{tally.all.ran})",
+            format_money(view.metrics["total_cost"]),
+            format_seconds(view.metrics["avg_latency"]),
+            f"{tally.errors:,}",
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _write_notes(view: RunView) -> Iterator[str]:
+    """What the table cannot say: why there is no score, and that a run did not end well."""
+    record, model = view.record, _write_model(view)
+    if record.score is None:
+        yield f"- {model} has no score: {_write_code_span(clean_line(view.no_score(), 500))}"
+    if record.error is not None:
+        yield f"- {model} ended with an error: {_write_code_span(clean_line(record.error, 500))}"
+    if view.missing:
+        status = record.status.replace("_", " ")
+        yield f"- {model} is {status}: {view.missing:,} of {record.total:,} results are missing"
+
+
+def _write_failures(view: RunView, wrong: list[CaseView], shown: list[CaseView]) -> Iterator[str]:
+    if not wrong:
+        return
+    failed = sum(case.status == "failed" for case in wrong)
+    counts = [f"{failed:,} failed"] if failed else []
+    counts += [f"{len(wrong) - failed:,} could not run"] if failed < len(wrong) else []
+    yield from ("", f"### {_write_model(view)}: {', '.join(counts)}", "")
+    for case in shown:
+        yield from _write_details(case)
+    if len(shown) < len(wrong):
+        yield f"And {len(wrong) - len(shown):,} more."
+
+
+def _write_details(case: CaseView) -> Iterator[str]:
+    """One folded block, all of it HTML without an empty line, which would end it."""
+    mark = "❌" if case.status == "failed" else "⚠️"
+    worst = next(result for result in case.results if result.status == case.status)
+    repeated = f" ({case.passed}/{len(case.results)} passed)" if len(case.results) > 1 else ""
+    yield f"<details><summary>{mark} {_escape_code(clean_line(case.name, 200))}{repeated}</summary>"
+    yield "<ul>"
+    for title, why in list_problems(worst):
+        named, said = clean_line(title, 100), clean_line(why, 500)
+        yield f"<li>{_escape_code(named)}: {_escape_code(said)}</li>"
+    yield "</ul>"
+    if worst.output:
+        text = html.escape(clean_excerpt(worst.output, _MOST_OUTPUT)).replace("\n", "&#10;")
+        yield f"<pre>{text}</pre>"
+    yield "</details>"
+    yield ""
+
+
+def _write_model(view: RunView) -> str:
+    return _write_code_span(clean_line(view.record.model, 100))
+
+
+def _write_formula(view: RunView) -> str:
+    return _write_code_span(clean_line(view.record.formula, 1000))
+
+
+def _write_code_span(line: str) -> str:
+    """A code span around anything: more backticks than there are in it."""
+    ticks = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    pad = " " if "`" in line or not line else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
+
+
+def _escape_code(line: str) -> str:
+    return f"<code>{html.escape(line)}</code>"

@@ -1,0 +1,173 @@
+"""The summary of one run for the terminal: plain text of 80 columns, colours apart from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
+from typing import NamedTuple
+
+from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+from tallymark.runs.repeats import Repeats
+from tallymark.runs.reports.run_view import CaseView, RunView, explain_score, list_problems
+from tallymark.text import (
+    UNDEFINED,
+    align_numbers,
+    clean,
+    clean_line,
+    format_count,
+    format_money,
+    format_percent,
+    format_score,
+    format_seconds,
+)
+
+WIDTH = 80
+MOST = 20
+"""Cases of each status that are shown; the others are counted."""
+_MARKS: dict[CaseStatus, str] = {"failed": "✗", "error": "!", "passed": "✓"}
+_STYLES: dict[CaseStatus, str] = {"failed": "red", "error": "yellow", "passed": "green"}
+_SECTIONS: tuple[tuple[CaseStatus, str], ...] = (
+    ("failed", "Failed"),
+    ("error", "Errors"),
+    ("passed", "Passed"),
+)
+_MOST_REASONS = 5
+
+
+class StyledLine(NamedTuple):
+    """A line of text, and how a terminal that has colours shows it."""
+
+    text: str
+    style: str = ""
+
+
+def summary(record: RunRecord, results: Iterable[CaseResult], *, most: int = MOST) -> str:
+    """The summary as plain text."""
+    return "\n".join(line.text for line in summary_lines(record, results, most=most))
+
+
+def summary_lines(
+    record: RunRecord, results: Iterable[CaseResult], *, most: int = MOST
+) -> list[StyledLine]:
+    """The score, what it is made of, and every case with its checks, `most` of each status."""
+    run = RunView(record, results)
+    lines = [StyledLine("=== Run Summary ===", "bold"), *_write_score(run), *_write_measures(run)]
+    for status, title in _SECTIONS:
+        lines += _write_cases(run, status, title, most)
+    lines += _write_repeats(run, most)
+    lines += _write_explanation(run)
+    return lines
+
+
+def _write_score(run: RunView) -> Iterator[StyledLine]:
+    record = run.record
+    formula = clean_line(record.formula, 400)
+    if record.score is None:
+        yield from _wrap_lines(f"Score: {UNDEFINED} (formula: {formula})", "bold red")
+        yield from _wrap_lines(f"  because {clean(run.no_score())}", "red", indent=2)
+        return
+    yield from _wrap_lines(f"Score: {format_score(record.score)} (formula: {formula})", "bold")
+    if record.score_error is not None:
+        yield from _wrap_lines(f"  set by the suite, because {clean(record.score_error)}", indent=2)
+    if (interval := run.interval()) is not None:
+        yield StyledLine(f"95 % Interval: {interval}")
+
+
+def _write_measures(run: RunView) -> Iterator[StyledLine]:
+    metrics, record = run.metrics, run.record
+    yield StyledLine(f"Success Rate: {format_percent(metrics['success_pct'])} ({run.counts()})")
+    if metrics["total_cost"] is None and (why := run.tally.unknown("total_cost")) is not None:
+        yield from _wrap_lines(f"Total Cost: unknown ({why})", "yellow")
+    else:
+        yield StyledLine(f"Total Cost: {format_money(metrics['total_cost'])}")
+    average, longest = metrics["avg_latency"], metrics["max_latency"]
+    yield StyledLine(f"Latency: avg {format_seconds(average)}, max {format_seconds(longest)}")
+    identity, suite, model = (
+        clean_line(each, 60) for each in (record.id, record.suite, record.model)
+    )
+    status = record.status.replace("_", " ")
+    yield from _wrap_lines(f"Run: {identity}, {status} ({suite} on {model})")
+    if record.error is not None:
+        yield from _wrap_lines(f"  {clean(record.error)}", "red", indent=2)
+
+
+def _write_cases(run: RunView, status: CaseStatus, title: str, most: int) -> Iterator[StyledLine]:
+    found = run.of_status(status)
+    if not found:
+        return
+    yield StyledLine("")
+    yield StyledLine(f"{title} ({len(found):,})", f"bold {_STYLES[status]}")
+    for case in found[:most]:
+        yield StyledLine(_write_case_row(case), _STYLES[status])
+        yield from _write_reasons(case)
+    if len(found) > most:
+        yield StyledLine(f"  and {len(found) - most:,} more", "dim")
+
+
+def _write_case_row(case: CaseView) -> str:
+    """One line: mark, name, and to the right how many checks or epochs, latency and cost."""
+    if len(case.results) > 1:
+        extent = f"{case.passed}/{len(case.results)} passed"
+    elif case.status == "error":
+        tries = case.results[0].tries
+        extent = "1 try" if tries == 1 else f"{tries} tries"
+    else:
+        extent = format_count(len(case.results[0].checks), "check")
+    latency = "-" if case.latency is None else format_seconds(case.latency)
+    cost = "-" if case.cost is None else format_money(case.cost)
+    numbers = f"{extent:>12}  {latency:>8}  {cost:>8}"
+    room = WIDTH - len(numbers) - 6
+    return f"  {_MARKS[case.status]} {clean_line(case.name, room):<{room}}  {numbers}"
+
+
+def _write_reasons(case: CaseView) -> Iterator[StyledLine]:
+    """Why a case did not pass, each reason once, and after it the checks that did pass."""
+    if case.status == "passed":
+        return
+    wrong = [result for result in case.results if result.status != "passed"]
+    reasons = list(dict.fromkeys(found for result in wrong for found in list_problems(result)))
+    for title, why in reasons[:_MOST_REASONS]:
+        # Long reasons are cut to three lines: the other reports have all of it.
+        told = clean_line(f"{title}: {why}", 3 * (WIDTH - 8))
+        yield from _wrap_lines(f"      {told}", indent=8)
+    if len(reasons) > _MOST_REASONS:
+        yield StyledLine(f"      and {len(reasons) - _MOST_REASONS} more reasons", "dim")
+    passed = dict.fromkeys(check.kind for check in wrong[0].checks if check.passed)
+    if passed:
+        yield StyledLine(f"      ✓ {clean_line(', '.join(passed), WIDTH - 10)}", "dim")
+
+
+def _write_repeats(run: RunView, most: int) -> Iterator[StyledLine]:
+    """Mean, pass@k and pass^k of every case, those that are neither sure nor lost first."""
+    total = run.mean_repeats
+    if not run.repeated or total is None:
+        return
+    ks = sorted({2, max(total.pass_at)} & set(total.pass_at))
+    cases = sorted(run.repeats.items(), key=lambda item: item[1].mean in (0.0, 1.0))
+    rows = [_make_repeats_row(clean_line(name, 30), each, ks) for name, each in cases[:most]]
+    header = ("case", "mean", *(f"pass{sign}{k}" for k in ks for sign in "@^"))
+    yield from (StyledLine(""), StyledLine("Repeated Cases", "bold"))
+    for text in align_numbers([header, *rows, _make_repeats_row("all cases", total, ks)]):
+        yield StyledLine(f"  {text}")
+    if len(cases) > most:
+        yield StyledLine(f"  and {format_count(len(cases) - most, 'more case')}", "dim")
+
+
+def _make_repeats_row(name: str, each: Repeats, ks: Sequence[int]) -> tuple[str, ...]:
+    pairs = ((each.pass_at.get(k), each.pass_all.get(k)) for k in ks)
+    cells = ["-" if value is None else f"{value:.3f}" for pair in pairs for value in pair]
+    return (name, f"{each.mean:.3f}", *cells)
+
+
+def _write_explanation(run: RunView) -> Iterator[StyledLine]:
+    """The formula with the run's values."""
+    lines = list(explain_score(run.explanation, WIDTH - 2))
+    if lines:
+        yield from (StyledLine(""), StyledLine("How the Score Comes About", "bold"))
+        yield from (StyledLine(f"  {line}".rstrip()) for line in lines)
+
+
+def _wrap_lines(text: str, style: str = "", *, indent: int = 2) -> Iterator[StyledLine]:
+    """A text over as many lines as it needs."""
+    for line in wrap(text, WIDTH, subsequent_indent=" " * indent, replace_whitespace=True):
+        yield StyledLine(line, style)

@@ -1,0 +1,189 @@
+"""What this machine offers to wall off untrusted code, found by trying each layer in a child."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import subprocess
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tallymark.sandbox import bubblewrap, interpreter, seccomp
+from tallymark.sandbox.programs import program_view
+
+SafeBackend = Literal["bubblewrap", "landlock"]
+_SIGNALS_SCOPED = 6
+"""The first version of Landlock that keeps signals in: without namespaces, nothing else does."""
+_TRYING_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One wall: whether it is here, what it guards against, what to do when it is not."""
+
+    name: str
+    guards: str
+    why_not: str | None
+    """None when it was tried and held."""
+    install: str
+
+    @property
+    def present(self) -> bool:
+        """Whether it was tried and held."""
+        return self.why_not is None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What was found, layer by layer."""
+
+    kernel: str
+    python: str
+    landlock_abi: int
+    layers: tuple[Layer, ...]
+
+    def missing(self, backend: SafeBackend) -> tuple[Layer, ...]:
+        """The layers that this backend needs and that are not here."""
+        needed = _NEEDS[backend]
+        return tuple(each for each in self.layers if each.name in needed and not each.present)
+
+
+_NEEDS: dict[SafeBackend, tuple[str, ...]] = {
+    "bubblewrap": ("bubblewrap", "landlock", "seccomp", "pidfd"),
+    "landlock": ("landlock", "landlock signals", "seccomp", "pidfd"),
+}
+_ALLOW_NAMESPACES = (
+    "set the sysctl user.max_user_namespaces above 0 and, on Ubuntu, "
+    "kernel.apparmor_restrict_unprivileged_userns to 0"
+)
+_TEXTS = {
+    "bubblewrap": (
+        "the host's files, processes and network: the code has its own",
+        "install the Debian package bubblewrap",
+    ),
+    "user namespaces": (
+        "nothing by themselves: bubblewrap is built on them",
+        _ALLOW_NAMESPACES,
+    ),
+    "landlock": (
+        "reading and writing outside what a run was given",
+        "use Linux 5.13 or later, with landlock among the kernel's lsm= settings",
+    ),
+    "landlock signals": (
+        "signals to other processes, where there is no bubblewrap",
+        "use Linux 6.12 or later, or install the Debian package bubblewrap",
+    ),
+    "seccomp": (
+        "sockets, ptrace, mounts and other calls that no scorer needs",
+        "install the Debian package libseccomp2",
+    ),
+    "pidfd": (
+        "killing the wrong process at a deadline",
+        "use Linux 5.4 or later",
+    ),
+}
+
+
+@functools.cache
+def probe() -> Machine:
+    """The machine as it was when this process first asked."""
+    return examine()
+
+
+def examine() -> Machine:
+    """The machine as it is now."""
+    if platform.system() != "Linux":
+        found: dict[str, Any] = dict.fromkeys(_TEXTS, f"this is {platform.system()}, not Linux")
+    else:
+        found = _try_layers()
+    abi = int(found.get("abi", 0))
+    layers = (
+        Layer(name=name, guards=guards, why_not=found[name], install=_remedy(name, install))
+        for name, (guards, install) in _TEXTS.items()
+    )
+    return Machine(platform.release(), platform.python_version(), abi, tuple(layers))
+
+
+def _remedy(name: str, usual: str) -> str:
+    """A bubblewrap that is installed and fails lacks something else."""
+    if name == "bubblewrap" and bubblewrap.executable() is not None:
+        return _ALLOW_NAMESPACES
+    return usual
+
+
+def _try_layers() -> dict[str, Any]:
+    """Why each layer does not hold, or None. The trials run side by side: this must be quick."""
+    code, no_filter = _make_filter()
+    single = _start(interpreter.module_command("tallymark.sandbox.layer_trials"))
+    wrapped = [_start(words) for words in _wrapped_commands()]
+    found = _read_layers(single, code)
+    if no_filter:
+        found["seccomp"] = no_filter
+    abi = found["abi"]
+    scoped = f"this Linux has version {abi} of Landlock, {_SIGNALS_SCOPED} is needed"
+    found["landlock signals"] = None if abi >= _SIGNALS_SCOPED else scoped
+    found["bubblewrap"] = _find_wrapped_trouble(wrapped)
+    return found
+
+
+def _make_filter() -> tuple[bytes, str | None]:
+    try:
+        return seccomp.program(fork=False, exec=False), None
+    except (ImportError, OSError, RuntimeError) as error:
+        return b"", f"no filter can be made: {error}"
+
+
+def _wrapped_commands() -> list[list[str]]:
+    """Python started as a plugin's guest is, and as a program's launcher is."""
+    if bubblewrap.executable() is None:
+        return []
+    nothing = [str(interpreter.sandbox_path()), "-I", "-S", "-c", ""]
+    guest = bubblewrap.command(
+        binds=interpreter.files(),
+        hidden=interpreter.hidden_folders(),
+        scratch_mb=1,
+        may_mount=True,
+        environment=interpreter.variables(),
+    )
+    program = program_view.make_command(scratch_bytes=2**20)
+    return [[*guest, *nothing], [*program, *nothing]]
+
+
+def _start(words: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 (our own words)
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={}
+    )
+
+
+def _end(process: subprocess.Popen[bytes], given: bytes = b"") -> tuple[bytes, str | None]:
+    """What it printed, and what went wrong."""
+    try:
+        said, complaint = process.communicate(given, timeout=_TRYING_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return b"", f"it was not done after {_TRYING_S:g} s"
+    if process.returncode == 0:
+        return said, None
+    lines = complaint.decode(errors="replace").strip().splitlines()
+    return said, lines[-1] if lines else f"it ended with {process.returncode}"
+
+
+def _read_layers(process: subprocess.Popen[bytes], code: bytes) -> dict[str, Any]:
+    said, trouble = _end(process, code)
+    if trouble is None:
+        found: dict[str, Any] = json.loads(said)
+        return found
+    return dict.fromkeys(_TEXTS, f"it could not be tried: {trouble}") | {"abi": 0}
+
+
+def _find_wrapped_trouble(processes: list[subprocess.Popen[bytes]]) -> str | None:
+    if not processes:
+        return "there is no bwrap on the PATH"
+    troubles = [trouble for _, trouble in map(_end, processes) if trouble]
+    if not troubles:
+        return None
+    who = "root" if os.geteuid() == 0 else "this user"
+    return f"it is installed and does not work for {who}: {troubles[0]}"

@@ -1,0 +1,112 @@
+"""`Sandbox`: scores attempts by plugins that nobody needs to trust."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S, Limits
+from tallymark.sandbox.plugins.attempt_batch import score_batch
+from tallymark.sandbox.plugins.attempt_exchange import PluginJob
+from tallymark.sandbox.plugins.guest_pool import Pool
+from tallymark.sandbox.plugins.plugin_calls import Calls
+from tallymark.sandbox.plugins.plugin_health import Health, PluginState
+from tallymark.sandbox.policy import Policy
+from tallymark.sandbox.policy import choose_policy as policy_here
+from tallymark.scoring.score import Origin, Score
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tallymark.sandbox.plugin_code import PluginCode
+
+_LIMITS = Limits()
+
+
+class Sandbox:
+    """Owns the warm guests of any number of plugins. Thread-safe; `close` ends them all.
+
+    A plugin that costs `pause_after` processes in a row is paused: its calls fail at once until
+    `resume`. A guest is replaced after `recycle_after` calls, and ended after `idle_s` without one.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        limits: Limits = _LIMITS,
+        recycle_after: int = 5000,
+        idle_s: float = 60.0,
+        pause_after: int = 5,
+    ) -> None:
+        self.policy = policy_here() if policy is None else policy
+        self.limits = limits
+        self._health = Health(pause_after)
+        self._pool = Pool(self.policy.backend, limits, recycle_after=recycle_after, idle_s=idle_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every guest, once the calls under way have ended."""
+        self._pool.close()
+
+    def score(
+        self,
+        code: PluginCode,
+        metrics: Mapping[str, Any],
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],
+        *,
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
+    ) -> Score:
+        """One attempt's score; whatever goes wrong is a failed score that says what."""
+        calls = self._make_calls(code, config, ctx, timeout_s)
+        return self._add_warnings([calls.score((metrics, None))])[0]
+
+    def score_many(
+        self,
+        code: PluginCode,
+        attempts: Sequence[Mapping[str, Any]],
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],
+        *,
+        users: Sequence[str | None] | None = None,
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
+    ) -> list[Score]:
+        """The scores that `score` would give each of the attempts, many times faster.
+
+        `users` says whose attempt each is: `ctx["end_user_id"]`, the one thing in a context that
+        differs between attempts at a challenge.
+        """
+        calls = self._make_calls(code, config, ctx, timeout_s)
+        whose = [None] * len(attempts) if users is None else users
+        return self._add_warnings(score_batch(calls, list(zip(attempts, whose, strict=True))))
+
+    def state(self, code: PluginCode) -> PluginState:
+        """How the plugin fares: idle, warm, or paused and why."""
+        return self._health.state(code, warm=self._pool.warm(code))
+
+    def resume(self, code: PluginCode) -> None:
+        """Let a paused plugin be called again."""
+        self._health.resume(code)
+
+    def _make_calls(
+        self,
+        code: PluginCode,
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],
+        timeout_s: float,
+    ) -> Calls:
+        job = PluginJob(code, self.limits, config=config, ctx=ctx, timeout_s=timeout_s)
+        origin = Origin(code.name, code.code_hash, dict(config))
+        return Calls(job, origin, pool=self._pool, health=self._health)
+
+    def _add_warnings(self, scores: list[Score]) -> list[Score]:
+        """Every score says so when nothing kept its plugin in."""
+        if self.policy.warnings:
+            for score in scores:
+                score.metadata["warning"] = "; ".join(self.policy.warnings)
+        return scores

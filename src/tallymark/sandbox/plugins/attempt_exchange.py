@@ -1,0 +1,218 @@
+"""One child's work, seen from the host: attempts go in, answers come out, the clock runs."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import select
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from tallymark.sandbox import scratch_folder
+from tallymark.sandbox.plugins import answer_frames
+from tallymark.sandbox.plugins.call_endings import Ending, NoAnswer
+from tallymark.sandbox.plugins.guest import SCRATCH_FILES
+from tallymark.sandbox.plugins.guest_handle import GuestGone
+from tallymark.sandbox.plugins.plain_data import decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from tallymark.sandbox.limits import Limits
+    from tallymark.sandbox.plugin_code import PluginCode
+    from tallymark.sandbox.plugins.guest_handle import ChildHandle, GuestHandle
+    from tallymark.sandbox.plugins.plugin_files import CompiledFiles
+
+_READ = 2**18
+_LOOK_S = 0.05
+"""How often a scratch folder is looked at that lies on disk, where nothing else bounds it."""
+_GRACE_S = 0.01
+"""In a batch, answers may be held back this long before the next attempt's clock starts."""
+_CLOSING_S = 1.0
+_MB = 2**20
+
+
+class PluginJob:
+    """What is the same for every attempt that one caller has scored: plugin, config, context."""
+
+    def __init__(
+        self, code: PluginCode, limits: Limits, *, config: object, ctx: object, timeout_s: float
+    ) -> None:
+        self.code = code
+        self.timeout_s = timeout_s
+        self.most = int(limits.output_mb * _MB)
+        self.disk = int(limits.disk_mb * _MB)
+        self._told = {
+            "module": code.module,
+            "attribute": code.attribute,
+            "config": encode(config),
+            "ctx": encode(ctx),
+            "most": self.most,
+        }
+
+    def opening(self, nonce: bytes, compiled: CompiledFiles | None, root: Path) -> bytes:
+        """The first message to a child; without compiled code it asks for that of its root."""
+        asked: dict[str, object] = {"nonce": nonce, "compiled": compiled}
+        if compiled is None:
+            asked |= {"module": None, "root": str(root)}
+        return answer_frames.pack_message(encode(self._told | asked))
+
+
+def exchange_attempts(
+    guest: GuestHandle, job: PluginJob, attempts: Iterable[list[Any]], expected: int
+) -> Iterator[list[Any]]:
+    """The answers to the attempts, as they come; `Ended` when the child stops before the last.
+
+    `attempts` come in lists, each of which is sent as one message.
+    """
+    nonce = secrets.token_bytes(answer_frames.NONCE_BYTES)
+    child = guest.take()
+    try:
+        talk = _AttemptTalk(guest, child, job, answer_frames.Frames(nonce, job.most))
+        talk.outgoing = _join_messages(
+            job.opening(nonce, guest.compiled, guest.view.root), attempts
+        )
+        yield from talk.answers(expected)
+    except NoAnswer as ended:
+        child.kill()
+        if expected > 1:
+            ended.at = _find_attempt(guest, child)
+        raise
+    finally:
+        child.close()
+
+
+def _find_attempt(guest: GuestHandle, child: ChildHandle) -> int:
+    """The attempt that it was at when it ended."""
+    try:
+        return guest.settle(child.number)[1]
+    except GuestGone:
+        return 0
+
+
+def _join_messages(opening: bytes, attempts: Iterable[list[Any]]) -> Iterator[bytes]:
+    for some in attempts:
+        yield opening + answer_frames.pack_message(encode(some))
+        opening = b""
+    if opening:
+        yield opening
+
+
+class _AttemptTalk:
+    """Sends and receives at once, so that neither side ever waits for the other for good."""
+
+    outgoing: Iterator[bytes] = iter(())
+
+    def __init__(
+        self, guest: GuestHandle, child: ChildHandle, job: PluginJob, came: answer_frames.Frames
+    ) -> None:
+        self._guest, self._child, self._job, self._frames = guest, child, job, came
+        self._link = child.link
+        self._link.setblocking(False)
+        self._rest = memoryview(b"")
+        self._poll = select.poll()
+        self._poll.register(self._link, select.POLLIN | select.POLLOUT)
+        self._poll.register(child.pidfd, select.POLLIN)
+        self._poll.register(guest.control, 0)  # only that it was hung up
+
+    def answers(self, expected: int) -> Iterator[list[Any]]:
+        allowed = self._job.timeout_s + (_GRACE_S if expected > 1 else 0)
+        deadline = time.monotonic() + allowed
+        while expected > 0:
+            whole = self._complete_frames(self._receive(deadline))
+            # Bytes that make no whole answer win no time: else one drop at a time would never end.
+            if not whole and time.monotonic() > deadline:
+                raise NoAnswer(self._make_timeout())
+            for data in whole:
+                found = _decode_answers(data, expected)
+                expected -= len(found)
+                yield found
+                deadline = time.monotonic() + allowed
+
+    def _complete_frames(self, data: bytes) -> list[bytes]:
+        if not data:
+            raise NoAnswer(self._find_ending())
+        try:
+            return self._frames.feed(data)
+        except answer_frames.BadFrame as error:
+            raise NoAnswer(Ending("bad answer", str(error))) from None
+
+    def _make_timeout(self) -> Ending:
+        return Ending("timeout", f"the plugin took longer than {self._job.timeout_s:g} s")
+
+    def _find_ending(self) -> Ending:
+        """Why nothing more comes. A child that only closed its end may still be running."""
+        over = select.poll()
+        over.register(self._child.pidfd, select.POLLIN)
+        over.register(self._guest.control, 0)
+        if not over.poll(_CLOSING_S * 1000):
+            return Ending("bad answer", "the plugin closed the channel of its answer")
+        try:
+            status, _ = self._guest.settle(self._child.number)
+            return Ending.of(status, began_answer=self._frames.begun)
+        except GuestGone:
+            return Ending("crashed", "the sandbox around the plugin ended")
+
+    def _receive(self, deadline: float) -> bytes:
+        """The next bytes from the child, and none once it has ended."""
+        while True:
+            left = deadline - time.monotonic()
+            ready = dict(self._poll.poll(math.ceil(self._patience(left) * 1000)))
+            state = ready.pop(self._link.fileno(), 0)
+            if state & select.POLLOUT:
+                self._send()  # first, so that the child has work while we read
+            if state & ~select.POLLOUT or ready:
+                return self._read()
+            if state & select.POLLOUT:
+                continue
+            if left <= 0:
+                raise NoAnswer(self._make_timeout())
+            if self._is_overfull():
+                said = "the plugin wrote more to its scratch folder than it may"
+                raise NoAnswer(Ending("refused", said))
+
+    def _is_overfull(self) -> bool:
+        folder = self._guest.folder
+        return folder is not None and scratch_folder.is_overfull(
+            folder, self._job.disk, SCRATCH_FILES
+        )
+
+    def _patience(self, left: float) -> float:
+        return max(0.0, left if self._guest.folder is None else min(left, _LOOK_S))
+
+    def _read(self) -> bytes:
+        try:
+            return self._link.recv(_READ)
+        except (BlockingIOError, ConnectionResetError):
+            return b""
+
+    def _send(self) -> None:
+        if not self._rest:
+            following = next(self.outgoing, None)
+            if following is None:
+                return self._stop_sending()
+            self._rest = memoryview(following)
+        try:
+            self._rest = self._rest[self._link.send(self._rest, socket.MSG_NOSIGNAL) :]
+        except BlockingIOError:
+            return None
+        except OSError:
+            return self._stop_sending()  # the child has gone; what it said is still to be read
+
+    def _stop_sending(self) -> None:
+        self._poll.modify(self._link, select.POLLIN)
+        with suppress(OSError):
+            self._link.shutdown(socket.SHUT_WR)
+
+
+def _decode_answers(data: bytes, expected: int) -> list[Any]:
+    try:
+        found = decode(data)
+    except (ValueError, TypeError, RecursionError):
+        raise NoAnswer(Ending("bad answer", "the plugin's answer is not readable data")) from None
+    if not isinstance(found, list) or not 0 < len(found) <= expected:
+        raise NoAnswer(Ending("bad answer", "the plugin gave other answers than it was asked for"))
+    return found

@@ -1,0 +1,57 @@
+"""How a call can end without an answer, in words for the plugin's author."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from typing import Literal
+
+from tallymark.sandbox.plugins import guest_child
+
+StoppedCall = Literal["timeout", "memory", "crashed", "raised", "refused", "bad answer", "paused"]
+DEADLY = frozenset({"timeout", "memory", "crashed", "refused"})
+"""Endings that cost a process; a plugin that only ends like this is paused."""
+
+_EXITS: dict[int, tuple[StoppedCall, str]] = {
+    guest_child.NO_MEMORY: ("memory", "the plugin used more memory than it may"),
+    guest_child.NOT_LOCKED_IN: ("crashed", "the sandbox around the plugin could not be set up"),
+    guest_child.BROKEN: ("bad answer", "the plugin broke the channel of its answer"),
+}
+_SIGNALS: dict[int, tuple[StoppedCall, str]] = {
+    signal.SIGSYS: ("refused", "the plugin asked the system for something that no plugin may do"),
+    signal.SIGKILL: ("crashed", "the plugin was killed from outside, perhaps for lack of memory"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Which kind of failure it was, and a sentence about it."""
+
+    stopped: StoppedCall
+    text: str
+
+    @classmethod
+    def of(cls, status: int, *, began_answer: bool) -> Ending:
+        """What a child's exit status says, given that its answer did not come whole."""
+        code = os.waitstatus_to_exitcode(status)
+        if code in _EXITS:
+            return cls(*_EXITS[code])
+        if -code in _SIGNALS:
+            return cls(*_SIGNALS[-code])
+        if code < 0:
+            return cls("crashed", f"the plugin crashed with {signal.Signals(-code).name}")
+        if began_answer:
+            return cls("bad answer", "the plugin ended in the middle of its answer")
+        return cls("crashed", f"the plugin ended itself with exit code {code} and gave no answer")
+
+
+class NoAnswer(Exception):
+    """Raised where an answer was waited for; `ending` says why there is none."""
+
+    at = 0
+    """The attempt that was being scored, counted from 1; 0 while the plugin was loaded."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.text)
+        self.ending = ending

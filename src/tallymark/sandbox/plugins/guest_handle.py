@@ -1,0 +1,194 @@
+"""The host's side of one guest: it is started, asked to fork a child, and ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from tallymark.errors import WorkFailed
+from tallymark.sandbox import bubblewrap, interpreter, scratch_folder, seccomp
+from tallymark.sandbox.plugins import guest_view
+from tallymark.sandbox.plugins.plain_data import decode, encode
+
+if TYPE_CHECKING:
+    from tallymark.sandbox.limits import Limits
+    from tallymark.sandbox.plugin_code import PluginCode
+    from tallymark.sandbox.plugins.plugin_files import CompiledFiles
+
+_START_S = 60.0
+_HEAR_S = 30.0
+_ENVIRONMENT = {"PYTHONHASHSEED": "0"}
+"""So that sets have one order, and a plugin that goes through one gives one score."""
+_PROGRAM = (
+    "import sys; sys.path += sys.argv[2:]; from tallymark.sandbox.plugins.guest import main; main()"
+)
+
+
+class GuestGone(Exception):
+    """The guest has ended, or does not do what a guest does; it must be replaced."""
+
+
+class ChildHandle:
+    """A child of a guest that waits for a call, and the channel to it."""
+
+    def __init__(self, number: int, pidfd: int, link: socket.socket) -> None:
+        self.number, self.pidfd, self.link = number, pidfd, link
+
+    def kill(self) -> None:
+        """It has answered, or must not any more."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Nothing of it lives on."""
+        self.kill()
+        os.close(self.pidfd)
+        self.link.close()
+
+
+class GuestHandle:
+    """One warm guest. It serves one call at a time; its owner sees to that."""
+
+    def __init__(self, code: PluginCode, backend: str, limits: Limits) -> None:
+        if not code.root.is_dir():
+            raise WorkFailed(f"the folder of the plugin {code.name} is gone: {code.root}")
+        self.calls = 0
+        self.used_at = time.monotonic()
+        walled = backend == "bubblewrap"
+        self.view = (
+            guest_view.plan_view_in_bubblewrap(code)
+            if walled
+            else guest_view.plan_view_in_place(code)
+        )
+        self.folder = None if walled else Path(tempfile.mkdtemp(prefix="tally-"))
+        self._pidfd: int | None = None
+        self._ready: deque[ChildHandle] = deque()
+        self._ended: dict[int, tuple[int, int]] = {}
+        self.compiled: CompiledFiles | None = None
+        # Each send is one message, and descriptors travel with theirs.
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with tempfile.TemporaryFile() as said:
+                self._process = self._start(code, backend, theirs, said)
+                self._greet(self._make_setup(code, backend, limits), said)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(
+        self, code: PluginCode, backend: str, theirs: socket.socket, said: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        # Nothing of site-packages, of the user's or of the folder it starts in can be imported.
+        python = [str(self.view.python), "-s", "-S", "-P", "-B", "-c", _PROGRAM]
+        before: list[str] = []
+        if backend == "bubblewrap":
+            # Not tied to the thread that starts it: it ends when our end of the socket closes.
+            before = bubblewrap.command(
+                binds=guest_view.list_binds(code),
+                hidden=interpreter.hidden_folders(),
+                scratch_mb=None,
+                may_mount=True,
+                die_with_parent=False,
+                environment=_ENVIRONMENT | interpreter.variables(),
+            )
+        with theirs:
+            return subprocess.Popen(  # noqa: S603 (our own program, in the sandbox)
+                [*before, *python, str(theirs.fileno()), *map(str, self.view.packages)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env=_ENVIRONMENT,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                cwd="/",
+            )
+
+    def _make_setup(self, code: PluginCode, backend: str, limits: Limits) -> dict[str, Any]:
+        """What a guest is told at the start."""
+        walls = backend != "insecure-local"
+        return {
+            "root": str(self.view.root),
+            "packages": [str(path) for path in self.view.packages],
+            "modules": guest_view.find_modules_ahead(code),
+            "unload": guest_view.find_shadowed_modules(code),
+            "scratch": str(self.folder or bubblewrap.SCRATCH),
+            "mounts": self.folder is None,
+            "readable": [str(path) for path in self.view.readable],
+            "filter": seccomp.guest_program() if walls else None,
+            "child_filter": seccomp.child_program() if walls else None,
+            "limits": asdict(limits),
+        }
+
+    def _greet(self, setup: dict[str, Any], said: IO[bytes]) -> None:
+        self.control.settimeout(_START_S)
+        try:
+            self.control.send(encode(setup))
+            _, (self._pidfd,), _, _ = socket.recv_fds(self.control, 16, 1)
+        except (OSError, ValueError) as error:
+            said.seek(0)
+            words = said.read(2000).decode(errors="replace").strip().splitlines()
+            why = words[-1] if words else str(error) or "it ended at once"
+            hint = "`tally doctor` says what this machine lacks"
+            raise WorkFailed(f"the sandbox could not be started: {why}", hint=hint) from None
+
+    def take(self) -> ChildHandle:
+        """The next child, locked in and waiting."""
+        gone = select.poll()
+        gone.register(self.control, 0)
+        if self._pidfd is not None:
+            # A child that was just forked may hold the other end of a dead guest's socket.
+            gone.register(self._pidfd, select.POLLIN)
+        if gone.poll(0):
+            raise GuestGone
+        while not self._ready:
+            self._hear()
+        self._ended.clear()
+        self.calls += 1
+        return self._ready.popleft()
+
+    def settle(self, number: int) -> tuple[int, int]:
+        """How this child ended and at which attempt, once it has."""
+        while number not in self._ended:
+            self._hear()
+        return self._ended[number]
+
+    def _hear(self) -> None:
+        """Take in the next thing that the guest tells: a child is ready, or has ended."""
+        self.control.settimeout(_HEAR_S)
+        try:
+            told, found, _, _ = socket.recv_fds(self.control, 64, 2)
+            number, *ended = decode(told)
+        except (OSError, ValueError):
+            raise GuestGone from None
+        if found:
+            self._ready.append(ChildHandle(number, found[0], socket.socket(fileno=found[1])))
+        else:
+            status, at = ended
+            self._ended[number] = status, at
+
+    def close(self) -> None:
+        """End it, with all that runs in it."""
+        self.control.close()
+        for child in self._ready:
+            child.close()
+        if self._pidfd is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            os.close(self._pidfd)
+            self._pidfd = None
+        process = getattr(self, "_process", None)
+        if process is not None:
+            process.kill()
+            process.wait()
+        if self.folder is not None and self.folder.exists():
+            scratch_folder.remove_folder(self.folder)

@@ -1,0 +1,160 @@
+"""Warm guests: started when needed, lent out one call at a time, ended when idle or worn."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from tallymark.errors import WorkFailed
+from tallymark.sandbox.plugins.call_endings import NoAnswer
+from tallymark.sandbox.plugins.guest_handle import GuestHandle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tallymark.sandbox.limits import Limits
+    from tallymark.sandbox.plugin_code import PluginCode
+
+_MOST_IDLE = 32
+"""Of all plugins together: each holds some ten megabytes."""
+_MOST_PER_ROOT = max(2, os.cpu_count() or 1)
+
+
+_Root: TypeAlias = "tuple[Path, str]"
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """The guests of one root. Plugins of the same files share them: a guest runs none of it."""
+
+    idle: list[GuestHandle] = field(default_factory=list)
+    lent: int = 0
+
+
+class Pool:
+    """Thread-safe. Starting and ending guests happens outside the lock."""
+
+    def __init__(self, backend: str, limits: Limits, *, recycle_after: int, idle_s: float) -> None:
+        self._backend, self._limits = backend, limits
+        self._recycle_after, self._idle_s = recycle_after, idle_s
+        self._shelves: dict[_Root, _Shelf] = {}
+        self._changed = threading.Condition()
+        self._reaper: threading.Thread | None = None
+        self._closed = False
+
+    @contextmanager
+    def guest(self, code: PluginCode) -> Iterator[GuestHandle]:
+        """A guest for the caller alone; it is ended if any exception but `Ended` comes out."""
+        guest = self._lend(code)
+        reusable = False
+        try:
+            yield guest
+            reusable = True
+        except NoAnswer:
+            reusable = True
+            raise
+        finally:
+            fresh = guest.calls < self._recycle_after
+            self._take_back(code, guest, reusable=reusable and fresh)
+
+    def warm(self, code: PluginCode) -> bool:
+        """Whether a guest of this plugin is running."""
+        with self._changed:
+            return _make_root_key(code) in self._shelves
+
+    def close(self) -> None:
+        """End every guest, once the calls under way have ended."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            # A guest that is lent out is closed by who has it: here it could be in a call.
+            self._changed.wait_for(lambda: not any(s.lent for s in self._shelves.values()))
+            idle = [guest for shelf in self._shelves.values() for guest in shelf.idle]
+            self._shelves.clear()
+            reaper = self._reaper
+        for guest in idle:
+            guest.close()
+        if reaper is not None:
+            reaper.join()
+
+    def _lend(self, code: PluginCode) -> GuestHandle:
+        with self._changed:
+            while True:
+                if self._closed:
+                    raise WorkFailed("the sandbox is closed")
+                shelf = self._shelves.setdefault(_make_root_key(code), _Shelf())
+                if shelf.idle or shelf.lent < _MOST_PER_ROOT:
+                    break
+                self._changed.wait()
+            shelf.lent += 1
+            if shelf.idle:
+                return shelf.idle.pop()
+        try:
+            return GuestHandle(code, self._backend, self._limits)
+        except BaseException:
+            self._take_back(code, None, reusable=False)
+            raise
+
+    def _take_back(self, code: PluginCode, guest: GuestHandle | None, *, reusable: bool) -> None:
+        ended = [] if guest is None else [guest]
+        with self._changed:
+            shelf = self._shelves[_make_root_key(code)]
+            shelf.lent -= 1
+            if guest is not None and reusable and not self._closed:
+                guest.used_at = time.monotonic()
+                shelf.idle.append(guest)
+                ended = self._remove_surplus()
+                self._watch()
+            self._tidy()
+            self._changed.notify_all()
+        for each in ended:
+            each.close()
+
+    def _remove_surplus(self) -> list[GuestHandle]:
+        idle = [
+            (guest.used_at, shelf, guest)
+            for shelf in self._shelves.values()
+            for guest in shelf.idle
+        ]
+        idle.sort(key=lambda each: each[0])
+        for _, shelf, guest in idle[:-_MOST_IDLE]:
+            shelf.idle.remove(guest)
+        return [guest for _, _, guest in idle[:-_MOST_IDLE]]
+
+    def _tidy(self) -> None:
+        for root in [r for r, shelf in self._shelves.items() if not shelf.idle and not shelf.lent]:
+            del self._shelves[root]
+
+    def _watch(self) -> None:
+        if self._reaper is None:
+            self._reaper = threading.Thread(target=self._reap, name="sandbox-reaper", daemon=True)
+            self._reaper.start()
+
+    def _reap(self) -> None:
+        """End guests that nobody has asked for in a while; stop when there are none."""
+        while True:
+            with self._changed:
+                idle = [guest for shelf in self._shelves.values() for guest in shelf.idle]
+                if self._closed or not idle:
+                    self._reaper = None
+                    return
+                now = time.monotonic()
+                left = min(guest.used_at for guest in idle) + self._idle_s - now
+                if left > 0:
+                    self._changed.wait(left)
+                    continue
+                expired = [guest for guest in idle if guest.used_at + self._idle_s <= now]
+                for shelf in self._shelves.values():
+                    shelf.idle = [guest for guest in shelf.idle if guest not in expired]
+                self._tidy()
+            for guest in expired:
+                guest.close()
+
+
+def _make_root_key(code: PluginCode) -> _Root:
+    return code.root, code.code_hash

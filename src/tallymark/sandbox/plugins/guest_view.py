@@ -1,0 +1,130 @@
+"""What a guest sees of this machine and of Python, decided by the host."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tallymark.sandbox import interpreter
+from tallymark.sandbox.plugins.plugin_files import read_python_files
+
+if TYPE_CHECKING:
+    from tallymark.sandbox.plugin_code import PluginCode
+
+_ROOT = Path("/plugin")
+_PACKAGES = interpreter.HOME / "packages"
+_FILES = ("tallymark", "tallymark.errors", "tallymark.importing")
+_FOLDERS = (
+    "tallymark.formula",
+    "tallymark.sandbox",
+    "tallymark.scoring",
+    "tallymark.traces",
+    "msgspec",
+)
+"""What a guest needs of our modules, and what scorers may import: packages with all in them."""
+_OFFERED = (
+    "tallymark.formula",
+    "tallymark.scoring",
+    "tallymark.scoring.plugin_contract",
+    "tallymark.scoring.weighted_scorer",
+    "tallymark.traces",
+    "services.challenge_scorer_protocol",
+    "services.scorers.weighted",
+)
+_NOT_AHEAD = "antigravity idlelib lib2to3 test this tkinter turtle turtledemo"
+"""Of the standard library, but importing them opens windows, prints or brings in the world."""
+_IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([a-zA-Z_][a-zA-Z0-9_.]*)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestView:
+    """Where a guest of one plugin finds everything."""
+
+    python: Path
+    root: Path
+    """The plugin's files."""
+    packages: list[Path]
+    """Where the guest itself is imported from, the standard library aside."""
+    readable: list[Path]
+    """What Landlock lets a child read."""
+
+
+def list_binds(code: PluginCode) -> dict[Path, Path]:
+    """What a guest of this plugin may read in bubblewrap, by where it is seen."""
+    packages = {_PACKAGES / within: path for within, path in _find_package_files().items()}
+    return interpreter.files() | packages | {_ROOT: code.root.resolve()}
+
+
+def plan_view_in_bubblewrap(code: PluginCode) -> GuestView:
+    """In bubblewrap: at places that are the same for every plugin on every machine."""
+    # The view holds nothing but the binds, so the folders at the top say the same in fewer rules,
+    # each of which costs every call.
+    top = sorted({Path("/", place.parts[1]) for place in list_binds(code)})
+    python = interpreter.sandbox_path()
+    return GuestView(python=python, root=_ROOT, packages=[_PACKAGES], readable=top)
+
+
+def plan_view_in_place(code: PluginCode) -> GuestView:
+    """Without bubblewrap: everything is where it is on this machine."""
+    root, packages = code.root.resolve(), _find_package_files()
+    homes = [path.parents[len(within.parts) - 1] for within, path in packages.items()]
+    return GuestView(
+        python=interpreter.host_path(),
+        root=root,
+        packages=list(dict.fromkeys(homes)),
+        readable=[*interpreter.files().values(), *packages.values(), root],
+    )
+
+
+def _find_package_files() -> dict[Path, Path]:
+    """Our own modules, msgspec and the shims, by their paths within a folder of packages."""
+    found = {}
+    for name in (*_FILES, *_FOLDERS):
+        origin, within = _find_origin(name), Path(*name.split("."))
+        if name in _FOLDERS:
+            found[within] = origin.parent
+        else:
+            is_package = origin.name == "__init__.py"
+            found[within / origin.name if is_package else within.with_suffix(".py")] = origin
+    # Not looked for by name: the user may have a package `services` of their own.
+    return found | {Path("services"): found[Path("tallymark/__init__.py")].parents[1] / "services"}
+
+
+def _find_origin(module: str) -> Path:
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"the module {module} is not installed")
+    return Path(spec.origin)
+
+
+def find_modules_ahead(code: PluginCode) -> list[str]:
+    """What the guest imports ahead: what this plugin's files name, as far as it is trusted.
+
+    The files are searched, not parsed: strangers wrote them, and a miss only costs time.
+    """
+    named: dict[str, None] = {}
+    for _, text in read_python_files(str(code.root)):
+        if b"tallymark" in text or b"services" in text:
+            named |= dict.fromkeys(_OFFERED)
+        for found in _IMPORT.finditer(text):
+            top = found[1].decode().partition(".")[0]
+            if top in sys.stdlib_module_names and top not in _NOT_AHEAD.split():
+                named[found[1].decode()] = None
+    return list(named)
+
+
+def find_shadowed_modules(code: PluginCode) -> list[str]:
+    """Which of our `services` modules make way because the plugin's root has its own."""
+    own = code.root / "services"
+    if not own.exists() and not own.with_suffix(".py").exists():
+        return []
+    names = ["services", "services.scorers"]
+    for name in ("services.challenge_scorer_protocol", "services.scorers.weighted"):
+        place = code.root.joinpath(*name.split("."))
+        if place.exists() or place.with_suffix(".py").exists():
+            names.append(name)
+    return names

@@ -1,0 +1,100 @@
+"""`run_program`: a submitted program or an evaluator's script, in a sandbox made for that run.
+
+Files in; output, exit status and named files out. Nothing outlives the run.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from tallymark.errors import WorkFailed
+from tallymark.sandbox.limits import Limits
+from tallymark.sandbox.policy import Policy
+from tallymark.sandbox.policy import choose_policy as current_policy
+from tallymark.sandbox.programs.bubblewrap_run import run_in_bubblewrap
+from tallymark.sandbox.programs.direct_run import run_direct
+from tallymark.sandbox.programs.launcher_start import ProgramEnding
+from tallymark.sandbox.programs.program_pipes import PassedLimit
+from tallymark.sandbox.programs.program_task import ProgramTask, make_task
+
+PROGRAM_LIMITS = Limits(
+    wall_s=10.0, memory_mb=512, processes=16, open_files=256, output_mb=1.0, disk_mb=64.0
+)
+_SIGNALS_OF_LIMITS: dict[int, PassedLimit] = {-signal.SIGXCPU: "cpu", -signal.SIGXFSZ: "disk"}
+_NO_FILES: Mapping[str, bytes | str | Path] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramOutcome:
+    """How a program ended and what it left. `stopped` names the limit that it passed."""
+
+    exit_code: int | None
+    """None when a signal ended it."""
+    signal: str | None
+    stopped: PassedLimit | None
+    stdout: bytes
+    stderr: bytes
+    kept: dict[str, bytes]
+    wall_s: float
+    warnings: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """It ended by itself, and says that all went well."""
+        return self.exit_code == 0 and self.stopped is None
+
+
+def run_program(  # noqa: PLR0913 (each says one thing about the run)
+    command: Sequence[str],
+    *,
+    files: Mapping[str, bytes | str | Path] = _NO_FILES,
+    stdin: bytes | str = b"",
+    limits: Limits = PROGRAM_LIMITS,
+    keep: Sequence[str] = (),
+    packages: bool = False,
+    policy: Policy | None = None,
+) -> ProgramOutcome:
+    """Runs a command in a new sandbox, in a folder with these files, and waits for its end.
+
+    `python` is this Python, without packages unless `packages` lets it see those installed here.
+    `keep` names files to read back when it has ended. Raises InvalidInput for a wrong request, and
+    WorkFailed where no sandbox can be had.
+    """
+    task = make_task(command, files=files, stdin=stdin, limits=limits, keep=keep, packages=packages)
+    chosen = current_policy() if policy is None else policy
+    ended = _run_task(task, chosen)
+    stopped = ended.stopped or _SIGNALS_OF_LIMITS.get(ended.code)
+    code = ended.code if ended.stopped is None else -signal.SIGKILL
+    left_out = (f"{name!r} is not kept: {why}" for name, why in ended.refused.items())
+    return ProgramOutcome(
+        exit_code=code if code >= 0 else None,
+        signal=_signal_name(-code) if code < 0 else None,
+        stopped=stopped,
+        stdout=ended.stdout,
+        stderr=ended.stderr,
+        kept=ended.kept,
+        wall_s=ended.wall_s,
+        warnings=(*chosen.warnings, *left_out),
+    )
+
+
+def _run_task(task: ProgramTask, policy: Policy) -> ProgramEnding:
+    if policy.backend == "bubblewrap":
+        return run_in_bubblewrap(task)
+    if policy.backend == "landlock" and task.limits.processes > 1:
+        raise WorkFailed(
+            f"without bubblewrap a program may have 1 process, not {task.limits.processes}",
+            hint="install the Debian package bubblewrap, or set processes=1 in its limits",
+        )
+    return run_direct(task, walls=policy.backend == "landlock")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,127 @@
+"""A run in bubblewrap: namespaces of its own, and the launcher as the first process in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+from contextlib import suppress
+
+from tallymark.sandbox import bubblewrap, interpreter
+from tallymark.sandbox.programs import program_view
+from tallymark.sandbox.programs.launcher_start import (
+    ProgramEnding,
+    RunningLauncher,
+    converse,
+    read_report,
+    start_launcher,
+)
+from tallymark.sandbox.programs.program_pipes import Pipes
+from tallymark.sandbox.programs.program_task import ProgramTask
+
+_DYING_S = 10.0
+
+
+def run_in_bubblewrap(task: ProgramTask) -> ProgramEnding:
+    """One program; when this returns or raises, nothing of it is left."""
+    order = task.order(
+        home=interpreter.HOME,
+        folder=bubblewrap.SCRATCH,
+        uid=program_view.choose_uid(),
+        walls=True,
+        alone=True,
+    )
+    with Pipes() as pipes:
+        launched, info = _launch(task, pipes)
+        inside = _FirstProcess(launched, info, pipes)
+        try:
+            inside.find()
+            orders = order + b"".join(task.files.values())
+            talk = converse(pipes, launched, task, orders, kill=inside.kill)
+        finally:
+            inside.end()
+        last, data = read_report(talk)
+        kept = {}
+        for name, size in last.get("kept", ()):
+            kept[name], data = data[:size], data[size:]
+        return ProgramEnding(
+            code=last.get("code", -signal.SIGKILL),
+            stopped=talk.stopped or last.get("stopped"),
+            stdout=talk.said_on(talk.stdout),
+            stderr=talk.said_on(talk.stderr),
+            kept=kept,
+            refused=last.get("refused", {}),
+            wall_s=last.get("wall_s", talk.wall()),
+        )
+
+
+def _launch(task: ProgramTask, pipes: Pipes) -> tuple[RunningLauncher, int]:
+    """Bubblewrap on its way, and where it will say who runs inside."""
+    settings, to_settings = pipes.pipe()
+    inside = interpreter.sandbox_path()
+    # Short enough for the pipe to hold until bubblewrap reads it.
+    os.write(to_settings, program_view.write_settings(inside, packages=task.packages).encode())
+    pipes.close(to_settings)
+    from_info, info = pipes.pipe()
+    options = [
+        "--perms",
+        "0644",
+        "--ro-bind-data",
+        str(settings),
+        str(interpreter.HOME / "pyvenv.cfg"),
+    ]
+    options += ["--info-fd", str(info)]
+    words = program_view.make_command(
+        scratch_bytes=task.scratch_bytes, packages=task.packages, settings=options
+    )
+    launched = start_launcher(
+        pipes,
+        "supervise",
+        code=program_view.LAUNCHER_CODE,
+        python=inside,
+        before=words,
+        also=(settings, info),
+    )
+    return launched, from_info
+
+
+class _FirstProcess:
+    """The first process of the namespace: the kernel ends all others with it."""
+
+    def __init__(self, launched: RunningLauncher, info: int, pipes: Pipes) -> None:
+        self._bwrap = launched.process
+        self._info = info
+        self._pipes = pipes
+        self._pidfd: int | None = None
+
+    def find(self) -> None:
+        """Waits until bubblewrap has told its pid, or has failed."""
+        said = b""
+        while select.select([self._info], [], [], _DYING_S)[0]:
+            piece = os.read(self._info, 4096)
+            said += piece
+            if found := re.search(rb'"child-pid": (\d+)\D', said):
+                with suppress(ProcessLookupError):
+                    self._pidfd = self._pipes.adopt(os.pidfd_open(int(found[1])))
+            if found or not piece:
+                return
+
+    def kill(self) -> None:
+        """Ends it, and all that run with it."""
+        if self._pidfd is None:
+            self._bwrap.kill()
+        else:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Whatever happened: returns when nobody is left."""
+        if self._pidfd is None and self._bwrap.poll() is None:
+            # Interrupted early: bubblewrap's child must be found before its parent is killed.
+            self.find()
+        self.kill()
+        if self._pidfd is not None:
+            select.select([self._pidfd], [], [], _DYING_S)
+        self._bwrap.kill()
+        self._bwrap.wait()

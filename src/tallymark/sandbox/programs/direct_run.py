@@ -1,0 +1,90 @@
+"""A run without namespaces, in a folder of the host: the launcher becomes the program.
+
+Behind Landlock and seccomp it cannot make a second process, so killing it ends everything.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from tallymark.sandbox import interpreter, scratch_folder
+from tallymark.sandbox.programs import process_usage, program_view
+from tallymark.sandbox.programs.launcher_start import (
+    ProgramEnding,
+    converse,
+    read_report,
+    start_launcher,
+)
+from tallymark.sandbox.programs.program_pipes import PassedLimit, Pipes, PipeTalk
+from tallymark.sandbox.programs.program_task import ProgramTask
+
+
+def run_direct(task: ProgramTask, *, walls: bool) -> ProgramEnding:
+    """One program; with `walls` one process, without them whatever it likes."""
+    place = Path(tempfile.mkdtemp(prefix="tally-"))
+    home, folder = place / "python", place / "scratch"
+    try:
+        _furnish(task, home, folder)
+        order = task.order(home=home, folder=folder, uid=None, walls=walls, alone=False)
+        talk, code = _run_launcher(task, order, folder)
+        read_report(talk)
+        kept, refused = scratch_folder.collect_files(folder, list(task.keep), task.disk_bytes)
+        return ProgramEnding(
+            code=code,
+            stopped=talk.stopped or _check_disk(task, folder),
+            stdout=talk.said_on(talk.stdout),
+            stderr=talk.said_on(talk.stderr),
+            kept=kept,
+            refused=refused,
+            wall_s=talk.wall(),
+        )
+    finally:
+        scratch_folder.remove_folder(place)
+
+
+def _furnish(task: ProgramTask, home: Path, folder: Path) -> None:
+    """The program's files, and an environment for its Python."""
+    folder.mkdir()
+    for name, data in task.files.items():
+        scratch_folder.lay_file(folder, name, data)
+    (home / "bin").mkdir(parents=True)
+    python = interpreter.host_path()
+    (home / "pyvenv.cfg").write_text(program_view.write_settings(python, packages=task.packages))
+    for name in program_view.PYTHON_NAMES:
+        (home / "bin" / name).symlink_to(python)
+    for within, packages in program_view.find_packages(wanted=task.packages).items():
+        (home / within).parent.mkdir(parents=True, exist_ok=True)
+        (home / within).symlink_to(packages)
+
+
+def _run_launcher(task: ProgramTask, order: bytes, folder: Path) -> tuple[PipeTalk, int]:
+    with Pipes() as pipes:
+        launched = start_launcher(pipes, "become")
+        process = launched.process
+
+        def look() -> PassedLimit | None:
+            if process_usage.is_memory_passed([process.pid], task.memory_bytes):
+                return "memory"
+            if process_usage.sum_cpu_s([process.pid]) > task.cpu_s:
+                return "cpu"
+            return _check_disk(task, folder)
+
+        def kill() -> None:
+            """Its group too, until it has been waited for: without walls there may be more."""
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+        try:
+            talk = converse(pipes, launched, task, order, kill=kill, look=look)
+        finally:
+            kill()
+            code = process.wait()
+    return talk, code
+
+
+def _check_disk(task: ProgramTask, folder: Path) -> PassedLimit | None:
+    return "disk" if scratch_folder.is_overfull(folder, task.scratch_bytes) else None

@@ -1,0 +1,162 @@
+"""`@scorer` makes a scorer of a function; on a class, and as `@configurable`, a builder of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypedDict, overload
+
+from tallymark.errors import ScorerError
+from tallymark.scoring.scorer import DataType, Scorer
+from tallymark.scoring.scorer_options import bind_options
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tallymark.scoring.eval_context import EvalContext
+
+P = ParamSpec("P")
+
+
+class ContextEvaluator(Protocol):
+    """An object whose `evaluate` takes the context."""
+
+    def evaluate(self, ctx: EvalContext, /) -> Any:
+        """Anything that a scorer may return, or an awaitable of it."""
+
+
+ScorerFunction = Callable[["EvalContext"], Any]
+
+
+class ScorerFacts(TypedDict, total=False):
+    """What may be said about a scorer where it is defined."""
+
+    name: str
+    description: str
+    data_type: DataType
+    threshold: float
+    labels: Mapping[str, float]
+    blocking: bool
+    version: str
+
+
+class ScorerBuilder(Generic[P]):
+    """What builds scorers from options: calling it gives one that remembers them."""
+
+    def __init__(
+        self, target: Callable[P, ContextEvaluator | ScorerFunction], facts: ScorerFacts
+    ) -> None:
+        self.wrapped = target
+        self.facts = facts
+        self.name = facts["name"]
+        self.description = facts["description"]
+        self.__doc__ = target.__doc__
+        self.__signature__ = inspect.signature(target)
+
+    def __call__(self, *args: P.args, **options: P.kwargs) -> Scorer:
+        """A scorer with these options, checked against the annotations.
+
+        An instance of a class may say its own `name`, `description` and `threshold`.
+        """
+        bound = bind_options(self.wrapped, self.name, args, options)
+        config = dict(bound.arguments)
+        made = self.wrapped(*bound.args, **bound.kwargs)
+        if isinstance(made, Scorer):
+            return made.replace(config=config)
+        own = {
+            key: value
+            for key in ("name", "description", "threshold")
+            if (value := getattr(made, key, None)) is not None
+        }
+        function: Any = getattr(made, "evaluate", made)
+        facts: dict[str, Any] = {**self.facts, **own}
+        return Scorer(function, **facts, config=config, sources=(self.wrapped,))
+
+    def __repr__(self) -> str:
+        return f"ScorerBuilder({self.name!r})"
+
+
+class BuilderDecorator(Protocol):
+    """What `@configurable(...)` gives."""
+
+    def __call__(
+        self, target: Callable[P, ContextEvaluator | ScorerFunction], /
+    ) -> ScorerBuilder[P]:
+        """Make a builder of a function of options, or of a class."""
+
+
+class ScorerDecorator(Protocol):
+    """What `@scorer(...)` gives."""
+
+    @overload
+    def __call__(self, target: ScorerFunction, /) -> Scorer: ...
+    @overload
+    def __call__(
+        self, target: Callable[P, ContextEvaluator | ScorerFunction], /
+    ) -> ScorerBuilder[P]: ...
+
+
+@overload
+def scorer(target: ScorerFunction, /) -> Scorer: ...
+@overload
+def scorer(target: Callable[P, ContextEvaluator | ScorerFunction], /) -> ScorerBuilder[P]: ...
+@overload
+def scorer(target: None = None, /, **facts: Unpack[ScorerFacts]) -> ScorerDecorator: ...
+def scorer(target: Any = None, /, **facts: Unpack[ScorerFacts]) -> Any:
+    """Make a scorer of a sync or async function of one `EvalContext`, or a builder of a class.
+
+    The name is the function's own and the description its docstring's first line, unless given.
+    `blocking=False` says that a sync function returns at once, so it may run without a thread.
+    """
+    if target is None:
+        return lambda given: _make_scorer(given, facts)
+    return _make_scorer(target, facts)
+
+
+@overload
+def configurable(target: Callable[P, ContextEvaluator | ScorerFunction], /) -> ScorerBuilder[P]: ...
+@overload
+def configurable(target: None = None, /, **facts: Unpack[ScorerFacts]) -> BuilderDecorator: ...
+def configurable(target: Any = None, /, **facts: Unpack[ScorerFacts]) -> Any:
+    """Make a builder of a function that takes options and returns the function of a context."""
+    if target is None:
+        return lambda given: ScorerBuilder(given, _complete_facts(given, facts))
+    return ScorerBuilder(target, _complete_facts(target, facts))
+
+
+def _make_scorer(target: Any, facts: ScorerFacts) -> Scorer | ScorerBuilder[Any]:
+    """The scorer of a function, or the builder of a class."""
+    complete = _complete_facts(target, facts)
+    if isinstance(target, type):
+        if not hasattr(target, "evaluate") and "__call__" not in dir(target):
+            raise ScorerError(f"the class {complete['name']} needs a method `evaluate(self, ctx)`")
+        return ScorerBuilder(target, complete)
+    _check_takes_context(target, complete["name"])
+    return Scorer(target, **complete)
+
+
+def _complete_facts(target: Any, facts: ScorerFacts) -> ScorerFacts:
+    """The facts with name and description, refused here, where they stand, if they are wrong."""
+    if isinstance(target, Scorer | ScorerBuilder) or not callable(target):
+        raise ScorerError(f"a scorer is made of a function or a class, not {target!r}")
+    complete: ScorerFacts = {**facts}
+    complete.setdefault("name", getattr(target, "__name__", type(target).__name__))
+    complete.setdefault("description", _read_first_line(target))
+    Scorer(target, **complete)  # for its checks alone
+    return complete
+
+
+def _read_first_line(target: object) -> str:
+    return (inspect.getdoc(target) or "").partition("\n")[0].strip()
+
+
+def _check_takes_context(function: Callable[..., Any], name: str) -> None:
+    try:
+        inspect.signature(function).bind(None)
+    except ValueError:
+        return  # a compiled function without a signature
+    except TypeError:
+        raise ScorerError(
+            f"{name} must take exactly one argument, the context",
+            hint="a function of options is made a scorer with @configurable",
+        ) from None

@@ -1,0 +1,179 @@
+"""The registry:
+scorers by name, Tallymark's own and other packages', and from name and options to a scorer.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import msgspec
+
+from tallymark.errors import ScorerError, TallymarkError, suggest
+from tallymark.importing import explain_import_failure, find_entry_points
+from tallymark.scoring.score import show_value
+from tallymark.scoring.scorer import Scorer
+from tallymark.scoring.scorer_decorator import ScorerBuilder
+from tallymark.scoring.scorer_options import bind_options
+from tallymark.scoring.scorer_reference import ScorerReference, import_scorer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from importlib.metadata import EntryPoint
+
+
+_SHARED_OPTIONS = ("name", "threshold")
+"""Options that every scorer takes when it is loaded."""
+
+
+def build_scorer(entry: object, name: str, options: dict[str, Any]) -> Scorer:
+    """A scorer from a scorer, or from a class or function that builds one, options checked."""
+    if isinstance(entry, Scorer):
+        unknown = [key for key in options if key not in _SHARED_OPTIONS]
+        if unknown:
+            raise ScorerError(f"{name} takes no options, but {unknown[0]!r} was given")
+        return entry.replace(**options) if options else entry
+    if not callable(entry):
+        raise ScorerError(f"{name} is {show_value(entry)}, not a scorer")
+    try:
+        parameters = inspect.signature(entry).parameters
+    except ValueError:  # built into Python
+        raise ScorerError(f"{name} is {show_value(entry)}, not a scorer") from None
+    if list(parameters) in (["ctx"], ["context"]):
+        raise ScorerError(f"{name} is a plain function", hint="put @scorer above it")
+    shared = {k: v for k, v in options.items() if k in _SHARED_OPTIONS and k not in parameters}
+    made = _call_builder(entry, name, {k: v for k, v in options.items() if k not in shared})
+    return made.replace(**shared) if shared else made
+
+
+def _call_builder(entry: Callable[..., Any], name: str, options: dict[str, Any]) -> Scorer:
+    bound = bind_options(
+        entry.wrapped if isinstance(entry, ScorerBuilder) else entry, name, (), options
+    )
+    try:
+        made = entry(*bound.args, **bound.kwargs)
+    except TallymarkError:
+        raise
+    except Exception as error:  # noqa: BLE001 (a builder may refuse its options in its own way)
+        raise ScorerError(f"{name} refuses its options: {type(error).__name__}: {error}") from None
+    if not isinstance(made, Scorer):
+        raise ScorerError(
+            f"{name} gave {show_value(made)}, not a scorer", hint="put @scorer above its definition"
+        )
+    return made if made.config else made.replace(config=bound.arguments)
+
+
+GROUP = "tallymark.scorers"
+RegistryEntry: TypeAlias = Scorer | ScorerBuilder[Any] | Callable[..., Scorer]
+"""A scorer, or something that builds one from options."""
+E = TypeVar("E", bound=RegistryEntry)
+
+
+class _KnownScorer(msgspec.Struct):
+    origin: str
+    entry: Any = None
+    point: Any = None
+
+
+class Registry:
+    """Scorers by unique name."""
+
+    def __init__(self, group: str | None = GROUP) -> None:
+        """`group` is the entry-point group to look in; None looks in none."""
+        self._group = group
+        self._known: dict[str, list[_KnownScorer]] = {}
+        self._discovered = False
+
+    def register(self, entry: E, *, name: str | None = None) -> E:
+        """Add a scorer, or a class or function that builds one; also usable as a decorator."""
+        key = name or getattr(entry, "name", None) or getattr(entry, "__name__", None)
+        if not isinstance(key, str):
+            raise ScorerError(f"{show_value(entry)} needs a name to be registered under")
+        known = self._discover().setdefault(key, [])
+        if any(each.entry is entry for each in known):
+            return entry
+        added = _KnownScorer(_describe_origin(entry), entry)
+        if known:
+            raise _make_duplicate_error(key, [*known, added])
+        known.append(added)
+        return entry
+
+    def names(self) -> list[str]:
+        """All names, sorted; nothing is imported for it."""
+        return sorted(self._discover())
+
+    def get(self, name: str) -> RegistryEntry:
+        """The scorer or builder of that name."""
+        known = self._discover().get(name)
+        if not known:
+            near = suggest(name, self._known)
+            meant = (
+                f"did you mean {near!r}?" if near else "write a name, file.py:name or module:name"
+            )
+            raise ScorerError(f"there is no scorer {name!r}", hint=meant)
+        if len(known) > 1:
+            raise _make_duplicate_error(name, known)
+        only = known[0]
+        if only.entry is None:
+            only.entry = _import_entry(only)
+        entry: RegistryEntry = only.entry
+        return entry
+
+    def load(self, ref: str, /, **options: Any) -> Scorer:
+        """The scorer that a reference names, built with the options in it and those given here.
+
+        Every scorer also takes the options `name` and `threshold`.
+        """
+        reference = ScorerReference.parse(ref)
+        twice = [key for key in options if key in reference.options]
+        if twice:
+            raise ScorerError(f"{reference.name}: the option {twice[0]!r} is given twice")
+        entry = (
+            self.get(reference.name)
+            if reference.home is None
+            else import_scorer(reference.home, reference.name)
+        )
+        return build_scorer(entry, reference.name, {**reference.options, **options})
+
+    def _discover(self) -> dict[str, list[_KnownScorer]]:
+        if self._group is not None and not self._discovered:
+            self._discovered = True
+            for point in find_entry_points(self._group):
+                known = _KnownScorer(f"{point.value} of {_describe_package(point)}", point=point)
+                self._known.setdefault(point.name, []).append(known)
+        return self._known
+
+
+def _import_entry(known: _KnownScorer) -> object:
+    try:
+        return known.point.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 (a package may raise anything on import)
+        said = f"the scorer {known.point.name!r}, {known.origin},"
+        raise ScorerError(explain_import_failure(said, error)) from None
+
+
+def _describe_package(point: EntryPoint) -> str:
+    return f"the package {point.dist.name}" if point.dist is not None else "an unknown package"
+
+
+def _describe_origin(entry: object) -> str:
+    source = entry.function if isinstance(entry, Scorer) else getattr(entry, "wrapped", entry)
+    module = getattr(source, "__module__", None)
+    return f"{module}:{getattr(source, '__qualname__', type(source).__name__)}"
+
+
+def _make_duplicate_error(name: str, known: list[_KnownScorer]) -> ScorerError:
+    both = " and ".join(each.origin for each in known)
+    return ScorerError(f"more than one scorer is named {name!r}: {both}")
+
+
+default_registry = Registry()
+"""Where commands and suites look scorers up."""
+
+
+def load_scorer(ref: str, /, **options: Any) -> Scorer:
+    """The scorer that a reference names, from the default registry."""
+    return default_registry.load(ref, **options)

@@ -1,0 +1,1 @@
+"""Challenges, attempts, boards, ratings and rescorings in the database."""

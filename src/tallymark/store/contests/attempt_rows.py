@@ -1,0 +1,207 @@
+"""Attempts in the database: read, moved from state to state, with what was submitted."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import and_, func, insert, select, update
+
+from tallymark.challenges.attempt import (
+    NEXT_STATES,
+    Attempt,
+    Evaluation,
+    Metrics,
+    Outcome,
+    Payload,
+    encode_json,
+)
+from tallymark.scoring import Origin
+from tallymark.store.contests import audit_log
+from tallymark.store.contests.attempt_tables import (
+    attempt_details,
+    attempt_scores,
+    attempts,
+    score_rules,
+    scorings,
+)
+from tallymark.store.contests.audit_log import AuditEntry
+from tallymark.store.contests.contest_tables import challenge_versions, challenges
+from tallymark.store.contests.score_rules import score_by_rule
+from tallymark.store.storable_text import make_storable
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row, Select
+
+    from tallymark.challenges.attempt import State
+
+
+_ID = re.compile(r"a([0-9]{12,18})")
+_METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
+_decode_origin = msgspec.json.Decoder(Origin).decode
+_rules = score_rules.alias()
+_rule_versions = challenge_versions.alias("rule_versions")
+
+
+def attempt_id(key: int) -> str:
+    """The id that people see: the row's key, filled up with zeros, so that ids sort like keys."""
+    return f"a{key:012}"
+
+
+def attempt_key(identifier: str) -> int | None:
+    """The row that an id can only mean; None for what is no id."""
+    match = _ID.fullmatch(identifier)
+    return int(match[1]) if match else None
+
+
+def select_attempts(tenant: str) -> Select[Any]:
+    """All that an `Attempt` is made from."""
+    scores = attempt_scores.c
+    score = and_(
+        scores.challenge_id == attempts.c.challenge_id,
+        scores.agent == attempts.c.agent,
+        scores.submitted_at == attempts.c.submitted_at,
+        scores.attempt == attempts.c.key,
+    )
+    # The last rule that rescored it, if that was later than its own score: see `score_rules`.
+    latest = select(func.max(_rules.c.scoring)).where(
+        _rules.c.challenge_id == attempts.c.challenge_id
+    )
+    rule = and_(
+        score_rules.c.challenge_id == attempts.c.challenge_id,
+        score_rules.c.scoring == latest.correlate(attempts).scalar_subquery(),
+        score_rules.c.scoring > scores.scoring,
+        scores.error.is_(None),
+    )
+    return (
+        select(
+            attempts,
+            challenges.c.name.label("challenge"),
+            challenge_versions.c.version,
+            scores.score,
+            scores.ranks,
+            scores.result,
+            scores.error,
+            scores.more,
+            scores.dimensions,
+            *(scores[name] for name in _METRICS),
+            _rule_versions.c.definition.label("rule"),
+            scorings.c.origin,
+            attempt_details.c.details,
+        )
+        .join(challenges, challenges.c.id == attempts.c.challenge_id)
+        .join(challenge_versions, challenge_versions.c.id == attempts.c.version_id)
+        .outerjoin(attempt_scores, score)
+        .outerjoin(score_rules, rule)
+        .outerjoin(_rule_versions, _rule_versions.c.id == score_rules.c.version_id)
+        .outerjoin(scorings, scorings.c.id == func.coalesce(score_rules.c.scoring, scores.scoring))
+        .outerjoin(attempt_details, attempt_details.c.attempt == attempts.c.key)
+        .where(attempts.c.tenant == tenant)
+    )
+
+
+def read_attempt(connection: Connection, tenant: str, key: int) -> Attempt:
+    """An attempt whose key is known to be right."""
+    return to_attempt(
+        connection.execute(select_attempts(tenant).where(attempts.c.key == key)).one()
+    )
+
+
+def to_attempt(row: Row[Any]) -> Attempt:
+    """The attempt of a row of `select_attempts`."""
+    return Attempt(
+        id=attempt_id(row.key),
+        challenge=row.challenge,
+        version=row.version,
+        agent=row.agent,
+        number=row.number,
+        state=row.state,
+        seed=row.seed,
+        entered_at=row.entered_at,
+        expires_at=row.expires_at,
+        submitted_at=row.submitted_at,
+        scored_at=row.scored_at,
+        verified=row.verified,
+        memoryless=row.memoryless,
+        outcome=None if row.ranks is None else _outcome(row),
+    )
+
+
+def move_attempt(
+    connection: Connection, row: Row[Any], to: State, entry: AuditEntry, **values: object
+) -> bool:
+    """Moves an attempt to another state, and writes it down; False if another was quicker."""
+    if to not in NEXT_STATES[row.state]:
+        raise ValueError(f"an attempt that is {row.state} cannot become {to}")
+    change = update(attempts).where(attempts.c.key == row.key, attempts.c.state == row.state)
+    if connection.execute(change.values(state=to, **values)).rowcount != 1:
+        return False
+    entry = msgspec.structs.replace(entry, before=row.state, after=to)
+    audit_log.write_entry(connection, row.tenant, row.challenge_id, row.key, entry)
+    return True
+
+
+def _outcome(row: Row[Any]) -> Outcome:
+    metrics = {name: getattr(row, name) for name in _METRICS}
+    return Outcome(
+        score=row.score if row.rule is None else score_by_rule(row.rule, row),
+        result=row.result,
+        ranks=row.ranks,
+        metrics=Metrics(**metrics, more=_decode_mapping(row.more)),
+        dimensions=_decode_mapping(row.dimensions),
+        details=_decode_mapping(row.details),
+        error=row.error,
+        origin=None if row.origin is None else _decode_origin(row.origin),
+    )
+
+
+def _decode_mapping(text: str | None) -> dict[str, Any]:
+    return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
+
+
+def payload_row(payload: Payload) -> dict[str, Any]:
+    """The columns of a payload; what JSON cannot carry is refused."""
+    reported, trajectory = payload.reported, payload.trajectory
+    return {
+        "digest": payload.digest(),
+        "submission": encode_json(payload.submission).decode(),
+        "metadata": encode_json(payload.metadata).decode(),
+        "reported": None if reported is None else encode_json(reported).decode(),
+        "trajectory": None if trajectory is None else make_storable(trajectory),
+    }
+
+
+def insert_payload(connection: Connection, attempt: Row[Any], row: dict[str, Any]) -> None:
+    """Stores the payload of an attempt. `attempt` is its row."""
+    values = row | {"attempt": attempt.key, "tenant": attempt.tenant}
+    connection.execute(insert(attempt_details).values(values))
+
+
+def read_digest(connection: Connection, key: int) -> str | None:
+    """The digest of what was submitted with an attempt."""
+    found: str | None = connection.scalar(
+        select(attempt_details.c.digest).where(attempt_details.c.attempt == key)
+    )
+    return found
+
+
+def read_payload(connection: Connection, key: int) -> Payload | None:
+    """What was submitted with an attempt; None when nothing was."""
+    row = connection.execute(
+        select(attempt_details).where(attempt_details.c.attempt == key)
+    ).one_or_none()
+    if row is None or row.digest is None:
+        return None
+    names = ("submission", "metadata", "reported")
+    parts = {name: msgspec.Raw((getattr(row, name) or "null").encode()) for name in names}
+    text = msgspec.json.encode(parts | {"trajectory": row.trajectory})
+    return msgspec.json.decode(text, type=Payload)
+
+
+def read_evaluation(connection: Connection, key: int) -> Evaluation | None:
+    """What the evaluator found; None when the attempt was not evaluated here."""
+    text = connection.scalar(
+        select(attempt_details.c.evaluation).where(attempt_details.c.attempt == key)
+    )
+    return None if text is None else msgspec.json.decode(text, type=Evaluation)

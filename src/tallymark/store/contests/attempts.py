@@ -1,0 +1,323 @@
+"""Attempts: entered, submitted or reported, scored exactly once; every change is written down.
+
+Times come from the server's clock, as `at`. What breaks a rule is an `InvalidInput`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import msgspec
+from sqlalchemy import select
+
+from tallymark.errors import InvalidInput
+from tallymark.store.contests import attempt_life, attempt_rows, audit_log, score_rows
+from tallymark.store.contests.attempt_life import Finish, finish
+from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
+from tallymark.store.contests.attempt_tables import attempts
+from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
+from tallymark.store.contests.bulk_load import BulkLoad
+from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.idempotency import IdempotentRequest
+from tallymark.store.database_dialects import lock_agent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sqlalchemy import Connection, Row
+
+    from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload, State
+    from tallymark.store.contests.score_rows import ScoreEntry
+    from tallymark.store.database import Database
+
+_DONE = ("submitted", "scored", "failed")
+
+
+class Attempts:
+    """What `store.attempts` is."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+    # The life of an attempt
+
+    def enter(
+        self,
+        name: str,
+        agent: str,
+        *,
+        at: float,
+        seed: int,
+        memoryless: bool = False,
+        key: str | None = None,
+    ) -> Attempt:
+        """Starts an attempt, or gives back the one that the agent has open."""
+        attempt_life.check_agent(agent)
+        request = IdempotentRequest(self._tenant, agent, key, "enter", name, memoryless)
+
+        def work(connection: Connection) -> Attempt | InvalidInput:
+            kept = find_challenge(connection, self._tenant, name)
+            # Before anything is looked up: of many entries at once, the others find the first's.
+            lock_agent(connection, kept.id, agent)
+            if (answered := request.answered(connection)) is not None:
+                return read_attempt(connection, self._tenant, answered)
+            row = attempt_life.find_open_attempt(connection, kept, agent)
+            if row is not None and attempt_life.is_late(row, at):
+                attempt_life.expire(connection, row, at)
+                row = None
+            if row is None:
+                if refusal := attempt_life.find_refusal(connection, kept, agent, at):
+                    return refusal
+                facts = {"seed": seed, "memoryless": memoryless}
+                row = attempt_life.insert_attempt(connection, kept, agent, at, **facts)
+            request.answer(connection, row.key, at)
+            return read_attempt(connection, self._tenant, row.key)
+
+        return self._write_or_refuse(work)
+
+    def submit(
+        self, identifier: str, agent: str, payload: Payload, *, at: float, key: str | None = None
+    ) -> Attempt:
+        """Takes an agent's answer, once; the same content again gives the same attempt back."""
+        texts = attempt_rows.payload_row(payload)
+        request = IdempotentRequest(self._tenant, agent, key, "submit", identifier, texts["digest"])
+
+        def work(connection: Connection) -> Attempt | InvalidInput:
+            row = self._find_own_row(connection, identifier, agent)
+            if request.answered(connection) is None:
+                # Returned, not raised, or the expiry would be undone with the transaction.
+                if attempt_life.is_late(row, at) and attempt_life.expire(connection, row, at):
+                    return attempt_life.explain_expiry(row)
+                entry = AuditEntry(at=at, actor=agent, event="submitted")
+                if row.state == "entered" and move_attempt(
+                    connection, row, "submitted", entry, submitted_at=at
+                ):
+                    attempt_rows.insert_payload(connection, row, texts)
+                elif refusal := self._refuse_other_content(connection, row.key, texts["digest"]):
+                    return refusal
+                request.answer(connection, row.key, at)
+            return read_attempt(connection, self._tenant, row.key)
+
+        return self._write_or_refuse(work)
+
+    def report(
+        self,
+        name: str,
+        agent: str,
+        payload: Payload,
+        metrics: Metrics,
+        *,
+        at: float,
+        key: str | None = None,
+    ) -> Attempt:
+        """Enters and submits at once, with the metrics of a system that is trusted."""
+        attempt_life.check_agent(agent)
+        texts = attempt_rows.payload_row(msgspec.structs.replace(payload, reported=metrics))
+        # Under a key even without one: an answer lost on the way must not make two attempts.
+        request = IdempotentRequest(
+            self._tenant, agent, key or uuid4().hex, "report", name, texts["digest"]
+        )
+
+        def work(connection: Connection) -> Attempt | InvalidInput:
+            kept = find_challenge(connection, self._tenant, name)
+            lock_agent(connection, kept.id, agent)
+            if (answered := request.answered(connection)) is not None:
+                return read_attempt(connection, self._tenant, answered)
+            if refusal := attempt_life.find_refusal(connection, kept, agent, at):
+                return refusal
+            facts = {"state": "submitted", "submitted_at": at, "seed": 0, "memoryless": False}
+            row = attempt_life.insert_attempt(connection, kept, agent, at, **facts)
+            attempt_rows.insert_payload(connection, row, texts)
+            entry = AuditEntry(
+                at=at, actor=agent, event="reported", before="entered", after="submitted"
+            )
+            audit_log.write_entry(connection, self._tenant, kept.id, row.key, entry)
+            request.answer(connection, row.key, at)
+            return read_attempt(connection, self._tenant, row.key)
+
+        return self._write_or_refuse(work)
+
+    def withdraw(self, identifier: str, agent: str, at: float) -> Attempt:
+        """Ends an agent's open attempt, which is no loss but counts as one of its attempts."""
+
+        def work(connection: Connection) -> Attempt | InvalidInput:
+            row = self._find_own_row(connection, identifier, agent)
+            if attempt_life.is_late(row, at) and attempt_life.expire(connection, row, at):
+                return attempt_life.explain_expiry(row)
+            entry = AuditEntry(at=at, actor=agent, event="withdrawn")
+            if row.state == "entered":
+                move_attempt(connection, row, "withdrawn", entry)
+            attempt = read_attempt(connection, self._tenant, row.key)
+            if attempt.state == "withdrawn":
+                return attempt
+            return InvalidInput(
+                f"attempt {identifier} is {attempt.state}, and cannot be withdrawn",
+                hint="only an open attempt can",
+            )
+
+        return self._write_or_refuse(work)
+
+    def expire(self, at: float) -> int:
+        """Ends all open attempts whose time is over; how many there were."""
+        late = select(attempts).where(
+            attempts.c.tenant == self._tenant,
+            attempts.c.state == "entered",
+            attempts.c.expires_at < at,
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(late.order_by(attempts.c.expires_at)).all()
+
+        # A transaction for each; one that was submitted since it was read is left alone.
+        def work(row: Row[Any]) -> Callable[[Connection], bool]:
+            return lambda connection: attempt_life.expire(connection, row, at)
+
+        return sum(self._database.write(work(row)) for row in rows)
+
+    def finish(
+        self,
+        identifier: str,
+        evaluation: Evaluation,
+        outcome: Outcome,
+        *,
+        at: float,
+        verified: bool,
+        revision: int | None = None,
+    ) -> bool:
+        """Scores a submitted attempt, exactly once: False when that was already done.
+
+        Score, history, board, match, rating and audit change together or not at all. With a
+        `revision` (`challenges.revision`, read before scoring), an outcome by a rule that has
+        changed since is refused with `WorkFailed`, and the attempt stays pending.
+        """
+        how = Finish(evaluation, outcome, at, verified, revision)
+        return self._database.write(lambda c: finish(c, self._find_row(c, identifier), how))
+
+    # Reading
+
+    def get(self, identifier: str) -> Attempt:
+        """One attempt."""
+        with self._database.read() as connection:
+            return read_attempt(
+                connection, self._tenant, self._find_row(connection, identifier).key
+            )
+
+    def of(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        state: State | None = None,
+        limit: int | None = 100,
+        offset: int = 0,
+    ) -> list[Attempt]:
+        """The attempts at a challenge, newest first."""
+        query = attempt_rows.select_attempts(self._tenant).order_by(attempts.c.key.desc())
+        for column, wanted in ((attempts.c.agent, agent), (attempts.c.state, state)):
+            if wanted is not None:
+                query = query.where(column == wanted)
+        with self._database.read() as connection:
+            kept = find_challenge(connection, self._tenant, name)
+            page = query.where(attempts.c.challenge_id == kept.id).limit(limit).offset(offset)
+            return [to_attempt(row) for row in connection.execute(page)]
+
+    def pending(self) -> list[Attempt]:
+        """Attempts that were submitted and not yet scored, oldest first."""
+        query = attempt_rows.select_attempts(self._tenant).where(attempts.c.state == "submitted")
+        with self._database.read() as connection:
+            return [to_attempt(row) for row in connection.execute(query.order_by(attempts.c.key))]
+
+    def payload(self, identifier: str) -> Payload:
+        """What was submitted."""
+        with self._database.read() as connection:
+            key = self._find_row(connection, identifier).key
+            payload = attempt_rows.read_payload(connection, key)
+        if payload is None:
+            raise InvalidInput(f"nothing was submitted with attempt {identifier}")
+        return payload
+
+    def evaluation(self, identifier: str) -> Evaluation | None:
+        """What the evaluator found; None when the attempt was not evaluated here."""
+        with self._database.read() as connection:
+            key = self._find_row(connection, identifier).key
+            return attempt_rows.read_evaluation(connection, key)
+
+    def audit(self, identifier: str) -> list[AuditEntry]:
+        """Every change of an attempt, oldest first."""
+        with self._database.read() as connection:
+            row = self._find_row(connection, identifier)
+            return audit_log.read_entries(connection, self._tenant, row.challenge_id, row.key)
+
+    def history(self, identifier: str) -> list[ScoreEntry]:
+        """Every score that an attempt was given, oldest first."""
+        with self._database.read() as connection:
+            return score_rows.read_history(connection, self._find_row(connection, identifier))
+
+    # In bulk
+
+    def load(self, name: str, given: Iterable[Attempt], *, at: float, rated: bool = True) -> int:
+        """Stores attempts that were scored elsewhere, in the order in which they were made.
+
+        Ids and numbers are given anew; quotas and times are not checked. Without `rated` they
+        are no matches.
+        """
+        attempts = list(given)
+        # A key for this call: done again after a lost connection, it loads nothing twice.
+        request = IdempotentRequest(self._tenant, SYSTEM, uuid4().hex, "load", name)
+
+        def work(connection: Connection) -> int:
+            if request.answered(connection) is None:
+                BulkLoad(connection, self._tenant, name, at).load(attempts, rated=rated)
+                request.answer(connection, 0, at)
+            return len(attempts)
+
+        return self._database.write(work)
+
+    def _write_or_refuse(self, work: Callable[[Connection], Attempt | InvalidInput]) -> Attempt:
+        """Does the work; a refusal is raised only after what led to it was stored."""
+        done = self._database.write(work)
+        if isinstance(done, InvalidInput):
+            raise done
+        return done
+
+    def _find_row(self, connection: Connection, identifier: str) -> Row[Any]:
+        query = select(attempts).where(
+            attempts.c.tenant == self._tenant,
+            attempts.c.key == attempt_rows.attempt_key(identifier),
+        )
+        row = connection.execute(query).one_or_none()
+        if row is None:
+            raise InvalidInput(f"there is no attempt {identifier!r}", hint="check the id")
+        return row
+
+    def _find_own_row(self, connection: Connection, identifier: str, agent: str) -> Row[Any]:
+        """An attempt of this agent; of another's no more is said than of none."""
+        query = select(attempts).where(
+            attempts.c.tenant == self._tenant,
+            attempts.c.key == attempt_rows.attempt_key(identifier),
+            attempts.c.agent == agent,
+        )
+        row = connection.execute(query).one_or_none()
+        if row is None:
+            raise InvalidInput(
+                f"{agent!r} has no attempt {identifier!r}",
+                hint="only the agent that entered may submit or withdraw",
+            )
+        return row
+
+    def _refuse_other_content(
+        self, connection: Connection, key: int, digest: str
+    ) -> InvalidInput | None:
+        """Why a submission cannot be taken, unless it is the one that already was."""
+        attempt = read_attempt(connection, self._tenant, key)
+        if attempt.state not in _DONE:
+            return InvalidInput(
+                f"attempt {attempt.id} is {attempt.state}", hint="enter the challenge again"
+            )
+        if attempt_rows.read_digest(connection, key) == digest:
+            return None
+        return InvalidInput(
+            f"attempt {attempt.id} was already submitted, with other content",
+            hint="enter the challenge again to try something else",
+        )

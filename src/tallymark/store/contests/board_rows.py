@@ -1,0 +1,202 @@
+"""Keeping boards: one row per agent with its best attempt, moved when a better one is scored.
+
+The caller holds the challenge's lock. Nothing here touches a frozen board but `freeze_if_due`,
+which makes it, and `unfreeze`, which removes it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import bindparam, delete, func, insert, select, text, update
+
+from tallymark.challenges.strategies import HIGHEST_FIRST
+from tallymark.store.contests import audit_log, rank_blocks, score_rules
+from tallymark.store.contests.attempt_tables import attempt_scores
+from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
+from tallymark.store.contests.contest_tables import board_blocks, boards, challenges
+from tallymark.store.contests.rank_blocks import Board, on_board
+from tallymark.store.formula_sql import SqlFormula
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+    from tallymark.challenges.challenge import Strategy
+    from tallymark.store.contests.challenges import StoredChallenge
+
+_STRATEGY_COLUMNS: dict[Strategy, str] = {
+    "first": "submitted_at",
+    "fastest": "elapsed_ms",
+    "fewest_tokens": "tokens_total",
+    "highest_rating": "rating",
+    "custom": "score",
+}
+"""The column that each strategy orders by; `challenges.strategies` says the same of attempts."""
+
+_MINE = on_board(boards) & (boards.c.agent == bindparam("whose"))
+_SPOT = select(*rank_blocks.spot_columns(boards)).where(_MINE)
+_COUNT = update(boards).where(_MINE).values(tries=boards.c.tries + 1)
+
+
+def put_attempt(connection: Connection, kept: StoredChallenge, scored: dict[str, Any]) -> None:
+    """Lets an attempt that ranks take its agent's place if it is the better one.
+
+    `scored` is its row of `attempt_scores`, already stored.
+    """
+    board = Board(kept.tenant, kept.id)
+    agent = scored["agent"]
+    mine = board.values() | {"whose": agent}
+    new = _board_row(kept, scored)
+    spot = (new["place"], new["submitted_at"], new["attempt"])
+    row = connection.execute(_SPOT, mine).one_or_none()
+    if row is None:
+        new |= {"tenant": kept.tenant, "challenge_id": kept.id, "frozen": False}
+        new |= {"agent": agent, "tries": _count_tries(connection, kept, agent)}
+        connection.execute(insert(boards).values(new))
+        rank_blocks.add_row(connection, board, spot)
+    elif spot < tuple(row):
+        # The row moves before the counts do: a block is split by where its rows are.
+        connection.execute(update(boards).where(_MINE).values(new), mine)
+        rank_blocks.remove_row(connection, board, (row[0], row[1], row[2]))
+        rank_blocks.add_row(connection, board, spot)
+
+
+def count_try(connection: Connection, kept: StoredChallenge, agent: str) -> None:
+    """Counts one more scored attempt of an agent, if it is on the board."""
+    connection.execute(_COUNT, Board(kept.tenant, kept.id).values() | {"whose": agent})
+
+
+def rebuild(connection: Connection, kept: StoredChallenge) -> None:
+    """Makes the live board anew from all scores, without bringing them here."""
+    strategy = kept.challenge.scoring.strategy
+    now = score_rules.current_score(connection, kept)
+    value = (
+        now.text
+        if strategy == "custom"
+        else f"CAST({_STRATEGY_COLUMNS[strategy]} AS double precision)"
+    )
+    sign = "-" if strategy in HIGHEST_FIRST else ""
+    place = f"coalesce({sign}{value}, :last)"
+    if connection.dialect.name == "sqlite":
+        # What does not rank has no place, but is read all the same: it counts as a try.
+        place = f"CASE WHEN ranks THEN {place} END"
+    _replace(connection, kept, now, value=value, place=place)
+    rank_blocks.rebuild(connection, Board(kept.tenant, kept.id))
+
+
+def rebuild_by_formula(connection: Connection, kept: StoredChallenge, formula: SqlFormula) -> bool:
+    """The same where a formula gives all scores and the board is ordered by them, on SQLite.
+
+    False when any attempt failed, or has no score by it; the board is then of no use.
+    """
+    # Such an attempt would come before all others, and so be seen.
+    place = f"""
+        CASE WHEN error IS NOT NULL THEN :alarm
+             WHEN ranks THEN coalesce(-{formula.text}, :alarm)
+             WHEN {formula.text} IS NULL THEN :alarm END
+    """
+    alarmed = SqlFormula(formula.text, formula.parameters | {"alarm": -math.inf})
+    _replace(connection, kept, alarmed, value=formula.text, place=place)
+    board = Board(kept.tenant, kept.id)
+    if connection.scalar(_FIRST, board.values()) == -math.inf:
+        return False
+    rank_blocks.rebuild(connection, board)
+    return True
+
+
+def _replace(
+    connection: Connection, kept: StoredChallenge, score: SqlFormula, **parts: str
+) -> None:
+    connection.execute(delete(boards).where(on_board(boards)), Board(kept.tenant, kept.id).values())
+    statement = _REBUILD[connection.dialect.name].format(score=score.text, **parts)
+    values = {"id": kept.id} | ({"last": math.inf} if ":last" in statement else {})
+    connection.execute(text(statement), score.parameters | values)
+
+
+def freeze_if_due(connection: Connection, kept: StoredChallenge, at: float) -> None:
+    """Copies the board for the public before the first change at or after the freeze."""
+    freezes_at = kept.challenge.freezes_at
+    if freezes_at is None or at < freezes_at or kept.frozen_at is not None:
+        return
+    for table in (boards, board_blocks):
+        _copy(connection, table, Board(kept.tenant, kept.id))
+    _set_frozen(connection, kept, at, "frozen")
+
+
+def unfreeze(connection: Connection, kept: StoredChallenge, at: float) -> None:
+    """Lets the public see the live board again."""
+    if kept.frozen_at is None:
+        return
+    for table in (boards, board_blocks):
+        frozen = Board(kept.tenant, kept.id, frozen=True)
+        connection.execute(delete(table).where(on_board(table)), frozen.values())
+    _set_frozen(connection, kept, at, "unfrozen")
+
+
+def _set_frozen(connection: Connection, kept: StoredChallenge, at: float, event: str) -> None:
+    change = {"frozen_at": at if event == "frozen" else None}
+    connection.execute(update(challenges).where(challenges.c.id == kept.id).values(change))
+    entry = AuditEntry(at=at, actor=SYSTEM, event=event)
+    audit_log.write_entry(connection, kept.tenant, kept.id, None, entry)
+
+
+def _copy(connection: Connection, table: Table, live: Board) -> None:
+    names = [each.name for each in table.c]
+    copied = [~each if each.name == "frozen" else each for each in table.c]
+    query = select(*copied).where(on_board(table))
+    connection.execute(insert(table).from_select(names, query), live.values())
+
+
+def _board_row(kept: StoredChallenge, scored: dict[str, Any]) -> dict[str, Any]:
+    strategy = kept.challenge.scoring.strategy
+    value = scored[_STRATEGY_COLUMNS[strategy]]
+    key = -value if value is not None and strategy in HIGHEST_FIRST else value
+    names = ("submitted_at", "attempt", "score")
+    return {
+        "place": math.inf if key is None else float(key),
+        "value": value,
+        **{name: scored[name] for name in names},
+    }
+
+
+def _count_tries(connection: Connection, kept: StoredChallenge, agent: str) -> int:
+    scores = attempt_scores.c
+    mine = (scores.challenge_id == kept.id) & (scores.agent == agent) & scores.error.is_(None)
+    return int(connection.scalar(select(func.count()).where(mine)) or 0)
+
+
+_FIRST = select(func.min(boards.c.place)).where(on_board(boards))
+
+# SQLite reads the attempts in the order in which ties are broken, agent by agent: the other columns
+# of a `min` are those of the first row that has it. PostgreSQL has no such order, and sorts once.
+_REBUILD = {
+    "sqlite": """
+        INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,
+                            value, score, tries)
+        SELECT * FROM (
+            SELECT challenge_id, FALSE, agent, tenant,
+                   min({place}) AS place,
+                   submitted_at, attempt, {value}, {score},
+                   count(*) FILTER (WHERE error IS NULL)
+            FROM attempt_scores WHERE challenge_id = :id GROUP BY agent
+        ) WHERE place IS NOT NULL
+    """,
+    "postgresql": """
+        INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,
+                            value, score, tries)
+        SELECT challenge_id, FALSE, b.agent, tenant, place, submitted_at, attempt, value, now, tries
+        FROM (
+            SELECT DISTINCT ON (agent) challenge_id, agent, tenant, submitted_at, attempt,
+                   {place} AS place,
+                   {value} AS value, {score} AS now
+            FROM attempt_scores
+            WHERE challenge_id = :id AND ranks
+            ORDER BY agent, place, submitted_at, attempt
+        ) AS b
+        JOIN (
+            SELECT agent, count(*) FILTER (WHERE error IS NULL) AS tries
+            FROM attempt_scores WHERE challenge_id = :id GROUP BY agent
+        ) AS t USING (agent)
+    """,
+}

@@ -1,0 +1,142 @@
+"""Reading boards: the top, one agent's place, its neighbours; quick however large they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import bindparam, select
+
+from tallymark.challenges.strategies import Standing
+from tallymark.errors import InvalidInput
+from tallymark.store.contests import board_rows, rank_blocks
+from tallymark.store.contests.attempt_rows import attempt_id
+from tallymark.store.contests.challenges import explain_unknown_challenge, find_challenge
+from tallymark.store.contests.contest_tables import boards as table
+from tallymark.store.contests.contest_tables import challenges
+from tallymark.store.contests.rank_blocks import Board
+from tallymark.store.database_dialects import read_one_moment
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
+    from tallymark.store.contests.rank_blocks import Spot
+    from tallymark.store.database import Database
+
+# Built once: see `rank_blocks`.
+_CHALLENGE = select(challenges.c.id, challenges.c.frozen_at).where(
+    challenges.c.tenant == bindparam("whose"), challenges.c.name == bindparam("called")
+)
+_NAMES = ("agent", "value", "score", "tries")
+_SPOT, _HERE, _ORDER = (
+    rank_blocks.spot(table),
+    rank_blocks.spot_param("at"),
+    rank_blocks.spot_columns(table),
+)
+_ROWS = select(*_ORDER, *(table.c[name] for name in _NAMES)).where(rank_blocks.on_board(table))
+_MINE = _ROWS.where(table.c.agent == bindparam("whose"))
+_MOST: Any = bindparam("most")
+_PAGE = _ROWS.where(_SPOT >= _HERE).order_by(*_ORDER).limit(_MOST)
+_BEFORE = _ROWS.where(_SPOT < _HERE).order_by(*rank_blocks.backward_order(table)).limit(_MOST)
+_BEHIND = _ROWS.where(_SPOT > _HERE).order_by(*_ORDER).limit(_MOST)
+
+
+class Boards:
+    """What `store.boards` is. `public=False` shows the live board while the public's is frozen."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+    def top(
+        self, name: str, *, limit: int = 100, offset: int = 0, public: bool = True
+    ) -> list[Standing]:
+        """So many standings from the best down, after the first `offset`."""
+        if limit < 1 or offset < 0:
+            raise InvalidInput(
+                f"a limit of {limit} after {offset} would show nothing",
+                hint="give a limit of at least 1, and an offset of at least 0",
+            )
+        with self._database.read() as connection:
+            board = self._board(connection, name, public)
+            spot = (
+                rank_blocks.find_spot_after(connection, board, offset)
+                if offset
+                else rank_blocks.FIRST
+            )
+            if spot is None:
+                return []
+            rows = connection.execute(_PAGE, board.values(at=spot) | {"most": limit}).all()
+        return [_standing(offset + nth, row) for nth, row in enumerate(rows, 1)]
+
+    def standing(self, name: str, agent: str, *, public: bool = True) -> Standing | None:
+        """Where an agent stands; None when it is not on the board."""
+        with self._database.read() as connection:
+            board = self._board(connection, name, public)
+            found = _find(connection, board, agent)
+        return None if found is None else _standing(*found)
+
+    def around(
+        self, name: str, agent: str, *, each: int = 3, public: bool = True
+    ) -> list[Standing]:
+        """An agent with up to so many before and behind it; empty when it is not on the board."""
+        with self._database.read() as connection:
+            board = self._board(connection, name, public)
+            found = _find(connection, board, agent)
+            if found is None:
+                return []
+            rank, row = found
+            values = board.values(at=_spot(row)) | {"most": each}
+            before = connection.execute(_BEFORE, values).all()
+            behind = connection.execute(_BEHIND, values).all()
+        rows = [*reversed(before), row, *behind]
+        return [_standing(nth, row) for nth, row in enumerate(rows, rank - len(before))]
+
+    def size(self, name: str, *, public: bool = True) -> int:
+        """How many agents are on the board."""
+        with self._database.read() as connection:
+            return rank_blocks.count_rows(connection, self._board(connection, name, public))
+
+    def rebuild(self, connection: Connection, name: str, *, at: float) -> None:
+        """Makes the live board anew from the scores, in the transaction that changed them.
+
+        The scores may have changed before, but not the board: if the freeze is due, the public
+        keeps the board as it was.
+        """
+        kept = find_challenge(connection, self._tenant, name, lock=True)
+        board_rows.freeze_if_due(connection, kept, at)
+        board_rows.rebuild(connection, kept)
+
+    def _board(self, connection: Connection, name: str, public: bool) -> Board:
+        values = {"whose": self._tenant, "called": name}
+        # A rank and the rows around it come from several queries, and must be of one moment.
+        row = read_one_moment(connection).execute(_CHALLENGE, values).one_or_none()
+        if row is None:
+            raise explain_unknown_challenge(connection, self._tenant, name)
+        return Board(self._tenant, row.id, frozen=public and row.frozen_at is not None)
+
+
+def _find(connection: Connection, board: Board, agent: str) -> tuple[int, Row[Any]] | None:
+    """An agent's rank and row."""
+    row = connection.execute(_MINE, board.values() | {"whose": agent}).one_or_none()
+    return (
+        None
+        if row is None
+        else (1 + rank_blocks.count_rows_before(connection, board, _spot(row)), row)
+    )
+
+
+def _spot(row: Row[Any]) -> Spot:
+    return (row.place, row.submitted_at, row.attempt)
+
+
+def _standing(rank: int, row: Row[Any]) -> Standing:
+    _, submitted_at, attempt, agent, value, score, tries = tuple(row)
+    return Standing(
+        rank=rank,
+        agent=agent,
+        attempt=attempt_id(attempt),
+        value=value,
+        score=score,
+        submitted_at=submitted_at,
+        tries=tries,
+    )

@@ -1,0 +1,153 @@
+"""Loading attempts that were scored elsewhere, by the million, with the board made at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, insert, literal, select, text
+
+from tallymark.errors import InvalidInput
+from tallymark.store.contests import audit_log, board_rows, match_log, score_rows
+from tallymark.store.contests.attempt_life import check_agent
+from tallymark.store.contests.attempt_tables import (
+    attempt_details,
+    attempt_scores,
+    attempts,
+    score_history,
+)
+from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
+from tallymark.store.contests.challenges import find_challenge, find_version_id
+from tallymark.store.contests.contest_tables import board_blocks, boards
+from tallymark.store.database_dialects import insert_many
+from tallymark.store.storable_text import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+    from tallymark.challenges.attempt import Attempt, Outcome
+
+_CHUNK = 50_000
+
+
+class BulkLoad:
+    """One load: attempts of one challenge, in the order in which they were made."""
+
+    def __init__(self, connection: Connection, tenant: str, name: str, at: float) -> None:
+        self.connection = connection
+        self.at = at
+        self.kept = find_challenge(connection, tenant, name, lock=True)
+        self._version = find_version_id(connection, self.kept, self.kept.challenge.version)
+        self._numbers = Counter(self._count_made())
+        self._scorings: dict[str | None, int] = {}
+
+    def load(self, given: Sequence[Attempt], *, rated: bool) -> None:
+        """Stores all, then history, board and, if asked for, matches and ratings from them."""
+        board_rows.freeze_if_due(self.connection, self.kept, self.at)
+        for start in range(0, len(given), _CHUNK):
+            self._insert_chunk(given[start : start + _CHUNK])
+        self._remember_scores()
+        board_rows.rebuild(self.connection, self.kept)
+        if rated:
+            match_log.catch_up(self.connection, self.kept, self.at)
+        if self.connection.dialect.name == "postgresql":
+            # Until it has counted, it plans as if the tables were still empty.
+            tables = (attempts, attempt_scores, boards, board_blocks)
+            self.connection.execute(text(f"ANALYZE {', '.join(each.name for each in tables)}"))
+        entry = AuditEntry(at=self.at, actor=SYSTEM, event="loaded", note={"attempts": len(given)})
+        audit_log.write_entry(self.connection, self.kept.tenant, self.kept.id, None, entry)
+
+    def _count_made(self) -> dict[str, int]:
+        """How many attempts each agent has made already."""
+        query = select(attempts.c.agent, func.max(attempts.c.number))
+        mine = attempts.c.challenge_id == self.kept.id
+        return dict(self.connection.execute(query.where(mine).group_by(attempts.c.agent)).all())
+
+    def _insert_chunk(self, chunk: Sequence[Attempt]) -> None:
+        rows: list[dict[str, Any]] = []
+        scores: list[dict[str, Any]] = []
+        details: list[dict[str, Any]] = []
+        for key, attempt in zip(self._reserve_keys(len(chunk)), chunk, strict=True):
+            outcome = _require_outcome(attempt)
+            row = self._attempt_row(key, attempt, outcome)
+            rows.append(row)
+            scores.append(self._score_row(row, outcome))
+            if outcome.details:
+                detail = {"attempt": key, "tenant": self.kept.tenant}
+                details.append(detail | {"details": json_text(outcome.details)})
+        scores.sort(key=itemgetter("agent"))  # as SQLite keeps them
+        for table, each in ((attempts, rows), (attempt_scores, scores), (attempt_details, details)):
+            if each:
+                values = (tuple(row.values()) for row in each)
+                insert_many(self.connection, table, tuple(each[0]), values)
+
+    def _attempt_row(self, key: int, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
+        self._numbers[attempt.agent] += 1
+        return {
+            "key": key,
+            "tenant": self.kept.tenant,
+            "challenge_id": self.kept.id,
+            "version_id": self._version,
+            "agent": attempt.agent,
+            "number": self._numbers[attempt.agent],
+            "state": "scored" if outcome.error is None else "failed",
+            "seed": attempt.seed,
+            "entered_at": attempt.entered_at,
+            "expires_at": attempt.expires_at,
+            "submitted_at": attempt.submitted_at,
+            "scored_at": self.at if attempt.scored_at is None else attempt.scored_at,
+            "verified": attempt.verified,
+            "memoryless": attempt.memoryless,
+        }
+
+    def _score_row(self, row: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
+        origin = score_rows.origin_text(outcome)
+        if origin not in self._scorings:
+            self._scorings[origin] = score_rows.add_scoring(
+                self.connection, self.kept, "load", origin, self.at
+            )
+        return score_rows.score_row(
+            outcome,
+            challenge_id=self.kept.id,
+            agent=row["agent"],
+            attempt=row["key"],
+            tenant=self.kept.tenant,
+            scoring=self._scorings[origin],
+            submitted_at=row["submitted_at"],
+            number=row["number"],
+        )
+
+    def _reserve_keys(self, count: int) -> Iterator[int]:
+        """So many keys that nobody else gets."""
+        if self.connection.dialect.name == "postgresql":
+            sequence = "pg_get_serial_sequence('attempts', 'key')"
+            query = text(f"SELECT nextval({sequence}) FROM generate_series(1, :count)")  # noqa: S608
+            return iter(self.connection.scalars(query, {"count": count}).all())
+        query = text("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'attempts'")
+        # The transaction has SQLite's only write lock. AUTOINCREMENT goes on after the highest key.
+        last: int = self.connection.execute(query).scalar_one()
+        return iter(range(last + 1, last + 1 + count))
+
+    def _remember_scores(self) -> None:
+        names = ("scoring", "agent", "attempt", "tenant", "score", "result", "error")
+        for scoring in self._scorings.values():
+            query = select(*(attempt_scores.c[name] for name in names), literal(self.at))
+            mine = (
+                attempt_scores.c.challenge_id == self.kept.id,
+                attempt_scores.c.scoring == scoring,
+            )
+            statement = insert(score_history).from_select((*names, "at"), query.where(*mine))
+            self.connection.execute(statement)
+
+
+def _require_outcome(attempt: Attempt) -> Outcome:
+    check_agent(attempt.agent)
+    if attempt.outcome is None or attempt.submitted_at is None:
+        raise InvalidInput(
+            f"attempt {attempt.id!r} of {attempt.agent!r} was never scored",
+            hint="load scored attempts only",
+        )
+    return attempt.outcome

@@ -1,0 +1,182 @@
+"""Challenges in the database: every version that was published, and the one that counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import insert, select, update
+
+from tallymark.challenges.challenge import Challenge
+from tallymark.errors import InvalidInput, suggest
+from tallymark.store.contests import audit_log, board_rows
+from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
+from tallymark.store.contests.contest_tables import challenge_versions as versions
+from tallymark.store.contests.contest_tables import challenges as table
+from tallymark.store.database_dialects import insert_once, lock_rows
+from tallymark.store.storable_text import json_text, make_storable
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection
+
+    from tallymark.store.database import Database
+
+_decode = msgspec.json.Decoder(Challenge).decode
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChallenge:
+    """A challenge's row: the definition that counts, and how its board stands."""
+
+    id: int
+    tenant: str
+    revision: int
+    frozen_at: float | None
+    challenge: Challenge
+
+
+def find_challenge(
+    connection: Connection, tenant: str, name: str, *, lock: bool = False
+) -> StoredChallenge:
+    """The challenge of this name; with `lock`, nobody else changes it or its board meanwhile."""
+    kept = _read_challenge(connection, lock, table.c.tenant == tenant, table.c.name == name)
+    if kept is None:
+        raise explain_unknown_challenge(connection, tenant, name)
+    return kept
+
+
+def explain_unknown_challenge(connection: Connection, tenant: str, name: str) -> InvalidInput:
+    """The error for a name that no challenge has."""
+    known = list(connection.scalars(select(table.c.name).where(table.c.tenant == tenant)))
+    if not known:
+        return InvalidInput("there are no challenges yet", hint="publish one first")
+    close = suggest(name, known)
+    hint = f"did you mean {close!r}?" if close else f"there is {min(known)!r}"
+    return InvalidInput(f"there is no challenge {name!r}", hint=hint)
+
+
+def find_challenge_by_id(
+    connection: Connection, challenge_id: int, *, lock: bool = False
+) -> StoredChallenge:
+    """The challenge that a row of ours refers to."""
+    kept = _read_challenge(connection, lock, table.c.id == challenge_id)
+    if kept is None:
+        raise LookupError(challenge_id)
+    return kept
+
+
+def find_version_id(connection: Connection, kept: StoredChallenge, version: str) -> int:
+    """The key of a version; one that was never published is refused."""
+    query = select(versions.c.id).where(_is_version(kept, version))
+    found: int | None = connection.scalar(query)
+    if found is None:
+        raise InvalidInput(f"challenge {kept.challenge.name!r} has no version {version!r}")
+    return found
+
+
+def publish_version(
+    connection: Connection, tenant: str, challenge: Challenge, packed: bytes, at: float
+) -> None:
+    """Makes a version the one that counts, in a transaction with what follows from it."""
+    definition = json_text(challenge)
+    facts = {"version": challenge.version, "published_at": at, "definition": definition}
+    row = {"tenant": tenant, "name": challenge.name, "revision": 1, **facts}
+    # Inserted first: of two that publish a new name, the second waits here, then finds the first's.
+    new = insert_once(connection, table, row)
+    kept = find_challenge(connection, tenant, challenge.name, lock=True)
+    if not new:
+        if kept.challenge.version == challenge.version:
+            return
+        change = facts | {"revision": kept.revision + 1}
+        connection.execute(update(table).where(table.c.id == kept.id).values(change))
+        _move_board(connection, kept, challenge, at)
+    if connection.scalar(select(versions.c.id).where(_is_version(kept, challenge.version))) is None:
+        row = {"tenant": tenant, "challenge_id": kept.id, "packed": packed, **facts}
+        connection.execute(insert(versions).values(row))
+    before = None if new else kept.challenge.version
+    entry = AuditEntry(
+        at=at, actor=SYSTEM, event="published", before=before, after=challenge.version
+    )
+    audit_log.write_entry(connection, tenant, kept.id, None, entry)
+
+
+class Challenges:
+    """What `store.challenges` is."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+    def publish(self, challenge: Challenge, packed: bytes, *, at: float) -> None:
+        """Makes a version the one that counts, and keeps it for good.
+
+        The version that already counts changes nothing. A new time of freezing that lies ahead,
+        or none, lets the public see the live board again.
+        """
+        if not challenge.name or make_storable(challenge.name) != challenge.name:
+            raise InvalidInput(f"a challenge cannot be called {challenge.name!r}")
+        self._database.write(lambda c: publish_version(c, self._tenant, challenge, packed, at))
+
+    def get(self, name: str) -> Challenge:
+        """The version that counts."""
+        with self._database.read() as connection:
+            return find_challenge(connection, self._tenant, name).challenge
+
+    def revision(self, name: str) -> int:
+        """How often the rule that scores has changed: see `Attempts.finish`."""
+        with self._database.read() as connection:
+            return find_challenge(connection, self._tenant, name).revision
+
+    def all(self) -> list[Challenge]:
+        """Every challenge, by name."""
+        query = select(table.c.definition).where(table.c.tenant == self._tenant)
+        with self._database.read() as connection:
+            return [_decode(each) for each in connection.scalars(query.order_by(table.c.name))]
+
+    def get_version(self, name: str, version: str) -> Challenge:
+        """A challenge as it was when this version was published."""
+        return _decode(self._read_version(name, version, "definition"))
+
+    def packed(self, name: str, version: str) -> bytes:
+        """The files of a version."""
+        return bytes(self._read_version(name, version, "packed"))
+
+    def audit(self, name: str) -> list[AuditEntry]:
+        """What was done to the challenge as a whole, oldest first."""
+        with self._database.read() as connection:
+            kept = find_challenge(connection, self._tenant, name)
+            return audit_log.read_entries(connection, self._tenant, kept.id, None)
+
+    def _read_version(self, name: str, version: str, column: str) -> Any:
+        with self._database.read() as connection:
+            kept = find_challenge(connection, self._tenant, name)
+            key = find_version_id(connection, kept, version)
+            return connection.scalar(select(versions.c[column]).where(versions.c.id == key))
+
+
+def _read_challenge(
+    connection: Connection, lock: bool, *where: ColumnElement[bool]
+) -> StoredChallenge | None:
+    columns = (table.c.id, table.c.tenant, table.c.revision, table.c.frozen_at, table.c.definition)
+    query = select(*columns).where(*where)
+    row = connection.execute(lock_rows(query) if lock else query).one_or_none()
+    if row is None:
+        return None
+    return StoredChallenge(row.id, row.tenant, row.revision, row.frozen_at, _decode(row.definition))
+
+
+def _is_version(kept: StoredChallenge, version: str) -> ColumnElement[bool]:
+    return (versions.c.challenge_id == kept.id) & (versions.c.version == version)
+
+
+def _move_board(
+    connection: Connection, old: StoredChallenge, challenge: Challenge, at: float
+) -> None:
+    """What a new version means for the board: another order, or a freeze moved ahead."""
+    if challenge.freezes_at is None or challenge.freezes_at > at:
+        board_rows.unfreeze(connection, old, at)
+    else:
+        board_rows.freeze_if_due(connection, old, at)
+    if challenge.scoring.strategy != old.challenge.scoring.strategy:
+        board_rows.rebuild(connection, find_challenge_by_id(connection, old.id))

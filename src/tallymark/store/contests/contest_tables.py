@@ -1,0 +1,169 @@
+"""The tables of challenges, boards, matches, ratings and the audit log of contests.
+
+Those of attempts are in `attempt_tables`. Logs (`contest_audit`, `score_history`, `matches`) are
+only ever added to: triggers refuse anything else. See docs/decisions/0010-boards.md.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+)
+
+from tallymark.store.column_types import CodePointText, FiniteFloat, JsonText, RowKey, metadata
+from tallymark.store.contests.attempt_tables import score_history
+
+challenges = Table(
+    "challenges",
+    metadata,
+    Column("id", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("name", CodePointText, nullable=False),
+    Column("version", CodePointText, nullable=False),
+    Column("published_at", FiniteFloat, nullable=False),
+    # Counts every change of the rule that scores; an outcome made under an older one is stale.
+    Column("revision", Integer, nullable=False),
+    # When the public board was copied; NULL while the public sees the live one.
+    Column("frozen_at", FiniteFloat),
+    Column("definition", CodePointText, nullable=False),
+    Index("ux_challenges_name", "tenant", "name", unique=True),
+    sqlite_autoincrement=True,
+)
+
+challenge_versions = Table(
+    "challenge_versions",
+    metadata,
+    Column("id", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("challenge_id", RowKey, ForeignKey("challenges.id"), nullable=False),
+    Column("version", CodePointText, nullable=False),
+    Column("published_at", FiniteFloat, nullable=False),
+    Column("definition", CodePointText, nullable=False),
+    Column("packed", LargeBinary, nullable=False),
+    Index("ux_challenge_versions", "challenge_id", "version", unique=True),
+    sqlite_autoincrement=True,
+)
+
+# `place` orders the board, less is better; a missing value is infinite, and so last. `frozen`
+# tells the copy that the public sees from the board that moves on.
+boards = Table(
+    "boards",
+    metadata,
+    Column("challenge_id", RowKey, nullable=False),
+    Column("frozen", Boolean, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("place", Double, nullable=False),
+    Column("submitted_at", FiniteFloat, nullable=False),
+    Column("attempt", RowKey, nullable=False),
+    Column("value", FiniteFloat),
+    Column("score", FiniteFloat),
+    Column("tries", Integer, nullable=False),
+    PrimaryKeyConstraint("challenge_id", "frozen", "agent", name="pk_boards"),
+    Index("ix_boards_order", "challenge_id", "frozen", "place", "submitted_at", "attempt"),
+    sqlite_with_rowid=False,
+)
+
+# How many rows of a board lie from this place up to the next block's: ranks are sums of these.
+board_blocks = Table(
+    "board_blocks",
+    metadata,
+    Column("challenge_id", RowKey, nullable=False),
+    Column("frozen", Boolean, nullable=False),
+    Column("place", Double, nullable=False),
+    Column("submitted_at", FiniteFloat, nullable=False),
+    Column("attempt", RowKey, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("size", Integer, nullable=False),
+    PrimaryKeyConstraint(
+        "challenge_id", "frozen", "place", "submitted_at", "attempt", name="pk_board_blocks"
+    ),
+    sqlite_with_rowid=False,
+)
+
+# A result that rescoring changed is added again with `corrects`, the seq of the first entry; it
+# then counts in that entry's place. A result of NULL makes the match void.
+matches = Table(
+    "matches",
+    metadata,
+    Column("seq", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("challenge_id", RowKey, nullable=False),
+    Column("attempt", RowKey, nullable=False),
+    Column("corrects", RowKey),
+    Column("at", FiniteFloat, nullable=False),
+    Column("tier", CodePointText, nullable=False),
+    Column("result", CodePointText),
+    Column("verified", Boolean, nullable=False),
+    Column("memoryless", Boolean, nullable=False),
+    Index("ix_matches_agent", "tenant", "agent", "seq"),
+    Index("ix_matches_attempt", "attempt"),
+    sqlite_autoincrement=True,
+)
+
+ratings = Table(
+    "ratings",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("rating", Integer, nullable=False),
+    Column("matches", Integer, nullable=False),
+    Column("wins", Integer, nullable=False),
+    Column("draws", Integer, nullable=False),
+    Column("losses", Integer, nullable=False),
+    PrimaryKeyConstraint("tenant", "agent", name="pk_ratings"),
+    Index("ix_ratings_order", "tenant", "rating"),
+)
+
+rating_pairs = Table(
+    "rating_pairs",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("challenge_id", RowKey, nullable=False),
+    Column("wins", Integer, nullable=False),
+    Column("draws", Integer, nullable=False),
+    Column("losses", Integer, nullable=False),
+    PrimaryKeyConstraint("tenant", "agent", "challenge_id", name="pk_rating_pairs"),
+)
+
+contest_audit = Table(
+    "contest_audit",
+    metadata,
+    Column("seq", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("challenge_id", RowKey, nullable=False),
+    Column("attempt", RowKey),  # NULL where the whole challenge is meant
+    Column("at", FiniteFloat, nullable=False),
+    Column("actor", CodePointText, nullable=False),
+    Column("event", CodePointText, nullable=False),
+    Column("before", CodePointText),
+    Column("after", CodePointText),
+    Column("note", JsonText),
+    Index("ix_contest_audit", "challenge_id", "attempt"),
+    sqlite_autoincrement=True,
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("key", CodePointText, nullable=False),
+    Column("digest", CodePointText, nullable=False),  # of what was asked
+    Column("attempt", RowKey, nullable=False),  # what was answered
+    Column("at", FiniteFloat, nullable=False),
+    PrimaryKeyConstraint("tenant", "agent", "key", name="pk_idempotency"),
+)
+
+LOGS = (contest_audit, score_history, matches)
+"""What is only ever added to."""

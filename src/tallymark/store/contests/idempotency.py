@@ -1,0 +1,57 @@
+"""Idempotency keys: a request sent twice under one key is done once, and answered alike."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from tallymark.errors import InvalidInput
+from tallymark.store.contests.contest_tables import idempotency as table
+from tallymark.store.database_dialects import insert_once
+from tallymark.store.storable_text import make_storable
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_LONGEST = 255
+
+
+class IdempotentRequest:
+    """What an agent asks under a key; without a key nothing is remembered."""
+
+    def __init__(self, tenant: str, agent: str, key: str | None, *content: object) -> None:
+        if key is not None and not (0 < len(key) <= _LONGEST and make_storable(key) == key):
+            raise InvalidInput(
+                "the idempotency key cannot be used", hint=f"give 1 to {_LONGEST} characters"
+            )
+        self.tenant, self.agent, self.key = tenant, agent, key
+        self.digest = hashlib.sha256(repr(content).encode()).hexdigest()
+
+    def answered(self, connection: Connection) -> int | None:
+        """The attempt that was the answer before; a key used for something else is refused."""
+        if self.key is None:
+            return None
+        query = select(table.c.digest, table.c.attempt).where(
+            table.c.tenant == self.tenant, table.c.agent == self.agent, table.c.key == self.key
+        )
+        row = connection.execute(query).one_or_none()
+        if row is None:
+            return None
+        if row.digest != self.digest:
+            raise InvalidInput(
+                f"the idempotency key {self.key!r} was used before for another request",
+                hint="send the same request again, or take a new key",
+            )
+        return int(row.attempt)
+
+    def answer(self, connection: Connection, attempt: int, at: float) -> None:
+        """Remembers the answer."""
+        if self.key is None:
+            return
+        row = {"tenant": self.tenant, "agent": self.agent, "key": self.key, "at": at}
+        row |= {"digest": self.digest, "attempt": attempt}
+        if not insert_once(connection, table, row):
+            # Another was quicker; if it asked for something else, this raises and all is undone.
+            self.answered(connection)

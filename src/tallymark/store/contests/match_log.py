@@ -1,0 +1,258 @@
+"""The log of rated matches, and the ratings and counts that follow from it.
+
+Both are kept up to date match by match, and can be made anew from the log: they come to the same.
+An entry is never changed: a result that rescoring changed is added again, and counts in the place
+of the first entry; a result of NULL makes that match void.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import and_, case, delete, func, insert, literal, null, select, update
+
+from tallymark.challenges.challenge import Tier
+from tallymark.ratings import Counts, EloRating, Match, elo
+from tallymark.ratings.match_results import worth
+from tallymark.store.contests.attempt_tables import attempt_scores, attempts
+from tallymark.store.contests.contest_tables import (
+    challenge_versions,
+    challenges,
+    matches,
+    rating_pairs,
+    ratings,
+)
+from tallymark.store.database_dialects import dialect_insert, insert_many, insert_once, lock_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import ColumnElement, Connection, Row, Select
+
+    from tallymark.store.contests.challenges import StoredChallenge
+
+_COUNTS = {1.0: "wins", 0.5: "draws", 0.0: "losses"}
+_ADDED = (
+    "tenant",
+    "agent",
+    "challenge_id",
+    "attempt",
+    "corrects",
+    "at",
+    "tier",
+    "result",
+    "verified",
+    "memoryless",
+)
+
+
+class _PlayedVersion(msgspec.Struct):
+    """What the log needs of the version of a challenge that an attempt was made at."""
+
+    difficulty: Tier = "contender"
+    kind: str = "solo"
+
+
+def record_match(
+    connection: Connection, attempt: Row[Any], result: str, *, verified: bool, at: float
+) -> None:
+    """Adds the match of an attempt that just ended, and rates its agent. `attempt` is its row."""
+    version = challenge_versions.c.id == attempt.version_id
+    query = select(challenge_versions.c.definition).where(version)
+    played = msgspec.json.decode(connection.execute(query).scalar_one(), type=_PlayedVersion)
+    if played.kind != "solo":
+        return
+    mine = {"tenant": attempt.tenant, "agent": attempt.agent}
+    # A newcomer has no row that could be locked.
+    insert_once(connection, ratings, mine | asdict(EloRating()))
+    is_mine = and_(*(ratings.c[name] == mine[name] for name in mine))
+    # From here on the agent's matches are rated one at a time, in the order of the log.
+    rating = connection.execute(lock_rows(select(ratings).where(is_mine))).one()
+    first = _count_result(connection, attempt, result)
+    change = elo.update(
+        rating.rating,
+        played.difficulty,
+        result,
+        matches=rating.matches,
+        verified=verified,
+        memoryless=attempt.memoryless,
+        first_attempt=first,
+    )
+    counts = (ratings.c.matches, ratings.c[_COUNTS[worth(result)]])
+    more = {each.name: each + 1 for each in counts}
+    connection.execute(update(ratings).where(is_mine).values(rating=change.after, **more))
+    match = {"challenge_id": attempt.challenge_id, "attempt": attempt.key, "result": result}
+    match |= {"at": at, "tier": played.difficulty, "memoryless": attempt.memoryless}
+    connection.execute(insert(matches).values(mine | match | {"verified": verified}))
+
+
+def read_matches(
+    connection: Connection, tenant: str, *where: ColumnElement[bool]
+) -> Iterator[Match]:
+    """The matches of a tenant as they now count, in the order in which they were first added."""
+    query, result = _select_effective(tenant, *where)
+    columns = (matches.c.agent, challenges.c.name, matches.c.tier, result)
+    query = query.add_columns(*columns, matches.c.verified, matches.c.memoryless)
+    query = query.where(result.is_not(None)).order_by(matches.c.seq)
+    with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
+        for _, *row in rows:
+            yield Match(*row)
+
+
+def catch_up(connection: Connection, kept: StoredChallenge, at: float) -> int:
+    """Adds what a challenge's scores say and the log does not; how many entries that took.
+
+    Whoever is concerned is rated anew. The caller holds the challenge's lock.
+    """
+    last = connection.scalar(select(func.coalesce(func.max(matches.c.seq), 0)))
+    solo = kept.challenge.kind == "solo"
+    for query in (_select_changed(kept, at), _select_unlogged(kept, at)) if solo else ():
+        connection.execute(insert(matches).from_select(_ADDED, query))
+    new = matches.alias()
+    is_new = (new.c.challenge_id == kept.id) & (new.c.seq > last)
+    added = int(connection.scalar(select(func.count(new.c.seq)).where(is_new)) or 0)
+    if added:
+        rate_anew(connection, kept.tenant, select(new.c.agent).where(is_new))
+    return added
+
+
+def select_everyone(tenant: str) -> Select[Any]:
+    """All agents of a tenant that are in the log."""
+    entries = matches.alias()
+    return select(entries.c.agent).where(entries.c.tenant == tenant)
+
+
+def rate_anew(connection: Connection, tenant: str, agents: Select[Any]) -> None:
+    """Makes ratings and counts of these agents from the log alone."""
+    concerned = sorted(connection.scalars(agents.distinct()))
+    if not concerned:
+        return
+    _lock_agents(connection, tenant, concerned, agents)
+    counts = Counts()
+
+    def count_all() -> Iterator[Match]:
+        for match in read_matches(connection, tenant, matches.c.agent.in_(agents)):
+            counts.add(match)
+            yield match
+
+    found = elo.replay(count_all())
+    rows = _rating_rows(tenant, concerned, found)
+    statement = dialect_insert(connection, ratings)
+    changes = {name: statement.excluded[name] for name in asdict(EloRating())}
+    keys = ["tenant", "agent"]
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes), rows)
+    pairs = (rating_pairs.c.tenant == tenant) & rating_pairs.c.agent.in_(agents)
+    connection.execute(delete(rating_pairs).where(pairs))
+    query = select(challenges.c.name, challenges.c.id).where(challenges.c.tenant == tenant)
+    ids = dict(connection.execute(query).all())
+    names = ("tenant", "agent", "challenge_id", "wins", "draws", "losses")
+    values = ((tenant, agent, ids[name], *cell) for (agent, name), cell in counts.cells())
+    insert_many(connection, rating_pairs, names, values)
+
+
+def _count_result(connection: Connection, attempt: Row[Any], result: str) -> bool:
+    """Counts a result at a challenge; True for the agent's first."""
+    table = rating_pairs
+    pair = {"tenant": attempt.tenant, "agent": attempt.agent, "challenge_id": attempt.challenge_id}
+    first = insert_once(connection, table, pair | dict.fromkeys(_COUNTS.values(), 0))
+    column = table.c[_COUNTS[worth(result)]]
+    mine = and_(*(table.c[name] == value for name, value in pair.items()))
+    connection.execute(update(table).where(mine).values({column: column + 1}))
+    return first
+
+
+def _select_effective(tenant: str, *where: ColumnElement[bool]) -> tuple[Select[Any], Any]:
+    """First entries, each joined with its last correction, and the result that counts."""
+    mine = (matches.c.tenant == tenant, *where)
+    latest = (
+        select(matches.c.corrects, func.max(matches.c.seq).label("seq"))
+        .where(matches.c.corrects.is_not(None), *mine)
+        .group_by(matches.c.corrects)
+        .subquery()
+    )
+    correction = matches.alias()
+    query = (
+        select(matches.c.seq)
+        .join(challenges, challenges.c.id == matches.c.challenge_id)
+        .outerjoin(latest, latest.c.corrects == matches.c.seq)
+        .outerjoin(correction, correction.c.seq == latest.c.seq)
+        .where(matches.c.corrects.is_(None), *mine)
+    )
+    return query, case((latest.c.seq.is_(None), matches.c.result), else_=correction.c.result)
+
+
+_NOW = case((attempt_scores.c.error.is_(None), attempt_scores.c.result))
+"""The result that an attempt's score says; NULL when it failed."""
+
+
+def _select_changed(kept: StoredChallenge, at: float) -> Select[Any]:
+    query, then = _select_effective(kept.tenant, matches.c.challenge_id == kept.id)
+    score = and_(
+        attempt_scores.c.challenge_id == kept.id,
+        attempt_scores.c.agent == matches.c.agent,
+        attempt_scores.c.submitted_at == attempts.c.submitted_at,
+        attempt_scores.c.attempt == attempts.c.key,
+    )
+    return (
+        query.join(attempts, attempts.c.key == matches.c.attempt)
+        .join(attempt_scores, score)
+        .with_only_columns(
+            matches.c.tenant,
+            matches.c.agent,
+            matches.c.challenge_id,
+            matches.c.attempt,
+            matches.c.seq,
+            literal(at),
+            matches.c.tier,
+            _NOW,
+            matches.c.verified,
+            matches.c.memoryless,
+        )
+        .where(_NOW.is_distinct_from(then))
+        .order_by(matches.c.seq)
+    )
+
+
+def _select_unlogged(kept: StoredChallenge, at: float) -> Select[Any]:
+    logged = select(matches.c.seq).where(matches.c.attempt == attempts.c.key).exists()
+    return (
+        select(
+            attempts.c.tenant,
+            attempts.c.agent,
+            attempts.c.challenge_id,
+            attempts.c.key,
+            null(),
+            literal(at),
+            literal(kept.challenge.difficulty),
+            _NOW,
+            attempts.c.verified,
+            attempts.c.memoryless,
+        )
+        .join(attempt_scores, attempt_scores.c.attempt == attempts.c.key)
+        .where(attempt_scores.c.challenge_id == kept.id, _NOW.is_not(None), ~logged)
+        .order_by(attempts.c.key)
+    )
+
+
+def _lock_agents(
+    connection: Connection, tenant: str, concerned: list[str], agents: Select[Any]
+) -> None:
+    """Keeps everybody else from rating these agents until the end of the transaction."""
+    rows = _rating_rows(tenant, concerned, {})
+    connection.execute(dialect_insert(connection, ratings).on_conflict_do_nothing(), rows)
+    mine = (ratings.c.tenant == tenant) & ratings.c.agent.in_(agents)
+    # By name, as whoever else holds several: so they cannot wait for each other in a circle.
+    connection.execute(
+        lock_rows(select(ratings.c.agent).where(mine).order_by(ratings.c.agent))
+    ).all()
+
+
+def _rating_rows(
+    tenant: str, agents: list[str], found: dict[str, EloRating]
+) -> list[dict[str, Any]]:
+    newcomer = EloRating()
+    return [
+        {"tenant": tenant, "agent": agent, **asdict(found.get(agent, newcomer))} for agent in agents
+    ]

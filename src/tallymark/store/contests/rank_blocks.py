@@ -1,0 +1,214 @@
+"""How many rows of a board lie between which spots, so that a rank is a short sum.
+
+A block is known by its lower bound and reaches up to the next one's. Bounds are whole spots, ties
+broken, so a block can be split wherever it grows: neither equal scores nor ever better ones make a
+large block. Statements are built once: building one takes longer than SQLite needs to run it. See
+docs/decisions/0010-boards.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sqlalchemy import Select, bindparam, delete, func, insert, select, tuple_, update
+
+from tallymark.store.contests.contest_tables import board_blocks as table
+from tallymark.store.contests.contest_tables import boards
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection, Table
+
+Spot: TypeAlias = tuple[float, float, int]
+"""Where a row stands: place, submitted_at, attempt. No two rows of a board share a spot."""
+FIRST: Spot = (-math.inf, 0.0, 0)
+"""Before every row: the lower bound of every board's first block."""
+MOST_ROWS = 1024
+"""A block of more rows is split; one of less than an eighth is merged where that fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The live board of a challenge, or the copy that the public sees once it is frozen."""
+
+    tenant: str
+    challenge_id: int
+    frozen: bool = False
+
+    def rows(self, of: Table) -> ColumnElement[bool]:
+        """What a table holds of this board."""
+        return (of.c.challenge_id == self.challenge_id) & (of.c.frozen == self.frozen)
+
+    def values(self, **spots: Spot) -> dict[str, Any]:
+        """The parameters of a statement about this board and these spots."""
+        values: dict[str, Any] = {"board": self.challenge_id, "is_frozen": self.frozen}
+        for name, (place, submitted_at, attempt) in spots.items():
+            values |= {f"{name}_0": place, f"{name}_1": submitted_at, f"{name}_2": attempt}
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    bound: Spot
+    size: int
+
+
+def on_board(rows: Table) -> ColumnElement[bool]:
+    """The rows of the board that the parameters name: see `Board.values`."""
+    return (rows.c.challenge_id == bindparam("board")) & (rows.c.frozen == bindparam("is_frozen"))
+
+
+def spot_columns(rows: Table) -> tuple[Any, Any, Any]:
+    """The columns that make a spot."""
+    return rows.c.place, rows.c.submitted_at, rows.c.attempt
+
+
+def backward_order(rows: Table) -> tuple[Any, ...]:
+    """The order from the last spot to the first."""
+    return tuple(each.desc() for each in spot_columns(rows))
+
+
+def spot(rows: Table) -> Any:
+    """The spot of a table's row, to be compared with others."""
+    return tuple_(*spot_columns(rows))
+
+
+def spot_param(name: str) -> Any:
+    """A spot that is given as a parameter: see `Board.values`."""
+    return tuple_(
+        bindparam(f"{name}_0", type_=table.c.place.type),
+        bindparam(f"{name}_1", type_=table.c.submitted_at.type),
+        bindparam(f"{name}_2", type_=table.c.attempt.type),
+    )
+
+
+_ALL = select(*spot_columns(table), table.c.size).where(on_board(table))
+_HOLDING = _ALL.where(spot(table) <= spot_param("at")).order_by(*backward_order(table)).limit(1)
+_PREVIOUS = _ALL.where(spot(table) < spot_param("at")).order_by(*backward_order(table)).limit(1)
+_FOLLOWING = _ALL.where(spot(table) > spot_param("at")).order_by(*spot_columns(table)).limit(1)
+_SIZES = select(table.c.size).where(on_board(table)).order_by(*spot_columns(table))
+_NTH = _ALL.order_by(*spot_columns(table)).offset(bindparam("nth")).limit(1)
+_TOTAL = select(func.coalesce(func.sum(table.c.size), 0)).where(on_board(table))
+_EARLIER = _TOTAL.where(spot(table) < spot_param("bound")).scalar_subquery()
+_INSIDE = (
+    select(func.count())
+    .where(on_board(boards), spot(boards) >= spot_param("bound"), spot(boards) < spot_param("at"))
+    .scalar_subquery()
+)
+_BEFORE = select(_EARLIER + _INSIDE)
+_AHEAD = (
+    select(*spot_columns(boards))
+    .where(on_board(boards), spot(boards) >= spot_param("at"))
+    .order_by(*spot_columns(boards))
+    .offset(bindparam("nth"))
+    .limit(1)
+)
+_IS = on_board(table) & (spot(table) == spot_param("at"))
+_RESIZE = update(table).where(_IS).values(size=bindparam("new_size"))
+_DELETE = delete(table).where(_IS)
+_CLEAR = delete(table).where(on_board(table))
+
+
+def add_row(connection: Connection, board: Board, at: Spot) -> None:
+    """Counts a row that has come to this spot."""
+    block = _find_block(connection, _HOLDING, board, at)
+    if block is None:
+        _insert_block(connection, board, _Block(FIRST, 1))
+    elif block.size < MOST_ROWS:
+        _resize(connection, board, block, block.size + 1)
+    else:
+        _split(connection, board, block)
+
+
+def remove_row(connection: Connection, board: Board, at: Spot) -> None:
+    """Counts a row that has left this spot."""
+    block = _find_block(connection, _HOLDING, board, at)
+    if block is None:
+        raise LookupError(at)
+    left = _Block(block.bound, block.size - 1)
+    _resize(connection, board, block, left.size)
+    if left.size < MOST_ROWS // 8:
+        _merge(connection, board, left)
+
+
+def count_rows_before(connection: Connection, board: Board, at: Spot) -> int:
+    """How many rows of the board come before this spot."""
+    block = _find_block(connection, _HOLDING, board, at) or _Block(FIRST, 0)
+    values = board.values(at=at, bound=block.bound)
+    return int(connection.execute(_BEFORE, values).scalar_one())
+
+
+def find_spot_after(connection: Connection, board: Board, offset: int) -> Spot | None:
+    """The spot of the row that so many precede; None when the board is shorter."""
+    ahead = 0
+    # A hundred or two sizes for 100,000 agents: adding them up here takes little.
+    for nth, size in enumerate(connection.scalars(_SIZES, board.values()).all()):
+        if ahead + size > offset:
+            row = connection.execute(_NTH, board.values() | {"nth": nth}).one()
+            return _find_spot_ahead(connection, board, (row[0], row[1], row[2]), offset - ahead)
+        ahead += size
+    return None
+
+
+def count_rows(connection: Connection, board: Board) -> int:
+    """How many rows the board has."""
+    return int(connection.execute(_TOTAL, board.values()).scalar_one())
+
+
+def rebuild(connection: Connection, board: Board) -> None:
+    """Cuts the board into blocks anew, each half full."""
+    connection.execute(_CLEAR, board.values())
+    bound, half = FIRST, MOST_ROWS // 2
+    while (row := _find_spot_ahead(connection, board, bound, half)) is not None:
+        _insert_block(connection, board, _Block(bound, half))
+        bound = row
+    inside = select(func.count()).where(on_board(boards), spot(boards) >= spot_param("at"))
+    left = connection.execute(inside, board.values(at=bound)).scalar_one()
+    if left:
+        _insert_block(connection, board, _Block(bound, left))
+
+
+def _split(connection: Connection, board: Board, block: _Block) -> None:
+    """Cuts a full block to which a row has just come: its upper half becomes a block."""
+    half = MOST_ROWS // 2
+    middle = _find_spot_ahead(connection, board, block.bound, half)
+    if middle is None:
+        raise LookupError(block)
+    _resize(connection, board, block, half)
+    _insert_block(connection, board, _Block(middle, block.size + 1 - half))
+
+
+def _merge(connection: Connection, board: Board, block: _Block) -> None:
+    """Joins a small block with a neighbour, if both together leave room to grow."""
+    previous = _find_block(connection, _PREVIOUS, board, block.bound)
+    following = _find_block(connection, _FOLLOWING, board, block.bound)
+    for first, second in ((previous, block), (block, following)):
+        if first is not None and second is not None and first.size + second.size <= MOST_ROWS // 2:
+            connection.execute(_DELETE, board.values(at=second.bound))
+            _resize(connection, board, first, first.size + second.size)
+            return
+
+
+def _find_block(
+    connection: Connection, query: Select[Any], board: Board, at: Spot
+) -> _Block | None:
+    row = connection.execute(query, board.values(at=at)).one_or_none()
+    return None if row is None else _Block((row[0], row[1], row[2]), row[3])
+
+
+def _find_spot_ahead(connection: Connection, board: Board, at: Spot, nth: int) -> Spot | None:
+    """The spot of the row so many after the first at or behind this spot."""
+    row = connection.execute(_AHEAD, board.values(at=at) | {"nth": nth}).one_or_none()
+    return None if row is None else (row[0], row[1], row[2])
+
+
+def _resize(connection: Connection, board: Board, block: _Block, size: int) -> None:
+    connection.execute(_RESIZE, board.values(at=block.bound) | {"new_size": size})
+
+
+def _insert_block(connection: Connection, board: Board, block: _Block) -> None:
+    place, submitted_at, attempt = block.bound
+    row = {"challenge_id": board.challenge_id, "frozen": board.frozen, "tenant": board.tenant}
+    row |= {"place": place, "submitted_at": submitted_at, "attempt": attempt, "size": block.size}
+    connection.execute(insert(table), row)

@@ -1,0 +1,204 @@
+"""Outcomes that were computed in Python on their way into the tables, all at once.
+
+They are staged in a temporary table, so that each table they concern is changed by one statement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import (
+    Column,
+    MetaData,
+    Table,
+    Text,
+    case,
+    exists,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+    text,
+    update,
+)
+
+from tallymark.challenges.rescore_plan import Undefined
+from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey
+from tallymark.store.contests import score_rows
+from tallymark.store.contests.attempt_rows import attempt_key
+from tallymark.store.contests.attempt_tables import (
+    attempt_details,
+    attempt_scores,
+    attempts,
+    score_history,
+)
+from tallymark.store.contests.contest_tables import contest_audit
+from tallymark.store.database_dialects import count_inserted, insert_many
+from tallymark.store.storable_text import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sqlalchemy import Connection
+
+    from tallymark.challenges.attempt import Attempt, Evaluation
+    from tallymark.challenges.rescore_plan import Rescored
+    from tallymark.store.contests.challenges import StoredChallenge
+    from tallymark.store.contests.formula_scores import ScoringStamp
+
+_FACTS = (
+    "score",
+    "ranks",
+    "succeeded",
+    "tokens_total",
+    "elapsed_ms",
+    "rating",
+    "created_at",
+    "cost",
+    "calls",
+    "result",
+    "error",
+    "more",
+    "dimensions",
+)
+_TEXTS = ("details", "evaluation")
+STAGED_COLUMNS = ("challenge_id", "agent", "submitted_at", "attempt", *_FACTS, *_TEXTS)
+
+staged = Table(
+    "rescored_attempts",
+    MetaData(),
+    Column("challenge_id", RowKey, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("submitted_at", FiniteFloat, nullable=False),
+    Column("attempt", RowKey, primary_key=True, autoincrement=False),
+    *(Column(name, attempt_scores.c[name].type) for name in _FACTS),
+    *(Column(name, Text) for name in _TEXTS),
+    prefixes=["TEMPORARY"],
+)
+_same_score = (
+    (attempt_scores.c.challenge_id == staged.c.challenge_id)
+    & (attempt_scores.c.agent == staged.c.agent)
+    & (attempt_scores.c.submitted_at == staged.c.submitted_at)
+    & (attempt_scores.c.attempt == staged.c.attempt)
+)
+_same_details = attempt_details.c.attempt == staged.c.attempt
+_state = case((staged.c.error.is_(None), "scored"), else_="failed")
+_another_state = (attempts.c.key == staged.c.attempt) & (attempts.c.state != _state)
+
+
+@dataclass(slots=True)
+class ComputedOutcomes:
+    """What Python computed: rows to be staged, and the attempts without a score."""
+
+    most: int
+    """How many reasons are kept."""
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    undefined: int = 0
+    reasons: list[Undefined] = field(default_factory=list)
+
+    def add(
+        self,
+        challenge_id: int,
+        page: Sequence[tuple[Attempt, Evaluation]],
+        rescored: Sequence[Rescored],
+    ) -> None:
+        """Takes in the new outcomes of some attempts."""
+        for (attempt, _), each in zip(page, rescored, strict=True):
+            self.rows.append(_staged_row(challenge_id, attempt, each))
+            error = each[1].error
+            if error is not None:
+                self.undefined += 1
+                if len(self.reasons) < self.most:
+                    which = {"attempt": attempt.id, "agent": attempt.agent}
+                    self.reasons.append(Undefined(**which, reason=error))
+
+    def copy(self) -> ComputedOutcomes:
+        """One that can grow on its own."""
+        return ComputedOutcomes(self.most, self.rows.copy(), self.undefined, self.reasons.copy())
+
+    def keys(self) -> set[int]:
+        """The attempts that it has."""
+        place = STAGED_COLUMNS.index("attempt")
+        return {row[place] for row in self.rows}
+
+
+def _staged_row(challenge_id: int, attempt: Attempt, rescored: Rescored) -> tuple[Any, ...]:
+    """What is staged of an attempt, in the order of `STAGED_COLUMNS`."""
+    evaluation, outcome = rescored
+    facts = {
+        "challenge_id": challenge_id,
+        "agent": attempt.agent,
+        "submitted_at": attempt.submitted_at,
+        "attempt": attempt_key(attempt.id),
+    }
+    values = score_rows.score_row(outcome, **facts)
+    values["details"] = json_text(outcome.details) if outcome.details else None
+    values["evaluation"] = json_text(evaluation)
+    return tuple(values[name] for name in STAGED_COLUMNS)
+
+
+def stage_outcomes(connection: Connection, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Makes the temporary table, and fills it."""
+    staged.create(connection)
+    insert_many(connection, staged, STAGED_COLUMNS, rows)
+    # Without it, either database would take the few staged rows for very many.
+    connection.execute(text(f"ANALYZE {staged.name}"))
+
+
+def write_staged(connection: Connection, kept: StoredChallenge, given: ScoringStamp) -> int:
+    """Changes whatever the staged outcomes change, and removes them; how many scores changed."""
+    changed = _remember_scores(connection, given)
+    _move_attempts(connection, kept, given.at)
+    facts = {name: staged.c[name] for name in _FACTS}
+    connection.execute(
+        update(attempt_scores).where(_same_score).values(facts | {"scoring": given.scoring})
+    )
+    _write_details(connection, kept)
+    staged.drop(connection)
+    return changed
+
+
+def _remember_scores(connection: Connection, given: ScoringStamp) -> int:
+    """Adds what is another score, result or error than before to the history."""
+    compared = ("score", "result", "error")
+    another = or_(*(staged.c[name].is_distinct_from(attempt_scores.c[name]) for name in compared))
+    names = ("agent", "attempt", *compared)
+    query = select(
+        literal(given.scoring),
+        literal(given.at),
+        attempt_scores.c.tenant,
+        *(staged.c[name] for name in names),
+    ).where(_same_score, another)
+    into = ("scoring", "at", "tenant", *names)
+    return count_inserted(connection, insert(score_history).from_select(into, query))
+
+
+def _move_attempts(connection: Connection, kept: StoredChallenge, at: float) -> None:
+    """Attempts that failed and now have a score, and the other way round; both are written down."""
+    entry: dict[str, Any] = {
+        "tenant": literal(kept.tenant),
+        "challenge_id": literal(kept.id),
+        "attempt": attempts.c.key,
+        "at": literal(at),
+        "actor": literal("system"),
+        "event": literal("rescored"),
+        "before": attempts.c.state,
+        "after": _state,
+        "note": literal("null", Text),  # what the column's type makes of None
+    }
+    moving = select(*entry.values()).where(_another_state).order_by(attempts.c.key)
+    connection.execute(insert(contest_audit).from_select(list(entry), moving))
+    connection.execute(update(attempts).where(_another_state).values(state=_state))
+
+
+def _write_details(connection: Connection, kept: StoredChallenge) -> None:
+    texts = {name: staged.c[name] for name in _TEXTS}
+    connection.execute(update(attempt_details).where(_same_details).values(texts))
+    known = exists().where(_same_details).correlate(staged)
+    missing = select(
+        staged.c.attempt, literal(kept.tenant), staged.c.details, staged.c.evaluation, null()
+    ).where(~known)
+    names = ("attempt", "tenant", *_TEXTS, "submission")
+    connection.execute(insert(attempt_details).from_select(names, missing))

@@ -1,0 +1,341 @@
+"""Rescoring in the database: scores, history, board, matches and the rule change together.
+
+A preview does the very same and takes it back, so that it cannot be wrong. What is slow, running
+a plugin or evaluating again, happens before the transaction; what was scored meanwhile is done
+inside it. While it lasts, no attempt at the challenge is finished: one that was scored by the
+older rule then is refused by `Attempts.finish`, and scored again.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import func, select, tuple_
+
+from tallymark.challenges.attempt import Evaluation
+from tallymark.challenges.rescore_plan import (
+    BoardPlace,
+    Move,
+    Rescoring,
+    describe_rule,
+    evaluation_of,
+    formula_terms,
+)
+from tallymark.errors import WorkFailed
+from tallymark.store.contests import (
+    audit_log,
+    board_rows,
+    formula_scores,
+    match_log,
+    rescored_rows,
+    score_rows,
+    score_rules,
+)
+from tallymark.store.contests.attempt_rows import (
+    attempt_id,
+    read_attempt,
+    select_attempts,
+    to_attempt,
+)
+from tallymark.store.contests.attempt_tables import attempt_details, attempt_scores, attempts
+from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
+from tallymark.store.contests.challenges import find_challenge, publish_version
+from tallymark.store.contests.contest_tables import boards
+from tallymark.store.contests.contest_tables import challenge_versions as versions
+from tallymark.store.contests.formula_scores import ScoringStamp
+from tallymark.store.contests.rank_blocks import Board, spot_columns
+from tallymark.store.contests.rescored_rows import ComputedOutcomes
+from tallymark.store.contests.score_rules import FormulaEffect
+from tallymark.store.storable_text import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sqlalchemy import Connection, Select
+
+    from tallymark.challenges.attempt import Attempt
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.rescore_plan import RescorePlan
+    from tallymark.store.contests.challenges import StoredChallenge
+    from tallymark.store.database import Database
+
+_PAGE = 500
+_SHOWN = 100
+MOST_COUNTED = 100_000
+"""Applying a formula to more attempts does not count which of them change; a preview does."""
+_ENLARGED = {"cache_size": -256 * 1024, "mmap_size": 2**32}  # in KiB, since negative; in bytes
+_decode = msgspec.json.Decoder(Evaluation).decode
+
+
+class Rescorings:
+    """What `store.rescorings` is."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+    def preview(self, plan: RescorePlan, *, at: float, most: int = _SHOWN) -> Rescoring:
+        """What applying a plan would do, and who would move; nothing is changed."""
+        computed = self._compute(plan, most)
+
+        def work(connection: Connection) -> Rescoring:
+            kept = find_challenge(connection, self._tenant, plan.old.name, lock=True)
+            before = _read_board(connection, kept)
+            undo = connection.begin_nested()
+            done = self._apply(connection, plan, computed, at, counting=True)
+            after = _read_board(connection, kept)
+            moved = [agent for agent in after | before if _has_moved(before, after, agent)]
+            new = {
+                each: self._explain_place(connection, plan.new, after.get(each))
+                for each in moved[:most]
+            }
+            undo.rollback()
+            old = {
+                each: self._explain_place(connection, plan.old, before.get(each)) for each in new
+            }
+            moves = tuple(Move(agent=each, before=old[each], after=new[each]) for each in new)
+            return msgspec.structs.replace(done, moved=len(moved), moves=moves)
+
+        return self._database.write(work)
+
+    def apply(self, plan: RescorePlan, *, at: float, most: int = _SHOWN) -> Rescoring:
+        """Scores every attempt by the new rule, which counts from then on."""
+        computed = self._compute(plan, most)
+        return self._database.write(lambda c: self._apply(c, plan, computed, at))
+
+    def _compute(self, plan: RescorePlan, most: int) -> ComputedOutcomes:
+        """All outcomes, unless the database can compute them."""
+        computed = ComputedOutcomes(most)
+        if plan.need == "formula":
+            return computed
+        last = ("", 0)
+        while True:
+            with self._database.read() as connection:
+                kept = find_challenge(connection, self._tenant, plan.old.name)
+                # After the last one seen, not by offset: attempts finished meanwhile shift nothing.
+                after = tuple_(attempts.c.agent, attempts.c.number) > last
+                page = _read_page(connection, _select_scored(kept).where(after).limit(_PAGE))
+            if not page:
+                return computed
+            computed.add(kept.id, page, plan.rescorer(page))
+            last = (page[-1][0].agent, page[-1][0].number)
+
+    def _apply(
+        self,
+        connection: Connection,
+        plan: RescorePlan,
+        computed: ComputedOutcomes,
+        at: float,
+        *,
+        counting: bool = False,
+    ) -> Rescoring:
+        kept = find_challenge(connection, self._tenant, plan.old.name, lock=True)
+        if kept.challenge.version != plan.old.version:
+            message = f"challenge {plan.old.name!r} was changed meanwhile"
+            raise WorkFailed(message, hint="look at the preview again")
+        computed = computed.copy()  # the transaction may be tried again
+        with _enlarge_cache(connection):
+            self._publish(connection, kept, plan, at)
+            origin = json_text(plan.origin)
+            given = ScoringStamp(
+                score_rows.add_scoring(connection, kept, "rescore", origin, at), at
+            )
+            now = find_challenge(connection, self._tenant, plan.new.name)
+            quick = None if counting else _score_in_one_pass(connection, now, plan, given)
+            count, changed = quick or _score_all(connection, now, plan, computed, given)
+            # Formulas change scores and no results: only what was computed here can change matches.
+            if computed.rows:
+                match_log.catch_up(connection, now, at)
+        done = Rescoring(
+            challenge=plan.new.name,
+            version=plan.new.version,
+            rule=describe_rule(plan.new.scoring),
+            attempts=count,
+            changed=changed,
+            undefined=computed.undefined,
+            reasons=tuple(computed.reasons),
+        )
+        note = {"rule": done.rule, "attempts": count, "changed": changed}
+        entry = AuditEntry(
+            at=at,
+            actor=SYSTEM,
+            event="rescored",
+            before=plan.old.version,
+            after=plan.new.version,
+            note=note | {"undefined": done.undefined},
+        )
+        audit_log.write_entry(connection, self._tenant, kept.id, None, entry)
+        return done
+
+    def _publish(
+        self, connection: Connection, kept: StoredChallenge, plan: RescorePlan, at: float
+    ) -> None:
+        """The new rule counts from now on. A freeze that is due comes before anything moves."""
+        packed = plan.packed
+        if packed is None:
+            mine = (versions.c.challenge_id == kept.id) & (versions.c.version == plan.old.version)
+            packed = connection.execute(select(versions.c.packed).where(mine)).scalar_one()
+        publish_version(connection, self._tenant, plan.new, packed, at)
+
+    def _explain_place(
+        self, connection: Connection, challenge: Challenge, standing: _RankedAttempt | None
+    ) -> BoardPlace | None:
+        if standing is None:
+            return None
+        rank, key, score = standing
+        why = formula_terms(challenge, read_attempt(connection, self._tenant, key))
+        return BoardPlace(rank=rank, attempt=attempt_id(key), score=score, terms=why)
+
+
+_RankedAttempt = tuple[int, int, float | None]
+"""An agent's rank, and the key and score of its best attempt."""
+
+
+def _score_in_one_pass(
+    connection: Connection, kept: StoredChallenge, plan: RescorePlan, given: ScoringStamp
+) -> tuple[int, None] | None:
+    """One pass over very many attempts that all have a score; None where that cannot be.
+
+    What changes is not counted, which would take another pass.
+    """
+    sqlite, strategy = connection.dialect.name == "sqlite", plan.new.scoring.strategy
+    if not (plan.need == "formula" and sqlite and strategy == "custom"):
+        return None
+    count = _count_attempts(connection, kept)
+    formula = formula_scores.score_expression(connection, plan.new)
+    if count <= MOST_COUNTED or formula is None:
+        return None
+    undo = connection.begin_nested()
+    if not board_rows.rebuild_by_formula(connection, kept, formula):
+        undo.rollback()
+        return None
+    undo.commit()
+    score_rules.add_rule(connection, kept, given.scoring, plan.new.version)
+    return count, None
+
+
+def _score_all(
+    connection: Connection,
+    kept: StoredChallenge,
+    plan: RescorePlan,
+    computed: ComputedOutcomes,
+    given: ScoringStamp,
+) -> tuple[int, int]:
+    """How many attempts were scored, and how many to another score; and the board by them."""
+    if plan.need == "formula":
+        keys, count, changed = _score_by_rule(connection, kept, plan.new, given)
+    else:
+        score_rules.settle(connection, kept)
+        keys = _find_not_computed(connection, kept, computed)
+        count, changed = len(computed.rows) + len(keys), 0
+    for page in _read_pages(connection, kept, keys):
+        computed.add(kept.id, page, plan.rescorer(page))
+    if computed.rows:
+        rescored_rows.stage_outcomes(connection, computed.rows)
+        changed += rescored_rows.write_staged(connection, kept, given)
+    board_rows.rebuild(connection, kept)
+    return count, changed
+
+
+def _score_by_rule(
+    connection: Connection, kept: StoredChallenge, challenge: Challenge, given: ScoringStamp
+) -> FormulaEffect:
+    """Scores by a formula whatever has a score by it; the rest is left to the rescorer."""
+    effect = score_rules.measure_effect(connection, kept, challenge)
+    if effect is None:
+        score_rules.settle(connection, kept)
+        changed = formula_scores.write_all(connection, kept, challenge, given)
+        keys, count = _find_without_score(connection, kept)
+        return FormulaEffect(keys, count, changed)
+    score_rules.settle_some(connection, kept, effect.without_score)
+    score_rules.add_rule(connection, kept, given.scoring, challenge.version)
+    return effect
+
+
+def _find_without_score(connection: Connection, kept: StoredChallenge) -> tuple[list[int], int]:
+    """Attempts that have no score, and how many there are in all."""
+    scores = attempt_scores.c
+    mine = scores.challenge_id == kept.id
+    query = select(scores.attempt).where(mine, scores.error.is_not(None) | scores.score.is_(None))
+    return list(connection.scalars(query)), _count_attempts(connection, kept)
+
+
+def _count_attempts(connection: Connection, kept: StoredChallenge) -> int:
+    mine = attempt_scores.c.challenge_id == kept.id
+    query = select(func.count()).select_from(attempt_scores).where(mine)
+    return connection.execute(query).scalar_one()
+
+
+def _find_not_computed(
+    connection: Connection, kept: StoredChallenge, computed: ComputedOutcomes
+) -> list[int]:
+    """Attempts that were finished after their turn."""
+    scores = attempt_scores.c
+    query = select(scores.attempt).where(scores.challenge_id == kept.id)
+    return sorted(set(connection.scalars(query)) - computed.keys())
+
+
+def _select_scored(kept: StoredChallenge) -> Select[Any]:
+    """All attempts that have an outcome, and their evaluations; agent by agent."""
+    return (
+        select_attempts(kept.tenant)
+        .add_columns(attempt_details.c.evaluation)
+        .where(attempts.c.challenge_id == kept.id, attempt_scores.c.attempt.is_not(None))
+        .order_by(attempts.c.agent, attempts.c.number)
+    )
+
+
+def _read_pages(
+    connection: Connection, kept: StoredChallenge, keys: list[int]
+) -> Iterator[list[tuple[Attempt, Evaluation]]]:
+    for start in range(0, len(keys), _PAGE):
+        some = attempts.c.key.in_(keys[start : start + _PAGE])
+        yield _read_page(connection, _select_scored(kept).where(some))
+
+
+def _read_page(connection: Connection, query: Select[Any]) -> list[tuple[Attempt, Evaluation]]:
+    found = []
+    for row in connection.execute(query):
+        attempt = to_attempt(row)
+        if row.evaluation is not None:
+            found.append((attempt, _decode(row.evaluation)))
+        elif attempt.outcome is not None:
+            found.append((attempt, evaluation_of(attempt.outcome)))
+    return found
+
+
+def _read_board(connection: Connection, kept: StoredChallenge) -> dict[str, _RankedAttempt]:
+    """The live board, best first."""
+    query = select(boards.c.agent, boards.c.attempt, boards.c.score)
+    mine = Board(kept.tenant, kept.id).rows(boards)
+    rows = connection.execute(query.where(mine).order_by(*spot_columns(boards)))
+    return {agent: (rank, key, score) for rank, (agent, key, score) in enumerate(rows, 1)}
+
+
+def _has_moved(
+    before: dict[str, _RankedAttempt], after: dict[str, _RankedAttempt], agent: str
+) -> bool:
+    old, new = before.get(agent), after.get(agent)
+    return (old and old[0]) != (new and new[0])
+
+
+@contextmanager
+def _enlarge_cache(connection: Connection) -> Iterator[None]:
+    """Memory for all that is touched: SQLite would read and write most pages several times."""
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    before = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in _ENLARGED}
+    try:
+        _set_pragmas(connection, _ENLARGED)
+        yield
+    finally:
+        _set_pragmas(connection, before)
+
+
+def _set_pragmas(connection: Connection, pragmas: Mapping[str, int | None]) -> None:
+    for name, value in pragmas.items():
+        if value is not None:  # a build without memory maps has no size of them
+            connection.exec_driver_sql(f"PRAGMA {name} = {value}")

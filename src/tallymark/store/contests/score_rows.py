@@ -1,0 +1,148 @@
+"""Scores in the database: the rows that boards and rescoring read, and every score ever given."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import insert, select
+
+from tallymark.scoring import Origin
+from tallymark.store.contests import score_rules
+from tallymark.store.contests.attempt_tables import attempt_scores, score_history, scorings
+from tallymark.store.contests.formula_scores import score_of
+from tallymark.store.storable_text import json_text
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
+    from tallymark.challenges.attempt import Outcome
+    from tallymark.store.contests.challenges import StoredChallenge
+
+_BEYOND = 2**63
+_decode_origin = msgspec.json.Decoder(Origin).decode
+
+
+class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A score that an attempt was given: when, and by which rule."""
+
+    at: float
+    score: float | None
+    result: str | None = None
+    error: str | None = None
+    origin: Origin | None = None
+
+
+def score_row(outcome: Outcome, **facts: Any) -> dict[str, Any]:
+    """The row of an attempt's score; a number that no column can hold is not known."""
+    metrics = outcome.metrics
+    return facts | {
+        "score": _keep_finite(outcome.score),
+        "ranks": outcome.ranks,
+        "succeeded": metrics.succeeded,
+        "tokens_total": _keep_within_64_bits(metrics.tokens_total),
+        "elapsed_ms": _keep_within_64_bits(metrics.elapsed_ms),
+        "rating": _keep_finite(metrics.rating),
+        "created_at": _keep_within_64_bits(metrics.created_at),
+        "cost": _keep_finite(metrics.cost),
+        "calls": _keep_within_64_bits(metrics.calls),
+        "result": outcome.result,
+        "error": outcome.error,
+        "more": json_text(metrics.more) if metrics.more else None,
+        "dimensions": json_text(outcome.dimensions) if outcome.dimensions else None,
+    }
+
+
+def find_or_add_scoring(
+    connection: Connection, kept: StoredChallenge, outcome: Outcome, at: float
+) -> int:
+    """The row that says by which rule attempts are being scored; the last one if it still holds."""
+    origin = origin_text(outcome)
+    mine = scorings.c.challenge_id == kept.id
+    query = select(scorings.c.id, scorings.c.why, scorings.c.origin).where(mine)
+    last = connection.execute(query.order_by(scorings.c.id.desc()).limit(1)).one_or_none()
+    if last is not None and (last.why, last.origin) == ("finish", origin):
+        return int(last.id)
+    return add_scoring(connection, kept, "finish", origin, at)
+
+
+def add_scoring(
+    connection: Connection, kept: StoredChallenge, why: str, origin: str | None, at: float
+) -> int:
+    """A row for attempts that are scored by another rule, or all at once."""
+    row = {"tenant": kept.tenant, "challenge_id": kept.id, "at": at, "why": why, "origin": origin}
+    key: int = connection.execute(
+        insert(scorings).values(row).returning(scorings.c.id)
+    ).scalar_one()
+    return key
+
+
+def origin_text(outcome: Outcome) -> str | None:
+    """An outcome's origin, as it is kept."""
+    return None if outcome.origin is None else json_text(outcome.origin)
+
+
+def remember_score(connection: Connection, row: dict[str, Any], at: float) -> None:
+    """Adds the score of a row to the history."""
+    names = ("scoring", "agent", "attempt", "tenant", "score", "result", "error")
+    values = {name: row[name] for name in names}
+    connection.execute(insert(score_history).values(values | {"at": at}))
+
+
+def read_history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
+    """Every score that an attempt was given, oldest first. `attempt` is its row."""
+    table = score_history.c
+    query = (
+        select(table.at, table.score, table.result, table.error, scorings.c.origin)
+        .join(scorings, scorings.c.id == table.scoring)
+        .where(scorings.c.challenge_id == attempt.challenge_id)
+        .where(table.agent == attempt.agent, table.attempt == attempt.key)
+        .order_by(table.scoring)
+    )
+    entries = [
+        _entry(row.at, row.score, row.result, row.error, row.origin)
+        for row in connection.execute(query)
+    ]
+    return entries + _follow_rules(connection, attempt, entries[-1].score if entries else None)
+
+
+def _follow_rules(
+    connection: Connection, attempt: Row[Any], last: float | None
+) -> list[ScoreEntry]:
+    """The scores that follow from rules later than the attempt's own score."""
+    known = score_rules.read_rules(connection, attempt.challenge_id)
+    table = attempt_scores.c
+    mine = (
+        table.challenge_id == attempt.challenge_id,
+        table.agent == attempt.agent,
+        table.submitted_at == attempt.submitted_at,
+        table.attempt == attempt.key,
+        table.error.is_(None),
+    )
+    row = connection.execute(select(attempt_scores).where(*mine)).one_or_none() if known else None
+    entries: list[ScoreEntry] = []
+    if row is None:
+        return entries
+    for rule in known:
+        if row.scoring < rule.given.scoring:
+            score = score_of(rule.challenge, row)
+            if score != last:
+                entries.append(_entry(rule.given.at, score, row.result, None, rule.origin))
+            last = score
+    return entries
+
+
+def _entry(
+    at: float, score: float | None, result: str | None, error: str | None, origin: str | None
+) -> ScoreEntry:
+    made_by = None if origin is None else _decode_origin(origin)
+    return ScoreEntry(at=at, score=score, result=result, error=error, origin=made_by)
+
+
+def _keep_finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _keep_within_64_bits(number: int | None) -> int | None:
+    return number if number is not None and -_BEYOND <= number < _BEYOND else None

@@ -1,0 +1,295 @@
+"""Red against blue in the database: submissions, and verdicts that are given exactly once.
+
+A submission, its pairings and their pending verdicts are stored in one transaction that holds the
+challenge's row, so of two that race the second sees the first, and makes the pairing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
+from sqlalchemy import case, func, insert, or_, select, update
+
+from tallymark.challenges.attempt import Payload
+from tallymark.challenges.versus.pairings import (
+    OTHER_SIDE,
+    BreachVerdict,
+    Ruling,
+    Side,
+    SideSubmission,
+    make_pairings,
+    require_versus,
+)
+from tallymark.challenges.versus.standings import VersusTally
+from tallymark.errors import InvalidInput
+from tallymark.store.contests import challenges
+from tallymark.store.contests.versus_tables import submissions, verdicts
+from tallymark.store.storable_text import json_text, make_storable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import ColumnElement, Connection, Subquery
+
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.store.contests.challenges import StoredChallenge
+    from tallymark.store.database import Database
+
+_DAY = 86_400
+_SUBMISSION = [submissions.c[name] for name in SideSubmission.__struct_fields__]
+_VERDICT = [verdicts.c[name] for name in BreachVerdict.__struct_fields__]
+
+
+class VersusRows:
+    """What `store.versus` is; a `VersusStore`."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+    def submit(
+        self, challenge: str, player: str, side: Side, content: Any, *, at: float
+    ) -> SideSubmission:
+        """Stores a submission with a pending verdict for each pairing and category it makes.
+
+        The content of the player's newest on that side again changes nothing.
+        """
+        if side not in get_args(Side):
+            raise InvalidInput(f"there is no side {side!r}", hint="choose red or blue")
+        if not player or make_storable(player) != player:
+            raise InvalidInput(f"a player cannot be called {player!r}")
+        digest = Payload(submission=content).digest()
+
+        def work(connection: Connection) -> SideSubmission:
+            kept = challenges.find_challenge(connection, self._tenant, challenge, lock=True)
+            newest = _find_newest(connection, kept, side, player)
+            if newest is not None and newest.digest == digest:
+                return _read_submission(newest)
+            number = 1 if newest is None else newest.number + 1
+            _check_rules(connection, kept, (side, player, number), at)
+            row = {
+                "version": kept.challenge.version,
+                "player": player,
+                "side": side,
+                "number": number,
+                "at": at,
+            }
+            new = _insert_submission(
+                connection, kept, row, digest=digest, content=json_text(content)
+            )
+            _pair_submission(connection, kept, new)
+            return new
+
+        return self._database.write(work)
+
+    def content(self, submission: int) -> Any:
+        """What was submitted."""
+        query = select(submissions.c.content).where(
+            submissions.c.tenant == self._tenant, submissions.c.id == submission
+        )
+        with self._database.read() as connection:
+            text: str | None = connection.scalar(query)
+        if text is None:
+            raise InvalidInput(f"there is no submission {submission}")
+        return msgspec.json.decode(text)
+
+    def submissions(self, challenge: str) -> list[SideSubmission]:
+        """Every attack and defence, in the order in which they came."""
+        with self._database.read() as connection:
+            kept = challenges.find_challenge(connection, self._tenant, challenge)
+            query = select(*_SUBMISSION).where(submissions.c.challenge_id == kept.id)
+            found = connection.execute(query.order_by(submissions.c.id))
+            return [_read_submission(row) for row in found]
+
+    def verdicts(self, challenge: str, *, submission: int | None = None) -> list[BreachVerdict]:
+        """All verdicts, or those of one submission, in the order in which they were made."""
+        wanted: list[ColumnElement[bool]] = []
+        if submission is not None:
+            wanted.append(or_(verdicts.c.red == submission, verdicts.c.blue == submission))
+        return self._read_verdicts(challenge, wanted, None)
+
+    def unjudged(self, challenge: str, *, failed: bool, limit: int) -> list[BreachVerdict]:
+        """Verdicts that are pending, the failed ones too if asked for, oldest first."""
+        open_states = ["pending", "failed"] if failed else ["pending"]
+        # The first condition is that of the index, which the second cannot use by itself.
+        wanted = [verdicts.c.state != "judged", verdicts.c.state.in_(open_states)]
+        return self._read_verdicts(challenge, wanted, limit)
+
+    def rule(
+        self, rulings: Sequence[tuple[BreachVerdict, Ruling]], *, judge: str, at: float
+    ) -> list[bool]:
+        """Stores rulings, each unless its verdict is judged already: then it is False."""
+
+        def work(connection: Connection) -> list[bool]:
+            return [
+                _store_ruling(connection, self._tenant, verdict, _ruling_changes(ruling, judge, at))
+                for verdict, ruling in rulings
+            ]
+
+        return self._database.write(work)
+
+    def tallies(self, challenge: str, *, before: float | None = None) -> list[VersusTally]:
+        """Verdicts between players' newest submissions, counted; `before` as they stood then."""
+        with self._database.read() as connection:
+            kept = challenges.find_challenge(connection, self._tenant, challenge)
+            red, blue = (
+                _select_newest(kept, side, before).subquery(side) for side in get_args(Side)
+            )
+            return _read_tallies(connection, red, blue, before)
+
+    def _read_verdicts(
+        self, challenge: str, wanted: list[ColumnElement[bool]], limit: int | None
+    ) -> list[BreachVerdict]:
+        with self._database.read() as connection:
+            kept = challenges.find_challenge(connection, self._tenant, challenge)
+            query = select(*_VERDICT).where(verdicts.c.challenge_id == kept.id, *wanted)
+            later = case((verdicts.c.red > verdicts.c.blue, verdicts.c.red), else_=verdicts.c.blue)
+            order = (later, verdicts.c.red, verdicts.c.blue, verdicts.c.category)
+            found = connection.execute(query.order_by(*order).limit(limit))
+            return [BreachVerdict(**row) for row in found.mappings()]
+
+
+def _read_submission(row: Any) -> SideSubmission:
+    return SideSubmission(**{name: getattr(row, name) for name in SideSubmission.__struct_fields__})
+
+
+def _find_newest(connection: Connection, kept: StoredChallenge, side: Side, player: str) -> Any:
+    query = select(*_SUBMISSION, submissions.c.digest).where(
+        submissions.c.challenge_id == kept.id,
+        submissions.c.side == side,
+        submissions.c.player == player,
+    )
+    return connection.execute(query.order_by(submissions.c.number.desc()).limit(1)).one_or_none()
+
+
+def _check_rules(
+    connection: Connection, kept: StoredChallenge, submission: tuple[Side, str, int], at: float
+) -> None:
+    """The challenge's rules: its kind, its times, and how many submissions a player has."""
+    challenge = kept.challenge
+    require_versus(challenge)
+    _check_times(challenge, at)
+    side, player, number = submission
+    if challenge.attempts is not None and number > challenge.attempts:
+        raise InvalidInput(
+            f"{player} has made all {challenge.attempts} submissions as {side} at {challenge.name}"
+        )
+    if challenge.attempts_per_day is not None:
+        today = select(func.count()).where(
+            submissions.c.challenge_id == kept.id,
+            submissions.c.side == side,
+            submissions.c.player == player,
+            submissions.c.at >= at - at % _DAY,
+        )
+        if (connection.scalar(today) or 0) >= challenge.attempts_per_day:
+            raise InvalidInput(
+                f"{player} has made all {challenge.attempts_per_day} submissions of today as {side}"
+                f" at {challenge.name}",
+                hint="the next day begins at midnight UTC",
+            )
+
+
+def _check_times(challenge: Challenge, at: float) -> None:
+    if challenge.opens_at is not None and at < challenge.opens_at:
+        raise InvalidInput(f"{challenge.name} is not open yet")
+    if challenge.closes_at is not None and at >= challenge.closes_at:
+        raise InvalidInput(f"{challenge.name} is closed")
+
+
+def _insert_submission(
+    connection: Connection, kept: StoredChallenge, row: dict[str, Any], **stored: str
+) -> SideSubmission:
+    values = {"tenant": kept.tenant, "challenge_id": kept.id, **row, **stored}
+    made = connection.execute(insert(submissions).values(values).returning(submissions.c.id))
+    return SideSubmission(id=made.scalar_one(), **row)
+
+
+def _pair_submission(connection: Connection, kept: StoredChallenge, new: SideSubmission) -> None:
+    """A pending verdict for each category of each pairing."""
+    newest = _select_newest(kept, OTHER_SIDE[new.side], None).subquery()
+    query = select(*_SUBMISSION).join(newest, newest.c.id == submissions.c.id)
+    others = [_read_submission(row) for row in connection.execute(query)]
+    rows = [
+        {
+            "tenant": kept.tenant,
+            "challenge_id": kept.id,
+            "red": pairing.red,
+            "blue": pairing.blue,
+            "category": category,
+            "state": "pending",
+            "reason": "",
+            "judge": "",
+            "tries": 0,
+        }
+        for pairing in make_pairings(new, others)
+        for category in dict.fromkeys(require_versus(kept.challenge).categories)
+    ]
+    if rows:
+        connection.execute(insert(verdicts), rows)
+
+
+def _ruling_changes(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
+    """What a ruling changes; an error of earlier stays to be seen when this one has none."""
+    failed = {} if ruling.error is None else {"error": ruling.error}
+    return {
+        "state": "failed" if failed else "judged",
+        "breached": ruling.breached,
+        "reason": ruling.reason,
+        "judge": judge,
+        "tries": verdicts.c.tries + 1,
+        "judged_at": at,
+        **failed,
+    }
+
+
+def _store_ruling(
+    connection: Connection, tenant: str, verdict: BreachVerdict, change: dict[str, Any]
+) -> bool:
+    # Of judges that race, the last condition lets one change the row.
+    statement = update(verdicts).where(
+        verdicts.c.tenant == tenant,
+        verdicts.c.red == verdict.red,
+        verdicts.c.blue == verdict.blue,
+        verdicts.c.category == verdict.category,
+        verdicts.c.state != "judged",
+    )
+    return connection.execute(statement.values(change)).rowcount == 1
+
+
+def _select_newest(kept: StoredChallenge, side: Side, before: float | None) -> Any:
+    """The id of every player's newest submission on a side, as it stood at a time."""
+    query = select(submissions.c.player, func.max(submissions.c.id).label("id")).where(
+        submissions.c.challenge_id == kept.id, submissions.c.side == side
+    )
+    if before is not None:
+        query = query.where(submissions.c.at < before)
+    return query.group_by(submissions.c.player)
+
+
+def _read_tallies(
+    connection: Connection, red: Subquery, blue: Subquery, before: float | None
+) -> list[VersusTally]:
+    known = verdicts.c.state == "judged"
+    if before is not None:
+        known &= verdicts.c.judged_at < before
+
+    def count(condition: ColumnElement[bool]) -> ColumnElement[int]:
+        return func.sum(case((condition, 1), else_=0))
+
+    query = (
+        select(
+            red.c.player.label("red"),
+            blue.c.player.label("blue"),
+            verdicts.c.category,
+            count(known & verdicts.c.breached).label("breached"),
+            count(known & ~verdicts.c.breached).label("held"),
+            count(~known).label("unjudged"),
+        )
+        .select_from(verdicts)
+        .join(red, red.c.id == verdicts.c.red)
+        .join(blue, blue.c.id == verdicts.c.blue)
+        .group_by(red.c.player, blue.c.player, verdicts.c.category)
+        .order_by(red.c.player, blue.c.player, verdicts.c.category)
+    )
+    return [VersusTally(**row) for row in connection.execute(query).mappings()]

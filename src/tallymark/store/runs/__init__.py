@@ -1,0 +1,1 @@
+"""Runs and their case results in the database."""

@@ -1,0 +1,159 @@
+"""Case results in the database.
+
+They come by the ten thousand, so rows are tuples handed to the driver: SQLAlchemy's own way of
+inserting takes three times as long.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import and_, select
+
+from tallymark.errors import WorkFailed
+from tallymark.runs.record import CaseResult, CheckResult
+from tallymark.store.runs.run_tables import case_results as table
+from tallymark.store.storable_text import json_text, make_storable
+from tallymark.traces import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy import ColumnElement, Connection
+
+    from tallymark.runs.record import CaseStatus
+
+_KEY = ("tenant", "run_id", "case_name", "epoch")
+_CHUNK = 500
+_BEYOND = 2**63  # a BIGINT is smaller
+
+
+class _Detail(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the column `detail` holds: all of a result that nobody filters by."""
+
+    output: str = ""
+    checks: list[CheckResult] = msgspec.field(default_factory=list)
+    tokens_counted_by: Any = None
+    error: str | None = None
+    tries: int = 1
+
+
+_decode_detail = msgspec.json.Decoder(_Detail).decode
+_decode_trace = msgspec.json.Decoder(Trace).decode
+
+
+def add_results(
+    connection: Connection, tenant: str, run_id: str, results: Sequence[CaseResult]
+) -> None:
+    """Stores results; one that is already there is replaced only if it is an error."""
+    statement = _INSERT[connection.dialect.name]
+    for start in range(0, len(results), _CHUNK):
+        rows = [_row(tenant, run_id, each) for each in results[start : start + _CHUNK]]
+        connection.exec_driver_sql(statement, rows)
+
+
+def stream_results(
+    connection: Connection, tenant: str, run_id: str, *, with_traces: bool
+) -> Iterator[CaseResult]:
+    """The results of a run by case and epoch, a hundred in memory at a time."""
+    columns = [each for each in table.c if each.name not in ("tenant", "run_id", "trace")]
+    if with_traces:
+        columns.append(table.c.trace)
+    query = (
+        select(*columns)
+        .where(_is_of_run(tenant, run_id))
+        .order_by(table.c.case_name, table.c.epoch)
+    )
+    with connection.execution_options(yield_per=100).execute(query) as rows:
+        for row in rows:
+            yield _result(run_id, *row)
+
+
+def read_statuses(
+    connection: Connection, tenant: str, run_id: str
+) -> dict[tuple[str, int], CaseStatus]:
+    """What is there of a run, and how each ended."""
+    query = select(table.c.case_name, table.c.epoch, table.c.status).where(
+        _is_of_run(tenant, run_id)
+    )
+    return {(case, epoch): status for case, epoch, status in connection.execute(query)}
+
+
+def _is_of_run(tenant: str, run_id: str) -> ColumnElement[bool]:
+    return and_(table.c.tenant == tenant, table.c.run_id == run_id)
+
+
+def _insert_statement(place: str) -> str:
+    """The statement for one row, in the table's order of columns."""
+    names = [column.name for column in table.c]
+    # Resuming replaces errors; an outcome never changes, and storing it twice is storing it once.
+    changes = ", ".join(f"{name} = excluded.{name}" for name in names if name not in _KEY)
+    return (
+        f"INSERT INTO {table.name} ({', '.join(names)})"  # noqa: S608  the table's own names
+        f" VALUES ({', '.join([place] * len(names))})"
+        f" ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {changes}"
+        f" WHERE {table.name}.status = 'error'"
+    )
+
+
+_INSERT = {"sqlite": _insert_statement("?"), "postgresql": _insert_statement("%s")}
+
+
+def _row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
+    detail = _Detail(
+        result.output, result.checks, result.tokens_counted_by, result.error, result.tries
+    )
+    return (
+        tenant,
+        run_id,
+        make_storable(result.case),
+        result.epoch,
+        result.status,
+        _keep_storable(result.latency),
+        _keep_storable(result.cost),
+        _keep_storable(result.input_tokens),
+        _keep_storable(result.output_tokens),
+        json_text(detail),
+        None if result.trace is None else _trace_text(result.trace),
+    )
+
+
+def _keep_storable(number: float | None) -> float | None:
+    """A number that a column can hold; NaN and what is out of all bounds are not known."""
+    return number if number is not None and -_BEYOND < number < _BEYOND else None
+
+
+def _trace_text(trace: Trace) -> str:
+    try:
+        return json_text(trace)
+    except RecursionError:
+        # One odd trace must not cost the result, let alone the run.
+        lost = {"not_stored": "the trace is nested too deeply"}
+        return json_text(Trace(trace_id=trace.trace_id, name=trace.name, metadata=lost))
+
+
+def _result(run_id: str, case: str, epoch: int, *row: Any) -> CaseResult:
+    status, latency, cost, input_tokens, output_tokens, detail_text, *trace_text = row
+    try:
+        detail = _decode_detail(detail_text)
+        trace = _decode_trace(trace_text[0]) if trace_text and trace_text[0] is not None else None
+    except msgspec.MsgspecError as error:
+        raise WorkFailed(
+            f"the stored result of case {case!r} of run {run_id} cannot be read: {error}"
+        ) from None
+    return CaseResult(
+        case=case,
+        epoch=epoch,
+        status=status,
+        output=detail.output,
+        checks=detail.checks,
+        latency=latency,
+        cost=cost,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        tokens_counted_by=detail.tokens_counted_by,
+        error=detail.error,
+        tries=detail.tries,
+        trace=trace,
+    )

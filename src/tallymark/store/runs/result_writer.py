@@ -1,0 +1,131 @@
+"""Stores results as they come, from a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.runs.record import CaseResult
+    from tallymark.store.store import Store
+
+CAPACITY = 2000
+_MOST_TEXT = 32_000_000
+
+
+class ResultWriter:
+    """Commits whatever is queued as soon as the last commit is done.
+
+    So a result that comes alone is durable within milliseconds, and many that come at once share
+    a commit. `stored` is called in the writer's thread with what a commit has made durable.
+    Storage that fails, fails the next call of `put`, `aput` or `close`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        run_id: str,
+        *,
+        stored: Callable[[list[CaseResult]], None] | None = None,
+        capacity: int = CAPACITY,
+    ) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._stored = stored
+        self._capacity = capacity
+        self._queue: list[CaseResult] = []
+        self._text = 0
+        """Characters of answers in the queue: few results can be a lot to hold."""
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._closing = False
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="tally-results", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # What went wrong in the block is the cause, and must not be hidden by a second error.
+        with suppress(*([Exception] if kind else [])):
+            self.close()
+
+    def put(self, result: CaseResult) -> None:
+        """Queues a result; blocks while the queue is full."""
+        with self._changed:
+            while not self._offer(result):
+                self._changed.wait()
+
+    async def aput(self, result: CaseResult) -> None:
+        """Queues a result; lets the event loop go on while the queue is full."""
+        while True:
+            with self._changed:
+                if self._offer(result):
+                    return
+                loop = asyncio.get_running_loop()
+                room: asyncio.Future[None] = loop.create_future()
+                self._waiting.append((loop, room))
+            await room  # without the lock, which the writer needs to make room
+
+    def close(self) -> None:
+        """Stores what is queued, and ends. Blocks until that is done."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _offer(self, result: CaseResult) -> bool:
+        """Takes the result if there is room; the lock is held."""
+        if self._failure is not None:
+            raise self._failure
+        if self._closing:
+            raise RuntimeError("the writer is closed")
+        if len(self._queue) >= self._capacity or self._text >= _MOST_TEXT:
+            return False
+        self._queue.append(result)
+        self._text += len(result.output)
+        self._changed.notify_all()
+        return True
+
+    def _work(self) -> None:
+        try:
+            while batch := self._take_batch():
+                self._store.add_results(self._run_id, batch)
+                # Only now: whoever hears of a result relies on it.
+                if self._stored is not None:
+                    self._stored(batch)
+        except BaseException as error:  # noqa: BLE001  raised again where the caller is
+            with self._changed:
+                self._failure = error
+                self._queue.clear()
+                self._make_room()
+
+    def _take_batch(self) -> list[CaseResult]:
+        """All that is queued, as soon as there is any; nothing when the writer is closed."""
+        with self._changed:
+            while not self._queue and not self._closing:
+                self._changed.wait()
+            batch, self._queue, self._text = self._queue, [], 0
+            self._make_room()
+            return batch
+
+    def _make_room(self) -> None:
+        """Wakes whoever waits for room; the lock is held."""
+        self._changed.notify_all()
+        waiting, self._waiting = self._waiting, []
+        for loop, room in waiting:
+            # A future may only be touched in the thread of its loop.
+            with suppress(RuntimeError):  # the loop has ended without waiting for us
+                loop.call_soon_threadsafe(_resolve, room)
+
+
+def _resolve(room: asyncio.Future[None]) -> None:
+    if not room.done():
+        room.set_result(None)

@@ -1,0 +1,159 @@
+"""Runs in the database: kept, found by id, prefix or `latest`, filtered and sorted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
+
+import msgspec
+from sqlalchemy import delete as delete_from
+from sqlalchemy import exists as found
+from sqlalchemy import insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from tallymark.errors import InvalidInput, suggest
+from tallymark.runs.record import RunRecord, RunStatus
+from tallymark.store.runs.run_tables import runs as table
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection
+
+SORTS = ("created_at", "started_at", "finished_at", "score", "suite", "model", "status")
+"""What runs can be sorted by."""
+_FIELDS = RunRecord.__struct_fields__
+_LISTED = tuple(name for name in _FIELDS if name != "definition")
+# After every other character, so that a prefix and all that begins with it form one range.
+_LAST = "\U0010ffff"
+
+
+class RunFilter(TypedDict, total=False):
+    """Which runs to list; None, like leaving it out, means any."""
+
+    suite: str | None
+    model: str | None
+    status: str | None
+    group: str | None
+    since: float | None
+    """Created at this Unix time or later."""
+    min_score: float | None
+
+
+def create(connection: Connection, tenant: str, record: RunRecord) -> None:
+    """Stores a new run; storing the very same again changes nothing."""
+    # After a lost connection the work is done again, and may find its own row.
+    if _read_by_id(connection, tenant, record.id) == record:
+        return
+    try:
+        connection.execute(insert(table).values(tenant=tenant, **msgspec.structs.asdict(record)))
+    except IntegrityError:
+        raise InvalidInput(f"there is already a run {record.id!r}") from None
+
+
+def change(connection: Connection, tenant: str, run_id: str, changes: dict[str, Any]) -> None:
+    """Changes some fields of a run; its id, and whose it is, never change."""
+    wrong = set(changes) - (set(_FIELDS) - {"id"})
+    if wrong:
+        raise TypeError(f"not a field of a run that can change: {', '.join(sorted(wrong))}")
+    require(connection, tenant, run_id)
+    if changes:
+        query = update(table).where(table.c.tenant == tenant, table.c.id == run_id)
+        connection.execute(query.values(changes))
+
+
+def delete(connection: Connection, tenant: str, run_id: str) -> None:
+    """Removes a run and its results."""
+    query = delete_from(table).where(table.c.tenant == tenant, table.c.id == run_id)
+    if not connection.execute(query).rowcount:
+        raise _explain_unknown(connection, tenant, run_id)
+
+
+def require(connection: Connection, tenant: str, run_id: str) -> None:
+    """Refuses the id of a run that is not there."""
+    here = found().where(table.c.tenant == tenant, table.c.id == run_id)
+    if not connection.scalar(select(here)):
+        raise _explain_unknown(connection, tenant, run_id)
+
+
+def find(connection: Connection, tenant: str, wanted: str) -> RunRecord:
+    """A run by its id, by a beginning of it that only one has, or by the word `latest`."""
+    run = _read_by_id(connection, tenant, _find_full_id(connection, tenant, wanted))
+    if run is None:
+        raise _explain_unknown(connection, tenant, wanted)
+    return run
+
+
+def search(
+    connection: Connection,
+    tenant: str,
+    filters: RunFilter,
+    order: tuple[str, bool],
+    limit: int | None,
+) -> list[RunRecord]:
+    """Runs that pass the filters, without their definitions; what has no value comes last."""
+    sort, descending = order
+    _check_word("runs cannot be sorted by", sort, SORTS)
+    _check_word("no run has the status", filters.get("status"), get_args(RunStatus))
+    if limit is not None and limit < 1:
+        raise InvalidInput(f"a limit of {limit} would show nothing", hint="give at least 1")
+    by = table.c[sort]
+    query = (
+        select(*(table.c[name] for name in _LISTED))
+        .where(table.c.tenant == tenant, *_conditions(filters))
+        .order_by(
+            (by.desc() if descending else by.asc()).nulls_last(),
+            table.c.created_at.desc(),
+            table.c.id.desc(),
+        )
+        .limit(limit)
+    )
+    return [RunRecord(**dict(zip(_LISTED, row, strict=True))) for row in connection.execute(query)]
+
+
+def _check_word(refusal: str, word: str | None, known: tuple[str, ...]) -> None:
+    if word is not None and word not in known:
+        close = suggest(word, known)
+        hint = f"did you mean {close!r}?" if close else f"use one of {', '.join(known)}"
+        raise InvalidInput(f"{refusal} {word!r}", hint=hint)
+
+
+def _conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
+    tests = {
+        "since": lambda value: table.c.created_at >= value,
+        "min_score": lambda value: table.c.score >= value,
+    }
+    return [
+        tests[name](value) if name in tests else table.c[name] == value
+        for name, value in filters.items()
+        if value is not None
+    ]
+
+
+def _read_by_id(connection: Connection, tenant: str, run_id: str) -> RunRecord | None:
+    columns = (table.c[name] for name in _FIELDS)
+    query = select(*columns).where(table.c.tenant == tenant, table.c.id == run_id)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else RunRecord(**dict(zip(_FIELDS, row, strict=True)))
+
+
+def _find_full_id(connection: Connection, tenant: str, wanted: str) -> str:
+    ids = select(table.c.id).where(table.c.tenant == tenant)
+    if wanted == "latest":
+        newest = ids.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(1)
+        return str(connection.scalar(newest) or wanted)
+    begins = ids.where(table.c.id >= wanted, table.c.id < wanted + _LAST)
+    matches: list[str] = list(connection.scalars(begins.order_by(table.c.id).limit(4)))
+    if not matches or matches[0] == wanted or not wanted:
+        return wanted
+    if len(matches) > 1:
+        shown = ", ".join(matches[:3]) + (", …" if len(matches) > 3 else "")
+        raise InvalidInput(f"several runs begin with {wanted!r}: {shown}", hint="give more of it")
+    return matches[0]
+
+
+def _explain_unknown(connection: Connection, tenant: str, wanted: str) -> InvalidInput:
+    newest = select(table.c.id).where(table.c.tenant == tenant).order_by(table.c.created_at.desc())
+    known = list(connection.scalars(newest.limit(500)))
+    if not known:
+        return InvalidInput("there are no runs yet", hint="run a suite first")
+    close = suggest(wanted, known)
+    hint = f"did you mean {close!r}?" if close else f"the latest is {known[0]!r}"
+    return InvalidInput(f"there is no run {wanted!r}", hint=hint)

@@ -1,0 +1,124 @@
+"""What a check is: a type in the table, a spec in a file, a function of a `Subject` in a run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from tallymark.runs.record import CheckResult
+from tallymark.scoring import Scorer, load_scorer
+
+if TYPE_CHECKING:
+    from tallymark.documents.shapes import Shape
+    from tallymark.suites.checks.answer_under_check import Subject
+
+QuickCheck: TypeAlias = Callable[["Subject"], CheckResult]
+WaitingCheck: TypeAlias = Callable[["Subject"], Awaitable[CheckResult]]
+CheckJudge: TypeAlias = str | Callable[[str], Any]
+"""The model that judges by reference, or a function from prompt to answer."""
+DEFAULT_THRESHOLD = 0.7
+
+
+class CheckSpec(msgspec.Struct, frozen=True):
+    """A check as a suite states it, templates not filled in."""
+
+    kind: str
+    config: Any = None
+    parts: tuple[CheckSpec, ...] = ()
+    """The alternatives of an `or`, or the checks of an `all`."""
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True)
+class CheckSetting:
+    """What a check is built with besides its own config."""
+
+    folder: Path = field(default_factory=Path)
+    """Where paths start: the folder of the suite."""
+    threshold: float | None = None
+    """What the eval sets."""
+    suite_threshold: float | None = None
+    judge: CheckJudge | None = None
+    load: Callable[..., Scorer] = load_scorer
+    """Finds scorers; a server passes one that knows registered names only."""
+    redact: Callable[[str], str] = str
+    """Takes secrets out of what is shown."""
+    dry: bool = False
+    """Only look whether the config is right: no model is reached for."""
+
+    def quote(self, text: str, most: int = 80) -> str:
+        """Text of the suite for a reason: without secrets, in quotes, cut."""
+        safe = self.redact(text)
+        return repr(safe if len(safe) <= most else f"{safe[: most - 3]}...")
+
+    def threshold_for(self, given: float | None, scorer: Scorer) -> float:
+        """The threshold that counts: the check's, the eval's, the scorer's, the suite's."""
+        order = (given, self.threshold, scorer.threshold, self.suite_threshold)
+        return next((each for each in order if each is not None), DEFAULT_THRESHOLD)
+
+
+Notice: TypeAlias = tuple[str, str]
+"""Something the author should know: a stable code, and a sentence."""
+
+
+def _notice_nothing(_: Any) -> Iterable[Notice]:
+    return ()
+
+
+@dataclass(frozen=True)
+class CheckType:
+    """A line of the table: the key, what may stand under it, and how it becomes a function."""
+
+    kind: str
+    shape: Shape
+    build: Callable[[Any, CheckSetting], QuickCheck | WaitingCheck]
+    """From config to function; InvalidInput says what is wrong with the config."""
+    help: str
+    notices: Callable[[Any], Iterable[Notice]] = _notice_nothing
+    """What lint says about a config that is valid."""
+    many: bool = False
+    """A list under the key stands for several checks, all of which must pass."""
+
+
+def expand_config(config: Any, key: str) -> dict[str, Any]:
+    """A config that may be written short, as the value of its main key."""
+    return config if isinstance(config, dict) else {key: config}
+
+
+class Check(msgspec.Struct, frozen=True):
+    """A check that is ready to run."""
+
+    kind: str
+    function: Any
+    waits: bool = False
+    """True for a check that must be awaited: it asks a model, or may block."""
+
+    @classmethod
+    def of(cls, kind: str, function: QuickCheck | WaitingCheck) -> Check:
+        """A coroutine function waits, any other does not."""
+        return cls(kind, function, inspect.iscoroutinefunction(function))
+
+    def failure(self, error: BaseException) -> CheckResult:
+        """The result where the check itself broke."""
+        said = f"{type(error).__name__}: {error}"[:500]
+        return CheckResult(kind=self.kind, passed=False, error=f"{self.kind} failed: {said}")
+
+
+class Checks(msgspec.Struct, frozen=True):
+    """The checks of a case, in order; all must pass."""
+
+    items: tuple[Check, ...] = ()
+    waits: bool = False
+    """False: `run_checks` does. True: only `evaluate_checks` does."""
+
+    @classmethod
+    def of(cls, items: Iterable[Check]) -> Checks:
+        """Waits when one of them does."""
+        listed = tuple(items)
+        return cls(listed, any(check.waits for check in listed))

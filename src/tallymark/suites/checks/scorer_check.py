@@ -1,0 +1,78 @@
+"""`scorer`: any scorer of the registry, a file or a module; formulas use its value by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tallymark.documents.nodes import MappingNode
+from tallymark.documents.shapes import AnyShape, Key, KindShape, NumberShape, RecordShape, TextShape
+from tallymark.scoring.scorer_reference import ScorerReference
+from tallymark.suites.checks.check_definition import (
+    CheckSetting,
+    CheckType,
+    QuickCheck,
+    WaitingCheck,
+    expand_config,
+)
+from tallymark.suites.checks.llm_judge import answer_nothing
+from tallymark.suites.checks.threshold_check import build_threshold_check
+from tallymark.suites.templates import has_templates
+
+if TYPE_CHECKING:
+    from tallymark.scoring import Scorer
+
+# The options of llm_judge that can be looked at without its model; the others reach for it.
+_JUDGED_BY_ANYONE = ("rubric", "choices", "timeout", "name", "threshold")
+_REFERENCE = TextShape("a scorer such as word_count or checks.py:polite")
+_SHAPE = KindShape(
+    scalar=_REFERENCE,
+    mapping=RecordShape(
+        "a mapping with the scorer's reference in 'use'",
+        {
+            "use": Key(
+                _REFERENCE, "The scorer: a name, file.py:name or module:name.", required=True
+            ),
+            "name": Key(TextShape("a name"), "How formulas call its value."),
+            "options": Key(AnyShape(MappingNode, "a mapping of options"), "The scorer's options."),
+            "threshold": Key(NumberShape(low=0, high=1), "The value that passes."),
+        },
+    ),
+)
+
+
+def scorer_name(config: Any) -> str | None:
+    """The name that formulas use for a config's value; None where only a template tells it."""
+    given = expand_config(config, "use")
+    name = given.get("name")
+    if name is None and not has_templates(given["use"]):
+        reference = ScorerReference.parse(given["use"])
+        name = str(reference.options.get("name", reference.name))
+    return None if name is None or has_templates(name) else name
+
+
+def _build(config: Any, setting: CheckSetting) -> QuickCheck | WaitingCheck:
+    given = expand_config(config, "use")
+    name = scorer_name(config)
+    scorer = _load_scorer(given["use"], given.get("options", {}), setting)
+    threshold = setting.threshold_for(given.get("threshold"), scorer)
+    return build_threshold_check("scorer", scorer, threshold, name=name)
+
+
+def _load_scorer(use: str, options: dict[str, Any], setting: CheckSetting) -> Scorer:
+    """The scorer; a file is looked for beside the suite."""
+    reference = ScorerReference.parse(use)
+    given = {**reference.options, **options}
+    if reference.home is None:
+        if setting.dry and reference.name == "llm_judge":
+            given = {key: value for key, value in given.items() if key in _JUDGED_BY_ANYONE}
+            given["judge"] = answer_nothing
+        return setting.load(reference.name, **given)
+    home = reference.home
+    if home.endswith(".py"):
+        home = str(setting.folder / home)
+    return setting.load(f"{home}:{reference.name}", **given)
+
+
+SCORER = CheckType(
+    "scorer", _SHAPE, _build, "A scorer whose value must reach a threshold; 0 only measures."
+)

@@ -1,0 +1,282 @@
+"""`resolve`: a suite with its templates filled in, ready to run.
+
+Nothing here is stored. The cases of a dataset are made when they are asked for, so that their
+prompts are not all in memory at the same time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.documents.source import Source
+from tallymark.errors import InvalidInput
+from tallymark.models.model import McpServer, Message
+from tallymark.scoring import Config, Expected, load_scorer
+from tallymark.suites.checks.answer_under_check import Subject
+from tallymark.suites.checks.check_definition import Checks, CheckSetting, CheckSpec
+from tallymark.suites.checks.check_types import build_checks
+from tallymark.suites.eval_entries import read_expected
+from tallymark.suites.redaction import Redactor
+from tallymark.suites.templates import TemplateValues, fill_templates, has_templates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tallymark.models.model import Answer, Request
+    from tallymark.scoring import Scorer
+    from tallymark.suites.checks.check_definition import CheckJudge
+    from tallymark.suites.suite_definition import Case, Eval, SuiteDefinition
+    from tallymark.suites.templates import TemplateLookup
+    from tallymark.traces import Trace
+
+
+class FilledTurn(msgspec.Struct, frozen=True, gc=False):
+    """What the user says; the answer that the suite writes itself; checks of the model's answer."""
+
+    user: str
+    assistant: str | None
+    checks: Checks
+
+
+class FilledCase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A case that can be asked."""
+
+    key: str
+    case: Case
+    system_prompt: str | None
+    turns: tuple[FilledTurn, ...]
+    checks: Checks
+    """Of the last answer."""
+    expected: Expected
+    metadata: dict[str, Any]
+    config: Config
+    """The time limit in seconds and the threshold, as scorers see them."""
+    epochs: int
+
+    @property
+    def asked(self) -> list[FilledTurn]:
+        """The turns that the model answers; most cases have one."""
+        return [turn for turn in self.turns if turn.assistant is None]
+
+    def messages(self, answers: Sequence[str] = ()) -> tuple[Message, ...] | None:
+        """What to send after these answers of the model; None when the conversation is over."""
+        said = [Message("system", self.system_prompt)] if self.system_prompt else []
+        given = iter(answers)
+        for turn in self.turns:
+            said.append(Message("user", turn.user))
+            answer = next(given, None) if turn.assistant is None else turn.assistant
+            if answer is None:
+                return tuple(said)
+            said.append(Message("assistant", answer))
+        return None
+
+    def subject(self, answer: Answer, request: Request, trace: Trace | None = None) -> Subject:
+        """What checks look at."""
+        return Subject(
+            answer,
+            request,
+            expected=self.expected,
+            metadata=self.metadata,
+            config=self.config,
+            trace=trace,
+        )
+
+
+class FilledSuite:
+    """A suite with its values. Made by `resolve`."""
+
+    def __init__(
+        self, definition: SuiteDefinition, values: TemplateValues, setting: CheckSetting
+    ) -> None:
+        self.definition = definition
+        self.redactor = Redactor(values.secrets)
+        self.models: tuple[str, ...] = fill_templates(definition.models, values.suite)
+        self.settings: dict[str, Any] = fill_templates(definition.settings, values.suite)
+        self.mcp_servers = tuple(
+            _make_server(fill_templates(s, values.suite)) for s in definition.mcp_servers
+        )
+        self.formula = definition.parse_formula(fill_templates(definition.formula, values.suite))
+        self._values = values
+        judge = (
+            fill_templates(definition.judge, values.suite)
+            if setting.judge is None
+            else setting.judge
+        )
+        self._settings = {
+            entry.number: replace(
+                setting, judge=judge, redact=self.redactor.text, threshold=entry.threshold
+            )
+            for entry in definition.evals
+        }
+        self._cases: dict[str, FilledCase] = {}
+        self._static: dict[int, Checks] = {}
+        self._bases: dict[int, FilledCase] = {}
+
+    def case(self, case: Case) -> FilledCase:
+        """One case, its templates filled in; InvalidInput where a row makes a check invalid."""
+        found = self._cases.get(case.key)
+        if found is None:
+            found = self._make_case(case)
+            if case.eval.dataset is None:
+                self._cases[case.key] = found
+        return found
+
+    def _make_case(self, case: Case) -> FilledCase:
+        """A row of a dataset shares with the others all that has no templates."""
+        base = self._bases.get(case.eval.number)
+        if base is None:
+            base = self._fill_case(case)
+            if case.eval.dataset is not None and _varies_in_prompt_only(case.eval, self.definition):
+                self._bases[case.eval.number] = base
+            return base
+        turn = case.eval.turns[0]
+        said = fill_templates(turn.user, self._values.case(case))
+        return FilledCase(
+            key=case.key,
+            case=case,
+            system_prompt=base.system_prompt,
+            turns=(FilledTurn(said, None, base.turns[0].checks),),
+            checks=base.checks,
+            expected=base.expected,
+            metadata=base.metadata,
+            config=base.config,
+            epochs=base.epochs,
+        )
+
+    def _fill_case(self, case: Case) -> FilledCase:
+        entry, suite = case.eval, self.definition
+        lookup = self._values.case(case)
+        system = suite.system_prompt if entry.system_prompt is None else entry.system_prompt
+        timeout = suite.timeout if entry.timeout is None else entry.timeout
+        threshold = suite.threshold if entry.threshold is None else entry.threshold
+        return FilledCase(
+            key=case.key,
+            case=case,
+            system_prompt=fill_templates(system, lookup) or None,
+            turns=tuple(
+                FilledTurn(
+                    fill_templates(turn.user, lookup),
+                    fill_templates(turn.assistant, lookup),
+                    self._build_checks(turn.checks, entry, lookup),
+                )
+                for turn in entry.turns
+            ),
+            checks=self._build_checks(entry.checks, entry, lookup),
+            expected=read_expected(fill_templates(entry.expected, lookup)),
+            metadata=fill_templates(entry.metadata, lookup),
+            config=Config(timeout=timeout, threshold=threshold),
+            epochs=suite.epochs if entry.epochs is None else entry.epochs,
+        )
+
+    def _build_checks(
+        self, specs: tuple[CheckSpec, ...], entry: Eval, lookup: TemplateLookup
+    ) -> Checks:
+        """Checks without templates are built once for all rows of a dataset."""
+        if not specs:
+            return _NO_CHECKS
+        # By identity: the definition holds these tuples for as long as we are here.
+        ready = self._static.get(id(specs))
+        if ready is None:
+            filled = [_fill_spec(spec, lookup) for spec in specs]
+            ready = build_checks(filled, self._settings[entry.number])
+            if all(new is old for new, old in zip(filled, specs, strict=True)):
+                self._static[id(specs)] = ready
+        return ready
+
+
+_NO_CHECKS = Checks()
+
+
+def _varies_in_prompt_only(entry: Eval, suite: SuiteDefinition) -> bool:
+    """Is the prompt of its one turn the only text with templates?"""
+    system = suite.system_prompt if entry.system_prompt is None else entry.system_prompt
+    fixed = [system, entry.expected, entry.metadata, *(s.config for s in entry.all_checks())]
+    return (
+        len(entry.turns) == 1
+        and entry.turns[0].assistant is None
+        and not any(map(has_templates, fixed))
+    )
+
+
+def resolve(
+    definition: SuiteDefinition,
+    *,
+    vars: Mapping[str, Any] | None = None,  # noqa: A002 (the word of the format)
+    secrets: Mapping[str, str] | None = None,
+    judge: CheckJudge | None = None,
+    load: Callable[..., Scorer] = load_scorer,
+) -> FilledSuite:
+    """The suite with these values; InvalidInput names all that are missing, before anything runs.
+
+    The mappings may hold more than the suite uses, such as the whole environment. `judge` is for
+    `llm_judge` checks: a model's reference, or a function from prompt to answer.
+    """
+    values = TemplateValues(definition, vars or {}, secrets or {})
+    source = Source("", definition.source)
+    problems = list(values.problems(source))
+    if problems:
+        raise InvalidInput(problems)
+    setting = CheckSetting(
+        folder=definition.folder,
+        suite_threshold=definition.threshold,
+        judge=judge,
+        load=_remember_scorers(load),
+    )
+    suite = FilledSuite(definition, values, setting)
+    for entry in definition.evals:
+        _try_first_case(suite, entry, source)
+    return suite
+
+
+def _try_first_case(suite: FilledSuite, entry: Eval, source: Source) -> None:
+    """Build an eval's checks now, so that what is wrong with them shows before a model is asked."""
+    try:
+        suite.case(next(entry.cases()))
+    except InvalidInput as error:
+        place = source.place(entry.line)
+        raise InvalidInput(
+            suite.redactor.redact(f"eval {entry.key}: {error}"), place=place
+        ) from None
+
+
+def _fill_spec(spec: CheckSpec, lookup: TemplateLookup) -> CheckSpec:
+    """The check with its templates filled in; the very same one when it has none."""
+    if spec.parts:
+        parts = tuple(_fill_spec(part, lookup) for part in spec.parts)
+        same = all(new is old for new, old in zip(parts, spec.parts, strict=True))
+        return spec if same else msgspec.structs.replace(spec, parts=parts)
+    if not has_templates(spec.config):
+        return spec
+    return msgspec.structs.replace(spec, config=fill_templates(spec.config, lookup))
+
+
+def _make_server(given: dict[str, Any]) -> McpServer:
+    headers = dict(given.get("headers", {}))
+    if "authorization_token" in given:
+        headers["Authorization"] = f"Bearer {given['authorization_token']}"
+    return McpServer(
+        url=given.get("url"),
+        headers=headers,
+        command=given.get("command"),
+        arguments=tuple(given.get("args", ())),
+        environment=given.get("env", {}),
+        name=given.get("name"),
+    )
+
+
+def _remember_scorers(load: Callable[..., Scorer], most: int = 1000) -> Callable[..., Scorer]:
+    """Loads each scorer once for each set of options: a judge keeps its connections."""
+    known: dict[str, Scorer] = {}
+
+    def remembered(reference: str, /, **options: Any) -> Scorer:
+        key = f"{reference} {sorted(options.items())!r}"
+        if key not in known:
+            if len(known) >= most:  # each row of a dataset may bring options of its own
+                known.clear()
+            known[key] = load(reference, **options)
+        return known[key]
+
+    return remembered

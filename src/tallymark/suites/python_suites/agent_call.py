@@ -1,0 +1,129 @@
+"""One call of the agent, from its input to its result."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from tallymark.errors import InvalidInput
+from tallymark.scoring import EvalContext
+from tallymark.scoring.score import show_value
+from tallymark.suites.python_suites.answer_trace import CallFacts, make_failed_trace, to_trace
+from tallymark.suites.python_suites.span_capture import CURRENT_CATCH, CaughtSpans
+from tallymark.suites.python_suites.suite_report import TestResult, judge_trace
+from tallymark.text import shorten
+from tallymark.traces.lenient_json import compact
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from tallymark.scoring import Score
+    from tallymark.suites.python_suites.span_capture import SpanCapture
+    from tallymark.suites.python_suites.suite_run import TestPlan
+    from tallymark.traces import Trace
+
+
+class AgentFailure:
+    """Stands for the return of an agent that raised."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, error: BaseException) -> None:
+        try:
+            said = str(error)
+        except Exception:  # noqa: BLE001 (a user's exception may not even print)
+            said = ""
+        cut = shorten(said, 1000)
+        kind = type(error).__name__
+        self.text = f"the agent raised {kind}: {cut}" if cut else f"the agent raised {kind}"
+
+
+class AgentCall(CaughtSpans):
+    """A test in one epoch, on its way through the agent and the scorers."""
+
+    __slots__ = ("_began", "_capture", "context", "epoch", "given", "number", "plan")
+
+    def __init__(
+        self, number: int, plan: TestPlan, epoch: int, context: Context, capture: SpanCapture | None
+    ) -> None:
+        super().__init__()
+        self.number = number
+        self.plan = plan
+        self.epoch = epoch
+        self.context = context
+        """The context variables that the agent sees; what it sets there stays there."""
+        self.given = _copy_input(plan.test.input)
+        """The agent may change what it is given; the next epoch gets its own."""
+        self._capture = capture
+        if capture is not None:
+            context.run(CURRENT_CATCH.set, self)
+        self._began = time.perf_counter()
+
+    def read_return(self, returned: object) -> EvalContext | TestResult:
+        """What the scorers see, or the result when the agent's return is not fit for that."""
+        plan = self.plan
+        if isinstance(returned, AgentFailure):
+            return self.fail(returned.text)
+        try:
+            trace = to_trace(returned, self._describe_call(), self._close_capture())
+        except InvalidInput as error:
+            return self.fail(str(error))
+        except Exception as error:  # noqa: BLE001 (a user's class may raise when it is looked at)
+            kind = type(error).__name__
+            return self.fail(f"the agent returned a value that raises {kind} when read")
+        return EvalContext(trace, plan.test.expected, plan.test.metadata, plan.config)
+
+    def judge_scores(self, trace: Trace, found: list[Score]) -> TestResult:
+        """The result of a test that was scored."""
+        return judge_trace(self.plan.test.name, self.epoch, self.plan.thresholds, trace, found)
+
+    def fail(self, error: str) -> TestResult:
+        """The result of a test whose agent did not answer."""
+        trace = make_failed_trace(error, self._describe_call(), self._close_capture())
+        thresholds = self.plan.thresholds
+        return TestResult(self.plan.test.name, self.epoch, False, {}, thresholds, trace, error)
+
+    def _describe_call(self) -> CallFacts:
+        test = self.plan.test
+        milliseconds = (time.perf_counter() - self._began) * 1000
+        return CallFacts(
+            f"{self.plan.path}#{self.epoch}", test.name, _write_input(test.input), milliseconds
+        )
+
+    def _close_capture(self) -> Trace | None:
+        return None if self._capture is None else self._capture.close(self)
+
+
+_ATOMS = frozenset({str, int, float, bool, bytes, type(None)})
+
+
+def _copy_input(given: Any) -> Any:
+    """A copy of an input where it is plain data, and the input itself where it is not."""
+    try:
+        return _copy_plain(given)
+    except RecursionError:
+        return given
+
+
+def _copy_plain(given: Any) -> Any:
+    kind = given.__class__
+    if kind in _ATOMS:
+        return given
+    if kind is dict:
+        return {
+            key: value if value.__class__ in _ATOMS else _copy_plain(value)
+            for key, value in given.items()
+        }
+    if kind is list:
+        return [_copy_plain(value) for value in given]
+    return given
+
+
+def _write_input(given: object) -> str:
+    """An input as a span's text."""
+    if isinstance(given, str):
+        return given
+    try:
+        return "" if given is None else compact(given)
+    except Exception:  # noqa: BLE001 (an input may be anything, and only its text is wanted)
+        return show_value(given)

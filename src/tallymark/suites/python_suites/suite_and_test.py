@@ -1,0 +1,239 @@
+"""`Test` and `Suite`:
+what an agent is asked, what is expected of it, and which scorers judge it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from typing import Any, ClassVar, TypeAlias
+
+from tallymark.errors import InvalidInput, ScorerError, suggest
+from tallymark.scoring import Expected, Scorer, default_registry, load_scorer
+from tallymark.scoring.score import show_value
+from tallymark.scoring.scorer_reference import ScorerReference
+
+
+class Test:
+    """One entry of a suite. Without scorers of its own, all of the suite's scorers judge it."""
+
+    __test__: ClassVar[bool] = False  # pytest: this is not one of your tests
+    __slots__ = ("expected", "input", "metadata", "name", "scorers", "threshold", "timeout")
+
+    def __init__(  # noqa: PLR0913 (the facts about a test, all but the first two by keyword)
+        self,
+        name: str,
+        input: Any = None,  # noqa: A002 (the document's word)
+        *,
+        expected: Expected | Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        scorer: Scorer | str | None = None,
+        scorers: Iterable[Scorer | str] = (),
+        threshold: float | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """`input` is any value; `timeout` is in seconds, for the agent and for each scorer."""
+        self.name = require_name("a test", name)
+        where = f"test {name!r}"
+        self.input = input
+        self.expected = (
+            expected
+            if isinstance(expected, Expected)
+            else Expected.from_dict(expected, f"{where}: expected")
+        )
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise InvalidInput(f"{where}: metadata must be a mapping, not {show_value(metadata)}")
+        self.metadata = dict(metadata or {})
+        if isinstance(scorers, str | Scorer):
+            scorers = (scorers,)
+        self.scorers = (*(() if scorer is None else (scorer,)), *scorers)
+        self.threshold = require_threshold(where, threshold)
+        self.timeout = require_timeout(where, timeout)
+
+    def __repr__(self) -> str:
+        return f"Test({self.name!r})"
+
+
+def require_name(what: str, name: object) -> str:
+    """A name that fits on one line of a report."""
+    if isinstance(name, str) and name.strip() and name.isprintable():
+        return name
+    raise InvalidInput(f"{show_value(name)} cannot name {what}; write one line of text")
+
+
+def require_threshold(where: str, value: float | None) -> float | None:
+    """A value from 0 to 1, or None where none was set."""
+    if value is None or (_is_number(value) and 0 <= value <= 1):
+        return None if value is None else float(value)
+    raise InvalidInput(
+        f"{where}: threshold is {show_value(value)}; it must be a number from 0 to 1"
+    )
+
+
+def require_timeout(where: str, value: float | None) -> float | None:
+    """Seconds above 0 (infinity for no limit), or None where none was set."""
+    if value is None or (_is_number(value) and value > 0):
+        return None if value is None else float(value)
+    raise InvalidInput(f"{where}: timeout is {show_value(value)}; it must be seconds above 0")
+
+
+def require_count(where: str, key: str, value: Any) -> int | None:
+    """A whole number above 0, or None where none was set."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        return value
+    raise InvalidInput(f"{where}: {key} is {show_value(value)}; it must be a whole number above 0")
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return not math.isnan(value)
+
+
+Agent: TypeAlias = Callable[[Any], Any]
+"""What is tested: a sync or async function of a test's input."""
+DEFAULT_THRESHOLD = 0.7
+DEFAULT_TIMEOUT = 600.0
+"""Seconds when nobody says otherwise: a run that never ends helps no one."""
+
+
+class Suite:
+    """Tests by unique name; every scorer that they name is found when the suite is made."""
+
+    __slots__ = (
+        "_judges",
+        "agent",
+        "epochs",
+        "name",
+        "parallelism",
+        "scorers",
+        "tests",
+        "threshold",
+        "timeout",
+    )
+
+    def __init__(  # noqa: PLR0913 (the facts about a suite, all but the first two by keyword)
+        self,
+        name: str,
+        tests: Iterable[Test],
+        *,
+        scorers: Mapping[str, Scorer | str] | None = None,
+        threshold: float | None = None,
+        timeout: float | None = None,
+        parallelism: int | None = None,
+        epochs: int = 1,
+        agent: Agent | None = None,
+    ) -> None:
+        """`scorers` are scorers, or references such as `"contains(values=['refund'])"`."""
+        self.name = require_name("a suite", name)
+        where = f"suite {name!r}"
+        self.tests = tuple(tests)
+        self.scorers = {
+            key: _load_named(key, given, where) for key, given in (scorers or {}).items()
+        }
+        own = require_threshold(where, threshold)
+        self.threshold = DEFAULT_THRESHOLD if own is None else own
+        self.timeout = require_timeout(where, timeout)
+        self.parallelism = require_count(where, "parallelism", parallelism)
+        self.epochs = require_count(where, "epochs", epochs) or 1
+        self.agent = agent
+        _check_tests(self.tests, where)
+        everything = tuple(self.scorers.values())
+        loaded = dict(self.scorers)
+        self._judges = {
+            test.name: _load_judges(test, loaded, where) if test.scorers else everything
+            for test in self.tests
+        }
+        if not everything:
+            _check_all_judged(self.tests)
+
+    def scorers_of(self, test: Test) -> tuple[Scorer, ...]:
+        """The scorers that judge one of the suite's tests."""
+        return self._judges[test.name]
+
+    @property
+    def scorer_names(self) -> list[str]:
+        """The names of all scorers that judge some test."""
+        judges = (self._judges[test.name] for test in self.tests)
+        return list(dict.fromkeys(judge.name for each in judges for judge in each))
+
+    def only(self, tests: Iterable[Test]) -> Suite:
+        """The same suite with some of its tests."""
+        chosen = copy(self)
+        chosen.tests = tuple(tests)
+        _check_tests(chosen.tests, f"suite {self.name!r}")
+        return chosen
+
+    def with_agent(self, agent: Agent | None) -> Suite:
+        """The same suite for another agent."""
+        other = copy(self)
+        other.agent = agent
+        return other
+
+    def __repr__(self) -> str:
+        return f"Suite({self.name!r}, {len(self.tests)} tests)"
+
+
+def _load_named(key: str, given: Scorer | str, where: str) -> Scorer:
+    made = _load_once(given, where, {}) if isinstance(given, str) else _require_scorer(given, where)
+    return made if made.name == key else made.replace(name=key)
+
+
+def _load_judges(test: Test, loaded: dict[str, Scorer], where: str) -> tuple[Scorer, ...]:
+    """The scorers that a test names or brings; `loaded` has those that are known by now."""
+    where = f"{where}, test {test.name!r}"
+    judges = tuple(
+        _load_once(each, where, loaded) if isinstance(each, str) else _require_scorer(each, where)
+        for each in test.scorers
+    )
+    if len({judge.name for judge in judges}) < len(judges):
+        twice = Counter(judge.name for judge in judges).most_common(1)[0][0]
+        raise InvalidInput(
+            f"{where}: more than one scorer is named {twice!r}",
+            hint='give one another name with `.replace(name="...")`',
+        )
+    return judges
+
+
+def _load_once(reference: str, where: str, loaded: dict[str, Scorer]) -> Scorer:
+    """The suite's scorer of that name, or the one that the registry finds."""
+    if reference in loaded:
+        return loaded[reference]
+    try:
+        parsed = ScorerReference.parse(reference)
+        known = [*loaded, *default_registry.names()]
+        if parsed.home is None and parsed.name not in known:
+            near = suggest(parsed.name, known)
+            hint = f"did you mean {near!r}?" if near else "name one of the suite or of the registry"
+            raise ScorerError(f"there is no scorer {parsed.name!r}", hint=hint)  # noqa: TRY301
+        loaded[reference] = load_scorer(reference)
+    except ScorerError as error:
+        problem = error.problems[0]
+        raise ScorerError(f"{where}: {problem.message}", hint=problem.hint) from None
+    return loaded[reference]
+
+
+def _require_scorer(given: object, where: str) -> Scorer:
+    if isinstance(given, Scorer):
+        return given
+    raise ScorerError(f"{where}: {show_value(given)} is not a scorer", hint="put @scorer above it")
+
+
+def _check_tests(tests: tuple[Test, ...], where: str) -> None:
+    for test in tests:
+        if not isinstance(test, Test):
+            raise InvalidInput(f"{where}: {show_value(test)} is not a Test")
+    if not tests:
+        raise InvalidInput(f"{where} has no tests")
+    if len({test.name for test in tests}) < len(tests):
+        twice = Counter(test.name for test in tests).most_common(1)[0][0]
+        raise InvalidInput(f"{where}: more than one test is named {twice!r}")
+
+
+def _check_all_judged(tests: tuple[Test, ...]) -> None:
+    bare = next((test for test in tests if not test.scorers), None)
+    if bare is not None:
+        hint = "give it `scorer=`, or give the suite `scorers=`"
+        raise InvalidInput(f"test {bare.name!r} has no scorer", hint=hint)

@@ -1,0 +1,241 @@
+"""`run`: a suite against an agent.
+What is settled before (plans), the work (its job), and the way through it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import time
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tallymark.errors import InvalidInput
+from tallymark.scoring import Config, Scorer
+from tallymark.scoring.score import show_value
+from tallymark.scoring.scorer_calls import evaluate_all
+from tallymark.suites.python_suites.agent_call import AgentCall
+from tallymark.suites.python_suites.event_loops import run_to_end
+from tallymark.suites.python_suites.span_capture import open_capture
+from tallymark.suites.python_suites.suite_and_test import (
+    DEFAULT_TIMEOUT,
+    require_count,
+    require_threshold,
+    require_timeout,
+)
+from tallymark.suites.python_suites.suite_report import Report, summarise_scorers
+from tallymark.suites.python_suites.task_crew import TaskCrew
+from tallymark.suites.python_suites.thread_crew import ThreadCrew
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextvars import Context
+
+    from tallymark.scoring import EvalContext, Origin, Score
+    from tallymark.suites.python_suites.suite_and_test import Agent, Suite, Test
+    from tallymark.suites.python_suites.suite_report import Report, TestResult
+
+
+class TestPlan(msgspec.Struct, frozen=True, gc=False):
+    """One test with all that its runs share."""
+
+    test: Test
+    path: str
+    """The suite's and the test's name, for the ids of traces."""
+    scorers: tuple[Scorer, ...]
+    inline: bool
+    """True when no scorer waits: then they need no event loop."""
+    thresholds: dict[str, float]
+    config: Config
+    seconds: float
+    """The time limit, infinity for none."""
+
+    def scores(self, ctx: EvalContext) -> list[Score]:
+        """The scores of all scorers, when none of them waits."""
+        return [scorer.score(ctx) for scorer in self.scorers]
+
+    async def wait_for_scores(self, ctx: EvalContext) -> list[Score]:
+        """The scores of all scorers, those that wait at the same time."""
+        return await evaluate_all(self.scorers, ctx, timeout=self.config.timeout)
+
+
+def plan_tests(suite: Suite, threshold: float | None, timeout: float | None) -> Iterator[TestPlan]:
+    """A plan for each test. What the caller sets counts most, then test, scorer, suite."""
+    shared: dict[tuple[object, ...], tuple[bool, dict[str, float], Config]] = {}
+    for test in suite.tests:
+        scorers = suite.scorers_of(test)
+        own = test.threshold if threshold is None else threshold
+        seconds = timeout or test.timeout or suite.timeout or DEFAULT_TIMEOUT
+        # By identity, which is quick: the suite keeps its tuples, and most tests share one.
+        key = (id(scorers), own, seconds)
+        if key not in shared:
+            shared[key] = (
+                all(each.inline for each in scorers),
+                {each.name: _pick_first(own, each.threshold, suite.threshold) for each in scorers},
+                Config(
+                    timeout=None if math.isinf(seconds) else seconds,
+                    threshold=_pick_first(own, suite.threshold),
+                ),
+            )
+        yield TestPlan(test, f"{suite.name}/{test.name}", scorers, *shared[key], seconds)
+
+
+def _pick_first(*values: float | None) -> float:
+    return next(value for value in values if value is not None)
+
+
+CALLS_AT_ONCE = 10
+"""Calls of the agent at the same time when nobody says otherwise."""
+
+
+class SuiteJob:
+    """All cases of one run: every test of the suite, once an epoch."""
+
+    def __init__(  # noqa: PLR0913 (what a caller may set for one run)
+        self,
+        suite: Suite,
+        agent: Agent | None,
+        *,
+        threshold: float | None,
+        parallelism: int | None,
+        epochs: int | None,
+        timeout: float | None,
+        on_result: Callable[[TestResult], object] | None,
+    ) -> None:
+        where = f"run of {suite.name!r}"
+        self.agent = _require_agent(suite, agent)
+        self._suite = suite
+        self._on_result = on_result
+        self._plans = list(
+            plan_tests(suite, require_threshold(where, threshold), require_timeout(where, timeout))
+        )
+        self._epochs = require_count(where, "epochs", epochs) or suite.epochs
+        self.total = len(self._plans) * self._epochs
+        self.parallelism = (
+            require_count(where, "parallelism", parallelism) or suite.parallelism or CALLS_AT_ONCE
+        )
+        self.shortest = min(plan.seconds for plan in self._plans)
+        """The shortest time limit of any case."""
+        self._capture = open_capture()
+        self._results: dict[int, TestResult] = {}
+        self._result_lock = Lock()
+
+    def case(self, number: int, context: Context) -> AgentCall:
+        """The case of that number, ready to start."""
+        test, epoch = divmod(number, self._epochs)
+        return AgentCall(number, self._plans[test], epoch + 1, context, self._capture)
+
+    def tell(self, number: int, result: TestResult) -> None:
+        """Note the result of a case; `on_result` is called with one at a time."""
+        if self._on_result is not None:
+            with self._result_lock:
+                self._on_result(result)
+        # After the call: a run is not complete before its last result was told.
+        self._results[number] = result
+
+    @property
+    def complete(self) -> bool:
+        """True when every case has its result."""
+        return len(self._results) == self.total
+
+    def report(self, duration_ms: float) -> Report:
+        """The results that have come by now, in the order of the tests."""
+        # A copy, since after Ctrl-C a worker may still be telling its result.
+        results = [result for _, result in sorted(self._results.copy().items())]
+        return Report(
+            self._suite.name,
+            results,
+            summarise_scorers(results, self._find_origins()),
+            duration_ms,
+            planned=self.total,
+        )
+
+    def _find_origins(self) -> dict[str, Origin | None]:
+        """Where the scores of each name come from, if from one scorer."""
+        found: dict[str, Origin | None] = {}
+        for scorer in {scorer: None for plan in self._plans for scorer in plan.scorers}:
+            same = scorer.name not in found or found[scorer.name] == scorer.origin
+            found[scorer.name] = scorer.origin if same else None
+        return found
+
+
+def _require_agent(suite: Suite, given: Agent | None) -> Agent:
+    agent = suite.agent if given is None else given
+    if agent is None:
+        hint = "write run(suite, agent=...) or Suite(..., agent=...)"
+        raise InvalidInput(f"suite {suite.name!r} has no agent to run", hint=hint)
+    if not callable(agent):
+        raise InvalidInput(
+            f"the agent must be a function of the test's input, not {show_value(agent)}"
+        )
+    try:
+        inspect.signature(agent).bind(None)
+    except ValueError:
+        pass  # a compiled function without a signature
+    except TypeError:
+        raise InvalidInput("the agent must take exactly one argument, the test's input") from None
+    return agent
+
+
+def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
+    suite: Suite,
+    agent: Agent | None = None,
+    *,
+    threshold: float | None = None,
+    parallelism: int | None = None,
+    epochs: int | None = None,
+    timeout: float | None = None,
+    on_result: Callable[[TestResult], object] | None = None,
+) -> Report:
+    """Call the agent with every test's input, score what it did, and report.
+
+    An agent or a scorer that raises, hangs or returns rubbish spoils its own test only. After
+    Ctrl-C the report has the results so far, and `interrupted` is true.
+    """
+    job = SuiteJob(
+        suite,
+        agent,
+        threshold=threshold,
+        parallelism=parallelism,
+        epochs=epochs,
+        timeout=timeout,
+        on_result=on_result,
+    )
+    began = time.perf_counter()
+    with suppress(KeyboardInterrupt):
+        run_to_end(lambda: _run_all_cases(job))
+    return job.report((time.perf_counter() - began) * 1000)
+
+
+async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
+    suite: Suite,
+    agent: Agent | None = None,
+    *,
+    threshold: float | None = None,
+    parallelism: int | None = None,
+    epochs: int | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 (the limit is each test's own)
+    on_result: Callable[[TestResult], object] | None = None,
+) -> Report:
+    """`run` for async code: the agent is called in the loop that is running."""
+    job = SuiteJob(
+        suite,
+        agent,
+        threshold=threshold,
+        parallelism=parallelism,
+        epochs=epochs,
+        timeout=timeout,
+        on_result=on_result,
+    )
+    began = time.perf_counter()
+    await _run_all_cases(job)
+    return job.report((time.perf_counter() - began) * 1000)
+
+
+async def _run_all_cases(job: SuiteJob) -> None:
+    called = getattr(job.agent, "__call__", None)  # noqa: B004 (its own kind is what matters)
+    is_async = inspect.iscoroutinefunction(job.agent) or inspect.iscoroutinefunction(called)
+    await (TaskCrew if is_async else ThreadCrew)(job).run()

@@ -1,0 +1,59 @@
+"""Checking stored answers again, by another suite's checks; no model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from tallymark.models.model import Answer, Request
+from tallymark.runs.record import CaseResult
+from tallymark.suites.checks.check_results import evaluate_checks, verdict
+from tallymark.traces import Trace
+
+if TYPE_CHECKING:
+    from tallymark.suites.filled_suite import FilledSuite
+
+
+async def recheck(suite: FilledSuite, results: Iterable[CaseResult]) -> list[CaseResult]:
+    """The results of the cases that the suite still has, checked by it. Errors stay errors.
+
+    Checks of earlier turns of a conversation are left as they were: only the last answer is kept.
+    """
+    cases = {case.key: case for case in suite.definition.cases}
+    checked = []
+    for result in results:
+        if result.case not in cases:
+            continue
+        if result.status == "error" and not result.checks:
+            checked.append(result)
+            continue
+        case = suite.case(cases[result.case])
+        # Earlier answers of a conversation are not kept, so they are empty here.
+        messages = case.messages([""] * (len(case.asked) - 1)) or ()
+        subject = case.subject(_restore_answer(result), Request(messages=messages), result.trace)
+        checks = await evaluate_checks(case.checks, subject)
+        status = verdict(checks)
+        error = next((c.error for c in checks if c.error), None) if status == "error" else None
+        checked.append(
+            suite.redactor.redact(replace(result, checks=checks, status=status, error=error))
+        )
+    return checked
+
+
+def _restore_answer(result: CaseResult) -> Answer:
+    """The last answer; of a conversation, with the tokens of its last turn."""
+    spans = result.trace.spans if result.trace is not None else []
+    turns = [span.metadata.get("turn") for span in spans]
+    last = [span for span, turn in zip(spans, turns, strict=True) if turn == turns[-1]]
+    spoke = Trace(spans=last if last and turns[-1] is not None else [])
+    return Answer(
+        output=result.output,
+        latency=result.latency or 0.0,
+        input_tokens=spoke.input_tokens if spoke.spans else result.input_tokens,
+        output_tokens=spoke.output_tokens if spoke.spans else result.output_tokens,
+        tokens_counted_by=result.tokens_counted_by,
+        cost=result.cost,
+        spans=tuple(spans),
+    )

@@ -1,0 +1,141 @@
+"""Results written to a file as they come: JSON lines, CSV or Parquet, by the file's name.
+
+The file takes its name when it is complete: a run that fails leaves nothing half-written.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.errors import InvalidInput
+from tallymark.runs.metrics import sum_spending
+from tallymark.scoring.score import make_json_safe
+from tallymark.suites.python_suites.suite_report import score_facts
+
+if TYPE_CHECKING:
+    from tallymark.scoring import Score
+    from tallymark.suites.python_suites.suite_report import TestResult
+
+WriteResult = Callable[["TestResult"], None]
+WriteRow = Callable[[dict[str, Any], "dict[str, Score]"], None]
+_FACTS = {
+    "trace_id": "string",
+    "name": "string",
+    "epoch": "int64",
+    "status": "string",
+    "duration_ms": "float64",
+    "cost": "float64",
+    "tokens": "int64",
+    "error": "string",
+}
+"""The columns before the scores, with the types that Parquet gives them."""
+_PARTS = {"value": "float64", "label": "string", "reason": "string", "error": "string"}
+"""What is written of a score. The value's column has the scorer's name, the others a dot more."""
+
+
+@contextmanager
+def open_result_file(path: Path, scorers: Sequence[str]) -> Iterator[WriteResult]:
+    """A function that writes one result; the file is in its place when the block ends well."""
+    make = _FORMATS.get(path.suffix.lower())
+    if make is None:
+        raise InvalidInput(
+            f"cannot tell from its name what {path} should be",
+            hint=f"use a name that ends in {', '.join(_FORMATS)}",
+        )
+    # With the process in its name, so that two that write the same file do not share a part.
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        file = part.open("wb")
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from None
+    try:
+        with file, make(file, scorers) as write:
+            yield lambda result: write(_describe_result(result), result.scores)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _describe_result(result: TestResult) -> dict[str, Any]:
+    trace = result.trace
+    cost, tokens = sum_spending(trace)
+    return {
+        "trace_id": trace.trace_id,
+        "name": result.name,
+        "epoch": result.epoch,
+        "status": result.status,
+        "duration_ms": trace.duration_ms,
+        "cost": cost,
+        "tokens": tokens,
+        "error": result.error,
+    }
+
+
+@contextmanager
+def _write_json_lines(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:  # noqa: ARG001
+    encode = msgspec.json.Encoder(enc_hook=str).encode
+
+    def write(facts: dict[str, Any], scores: dict[str, Score]) -> None:
+        row = {**facts, "scores": {name: score_facts(score) for name, score in scores.items()}}
+        try:
+            line = encode(row)
+        except (TypeError, ValueError, RecursionError):  # metadata that JSON does not know
+            line = encode(make_json_safe(row))
+        file.write(line + b"\n")
+
+    yield write
+
+
+@contextmanager
+def _write_csv(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
+    writer = csv.writer(text)
+    writer.writerow(_list_columns(scorers))
+    yield lambda facts, scores: writer.writerow(_list_cells(facts, scores, scorers))
+    text.flush()
+    text.detach()  # or the wrapper would close the file when it goes, before its owner does
+
+
+def _list_columns(scorers: Sequence[str]) -> dict[str, str]:
+    """The columns of a table, with their types."""
+    parts = {
+        name if part == "value" else f"{name}.{part}": kind
+        for name in scorers
+        for part, kind in _PARTS.items()
+    }
+    return {**_FACTS, **parts}
+
+
+def _list_cells(
+    facts: dict[str, Any], scores: dict[str, Score], scorers: Sequence[str]
+) -> Iterator[Any]:
+    yield from facts.values()
+    for name in scorers:
+        for part in _PARTS:
+            yield getattr(scores[name], part) if name in scores else None
+
+
+@contextmanager
+def _write_parquet(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
+    try:
+        from tallymark.suites.parquet_rows import open_parquet_rows  # noqa: PLC0415 (an extra)
+    except ImportError:
+        hint = 'install it with: pip install "tallymark[parquet]"'
+        raise InvalidInput("writing Parquet needs pyarrow", hint=hint) from None
+    with open_parquet_rows(file, _list_columns(scorers)) as write:
+        yield lambda facts, scores: write(_list_cells(facts, scores, scorers))
+
+
+_FORMATS: dict[str, Callable[[IO[bytes], Sequence[str]], AbstractContextManager[WriteRow]]] = {
+    ".jsonl": _write_json_lines,
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+}

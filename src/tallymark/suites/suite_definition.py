@@ -1,0 +1,217 @@
+"""What a suite says, checked: frozen values with every template as it was written."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from tallymark.formula import RUN_METRICS, Formula, Names, Variable
+from tallymark.formula.formula_names import DERIVED
+from tallymark.suites.checks.check_definition import CheckSpec
+from tallymark.suites.checks.scorer_check import scorer_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tallymark.models.token_prices import Pricing
+
+DEFAULT_FORMULA = "success_pct"
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What the user says, and the answer to go on with where the suite writes it itself."""
+
+    user: str
+    assistant: str | None = None
+    checks: tuple[CheckSpec, ...] = ()
+    """Of the model's answer to this turn."""
+
+
+class Dataset(msgspec.Struct, frozen=True):
+    """Rows from which an eval makes its cases."""
+
+    file: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    """The values by column; UNSET where a row has none."""
+    ids: tuple[str, ...]
+    """What stands in brackets in the case's key: `capitals[7]`."""
+    digest: str
+    """Changes whenever the file does."""
+
+
+class Eval(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of `evals:`."""
+
+    number: int
+    """Its place in the file, from 1."""
+    turns: tuple[Turn, ...]
+    """A `prompt` is a conversation of one turn."""
+    checks: tuple[CheckSpec, ...] = ()
+    """Of the last answer; `scorers` are among them."""
+    name: str | None = None
+    system_prompt: str | None = None
+    """None: the suite's. Empty: none."""
+    expected: Any = None
+    threshold: float | None = None
+    vars: dict[str, Any] = msgspec.field(default_factory=dict)
+    dataset: Dataset | None = None
+    epochs: int | None = None
+    timeout: float | None = None
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    line: int = 0
+
+    @property
+    def key(self) -> str:
+        """Its name, or `#3` for the third."""
+        return self.name or f"#{self.number}"
+
+    def cases(self) -> Iterator[Case]:
+        """One case, or one for each row of the dataset."""
+        if self.dataset is None:
+            yield Case(self.key, self)
+            return
+        for key, row in zip(self.dataset.ids, self.dataset.rows, strict=True):
+            yield Case(f"{self.key}[{key}]", self, row)
+
+    def all_checks(self) -> Iterator[CheckSpec]:
+        """Every check of every turn, the parts of `or` included."""
+        yield from _flatten(self.checks)
+        for turn in self.turns:
+            yield from _flatten(turn.checks)
+
+
+def _flatten(checks: Iterable[CheckSpec]) -> Iterator[CheckSpec]:
+    for check in checks:
+        yield check
+        yield from _flatten(check.parts)
+
+
+class Case(msgspec.Struct, frozen=True, gc=False):
+    """One thing to ask: an eval, or an eval with one row of its dataset."""
+
+    key: str
+    """Unique in the suite."""
+    eval: Eval
+    row: tuple[Any, ...] = ()
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The values of its row, by column."""
+        dataset = self.eval.dataset
+        pairs = () if dataset is None else zip(dataset.columns, self.row, strict=True)
+        return {column: value for column, value in pairs if value is not msgspec.UNSET}
+
+
+class TemplateUse(msgspec.Struct, frozen=True):
+    """A template somewhere in the suite."""
+
+    kind: Literal["var", "secret"]
+    name: str
+    eval: int | None
+    """The number of the eval it is in; None in the metadata or the score."""
+    line: int = 0
+    column: int = 0
+
+
+# dict=True: a struct has no place for what `cached_property` keeps.
+class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A whole suite."""
+
+    name: str
+    evals: tuple[Eval, ...]
+    formula: str = DEFAULT_FORMULA
+    undefined: float | None = None
+    """The score where the formula has no value."""
+    description: str = ""
+    models: tuple[str, ...] = ()
+    system_prompt: str | None = None
+    threads: int | None = None
+    mcp_servers: tuple[dict[str, Any], ...] = ()
+    """As written; `resolve` makes `McpServer`s of them."""
+    pricing: Pricing | None = None
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+    timeout: float | None = None
+    retries: int | None = None
+    epochs: int = 1
+    threshold: float | None = None
+    judge: str | None = None
+    vars: dict[str, Any] = msgspec.field(default_factory=dict)
+    tags: dict[str, Any] = msgspec.field(default_factory=dict)
+    uses: tuple[TemplateUse, ...] = ()
+    document: dict[str, Any] = msgspec.field(default_factory=dict)
+    """The file as plain data, which `to_json` writes."""
+    hash: str = ""
+    """Changes whenever the suite or one of its datasets does."""
+    source: str | None = None
+    folder: Path = msgspec.field(default_factory=Path)
+    """Where the paths in the suite start."""
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        """Everything there is to ask, in the file's order."""
+        return tuple(case for each in self.evals for case in each.cases())
+
+    @cached_property
+    def eval_names(self) -> tuple[str, ...]:
+        """The names that evals have."""
+        return tuple(each.name for each in self.evals if each.name is not None)
+
+    @cached_property
+    def scorer_names(self) -> tuple[str, ...]:
+        """The names under which formulas find the values of `scorer` checks."""
+        specs = (spec for each in self.evals for spec in each.all_checks())
+        names = (scorer_name(spec.config) for spec in specs if spec.kind == "scorer")
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    @cached_property
+    def names(self) -> Names:
+        """All names that the suite's formula may use."""
+        return formula_names(self.eval_names, self.scorer_names)
+
+    def parse_formula(self, text: str | None = None) -> Formula:
+        """A formula over the suite's names; the suite's own when none is given."""
+        return Formula.parse(self.formula if text is None else text, self.names)
+
+    @cached_property
+    def var_names(self) -> tuple[str, ...]:
+        """The variables that the caller must give: those without a value in the suite."""
+        return _list_names(
+            use for use in self.uses if use.kind == "var" and not self.has_value(use)
+        )
+
+    @cached_property
+    def secret_names(self) -> tuple[str, ...]:
+        """The secrets that the caller must give."""
+        return _list_names(use for use in self.uses if use.kind == "secret")
+
+    def has_value(self, use: TemplateUse) -> bool:
+        """Has the suite itself a value for this variable here?"""
+        if use.name in self.vars:
+            return True
+        if use.eval is None:
+            return False
+        owner = self.evals[use.eval - 1]
+        columns = owner.dataset.columns if owner.dataset is not None else ()
+        return use.name in owner.vars or use.name in columns
+
+    def to_json(self) -> str:
+        """The suite as JSON, templates as written: what a run keeps of it."""
+        return msgspec.json.encode(self.document).decode()
+
+
+def formula_names(evals: Iterable[str], scorers: Iterable[str]) -> Names:
+    """The names of a run, and each scorer's mean, which lies between 0 and 1."""
+    variables = list(RUN_METRICS.values())
+    for name in evals:
+        variables.append(Variable(name, "eval", 0.0, 1.0))
+        variables += [Variable(name + end, measure, 0.0) for end, measure in DERIVED.items()]
+    return Names([*variables, *(Variable(name, "number", 0.0, 1.0) for name in scorers)])
+
+
+def _list_names(uses: Iterable[TemplateUse]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(use.name for use in uses))

@@ -1,0 +1,270 @@
+"""`load_suite`: from a file to a definition, or to all mistakes in it; and what is stored."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.documents.located_errors import locate_in_source
+from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode, make_nodes
+from tallymark.documents.reader import Reader
+from tallymark.documents.source import Source, read_source
+from tallymark.documents.yaml_parser import parse_yaml
+from tallymark.errors import FormulaError, InvalidInput, Problem, WorkFailed
+from tallymark.formula import RUN_METRICS, Formula, Names, eval_name_problems
+from tallymark.models.token_prices import Pricing
+from tallymark.scoring import load_scorer
+from tallymark.suites.checks.check_definition import CheckSetting, CheckSpec
+from tallymark.suites.checks.check_types import build_check
+from tallymark.suites.checks.scorer_check import scorer_name
+from tallymark.suites.eval_entries import find_missing_values, read_evals
+from tallymark.suites.suite_definition import (
+    DEFAULT_FORMULA,
+    Eval,
+    SuiteDefinition,
+    TemplateUse,
+    formula_names,
+)
+from tallymark.suites.suite_format import SUITE
+from tallymark.suites.templates import find_templates, has_templates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tallymark.scoring import Scorer
+
+
+def load_suite(path: Path | str, *, load: Callable[..., Scorer] = load_scorer) -> SuiteDefinition:
+    """The suite in a YAML file; InvalidInput carries every mistake with its place.
+
+    `load` finds the scorers that checks name; a server passes one that imports no files.
+    """
+    return load_source(read_source(path), name=Path(path).stem, load=load)
+
+
+def load_source(
+    source: Source, *, name: str = "suite", load: Callable[..., Scorer] = load_scorer
+) -> SuiteDefinition:
+    """The suite in a text; `name` is what it is called when it does not say."""
+    return load_with_nodes(source, name=name, load=load)[0]
+
+
+def load_with_nodes(
+    source: Source, *, name: str, load: Callable[..., Scorer]
+) -> tuple[SuiteDefinition, Node]:
+    """The suite in a text, and the nodes that it was read from."""
+    root, problems = parse_yaml(source)
+    if root is None:
+        raise InvalidInput(problems or [Problem("the file is empty", source.place(0))])
+    return _SuiteLoader(root, Reader(source, problems), load).definition(name), root
+
+
+def load_stored(
+    text: str, *, folder: Path | None = None, load: Callable[..., Scorer] = load_scorer
+) -> SuiteDefinition:
+    """The suite that `SuiteDefinition.to_json` wrote. Datasets are read again: compare `hash`."""
+    try:
+        root = make_nodes(msgspec.json.decode(text))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidInput(f"the stored suite cannot be read: {error}") from None
+    reader = Reader(Source(text, "the stored suite", folder))
+    return _SuiteLoader(root, reader, load).definition("suite")
+
+
+class _SuiteLoader:
+    def __init__(self, root: Node, reader: Reader, load: Callable[..., Scorer]) -> None:
+        self.root = root
+        self.reader = reader
+        self.source = reader.source
+        self.load = load
+
+    def definition(self, name: str) -> SuiteDefinition:
+        values = SUITE.read(self.root, self.reader)
+        if not isinstance(values, dict):
+            self.reader.check()
+        metadata = {"name": name, **values.get("metadata", {})}
+        evals = tuple(read_evals(values.get("evals", []), self.node("evals"), self.reader))
+        score = values.get("score", {})
+        score = {"formula": score} if isinstance(score, str) else score
+        uses = tuple(self.uses()) if "{{" in self.source.text else ()
+        self.check_rows(evals, uses)
+        self.check_names(evals)
+        for each in evals:
+            self.check_checks(each)
+        self.check_formula(score.get("formula", DEFAULT_FORMULA), evals)
+        self.reader.check()
+        stored = make_document({**values, "metadata": metadata})
+        return SuiteDefinition(
+            evals=evals,
+            uses=uses,
+            document=stored,
+            hash=_hash_suite(stored, evals),
+            source=self.source.name,
+            folder=self.source.folder,
+            **score,
+            **_read_metadata(metadata),
+        )
+
+    def node(self, *keys: str) -> Node | None:
+        node: Node | None = self.root
+        for key in keys:
+            node = node.get(key) if isinstance(node, MappingNode) else None
+        return node
+
+    def items(self) -> list[Node]:
+        evals = self.node("evals")
+        return evals.items if isinstance(evals, SequenceNode) else []
+
+    def uses(self) -> Iterator[TemplateUse]:
+        """Every template, with the eval whose variables it sees."""
+        outside = [self.node("metadata"), self.node("score")]
+        for number, item in enumerate(self.items(), start=1):
+            own = item.entries if isinstance(item, MappingNode) else {}
+            # An eval's own variables are filled in from the suite's, never from each other.
+            outside += [value for key, (_, value) in own.items() if key == "vars"]
+            inside = [value for key, (_, value) in own.items() if key != "vars"]
+            yield from _find_uses(inside, number)
+        yield from _find_uses(outside, None)
+
+    def check_rows(self, evals: tuple[Eval, ...], uses: tuple[TemplateUse, ...]) -> None:
+        for entry in evals:
+            if entry.dataset is not None:
+                names = {use.name for use in uses if use.eval == entry.number}
+                for message in find_missing_values(entry, names):
+                    self.reader.wrong(self.items()[entry.number - 1], message)
+
+    def check_names(self, evals: tuple[Eval, ...]) -> None:
+        for index, problem in eval_name_problems([each.name for each in evals]):
+            item = self.items()[evals[index].number - 1]
+            at = item.get("name") if isinstance(item, MappingNode) else None
+            self.reader.wrong(at or item, problem.message, problem.hint)
+
+    def check_checks(self, entry: Eval) -> None:
+        """Build what needs no template, only to see whether that can be done."""
+        setting = CheckSetting(folder=self.source.folder, load=self.load, dry=True)
+        for spec in entry.all_checks():
+            if spec.kind not in ("or", "all") and not has_templates(spec.config):
+                try:
+                    build_check(spec, setting)
+                except InvalidInput as error:
+                    for problem in error.problems:
+                        self.wrong_check(entry, spec, problem)
+                except WorkFailed:
+                    pass  # a key or a service is missing, which matters when the suite runs
+
+    def wrong_check(self, entry: Eval, spec: CheckSpec, problem: Problem) -> None:
+        message = f"evals, #{entry.number}, {spec.kind}: {problem.message}"
+        place = self.source.place(spec.line, spec.column)
+        self.reader.report(Problem(message, place, problem.hint))
+
+    def check_formula(self, text: str, evals: tuple[Eval, ...]) -> None:
+        scorers = self.check_scorer_names(evals)
+        written = self.node("score", "formula") or self.node("score")
+        if any(kind == "secret" for kind, _ in find_templates(text)) and written is not None:
+            self.reader.wrong(written, "score, formula: a formula is shown, so it has no secrets")
+        if has_templates(text) or not isinstance(written, ScalarNode):
+            return
+        try:
+            Formula.parse(text, formula_names((each.name for each in evals if each.name), scorers))
+        except FormulaError as error:
+            for problem in error.problems:  # its places count from the formula's beginning
+                place = locate_in_source(problem.place, written, self.source)
+                message = f"score, formula: {problem.message}"
+                self.reader.report(Problem(message, place, problem.hint))
+
+    def check_scorer_names(self, evals: tuple[Eval, ...]) -> list[str]:
+        """Formulas must be able to tell scorers from evals and metrics."""
+        known = formula_names((each.name for each in evals if each.name), ())
+        scorers: dict[str, None] = {}
+        for entry in evals:
+            for spec in entry.all_checks():
+                name = _find_formula_name(spec)
+                if name is None or name in scorers:
+                    continue
+                scorers[name] = None
+                if name in known:
+                    what = "a run-wide metric" if name in RUN_METRICS else "an eval, or made by one"
+                    message = f"the scorer's name '{name}' is also the name of {what}"
+                    hint = "give it another: {use: ..., name: ...}"
+                    self.wrong_check(entry, spec, Problem(message, hint=hint))
+                try:
+                    Names.of([name])
+                except FormulaError as error:
+                    self.wrong_check(entry, spec, error.problems[0])
+        return list(scorers)
+
+
+def _find_formula_name(spec: CheckSpec) -> str | None:
+    """The name of a scorer's value; a reference that cannot be read is reported elsewhere."""
+    try:
+        return scorer_name(spec.config) if spec.kind == "scorer" else None
+    except InvalidInput:
+        return None
+
+
+def _find_uses(nodes: list[Any], number: int | None) -> Iterator[TemplateUse]:
+    stack = nodes[::-1]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, MappingNode):
+            stack += [value for _, value in reversed(node.entries.values())]
+        elif isinstance(node, SequenceNode):
+            stack += node.items[::-1]
+        elif isinstance(node, ScalarNode):
+            for kind, name in find_templates(node.text):
+                yield TemplateUse(kind, name, number, node.line, node.column)
+
+
+def _read_metadata(given: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a definition that `metadata` holds."""
+    plural = {"model": "models", "mcp_server": "mcp_servers"}
+    fields: dict[str, Any] = {}
+    for key, value in given.items():
+        if key in plural:
+            fields[plural[key]] = tuple(value) if isinstance(value, list) else (value,)
+        elif key == "pricing":
+            fields[key] = Pricing.of(value)
+        elif key == "settings":
+            fields[key] = {**value, **value.get("extra", {})}
+            fields[key].pop("extra", None)
+        elif key == "tags":
+            fields[key] = dict.fromkeys(value, True) if isinstance(value, list) else value
+        else:
+            fields[key] = value
+    return fields
+
+
+def _hash_suite(stored: Any, evals: tuple[Eval, ...]) -> str:
+    parts = [msgspec.json.encode(stored, order="sorted")]
+    parts += [each.dataset.digest.encode() for each in evals if each.dataset is not None]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def make_document(value: Any) -> Any:
+    """A suite as plain data again, which is stored: without comments and `x-` keys.
+
+    What the shapes read, with checks as a file writes them.
+    """
+    if isinstance(value, dict):
+        return {key: make_document(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [make_document(each) for each in value]
+    return _write_check([value]) if isinstance(value, CheckSpec) else value
+
+
+def _write_check(specs: Iterable[CheckSpec]) -> dict[str, Any]:
+    """One mapping; checks of the same kind share a list."""
+    written: dict[str, list[Any]] = {}
+    for spec in specs:
+        config = (
+            [_write_alternative(part) for part in spec.parts] if spec.kind == "or" else spec.config
+        )
+        written.setdefault(spec.kind, []).append(config)
+    return {kind: configs[0] if len(configs) == 1 else configs for kind, configs in written.items()}
+
+
+def _write_alternative(part: CheckSpec) -> dict[str, Any]:
+    return _write_check(part.parts if part.kind == "all" else [part])

@@ -1,0 +1,154 @@
+"""`validate`: what is valid but probably not meant, before any model is asked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tallymark.documents.located_errors import locate_in_source
+from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from tallymark.documents.source import read_source
+from tallymark.formula import Finding
+from tallymark.scoring import load_scorer
+from tallymark.suites.checks.check_types import CHECK_TYPES
+from tallymark.suites.suite_file import load_with_nodes
+from tallymark.suites.templates import find_near_misses, has_templates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tallymark.documents.source import Source
+    from tallymark.scoring import Scorer
+    from tallymark.suites.checks.check_definition import CheckSpec
+    from tallymark.suites.suite_definition import Eval, SuiteDefinition
+
+_CUT_OFF = re.compile(r"\s+(#[^\s#].*)")
+
+
+def validate(
+    path: Path | str, *, load: Callable[..., Scorer] = load_scorer
+) -> tuple[SuiteDefinition, list[Finding]]:
+    """The suite, and what its author should know of it, in the order of the file.
+
+    InvalidInput carries every mistake, as from `load_suite`.
+    """
+    source = read_source(path)
+    definition, root = load_with_nodes(source, name=Path(path).stem, load=load)
+    found = list(_SuiteFindings(definition, source, root).all())
+    return definition, sorted(found, key=lambda each: (each.place and each.place.line) or 0)
+
+
+class _SuiteFindings:
+    def __init__(self, definition: SuiteDefinition, source: Source, root: Node) -> None:
+        self.definition = definition
+        self.source = source
+        self.root = root
+
+    def all(self) -> Iterator[Finding]:
+        yield from self.formula()
+        yield from self.same_prompts()
+        yield from self.texts()
+        yield from self.metadata()
+        for entry in self.definition.evals:
+            yield from self.checks(entry)
+
+    def warning(self, code: str, message: str, line: int, hint: str | None = None) -> Finding:
+        return Finding(code, "warning", message, self.source.place(line, 1), hint)
+
+    def formula(self) -> Iterator[Finding]:
+        """What the formula's lint says, at the place in the file."""
+        written = self.root.get("score") if isinstance(self.root, MappingNode) else None
+        if isinstance(written, MappingNode):
+            written = written.get("formula")
+        if not isinstance(written, ScalarNode) or has_templates(written.text):
+            return
+        for finding in self.definition.parse_formula().lint().findings:
+            yield replace(finding, place=locate_in_source(finding.place, written, self.source))
+
+    def same_prompts(self) -> Iterator[Finding]:
+        seen: dict[object, Eval] = {}
+        for entry in self.definition.evals:
+            asked = (*((turn.user, turn.assistant) for turn in entry.turns), entry.system_prompt)
+            if entry.dataset is None and not entry.vars:
+                first = seen.setdefault(asked, entry)
+                if first is not entry:
+                    message = f"{entry.key} asks the same as {first.key} on line {first.line}"
+                    yield self.warning("same-prompt", message, entry.line, "see `epochs`")
+
+    def texts(self) -> Iterator[Finding]:
+        """Text that is not sent as its author sees it."""
+        for scalar in _walk_scalars(self.root):
+            place = self.source.place(scalar.line, scalar.column, scalar.length)
+            for nearly in find_near_misses(scalar.text):
+                message = f"{nearly} is no template, and is sent as it stands"
+                hint = "write {{var('name')}} or {{secret('name')}}"
+                yield Finding("template", "warning", message, place, hint)
+            rest = self.source.line(scalar.end_line)[scalar.end_column - 1 :]
+            if not scalar.style and (comment := _CUT_OFF.match(rest)) is not None:
+                message = f"the text ends here: YAML takes {comment[1][:40]!r} for a comment"
+                yield Finding("comment", "warning", message, place, "put the text in quotes")
+
+    def metadata(self) -> Iterator[Finding]:
+        suite = self.definition
+        if suite.pricing is not None and len(suite.models) > 1:
+            message = f"one pricing stands for {len(suite.models)} models"
+            yield self.warning("pricing", message, self.line("metadata", "pricing"))
+        used = {use.name for use in suite.uses}
+        for name in suite.vars:
+            if name not in used:
+                line = self.line("metadata", "vars", name)
+                yield self.warning("unused", f"the variable '{name}' is never used", line)
+
+    def line(self, *keys: str) -> int:
+        """Where a key stands."""
+        node: Node | None = self.root
+        line = 0
+        for key in keys:
+            if isinstance(node, MappingNode) and key in node.entries:
+                at, node = node.entries[key]
+                line = at.line
+        return line
+
+    def checks(self, entry: Eval) -> Iterator[Finding]:
+        specs = list(entry.all_checks())
+        if not specs:
+            message = f"{entry.key} has no checks, so it always passes"
+            yield self.warning("no-checks", message, entry.line)
+        for spec in specs:
+            if spec.kind in CHECK_TYPES and not has_templates(spec.config):
+                for code, message in CHECK_TYPES[spec.kind].notices(spec.config):
+                    place = self.source.place(spec.line, spec.column)
+                    yield Finding(code, "note" if code == "regex" else "warning", message, place)
+            if (
+                spec.kind == "llm_judge"
+                and self.definition.judge is None
+                and not _names_judge(spec)
+            ):
+                message = "no model is named to judge; write metadata.judge before the suite runs"
+                yield self.warning("judge", message, spec.line)
+        yield from self.token_limits(entry)
+
+    def token_limits(self, entry: Eval) -> Iterator[Finding]:
+        low = max((s.config for s in entry.checks if s.kind == "min_tokens"), default=0)
+        high = min((s.config for s in entry.checks if s.kind == "max_tokens"), default=low)
+        if low > high:
+            message = f"{entry.key} can never pass: min_tokens {low} is above max_tokens {high}"
+            yield self.warning("never", message, entry.line)
+
+
+def _names_judge(spec: CheckSpec) -> bool:
+    return isinstance(spec.config, dict) and "model" in spec.config
+
+
+def _walk_scalars(root: Node) -> Iterator[ScalarNode]:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, MappingNode):
+            stack += [value for _, value in node.entries.values()]
+        elif isinstance(node, SequenceNode):
+            stack += node.items
+        elif isinstance(node, ScalarNode):
+            yield node

@@ -1,0 +1,226 @@
+"""The format of a suite as one table: files are read by it, and the JSON Schema is made from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from tallymark.documents.reader import Reader
+from tallymark.documents.shapes import (
+    AnyShape,
+    FlagShape,
+    Key,
+    KindShape,
+    ListShape,
+    MapShape,
+    NumberShape,
+    RecordShape,
+    TextShape,
+    one_or_many,
+)
+from tallymark.suites.check_list import CheckListShape, checks_schema
+
+CHECKS = CheckListShape()
+COUNT = NumberShape(low=1, high=10_000, whole=True)
+SECONDS = NumberShape(above=0)
+THRESHOLD = NumberShape(low=0, high=1)
+VARS = MapShape(AnyShape(ScalarNode, "text, a number or a truth value"))
+TEXTS = ListShape(TextShape())
+
+SETTINGS = RecordShape(
+    "a mapping of model settings",
+    {
+        "temperature": Key(NumberShape(low=0, high=2), "How freely the model chooses its words."),
+        "top_p": Key(NumberShape(low=0, high=1), "Nucleus sampling."),
+        "max_tokens": Key(NumberShape(low=1, whole=True), "The longest answer, in tokens."),
+        "seed": Key(NumberShape(whole=True), "For providers that can repeat an answer."),
+        "stop_sequences": Key(TEXTS, "Texts that end the answer."),
+        "presence_penalty": Key(NumberShape(low=-2, high=2), "Against words that occurred."),
+        "frequency_penalty": Key(NumberShape(low=-2, high=2), "Against words that occurred often."),
+        "parallel_tool_calls": Key(FlagShape(), "May the model call several tools at once?"),
+        "extra": Key(
+            AnyShape(MappingNode, "a mapping"),
+            "Settings of one provider only, passed on as they are.",
+        ),
+    },
+)
+
+
+def _require_one_address(node: MappingNode, reader: Reader) -> None:
+    if ("url" in node.entries) == ("command" in node.entries):
+        reader.wrong(node, "an MCP server has either a 'url' or a 'command'")
+
+
+MCP_SERVER = RecordShape(
+    "a mapping with the url or the command of an MCP server",
+    {
+        "url": Key(TextShape(), "The address of a server that is running."),
+        "name": Key(TextShape(), "What to call it."),
+        "authorization_token": Key(TextShape(), "Sent as a bearer token; use {{secret('name')}}."),
+        "headers": Key(MapShape(TextShape()), "HTTP headers."),
+        "command": Key(
+            TextShape(), "A program to start, which speaks MCP on its standard streams."
+        ),
+        "args": Key(ListShape(TextShape(may_be_empty=True)), "The program's arguments."),
+        "env": Key(MapShape(TextShape(may_be_empty=True)), "The program's environment variables."),
+    },
+    _require_one_address,
+    {"oneOf": [{"required": ["url"]}, {"required": ["command"]}]},
+)
+
+METADATA = RecordShape(
+    "a mapping with the suite's name and settings",
+    {
+        "name": Key(TextShape(), "The suite's name; the file's name without it."),
+        "description": Key(TextShape(may_be_empty=True), "What the suite is for."),
+        "model": Key(one_or_many(TextShape()), "provider/name, or a list to compare several."),
+        "system_prompt": Key(TextShape(), "Sent before every prompt."),
+        "threads": Key(COUNT, "Cases in progress at the same time, at most."),
+        "mcp_server": Key(one_or_many(MCP_SERVER), "A server whose tools the model may call."),
+        "pricing": Key(
+            RecordShape(
+                "a mapping with 'input' and 'output'",
+                {
+                    "input": Key(NumberShape(low=0), "For prompts.", required=True),
+                    "output": Key(NumberShape(low=0), "For answers.", required=True),
+                },
+            ),
+            "US dollars per million tokens, instead of the price table.",
+        ),
+        "settings": Key(SETTINGS, "Settings of the model."),
+        "timeout": Key(SECONDS, "Seconds for one case."),
+        "retries": Key(
+            NumberShape(low=0, high=100, whole=True), "More tries after a failed request."
+        ),
+        "epochs": Key(COUNT, "How often each case is asked."),
+        "threshold": Key(THRESHOLD, "What scorers must reach where nothing else says so."),
+        "judge": Key(TextShape(), "The model that judges llm_judge checks."),
+        "vars": Key(VARS, "Values for {{var('name')}} unless the caller gives others."),
+        "tags": Key(
+            KindShape(sequence=TEXTS, mapping=VARS),
+            "For finding runs: a list, or names with values.",
+        ),
+    },
+)
+
+
+def _refuse_check_of_given(node: MappingNode, reader: Reader) -> None:
+    if "assistant" in node.entries and "checks" in node.entries:
+        reader.wrong(node, "a turn with 'assistant' has no answer to check")
+
+
+TURN = KindShape(
+    scalar=TextShape(),
+    mapping=RecordShape(
+        "a mapping with 'user'",
+        {
+            "user": Key(TextShape(), "What the user says.", required=True),
+            "assistant": Key(TextShape(), "The answer to go on with; the model is not asked."),
+            "checks": Key(CHECKS, "Checks of the model's answer to this turn."),
+        },
+        _refuse_check_of_given,
+        {"not": {"required": ["assistant", "checks"]}},
+    ),
+)
+
+
+def _require_prompt_and_checks(node: MappingNode, reader: Reader) -> None:
+    if ("prompt" in node.entries) == ("turns" in node.entries):
+        reader.wrong(node, "an eval has either a 'prompt' or 'turns'")
+    turns = node.get("turns")
+    said = turns.items if isinstance(turns, SequenceNode) else []
+    if said and _has_key(said[-1], "assistant"):
+        reader.wrong(said[-1], "the last turn has an 'assistant', so the model is never asked")
+    checked = "checks" in node.entries or "scorers" in node.entries
+    if not checked and not any(_has_key(turn, "checks") for turn in said):
+        hint = "add 'checks'; write checks: [] to measure only"
+        reader.wrong(node, "nothing is checked", hint)
+
+
+def _has_key(node: Node, key: str) -> bool:
+    return isinstance(node, MappingNode) and key in node.entries
+
+
+EVAL = RecordShape(
+    "a mapping with 'prompt' and 'checks'",
+    {
+        "name": Key(TextShape("a name"), "For formulas: letters, digits, _ and -; unique."),
+        "prompt": Key(TextShape(), "What the model is asked."),
+        "turns": Key(ListShape(TURN, 1), "A conversation, instead of a prompt."),
+        "system_prompt": Key(
+            TextShape(may_be_empty=True), "Instead of the suite's; empty for none."
+        ),
+        "checks": Key(CHECKS, "All must pass; `or:` for alternatives."),
+        "scorers": Key(one_or_many(TextShape("a scorer")), "Short for a `scorer` check each."),
+        "expected": Key(
+            KindShape(
+                scalar=TextShape(may_be_empty=True),
+                mapping=AnyShape(
+                    MappingNode, "a mapping with output, output_contains or tool_calls"
+                ),
+            ),
+            "What scorers compare with: the output, or a mapping.",
+        ),
+        "threshold": Key(THRESHOLD, "What this eval's scorers must reach."),
+        "vars": Key(VARS, "Values for {{var('name')}} in this eval."),
+        "cases_from": Key(
+            KindShape(
+                scalar=TextShape("the path of a .csv or .jsonl file"),
+                mapping=RecordShape(
+                    "a mapping with 'file'",
+                    {
+                        "file": Key(TextShape(), "A .csv or .jsonl file.", required=True),
+                        "id": Key(TextShape(), "The column that names its rows."),
+                        "limit": Key(NumberShape(low=1, whole=True), "Take the first rows only."),
+                    },
+                ),
+            ),
+            "A dataset beside the suite: a case for each row, its columns as {{var('column')}}.",
+        ),
+        "epochs": Key(COUNT, "How often the case is asked."),
+        "timeout": Key(SECONDS, "Seconds for the case."),
+        "tags": Key(TEXTS, "For choosing cases."),
+        "metadata": Key(AnyShape(MappingNode, "a mapping"), "What scorers see as metadata."),
+    },
+    _require_prompt_and_checks,
+    {
+        "oneOf": [{"required": ["prompt"]}, {"required": ["turns"]}],
+        "anyOf": [{"required": [key]} for key in ("checks", "scorers", "turns")],
+    },
+)
+
+FORMULA = TextShape("text with a formula")
+SUITE = RecordShape(
+    "a mapping with 'metadata', 'evals' and 'score'",
+    {
+        "metadata": Key(METADATA, "The suite's name, its model and its settings."),
+        "evals": Key(
+            ListShape(EVAL, 1), "What is asked, and how answers are checked.", required=True
+        ),
+        "score": Key(
+            KindShape(
+                scalar=FORMULA,
+                mapping=RecordShape(
+                    "a mapping with 'formula'",
+                    {
+                        "formula": Key(FORMULA, "The score of a run.", required=True),
+                        "undefined": Key(
+                            NumberShape(), "The score where the formula has no value."
+                        ),
+                    },
+                ),
+            ),
+            "A formula over success, cost, latency and named evals; success_pct without it.",
+        ),
+    },
+)
+
+
+def suite_schema() -> dict[str, Any]:
+    """The JSON Schema of a suite, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Tallymark suite",
+        **SUITE.schema(),
+        "$defs": checks_schema(),
+    }

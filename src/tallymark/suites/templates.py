@@ -1,0 +1,131 @@
+"""Templates in text, `{{var('name')}}` and `{{secret('name')}}`, and which value each gets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from tallymark.errors import Problem, suggest
+from tallymark.suites.redaction import SHORTEST_SECRET
+
+if TYPE_CHECKING:
+    from tallymark.documents.source import Source
+    from tallymark.suites.suite_definition import Case, SuiteDefinition, TemplateUse
+
+
+TemplateKind: TypeAlias = Literal["var", "secret"]
+TemplateLookup: TypeAlias = Callable[[str, str], str]
+"""From kind and name to the value."""
+
+_TEMPLATE = re.compile(r"""\{\{\s*(var|secret)\s*\(\s*(?:'([^'{}]+)'|"([^"{}]+)")\s*\)\s*\}\}""")
+_NEAR_MISS = re.compile(r"\{\{\s*(?:vars?|secrets?|env)\b[^{}]*\}\}", re.IGNORECASE)
+
+
+def find_templates(text: str) -> Iterator[tuple[TemplateKind, str]]:
+    """Kind and name of each template."""
+    if "{{" in text:
+        for match in _TEMPLATE.finditer(text):
+            kind: TemplateKind = "var" if match[1] == "var" else "secret"
+            yield kind, (match[2] or match[3]).strip()
+
+
+def find_near_misses(text: str) -> Iterator[str]:
+    """What looks like a template, and is sent as it stands."""
+    if "{{" in text:
+        for match in _NEAR_MISS.finditer(text):
+            if not _TEMPLATE.fullmatch(match[0]):
+                yield match[0]
+
+
+def has_templates(value: Any) -> bool:
+    """Is there a template in any text of some plain data?"""
+    if isinstance(value, str):
+        return any(True for _ in find_templates(value))
+    if isinstance(value, dict):
+        return any(map(has_templates, value.values()))
+    return isinstance(value, list | tuple) and any(map(has_templates, value))
+
+
+def fill_templates(value: Any, lookup: TemplateLookup) -> Any:
+    """Plain data with every template replaced by its value."""
+    if isinstance(value, str):
+        if "{{" not in value:
+            return value
+        # In one pass: what is filled in is never looked at again, so data cannot ask for a secret.
+        return _TEMPLATE.sub(lambda m: lookup(m[1], (m[2] or m[3]).strip()), value)
+    if isinstance(value, dict):
+        return {key: fill_templates(each, lookup) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(fill_templates(each, lookup) for each in value)
+    return value
+
+
+def write_value(value: Any) -> str:
+    """How a value is written into text: as it is, or as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+_HINTS = {
+    "var": "give it in the environment, an env file, or with `tally vars`",
+    "secret": "give it in the environment, an env file, or with `tally secrets`",
+}
+
+
+class TemplateValues:
+    """Which value a template gets. The nearest wins: row, eval, caller, suite."""
+
+    def __init__(
+        self, definition: SuiteDefinition, given: Mapping[str, Any], secrets: Mapping[str, str]
+    ) -> None:
+        self._definition = definition
+        self._given = given
+        self._offered = secrets
+        self.secrets = {n: secrets[n] for n in definition.secret_names if n in secrets}
+
+    def suite(self, kind: str, name: str) -> str:
+        """For text outside the evals."""
+        if kind == "secret" or name in self._given:
+            return self._look_up_given(kind, name)
+        return write_value(fill_templates(self._definition.vars[name], self._look_up_given))
+
+    def case(self, case: Case) -> TemplateLookup:
+        """For text of a case. A row's values are data: templates in them are not looked at."""
+        columns, own = case.columns, case.eval.vars
+
+        def lookup(kind: str, name: str) -> str:
+            if kind == "var" and name in columns:
+                return write_value(columns[name])
+            if kind == "var" and name in own:
+                return write_value(fill_templates(own[name], self.suite))
+            return self.suite(kind, name)
+
+        return lookup
+
+    def _look_up_given(self, kind: str, name: str) -> str:
+        return self.secrets[name] if kind == "secret" else write_value(self._given[name])
+
+    def problems(self, source: Source) -> Iterator[Problem]:
+        """Names without a value, and secrets that could not be kept secret."""
+        told: set[tuple[str, str]] = set()
+        for use in self._definition.uses:
+            message = self._explain_missing(use)
+            if message is not None and (use.kind, use.name) not in told:
+                told.add((use.kind, use.name))
+                offered = self._given if use.kind == "var" else self._offered
+                near = suggest(use.name, offered)
+                hint = f"did you mean '{near}'?" if near else _HINTS[use.kind]
+                yield Problem(message, source.place(use.line, use.column), hint)
+        for name, value in self.secrets.items():
+            if len(value) < SHORTEST_SECRET:
+                message = f"the secret '{name}' has fewer than {SHORTEST_SECRET} characters"
+                yield Problem(message, hint="it could not be kept out of answers and reports")
+
+    def _explain_missing(self, use: TemplateUse) -> str | None:
+        if use.kind == "secret":
+            return None if use.name in self.secrets else f"the secret '{use.name}' has no value"
+        known = use.name in self._given or self._definition.has_value(use)
+        return None if known else f"the variable '{use.name}' has no value"

@@ -1,0 +1,167 @@
+"""promptfoo's results, JSON or JSONL: a test run with one prompt and one provider is a trace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tallymark.errors import Place, TraceError
+from tallymark.traces.call_price import price
+from tallymark.traces.chat_messages import ToolCall, last_text, parse_messages, unpack_json
+from tallymark.traces.json_records import read_records
+from tallymark.traces.lenient_json import (
+    as_amount,
+    as_count,
+    as_label,
+    as_list,
+    as_mapping,
+    as_text,
+)
+from tallymark.traces.otel_traces import add_requested_tools
+from tallymark.traces.trace import Span, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from tallymark.traces.trace_source import TraceSource
+
+_ARRAYS = (("results", "results"), ("results",))
+_KEPT = (("evalId",),)
+_FILE_MARKS = {"evalId", "shareableUrl", "results.version", "results.results", "stats", "table"}
+_RESULT_MARKS = ({"promptIdx", "testIdx"}, {"success", "score", "latencyMs"})
+_FAILED_TO_RUN = 2
+_CODE = ("file", "exec", "python", "javascript", "package", "http", "https", "webhook")
+"""Kinds of providers that name a program, not a model."""
+_CONTAINS = ("contains", "icontains", "contains-all", "icontains-all")
+
+
+def sniff(keys: Collection[str]) -> bool:
+    """True when an object with these keys is a file of results, or one result."""
+    if "results" in keys:
+        return not _FILE_MARKS.isdisjoint(keys)
+    return any(marks.issubset(keys) for marks in _RESULT_MARKS)
+
+
+def read(source: TraceSource) -> Iterator[Trace | TraceError]:
+    """Every result's trace, or the reason why there is none."""
+    eval_id, number_ = "", 0
+    for record in read_records(source, arrays=_ARRAYS, kept=_KEPT):
+        try:
+            value = record.decode()
+        except TraceError as error:
+            yield error
+            continue
+        if record.path == ("evalId",):
+            eval_id = as_label(value) or ""
+            continue
+        results = [value]
+        # A whole file on one line, with the results inside.
+        if record.path is None and "results" in as_mapping(value):
+            eval_id, inner = as_label(value.get("evalId")) or "", value["results"]
+            results = (
+                inner if isinstance(inner, list) else as_list(as_mapping(inner).get("results"))
+            )
+        for result in results:
+            number_ += 1
+            yield _read_result(result, eval_id, number_, record.place)
+
+
+def _read_result(result: Any, eval_id: str, number_: int, place: Place) -> Trace | TraceError:
+    if not isinstance(result, dict) or "success" not in result:
+        return TraceError("not a result of promptfoo: it has no `success`", place=place)
+    try:
+        return _make_trace(result, eval_id, number_)
+    except RecursionError:
+        return TraceError("the result is nested too deeply to read", place=place)
+
+
+def _make_trace(result: dict[str, Any], eval_id: str, number_: int) -> Trace:
+    test = as_mapping(result.get("testCase"))
+    span = _make_generation(result)
+    description = as_label(result.get("description")) or as_label(test.get("description"))
+    return Trace(
+        trace_id=as_label(result.get("id")) or f"{eval_id or 'result'}-{number_}",
+        name=description or as_label(as_mapping(result.get("prompt")).get("label")) or "result",
+        status=span.status,
+        duration_ms=span.duration_ms,
+        metadata=_collect_metadata(result, test, eval_id),
+        spans=add_requested_tools([span]),
+    )
+
+
+def _make_generation(result: dict[str, Any]) -> Span:
+    response = as_mapping(result.get("response"))
+    prompt = as_mapping(result.get("prompt")).get("raw", result.get("prompt"))
+    asked, output = parse_messages(prompt), response.get("output")
+    calls = [call._asdict() for call in _list_calls(output)]
+    error = _find_error(result, response)
+    provider, model = _find_provider(result)
+    usage = as_mapping(response.get("tokenUsage")) or as_mapping(result.get("tokenUsage"))
+    tokens = as_count(usage.get("prompt")), as_count(usage.get("completion"))
+    cost = as_amount(result.get("cost"))
+    return Span(
+        span_id="generation",
+        name=provider or "provider",
+        span_type="generation",
+        input=last_text(asked, "user") or as_text(prompt),
+        output="" if calls else as_text(output),
+        model=model,
+        duration_ms=as_amount(result.get("latencyMs"))
+        or as_amount(response.get("latencyMs"))
+        or 0.0,
+        status="ok" if error is None else "error",
+        error=error,
+        input_tokens=tokens[0],
+        output_tokens=tokens[1],
+        cost=cost if cost is not None else price(model, provider, tokens),
+        metadata={"tool_calls": calls} if calls else {},
+    )
+
+
+def _list_calls(output: Any) -> list[ToolCall]:
+    """The tool calls that a provider gave as its output, instead of text."""
+    listed = output if isinstance(output, list) else as_list(as_mapping(output).get("tool_calls"))
+    return [call for message in parse_messages([{"tool_calls": listed}]) for call in message.calls]
+
+
+def _find_error(result: dict[str, Any], response: dict[str, Any]) -> str | None:
+    """Why the call failed. promptfoo also writes a failed assertion's reason under `error`."""
+    said = as_label(response.get("error")) or as_label(result.get("error"))
+    reason = result.get("failureReason")
+    ran = reason != _FAILED_TO_RUN if reason is not None else bool(response)
+    return None if ran and not response.get("error") else said or ("failed" if not ran else None)
+
+
+def _find_provider(result: dict[str, Any]) -> tuple[str | None, str | None]:
+    """The provider's id, and the model that it names."""
+    given = result.get("provider")
+    identity = as_label(given) or as_label(as_mapping(given).get("id"))
+    kind, _, rest = (identity or "").partition(":")
+    return identity, identity if not rest or kind in _CODE else rest.rpartition(":")[2]
+
+
+def _collect_metadata(result: dict[str, Any], test: dict[str, Any], eval_id: str) -> dict[str, Any]:
+    known = {
+        "eval_id": eval_id,
+        "provider": _find_provider(result)[0],
+        "vars": result.get("vars") or test.get("vars"),
+        "success": result.get("success"),
+        "score": as_amount(result.get("score")),
+        "named_scores": result.get("namedScores"),
+        "reason": as_label(as_mapping(result.get("gradingResult")).get("reason")),
+        "expected": _collect_expected(test),
+        "metadata": test.get("metadata"),
+    }
+    return {key: value for key, value in known.items() if value not in (None, "", {})}
+
+
+def _collect_expected(test: dict[str, Any]) -> dict[str, Any]:
+    """What assertions with a plain value say about the output."""
+    expected: dict[str, Any] = {}
+    for check in map(as_mapping, as_list(test.get("assert"))):
+        kind, value = check.get("type"), unpack_json(check.get("value"))
+        if kind == "equals" and value is not None:
+            expected["output"] = as_text(check.get("value"))
+        elif kind in _CONTAINS and value is not None:
+            wanted = value if isinstance(value, list) else [value]
+            expected.setdefault("output_contains", []).extend(as_text(each) for each in wanted)
+    return expected

@@ -1,0 +1,214 @@
+"""One OpenTelemetry span as one of ours.
+
+Three dialects are read: the GenAI conventions of OpenTelemetry in their current and older names
+(and what pydantic-ai, Logfire and OpenLLMetry add to them), and OpenInference. Each field has a
+table of the attributes it may come from, the first that is present wins. Attributes that no
+table names stay in the span's metadata: definitions of tools among them, which are not calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tallymark.traces.chat_messages import conversation_metadata, last_text, unpack_json
+from tallymark.traces.lenient_json import (
+    as_amount,
+    as_count,
+    as_label,
+    as_list,
+    as_mapping,
+    as_text,
+    compact,
+)
+from tallymark.traces.otel_conversation import Conversation, read_conversation, unflatten
+from tallymark.traces.trace import Span, SpanType
+
+_TOOL_NAME = ("gen_ai.tool.name", "tool.name", "mcp.tool.name", "traceloop.entity.name")
+_TOOL_INPUT = (
+    *("gen_ai.tool.call.arguments", "tool_arguments", "input.value"),
+    *("tool.parameters", "traceloop.entity.input"),
+)
+_TOOL_OUTPUT = (
+    "gen_ai.tool.call.result",
+    "tool_response",
+    "output.value",
+    "traceloop.entity.output",
+)
+_INPUT = ("input.value", "gen_ai.retrieval.query.text", "traceloop.entity.input")
+_OUTPUT = ("final_result", "output.value", "traceloop.entity.output")
+_MODEL = (
+    *("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"),
+    *("embedding.model_name", "llm.request.model", "model_name"),
+)
+_INPUT_TOKENS = (
+    *("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
+    *("llm.usage.prompt_tokens", "gen_ai.aggregated_usage.input_tokens"),
+)
+_OUTPUT_TOKENS = (
+    *("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
+    *("llm.usage.completion_tokens", "gen_ai.aggregated_usage.output_tokens"),
+)
+_COST = ("gen_ai.usage.cost", "operation.cost", "llm.cost.total")
+_DOCUMENTS = ("retrieval.documents", "reranker.output_documents", "gen_ai.retrieval.documents")
+_PROVIDER = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
+_CACHED = (
+    *("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.details.cache_read_tokens"),
+    *("gen_ai.usage.cache_read_input_tokens", "llm.token_count.prompt_details.cache_read"),
+)
+_TAKEN = frozenset(
+    _TOOL_NAME + _TOOL_INPUT + _TOOL_OUTPUT + _INPUT + _OUTPUT + _MODEL + _INPUT_TOKENS
+    + _OUTPUT_TOKENS + _COST + _DOCUMENTS
+    + ("logfire.json_schema", "logfire.msg", "input.mime_type", "output.mime_type")
+)  # fmt: skip
+
+_OPERATIONS: dict[str, SpanType] = {
+    "chat": "generation",
+    "completion": "generation",
+    "text_completion": "generation",
+    "generate_content": "generation",
+    "execute_tool": "tool",
+    "retrieval": "retrieval",
+}
+_INFERENCE: dict[str, SpanType] = {
+    "LLM": "generation",
+    "TOOL": "tool",
+    "RETRIEVER": "retrieval",
+    "RERANKER": "retrieval",
+}
+_MODEL_CALL = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name")
+_AGENT = ("agent_name", "gen_ai.agent.name", "final_result", "pydantic_ai.all_messages")
+
+
+class OtelEvent(NamedTuple):
+    """Something that happened during an OpenTelemetry span."""
+
+    name: str
+    attributes: dict[str, Any]
+
+
+@dataclass(slots=True)
+class OtelSpan:
+    """An OpenTelemetry span as any of its encodings gives it."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None = None
+    name: str = ""
+    start_ns: int = 0
+    end_ns: int = 0
+    failed: bool = False
+    message: str = ""
+    """What the span's status says beside its code."""
+    attributes: dict[str, Any] = field(default_factory=dict)
+    events: list[OtelEvent] = field(default_factory=list)
+
+    def first(self, names: tuple[str, ...]) -> Any:
+        """The first attribute of these that is present."""
+        return next((found for n in names if (found := self.attributes.get(n)) is not None), None)
+
+
+def to_span(otel: OtelSpan) -> Span:
+    """Our span; a price is not looked up here, and totals of agents are still on it."""
+    talk = read_conversation(otel.attributes, otel.events)
+    kind = find_span_type(otel)
+    fields = _read_tool(otel) if kind == "tool" else _read_talk(otel, talk, kind)
+    return Span(
+        span_id=otel.span_id,
+        name=otel.name,
+        span_type=kind,
+        parent_id=otel.parent_id,
+        model=as_label(otel.first(_MODEL)),
+        start_ms=otel.start_ns / 1e6 if otel.start_ns else None,
+        duration_ms=max(0, otel.end_ns - otel.start_ns) / 1e6 if otel.start_ns else 0.0,
+        status="error" if otel.failed else "ok",
+        error=_describe_error(otel) if otel.failed else None,
+        input_tokens=as_count(otel.first(_INPUT_TOKENS)),
+        output_tokens=as_count(otel.first(_OUTPUT_TOKENS)),
+        cost=as_amount(otel.first(_COST)),
+        metadata=_collect_metadata(otel, talk, kind),
+        **fields,
+    )
+
+
+def find_provider_and_cached(span: Span) -> tuple[str | None, int]:
+    """What a price depends on beside model and tokens: who serves it, and how much was cached."""
+    provider = next((found for n in _PROVIDER if (found := as_label(span.metadata.get(n)))), None)
+    cached = next((c for n in _CACHED if (c := as_count(span.metadata.get(n))) is not None), 0)
+    return provider, cached
+
+
+def find_span_type(otel: OtelSpan) -> SpanType:
+    """By what the span says it is; failing that, by what it carries."""
+    attributes = otel.attributes
+    inference = as_label(attributes.get("openinference.span.kind"))
+    if inference:
+        return _INFERENCE.get(inference.upper(), "span")
+    operation = as_label(attributes.get("gen_ai.operation.name")) or as_label(
+        attributes.get("llm.request.type")
+    )
+    if operation:
+        return _OPERATIONS.get(operation, "span")
+    if attributes.get("traceloop.span.kind") == "tool" or "gen_ai.tool.name" in attributes:
+        return "tool"
+    if attributes.get("logfire.span_type") == "log":
+        return "event"
+    calls_model = any(name in attributes for name in _MODEL_CALL)
+    return "generation" if calls_model and otel.first(_AGENT) is None else "span"
+
+
+def _read_tool(otel: OtelSpan) -> dict[str, Any]:
+    """A tool call; without a name attribute, the span's name without its verb is the tool's."""
+    given, answer = otel.first(_TOOL_INPUT), otel.first(_TOOL_OUTPUT)
+    tool_input = None if given is None else as_text(given)
+    tool_output = None if answer is None else as_text(answer)
+    return {
+        "tool_name": as_label(otel.first(_TOOL_NAME)) or otel.name.removeprefix("execute_tool "),
+        "tool_input": tool_input,
+        "tool_output": tool_output,
+        "input": tool_input or "",
+        "output": tool_output or "",
+    }
+
+
+def _read_talk(otel: OtelSpan, talk: Conversation, kind: SpanType) -> dict[str, Any]:
+    """What was asked and answered: from the messages, else from plain attributes."""
+    asked = last_text(talk.asked, "user") or as_text(otel.first(_INPUT))
+    answered = next((message.text for message in talk.answered if message.text), "")
+    if not talk.answered or (kind != "generation" and otel.first(_OUTPUT) is not None):
+        answered = as_text(otel.first(_OUTPUT))
+    if kind == "retrieval" and not answered and (documents := _list_documents(otel)):
+        answered = compact(documents)
+    return {"input": asked, "output": answered}
+
+
+def _list_documents(otel: OtelSpan) -> list[Any]:
+    for name in _DOCUMENTS:
+        found = unflatten(otel.attributes, name) or as_list(unpack_json(otel.attributes.get(name)))
+        if found:
+            return [as_mapping(as_mapping(each).get("document")) or each for each in found]
+    return []
+
+
+def _describe_error(otel: OtelSpan) -> str:
+    """Why the span failed: its status says, or an exception, or only the type of error."""
+    raised = [event.attributes for event in otel.events if event.name == "exception"]
+    exceptions = [
+        ": ".join(filter(None, (as_text(each.get(f"exception.{n}")) for n in ("type", "message"))))
+        for each in raised
+    ]
+    kind = as_label(otel.attributes.get("error.type"))
+    return next(filter(None, (otel.message, *exceptions, kind)), "failed")
+
+
+def _collect_metadata(otel: OtelSpan, talk: Conversation, kind: SpanType) -> dict[str, Any]:
+    rest = {
+        key: value
+        for key, value in otel.attributes.items()
+        if key not in _TAKEN and key not in talk.taken and not key.startswith(_DOCUMENTS)
+    }
+    if kind == "generation":
+        rest |= conversation_metadata(talk.asked, talk.answered)
+    if kind == "retrieval" and (documents := _list_documents(otel)):
+        rest["documents"] = documents
+    return rest

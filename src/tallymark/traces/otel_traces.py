@@ -1,0 +1,198 @@
+"""A trace from the OpenTelemetry spans that share its id, with nothing counted twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from tallymark.traces.call_price import price
+from tallymark.traces.chat_messages import unpack_json
+from tallymark.traces.lenient_json import as_label, as_list, as_mapping, to_json_safe
+from tallymark.traces.otel_spans import OtelEvent, OtelSpan, find_provider_and_cached, to_span
+from tallymark.traces.trace import Span, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tallymark.traces.chat_messages import ChatMessage
+    from tallymark.traces.otel_spans import OtelSpan
+    from tallymark.traces.trace import Trace
+
+
+def assemble(found: Iterable[OtelSpan], resource: dict[str, Any] | None = None) -> Trace:
+    """The trace of spans with one trace id, ordered by their start, parents first.
+
+    Instrumentations overlap: two libraries report the same model call one inside the other, agents
+    repeat the usage of the calls below them, and a model's wish for a tool stands beside the tool's
+    own span. Here each of those is settled once.
+    """
+    # Logfire tells of a span twice, when it begins and when it ends.
+    otel = [span for span in found if span.attributes.get("logfire.span_type") != "pending_span"]
+    otel.sort(key=lambda span: (span.start_ns, -span.end_ns))
+    spans = _drop_doubles([to_span(span) for span in otel])
+    spans = [_add_price(span) for span in _drop_totals(spans)]
+    if not any(span.span_type == "tool" for span in spans):
+        spans = add_requested_tools(spans)
+    known = {span.span_id for span in otel}
+    root = next((span for span in otel if span.parent_id not in known), None)
+    begin = min((span.start_ns for span in otel if span.start_ns), default=0)
+    end = max((span.end_ns for span in otel), default=0)
+    return Trace(
+        trace_id=otel[0].trace_id if otel else "",
+        name=root.name if root else "",
+        status="error" if root and root.failed else "ok",
+        duration_ms=max(0, end - begin) / 1e6 if begin else 0.0,
+        metadata={"resource": resource} if resource else {},
+        spans=spans,
+    )
+
+
+def _drop_doubles(spans: list[Span]) -> list[Span]:
+    """A model call directly inside a model call, or a tool inside the same tool, is one call."""
+    by_id = {span.span_id: span for span in spans}
+
+    def is_double(span: Span) -> bool:
+        outer = by_id.get(span.parent_id or "")
+        if outer is None or outer.span_type != span.span_type:
+            return False
+        same = span.span_type == "tool" and outer.tool_name == span.tool_name
+        return same or span.span_type == "generation"
+
+    return [
+        replace(span, span_type="span", input_tokens=None, output_tokens=None, cost=None)
+        if is_double(span)
+        else span
+        for span in spans
+    ]
+
+
+def _drop_totals(spans: list[Span]) -> list[Span]:
+    """Usage where it was spent: on model calls, or if they have none, on the outermost spans."""
+    spent = {span.span_id for span in spans if _has_usage(span)}
+    calls = any(span.span_type == "generation" and span.span_id in spent for span in spans)
+    parents = {span.span_id: span.parent_id for span in spans}
+
+    def keeps(span: Span) -> bool:
+        if calls:
+            # Embedding calls are no generations, but what they used was used all the same.
+            operation = span.metadata.get("gen_ai.operation.name")
+            kind = span.metadata.get("openinference.span.kind")
+            return span.span_type == "generation" or "embedding" in f"{operation} {kind}".lower()
+        return not _is_below_any(span.parent_id, spent, parents)
+
+    return [
+        span
+        if span.span_id not in spent or keeps(span)
+        else replace(span, input_tokens=None, output_tokens=None, cost=None)
+        for span in spans
+    ]
+
+
+def _has_usage(span: Span) -> bool:
+    return span.tokens is not None or span.cost is not None
+
+
+def _is_below_any(span_id: str | None, some: set[str], parents: dict[str, str | None]) -> bool:
+    """True when the span or one above it is among some; circles end the search."""
+    seen = set()
+    while span_id is not None and span_id not in seen:
+        if span_id in some:
+            return True
+        seen.add(span_id)
+        span_id = parents.get(span_id)
+    return False
+
+
+def _add_price(span: Span) -> Span:
+    if span.cost is not None or span.tokens is None:
+        return span
+    provider, cached = find_provider_and_cached(span)
+    usage = (span.input_tokens, span.output_tokens)
+    cost = price(span.model, provider, usage, cached=cached, start_ms=span.start_ms)
+    return span if cost is None else replace(span, cost=cost)
+
+
+def add_requested_tools(spans: list[Span], said: Iterable[ChatMessage] = ()) -> list[Span]:
+    """The spans with a tool span after each tool call that a model asked for.
+
+    For traces that hold only model calls. What the tool answered is taken from what was said,
+    or from the messages of a later model call, where it is visible.
+    """
+    answers = {
+        result["id"]: result["text"]
+        for span in spans
+        for message in as_list(span.metadata.get("messages"))
+        for result in as_list(as_mapping(message).get("tool_results"))
+    }
+    answers |= {result.id: result.text for message in said for result in message.results}
+    complete: list[Span] = []
+    for span in spans:
+        complete.append(span)
+        asked = span.metadata.get("tool_calls") if span.span_type == "generation" else None
+        outputs = _list_output_tools(span) if asked else ()
+        for i, call in enumerate(as_list(asked)):
+            if call["name"] not in outputs:
+                complete.append(_make_tool_span(span, i, call, answers.get(call["id"])))
+    return complete
+
+
+def _make_tool_span(span: Span, index: int, call: dict[str, Any], answer: str | None) -> Span:
+    return Span(
+        span_id=f"{span.span_id}/tool-{index + 1}",
+        name=call["name"],
+        span_type="tool",
+        parent_id=span.parent_id,
+        input=call["arguments"],
+        output=answer or "",
+        tool_name=call["name"],
+        tool_input=call["arguments"],
+        tool_output=answer,
+        start_ms=None if span.start_ms is None else span.start_ms + span.duration_ms,
+        metadata={"requested_by": span.span_id},
+    )
+
+
+def _list_output_tools(span: Span) -> set[str | None]:
+    """pydantic-ai asks for structured output through a tool that is none."""
+    parameters = as_mapping(unpack_json(span.metadata.get("model_request_parameters")))
+    return {
+        as_label(as_mapping(each).get("name")) for each in as_list(parameters.get("output_tools"))
+    }
+
+
+def traces_from_otel(spans: Iterable[Any]) -> list[Trace]:
+    """The traces that finished spans (`ReadableSpan`s) belong to, in the order they began."""
+    groups: dict[str, list[OtelSpan]] = {}
+    resources: dict[str, dict[str, Any]] = {}
+    for each in spans:
+        span = _read_sdk_span(each)
+        groups.setdefault(span.trace_id, []).append(span)
+        resources.setdefault(span.trace_id, _read_sdk_attributes(each.resource.attributes))
+    traces = [assemble(group, resources[trace_id]) for trace_id, group in groups.items()]
+    return sorted(traces, key=lambda trace: trace.spans[0].start_ms or 0 if trace.spans else 0)
+
+
+def _read_sdk_span(span: Any) -> OtelSpan:
+    return OtelSpan(
+        trace_id=f"{span.context.trace_id:032x}",
+        span_id=f"{span.context.span_id:016x}",
+        parent_id=f"{span.parent.span_id:016x}" if span.parent else None,
+        name=span.name,
+        start_ns=span.start_time or 0,
+        end_ns=span.end_time or span.start_time or 0,
+        failed=span.status.status_code.name == "ERROR",
+        message=span.status.description or "",
+        attributes=_read_sdk_attributes(span.attributes),
+        events=[
+            OtelEvent(event.name, _read_sdk_attributes(event.attributes)) for event in span.events
+        ],
+    )
+
+
+def _read_sdk_attributes(attributes: Any) -> dict[str, Any]:
+    """Attributes as JSON can hold them: sequences are tuples in the SDK."""
+    return {
+        key: list(value) if isinstance(value, tuple) else to_json_safe(value)
+        for key, value in (attributes or {}).items()
+    }

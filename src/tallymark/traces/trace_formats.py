@@ -1,0 +1,164 @@
+"""The one door to stored traces: `read_traces` finds out what a file is and reads it.
+
+| format | what it is | detected by |
+|---|---|---|
+| jsonl | our own shape | the keys `spans`, `trace`, `trace_id` or `traceId` |
+| inspect | Inspect's logs, `.eval` and `.json` | a zip file; the keys `eval`, `version`, `status` |
+| otlp | OpenTelemetry exports, protobuf and JSON | protobuf framing; the key `resourceSpans` |
+| atif | ATIF trajectories | the keys `agent` and `steps` or `schema_version` |
+| promptfoo | promptfoo's results, JSON and JSONL | `results` with its companions; a result's keys |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
+
+from tallymark.errors import Place, TraceError, suggest
+from tallymark.traces.dialects import atif, inspect_log, jsonl, otlp, promptfoo
+from tallymark.traces.json_records import JsonHead
+from tallymark.traces.trace_source import OnProgress, Progress, TraceSource, open_source
+
+if TYPE_CHECKING:
+    from tallymark.traces.trace import Trace
+
+Where = str | os.PathLike[str] | IO[bytes]
+
+
+class TraceFormat(NamedTuple):
+    """A kind of file: how to know it, and how to read it."""
+
+    name: str
+    read: Callable[[TraceSource], Iterator[Trace | TraceError]]
+    sniff: Callable[[Collection[str]], bool]
+    """By the keys of the first JSON object."""
+    sniff_bytes: Callable[[bytes], bool] | None = None
+    suffixes: tuple[str, ...] = ()
+    """Names that decide when the content does not, such as a file whose first line is broken."""
+
+
+class _File(NamedTuple):
+    """Something to read, and the folder it was found in, if it was not named itself."""
+
+    item: Path | IO[bytes]
+    folder: Path | None
+
+
+FORMATS = {
+    each.name: each
+    for each in (
+        TraceFormat("jsonl", jsonl.read, jsonl.sniff, suffixes=(".jsonl", ".ndjson")),
+        TraceFormat(
+            "inspect", inspect_log.read, inspect_log.sniff, inspect_log.sniff_bytes, (".eval",)
+        ),
+        TraceFormat("otlp", otlp.read, otlp.sniff, otlp.sniff_bytes, (".pb", ".binpb", ".otlp")),
+        TraceFormat("atif", atif.read, atif.sniff),
+        TraceFormat("promptfoo", promptfoo.read, promptfoo.sniff),
+    )
+}
+
+
+def read_traces(
+    where: Where | Iterable[Where],
+    *,
+    format: str | None = None,  # noqa: A002 - the word users expect
+    skip_broken: bool = False,
+    on_progress: OnProgress | None = None,
+    on_broken: Callable[[TraceError], None] | None = None,
+) -> Iterator[Trace]:
+    """The traces of a file, a folder, a binary stream, or several of these, one at a time.
+
+    A broken record is raised as a `TraceError` with its position. With `skip_broken` it is given
+    to `on_broken` instead, and reading goes on. `on_progress` is called with the bytes done and
+    the bytes in all (None for streams). In a folder, files that are no traces are passed over.
+    """
+    if format is not None and format not in FORMATS:
+        hint = f"the formats are {', '.join(FORMATS)}"
+        close = suggest(format, FORMATS)
+        raise TraceError(
+            f"unknown trace format {format!r}" + (f", did you mean {close!r}?" if close else ""),
+            hint=hint,
+        )
+    files = _list_files(where)
+    paths = [file.item for file in files if isinstance(file.item, Path)]
+    # With a stream among them the bytes in all are not known.
+    sizes = [path.stat().st_size for path in paths if path.is_file()]
+    progress = Progress(on_progress, sum(sizes) if len(sizes) == len(files) else None)
+    found = _read_files(files, FORMATS[format] if format else None, progress)
+    return _raise_or_skip(found, on_broken, skip_broken=skip_broken)
+
+
+def _raise_or_skip(
+    found: Iterator[Trace | TraceError],
+    on_broken: Callable[[TraceError], None] | None,
+    *,
+    skip_broken: bool,
+) -> Iterator[Trace]:
+    for each in found:
+        if not isinstance(each, TraceError):
+            yield each
+        elif not skip_broken:
+            raise each
+        elif on_broken is not None:
+            on_broken(each)
+
+
+def _read_files(
+    files: list[_File], chosen: TraceFormat | None, progress: Progress
+) -> Iterator[Trace | TraceError]:
+    fruitless: dict[Path | None, None] = {file.folder: None for file in files if file.folder}
+    for file in files:
+        try:
+            with open_source(file.item, progress) as source:
+                kind = chosen or _detect_format(source)
+                if kind is not None:
+                    fruitless.pop(file.folder, None)
+                    yield from kind.read(source)
+                elif source.head and file.folder is None:
+                    yield _unknown_error(source.name, "not a trace file that I know")
+        except TraceError as error:
+            yield error
+    for folder in fruitless:
+        yield _unknown_error(str(folder), "no file in it is a trace file that I know")
+
+
+def _list_files(where: Where | Iterable[Where]) -> list[_File]:
+    """Every file to read, in order."""
+    if isinstance(where, str | os.PathLike):
+        path = Path(where)
+        if not path.exists():
+            raise TraceError("no such file or folder", place=Place(source=str(path)))
+        if not path.is_dir():
+            return [_File(path, None)]
+        inside = sorted(each for each in path.rglob("*") if each.is_file())
+        files = [_File(each, path) for each in inside if not _is_hidden(each.relative_to(path))]
+        if not files:
+            raise TraceError("the folder is empty", place=Place(source=str(path)))
+        return files
+    if hasattr(where, "read"):
+        return [_File(cast("IO[bytes]", where), None)]
+    return [file for each in where for file in _list_files(each)]
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _detect_format(source: TraceSource) -> TraceFormat | None:
+    """The format by the content, else by the name."""
+    for each in FORMATS.values():
+        if each.sniff_bytes is not None and each.sniff_bytes(source.head):
+            return each
+    keys = JsonHead(source.head, whole=source.whole).keys
+    by_keys = (each for each in FORMATS.values() if keys and each.sniff(keys))
+    name = source.name.removesuffix(".gz").removesuffix(".zst")
+    # No name ends in a null byte, so a format without suffixes is never found by name.
+    by_name = (each for each in FORMATS.values() if name.endswith(each.suffixes or ("\0",)))
+    return next(by_keys, None) or next(by_name, None)
+
+
+def _unknown_error(name: str, what: str) -> TraceError:
+    hint = f"name the format, one of {', '.join(FORMATS)}"
+    return TraceError(what, place=Place(source=name), hint=hint)

@@ -1,0 +1,215 @@
+"""Bytes from a file or a stream: decompressed on the way, counted for progress, looked into."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+from tallymark.errors import Place, TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+Buffered: TypeAlias = "io.BufferedReader[_Filling]"
+OnProgress = Callable[[int, int | None], None]
+_BUFFER = 1024 * 1024
+_LOOK = 16
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Progress:
+    """How many bytes are done, over all the files of one reading."""
+
+    def __init__(self, callback: OnProgress | None, total: int | None) -> None:
+        self._callback = callback
+        self._total = total
+        self._before = self._here = 0
+
+    def at(self, position: int) -> None:
+        """The current file was read up to a position; going back does not count."""
+        if position > self._here:
+            self._here = position
+            if self._callback is not None:
+                self._callback(self._before + position, self._total)
+
+    def next_file(self, size: int | None) -> None:
+        """The current file is done, all of it where its size is known."""
+        self.at(size or 0)
+        self._before, self._here = self._before + self._here, 0
+
+
+class TraceSource:
+    """One file or stream of traces; never more of it than a buffer is in memory."""
+
+    def __init__(self, name: str, stream: Buffered, progress: Progress, path: Path | None) -> None:
+        self.name = name
+        self.stream = stream
+        """The bytes, already decompressed."""
+        self.progress = progress
+        self._path = path
+        if stream.peek().startswith(_BYTE_ORDER_MARK):
+            stream.read(len(_BYTE_ORDER_MARK))
+        self.head = stream.peek()
+        """The first bytes of the content, at most a megabyte."""
+        self.whole = len(self.head) < _BUFFER - len(_BYTE_ORDER_MARK)
+        """True when `head` is all there is."""
+
+    def place(self, line: int | None = None, part: str = "") -> Place:
+        """Where a record stands: a line of the file, or a named part of it."""
+        return Place(source=f"{self.name}:{part}" if part else self.name, line=line)
+
+    @contextmanager
+    def seekable(self) -> Iterator[IO[bytes]]:
+        """The content for reading here and there.
+
+        What cannot be read so as it is, a stream or a compressed file, is copied to disk first.
+        """
+        if self._path is not None and self._path.is_file():
+            with self._path.open("rb") as file:
+                # Where these differ, the file is compressed and `head` is not.
+                if file.read(_LOOK) == self.head[:_LOOK]:
+                    yield file
+                    return
+        with tempfile.TemporaryFile() as file:
+            shutil.copyfileobj(self.stream, file)
+            file.seek(0)
+            yield file
+
+
+@contextmanager
+def open_source(item: Path | IO[bytes], progress: Progress) -> Iterator[TraceSource]:
+    """A source over a path or a binary stream; a stream is left open for its owner."""
+    if not isinstance(item, Path):
+        name = getattr(item, "name", None)
+        name = name if isinstance(name, str) and name else "<stream>"
+        yield TraceSource(name, _open_content(item, name, progress), progress, None)
+        progress.next_file(None)
+        return
+    try:
+        file = item.open("rb", buffering=0)
+    except OSError as error:
+        what = f"cannot be read: {error.strerror or error}"
+        raise TraceError(what, place=Place(source=str(item))) from None
+    with file:
+        yield TraceSource(str(item), _open_content(file, str(item), progress), progress, item)
+        progress.next_file(os.fstat(file.fileno()).st_size)
+
+
+def _open_content(
+    raw: IO[bytes] | io.BufferedIOBase | io.RawIOBase, name: str, progress: Progress
+) -> Buffered:
+    """The stream, buffered and counted, and decompressed where it is compressed."""
+    # Progress counts the bytes of the file, so it is taken before anything is decompressed.
+    counted = io.BufferedReader(_Filling(raw, name, progress), _BUFFER)
+    inner = open_decompressed(counted.peek(), counted)
+    return counted if inner is None else io.BufferedReader(_Filling(inner, name), _BUFFER)
+
+
+class _Filling(io.RawIOBase):
+    """Fills every request to the brim, so that one look at the buffer sees a full head."""
+
+    def __init__(
+        self,
+        stream: IO[bytes] | io.BufferedIOBase | io.RawIOBase,
+        name: str,
+        progress: Progress | None = None,
+    ) -> None:
+        self._stream = stream
+        self._name = name
+        self._progress = progress
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        filled = 0
+        while filled < len(buffer) and (chunk := self._read(len(buffer) - filled)):
+            buffer[filled : filled + len(chunk)] = chunk
+            filled += len(chunk)
+        self._position += filled
+        if self._progress is not None:
+            self._progress.at(self._position)
+        return filled
+
+    def _read(self, size: int) -> bytes:
+        try:
+            return self._stream.read(size) or b""
+        except DAMAGE as error:
+            what = f"damaged or cut short after {self._position} bytes: {error}"
+            raise TraceError(what, place=Place(source=self._name)) from None
+
+
+GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+# What damaged data, or data cut short, raises here and in the libraries.
+DAMAGE = (OSError, EOFError, zlib.error)
+
+_COMPRESSED_CHUNK = 2048
+"""Compressed bytes taken at a time: few, because hostile ones grow ten thousandfold."""
+
+
+def open_decompressed(head: bytes, stream: IO[bytes]) -> io.BufferedIOBase | io.RawIOBase | None:
+    """What a compressed stream holds, by its first bytes; None when it is not compressed."""
+    if head.startswith(GZIP_MAGIC):
+        import gzip  # noqa: PLC0415 - only for compressed files
+
+        return gzip.GzipFile(fileobj=stream)
+    return io.BufferedReader(_ZstdStream(stream)) if head.startswith(ZSTD_MAGIC) else None
+
+
+def decompress_zstd(data: bytes, limit: int) -> bytes:
+    """What zstd frames hold, if that is not more than the limit."""
+    content = io.BufferedReader(_ZstdStream(io.BytesIO(data)))
+    parts, size = [], 0
+    while part := content.read(_COMPRESSED_CHUNK * 32):
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise OSError(f"it expands to more than {limit >> 20} MB")
+    return b"".join(parts)
+
+
+class _ZstdStream(io.RawIOBase):
+    """What one or more zstd frames hold. Unlike the library's own reader it sees a cut end."""
+
+    def __init__(self, stream: IO[bytes] | io.RawIOBase) -> None:
+        import zstandard  # noqa: PLC0415 - only for compressed files
+
+        self._stream = stream
+        self._library: Any = zstandard
+        self._frame: Any = None
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready and (chunk := self._stream.read(_COMPRESSED_CHUNK)):
+            self._ready = memoryview(self._expand(chunk))
+        if not self._ready and self._frame is not None:
+            raise EOFError("the zstd data ends in the middle of a frame")
+        taken, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+    def _expand(self, chunk: bytes) -> bytes:
+        parts = []
+        try:
+            while chunk:
+                if self._frame is None:
+                    self._frame = self._library.ZstdDecompressor().decompressobj()
+                parts.append(self._frame.decompress(chunk))
+                chunk = self._frame.unused_data if self._frame.eof else b""
+                if self._frame.eof:
+                    self._frame = None
+        except self._library.ZstdError as error:
+            raise OSError(str(error)) from None
+        return b"".join(parts)

@@ -1,0 +1,379 @@
+"""Running suites through the application: what is kept, resumed, rescored, and what goes wrong."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.models.provider_server import Fail, ProviderServer, Reply
+from tests.postgres import postgres, postgres_url
+
+from tallymark.app.app import App
+from tallymark.app.runs import RunOptions, make_id, sort_by_suite
+from tallymark.errors import InvalidInput, TallymarkError
+from tallymark.formula import Formula
+from tallymark.runs.record import CaseResult, RunRecord
+from tallymark.runs.tally import Tally
+from tallymark.suites.evaluation import RunLimits
+from tallymark.suites.suite_file import load_suite
+
+__all__ = ["postgres", "postgres_url"]
+
+SUITE = """
+metadata: {name: sums, model: echo/x, pricing: {input: 1, output: 1}}
+evals:
+  - name: four
+    prompt: 2 + 2 is 4
+    checks: [{match: "*4*"}]
+  - name: six
+    prompt: 3 + 3 is 7
+    checks: [{match: "*6*"}]
+score: {formula: four * 10 + success_pct}
+"""
+
+
+class Silent:
+    def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None: ...
+
+    def moved(self, result: CaseResult, tally: Tally) -> None: ...
+
+    def ended(self, record: RunRecord) -> None: ...
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[App]:
+    if request.param == "sqlite":
+        address = str(tmp_path / "tally.db")
+    else:
+        address = request.getfixturevalue("postgres_url")
+    app = App(address)
+    yield app
+    app.close()
+
+
+def suite(tmp_path: Path, text: str = SUITE) -> Path:
+    path = tmp_path / "suite.yaml"
+    path.write_text(text)
+    return path
+
+
+def dataset(tmp_path: Path, rows: int, model: str = "echo/x", check: str = "*item*") -> Path:
+    lines = "\n".join(str(number) for number in range(rows))
+    (tmp_path / "rows.csv").write_text(f"n\n{lines}\n")
+    return suite(
+        tmp_path,
+        f"metadata: {{name: rows, model: '{model}', threads: 8, retries: 0}}\n"
+        "evals:\n"
+        "  - name: row\n"
+        "    prompt: \"item {{var('n')}}\"\n"
+        "    cases_from: rows.csv\n"
+        f"    checks: [{{match: '{check}'}}]\n",
+    )
+
+
+def test_a_run_is_scored_by_its_formula_and_kept(app: App, tmp_path: Path) -> None:
+    (record,) = app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
+    assert (record.status, record.passed, record.failed, record.errors) == ("completed", 1, 1, 0)
+    assert record.score == 60
+    assert record.formula == "four * 10 + success_pct"
+    kept, results = app.runs.load_run(record.id)
+    assert kept.score == 60
+    assert kept.metrics["total_cost"] == pytest.approx(record.metrics["total_cost"])
+    assert [(each.case, each.status) for each in results] == [("four", "passed"), ("six", "failed")]
+
+
+def test_several_models_make_runs_of_one_group(app: App, tmp_path: Path) -> None:
+    records = app.runs.run(
+        load_suite(suite(tmp_path)), ["echo/a", "echo/b"], RunOptions(), Silent()
+    )
+    assert [each.model for each in records] == ["echo/a", "echo/b"]
+    assert len({each.group for each in records}) == 1
+    assert len(app.store.runs(group=records[0].group)) == 2
+
+
+def test_epochs_and_limit(app: App, tmp_path: Path) -> None:
+    options = RunOptions(RunLimits(epochs=3, cases=1))
+    (record,) = app.runs.run(load_suite(suite(tmp_path)), [], options, Silent())
+    assert record.total == 3
+    keys = [each.key for each in app.runs.load_run(record.id)[1]]
+    assert keys == [("four", 0), ("four", 1), ("four", 2)]
+
+
+def test_a_run_resumes_with_the_epochs_it_began_with(app: App, tmp_path: Path) -> None:
+    text = SUITE.replace("  - name: four\n", "  - name: four\n    epochs: 2\n")
+    (record,) = app.runs.run(load_suite(suite(tmp_path, text)), [], RunOptions(), Silent())
+    assert record.total == 3
+    resumed = app.runs.resume(record.id, RunOptions(), Silent())
+    assert (resumed.status, len(app.runs.load_run(record.id)[1])) == ("completed", 3)
+
+
+def test_a_run_whose_data_changed_is_not_resumed(app: App, tmp_path: Path) -> None:
+    (record,) = app.runs.run(load_suite(dataset(tmp_path, 3)), [], RunOptions(), Silent())
+    (tmp_path / "rows.csv").write_text("n\n7\n")
+    with pytest.raises(InvalidInput, match="have changed since the run"):
+        app.runs.resume(record.id, RunOptions(), Silent())
+
+
+def test_rescoring_by_a_formula_equals_running_with_it(app: App, tmp_path: Path) -> None:
+    (record,) = app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
+    other = load_suite(suite(tmp_path, SUITE.replace("four * 10 + success_pct", "success_pct / 2")))
+    (fresh,) = app.runs.run(other, [], RunOptions(), Silent())
+    before, after = app.runs.rescore_run(record.id, formula="success_pct / 2")
+    assert (before[0].score, after[0].score) == (60, fresh.score)
+    saved = app.runs.save_as_new(after)
+    assert app.store.run(saved.id).score == fresh.score
+    assert app.store.run(record.id).score == 60
+
+
+def test_rescoring_by_a_suite_checks_the_stored_answers_again(app: App, tmp_path: Path) -> None:
+    (record,) = app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
+    mended = load_suite(suite(tmp_path, SUITE.replace('"*6*"', '"*7*"')))
+    _, (after, results) = app.runs.rescore_run(
+        record.id, suite=app.runs.resolve_suite(mended, RunOptions())
+    )
+    assert (after.passed, after.score) == (2, 110)
+    assert [each.status for each in results] == ["passed", "passed"]
+
+
+def test_a_suite_without_a_model_is_refused_before_anything_is_kept(tmp_path: Path) -> None:
+    app = App(str(tmp_path / "tally.db"))
+    text = SUITE.replace("model: echo/x, ", "")
+    with pytest.raises(InvalidInput, match="no model is named"):
+        app.runs.run(load_suite(suite(tmp_path, text)), [], RunOptions(), Silent())
+    assert not app.store.exists
+
+
+def test_a_model_with_a_wrong_name_leaves_no_run_behind(tmp_path: Path) -> None:
+    app = App(str(tmp_path / "tally.db"))
+    with pytest.raises(TallymarkError):
+        app.runs.run(load_suite(suite(tmp_path)), ["echo/x", "nonsense"], RunOptions(), Silent())
+    assert not app.store.exists
+
+
+def test_values_come_from_the_user_then_the_store_then_the_environment(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = SUITE.replace("2 + 2 is 4", "\"{{var('said')}}\"")
+    definition = load_suite(suite(tmp_path, text))
+    monkeypatch.delenv("said", raising=False)
+    with pytest.raises(InvalidInput, match="said"):
+        app.runs.run(definition, [], RunOptions(), Silent())
+    monkeypatch.setenv("said", "4 from the environment")
+    outputs = []
+    for step in range(3):
+        if step == 1:
+            app.store.set_var("said", "4 from the store")
+        values = {"said": "4 from the user"} if step == 2 else {}
+        (record,) = app.runs.run(definition, [], RunOptions(values=values), Silent())
+        outputs.append(app.runs.load_run(record.id)[1][0].output.rpartition("from ")[2])
+    assert outputs == ["the environment", "the store", "the user"]
+
+
+def test_a_secret_is_nowhere_but_in_the_request(tmp_path: Path) -> None:
+    """The model echoes it; store, write-ahead log, reports and messages do not have it."""
+    from tallymark.runs.reports import csv_report, json_report, junit_report, markdown_report
+    from tallymark.runs.reports import summary as summed
+    from tallymark.runs.reports.html_page import html_report
+
+    secret = "hunter2-correct-horse"
+    database = tmp_path / "tally.db"
+    app = App(str(database))
+    app.store.set_secret("token", secret)
+    text = SUITE.replace("2 + 2 is 4", "\"{{secret('token')}} 4\"")
+    text = text.replace("*6*", "*{{secret('token')}}6*")
+    with ProviderServer() as server:
+        model = f"{server.url}/v1#m"
+        (record,) = app.runs.run(load_suite(suite(tmp_path, text)), [model], RunOptions(), Silent())
+        assert secret in str(server.bodies)
+    loaded = app.runs.load_run(record.id)
+    assert loaded[1][0].output == "***token*** 4"
+    reports = [summed(*loaded), *(r([loaded]) for r in (csv_report, json_report, junit_report))]
+    reports += [markdown_report([loaded]), html_report([loaded])]
+    assert not [report for report in reports if secret in report]
+    app.close()
+    for path in tmp_path.iterdir():
+        assert secret.encode() not in path.read_bytes(), path.name
+
+
+def test_secrets_are_not_recorded(app: App, tmp_path: Path) -> None:
+    text = SUITE.replace("2 + 2 is 4", "\"{{secret('token')}} 4\"")
+    options = RunOptions(values={"token": "hunter2-correct"}, record=tmp_path / "answers.jsonl")
+    with pytest.raises(InvalidInput, match="would hold the secrets of the suite: token"):
+        app.runs.run(load_suite(suite(tmp_path, text)), [], options, Silent())
+    assert not (tmp_path / "answers.jsonl").exists()
+
+
+def test_a_provider_that_fails_half_its_calls_loses_no_case(app: App, tmp_path: Path) -> None:
+    with ProviderServer() as server:
+        for number in range(20):
+            server.on(f"item {number}", Fail(500), Reply())
+        path = dataset(tmp_path, 20, f"{server.url}/v1#m")
+        options = RunOptions(RunLimits(tries=3))
+        (record,) = app.runs.run(load_suite(path), [], options, Silent())
+    assert (record.status, record.passed) == ("completed", 20)
+    assert {each.tries for each in app.runs.load_run(record.id)[1]} == {2}
+
+
+def test_a_case_that_cannot_run_is_an_error_not_a_fail(app: App, tmp_path: Path) -> None:
+    with ProviderServer() as server:
+        server.on("item 3", Fail(400))
+        (record,) = app.runs.run(
+            load_suite(dataset(tmp_path, 5, f"{server.url}/v1#m")), [], RunOptions(), Silent()
+        )
+        assert (record.status, record.passed, record.errors) == ("partial_failure", 4, 1)
+        assert record.metrics["success_pct"] == 100
+        server.on("item 3", Reply())
+        server.count.clear()
+        resumed = app.runs.resume(record.id, RunOptions(), Silent())
+        assert dict(server.count) == {"item 3": 1}
+    assert (resumed.status, resumed.passed, resumed.errors) == ("completed", 5, 0)
+
+
+def test_a_model_that_refuses_everything_is_not_asked_forever(app: App, tmp_path: Path) -> None:
+    with ProviderServer() as server:
+        for number in range(200):
+            server.on(f"item {number}", Fail(401))
+        path = dataset(tmp_path, 200, f"{server.url}/v1#m")
+        (record,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
+        assert sum(server.count.values()) < 60
+    assert record.status == "cancelled"
+    assert record.error == "the model refused every case so far"
+
+
+def test_a_budget_stops_before_it_is_passed(app: App, tmp_path: Path) -> None:
+    text = (
+        dataset(tmp_path, 50)
+        .read_text()
+        .replace("threads: 8", "threads: 8, pricing: {input: 100000, output: 100000}")
+    )
+    options = RunOptions(RunLimits(budget=5.0))
+    (record,) = app.runs.run(load_suite(suite(tmp_path, text)), [], options, Silent())
+    spent = sum(each.cost or 0 for each in app.runs.load_run(record.id)[1])
+    assert 0 < spent <= 5.0
+    assert (record.status, record.error) == ("cancelled", "the budget is spent")
+
+
+def test_a_model_that_answers_with_5_mb(app: App, tmp_path: Path) -> None:
+    with ProviderServer() as server:
+        server.on("item 0", Reply(output="item " + "x" * 5_000_000))
+        path = dataset(tmp_path, 2, f"{server.url}/v1#m")
+        (record,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
+    assert record.passed == 2
+    assert len(app.runs.load_run(record.id)[1][0].output) == 5_000_005
+
+
+KILLED = """
+import os, sys, threading, time
+from tallymark.app.app import App
+from tallymark.app.runs import RunOptions
+from tallymark.suites.suite_file import load_suite
+class Quiet:
+    def started(self, record, tally, formula): print(record.id, flush=True)
+    def moved(self, result, tally): print(result.case, flush=True)
+    def ended(self, record): pass
+app = App(sys.argv[2])
+if len(sys.argv) > 3:
+    app.runs.resume(sys.argv[3], RunOptions(), Quiet())
+else:
+    app.runs.run(load_suite(sys.argv[1]), [], RunOptions(), Quiet())
+"""
+
+
+def test_killed_20_times_in_a_row_and_resumed_no_case_is_lost_doubled_or_changed(
+    tmp_path: Path,
+) -> None:
+    """The answers take a moment each, so that a kill falls between any two of them."""
+    draw, rows = random.Random(3), 300
+    path, database = dataset(tmp_path, rows, "echo/x"), tmp_path / "tally.db"
+    run_id, kills = None, 0
+    while kills < 20:
+        command = [sys.executable, "-c", KILLED, str(path), str(database)]
+        command += [run_id] if run_id else []
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            run_id = process.stdout.readline().strip() or run_id
+            for _ in range(draw.randrange(1, 14)):
+                process.stdout.readline()
+            process.send_signal(signal.SIGKILL)
+        kills += 1
+        with sqlite3.connect(database) as connection:
+            assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
+    app = App(str(database))
+    assert run_id is not None
+    record = app.runs.resume(run_id, RunOptions(), Silent())
+    (whole,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
+    cases = [each.case for each in app.runs.load_run(run_id)[1]]
+    assert cases == [f"row[{number}]" for number in range(1, rows + 1)] or len(set(cases)) == rows
+    assert len(cases) == rows
+    assert (record.score, record.status, record.passed) == (whole.score, "completed", rows)
+
+
+SMALL_DISK = """
+import resource, signal
+from tallymark.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+main()
+"""
+
+
+def test_a_full_disk_is_one_sentence_and_what_was_kept_stays(tmp_path: Path) -> None:
+    path, database = dataset(tmp_path, 3000), tmp_path / "tally.db"
+    command = ["run", str(path), "--db", str(database)]
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL_DISK, *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert "full" in done.stderr or "no room" in done.stderr or "disk" in done.stderr
+    app = App(str(database))
+    (record,) = app.store.runs()
+    done_before = len(app.store.result_keys(record.id))
+    resumed = app.runs.resume(record.id, RunOptions(), Silent())
+    assert 0 <= done_before < 3000
+    assert resumed.passed == 3000
+
+
+def test_a_database_locked_by_another_process_is_waited_for(tmp_path: Path) -> None:
+    path, database = suite(tmp_path), tmp_path / "tally.db"
+    app = App(str(database))
+    app.runs.run(load_suite(path), [], RunOptions(), Silent())
+    holder = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);"
+        "c.execute('begin immediate'); print('held', flush=True);"
+        "import time; time.sleep(0.5); c.execute('rollback')"
+    )
+    command = [sys.executable, "-c", holder, str(database)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        (record,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
+    assert record.status == "completed"
+
+
+def test_results_stand_in_the_order_of_the_suite() -> None:
+    record = RunRecord(
+        id="r", suite="s", model="m", definition='{"evals":[{"name":"z"},{},{"name":"a"}]}'
+    )
+    keys = [("a[10]", 0), ("a[9]", 0), ("#2", 1), ("#2", 0), ("z", 0)]
+    given = [CaseResult(case=case, epoch=epoch, status="passed") for case, epoch in keys]
+    ordered = [each.key for each in sort_by_suite(record, given)]
+    assert ordered == [("z", 0), ("#2", 0), ("#2", 1), ("a[9]", 0), ("a[10]", 0)]
+
+
+def test_ids_are_short_and_differ() -> None:
+    ids = {make_id("r") for _ in range(1000)}
+    assert len(ids) > 995
+    assert {len(each) for each in ids} == {11}
+
+
+def test_an_unknown_run_is_refused(app: App, tmp_path: Path) -> None:
+    app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
+    with pytest.raises(TallymarkError):
+        app.runs.load_run("nothing")

@@ -1,0 +1,88 @@
+"""Explaining a score: the tree with values, and contributions that add up."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from tests.formula.random_formulas import NAMES, rows, trees
+
+from tallymark.formula import Formula
+from tallymark.formula.tree import Node, to_text
+
+VALUES = {"a": 1, "b": 0, "c": 4, "total_cost": 0.5, "success_pct": 80}
+
+
+def contributions(text: str) -> dict[str, float]:
+    formula = Formula.parse(text, list(VALUES))
+    return {term.text: term.contribution for term in formula.explain(VALUES).terms}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("success_pct * 0.5 - total_cost * 10", {"success_pct * 0.5": 40, "-total_cost * 10": -5}),
+        ("(a * 3 + b * 2) / total_cost", {"a * 3": 6, "b * 2": 0}),
+        ("2 * (a + c) * 3", {"a": 6, "c": 24}),
+        ("-(a - c)", {"-a": -1, "c": 4}),
+        ("if(a, a + c, 0)", {"a": 1, "c": 4}),
+        ("a - (c - success_pct)", {"a": 1, "-c": -4, "success_pct": 80}),
+        ("success_pct / total_cost", {"success_pct / total_cost": 160}),
+        ("(a + c) * (b + c)", {"(a + c) * (b + c)": 20}),
+        ("1 / (a + c)", {"1 / (a + c)": 0.2}),
+    ],
+)
+def test_each_term_contributes(text: str, expected: dict[str, float]) -> None:
+    assert contributions(text) == pytest.approx(expected)
+
+
+def test_shares_are_of_the_score() -> None:
+    terms = Formula.parse("a * 3 + c", ["a", "c"]).explain({"a": 1, "c": 1}).terms
+    assert [term.share for term in terms] == [0.75, 0.25]
+    assert Formula.parse("a - c", ["a", "c"]).explain({"a": 1, "c": 1}).terms[0].share is None
+
+
+def test_it_reads_well() -> None:
+    formula = Formula.parse("success_pct * 0.7 - total_cost * 100")
+    text = formula.explain({"success_pct": 80, "total_cost": 0.0177}).render()
+    assert text == (
+        "success_pct * 0.7 - total_cost * 100 = 54.23\n"
+        "\n"
+        "success_pct * 0.7 - total_cost * 100  = 54.23\n"
+        "├─ success_pct * 0.7                  = 56\n"
+        "│  ├─ success_pct                     = 80\n"
+        "│  └─ 0.7\n"
+        "└─ total_cost * 100                   = 1.77\n"
+        "   ├─ total_cost                      = 0.0177\n"
+        "   └─ 100\n"
+        "\n"
+        "What each term contributes:\n"
+        "  success_pct * 0.7            56    103.3%\n"
+        "  -total_cost * 100         -1.77     -3.3%"
+    )
+
+
+def test_an_undefined_score_is_explained_too() -> None:
+    explanation = Formula.parse("a / b", ["a", "b"]).explain({"a": 1, "b": 0})
+    assert explanation.value is None
+    assert "undefined: division by zero: b is 0" in explanation.render()
+    assert explanation.to_dict()["score_error"] == "division by zero: b is 0"
+
+
+def test_values_are_put_in_the_place_of_names() -> None:
+    formula = Formula.parse("max(a - b, 2) < c", ["a", "b", "c"])
+    assert formula.explain({"a": 1, "b": -3}).substituted == "max(1 - -3, 2) < c"
+
+
+@settings(max_examples=300, deadline=None)
+@given(trees(), rows)
+def test_contributions_add_up_to_the_score(tree: Node, row: dict[str, float]) -> None:
+    explanation = Formula(to_text(tree), tree, NAMES).explain(row)
+    json.dumps(explanation.to_dict(), allow_nan=False)
+    explanation.render()
+    if explanation.value is not None:
+        parts = [term.contribution for term in explanation.terms]
+        scale = max(map(abs, parts), default=0.0)
+        assert math.fsum(parts) == pytest.approx(explanation.value, rel=1e-9, abs=scale * 1e-9)

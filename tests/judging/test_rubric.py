@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallymark.errors import ScorerError
+from tallymark.judging.rubric import Choice, list_built_in_rubrics, load_rubric, replace_choices
+
+OWN = """
+description = "Is it polite?"
+shows = ["output"]
+question = "Is the answer polite?"
+
+[choices]
+polite = 1
+"so so" = { value = 0.4, means = "neither" }
+rude = 0.0
+"""
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "polite.toml"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", list_built_in_rubrics())
+def test_a_built_in_rubric_is_complete(name: str) -> None:
+    rubric = load_rubric(name)
+    verdicts = rubric.verdicts()
+    values = [choice.value for choice in verdicts.values()]
+    assert (max(values), min(values)) == (1.0, 0.0)
+    assert values == sorted(values, reverse=True)
+    assert all(choice.means for choice in verdicts.values())
+    assert "output" in rubric.shows
+    assert rubric.description.endswith("?")
+    assert rubric.question.strip()
+
+
+def test_the_built_in_rubrics() -> None:
+    assert list_built_in_rubrics() == [
+        "conciseness",
+        "correctness",
+        "faithfulness",
+        "helpfulness",
+        "safety",
+        "tool_use",
+    ]
+
+
+def test_a_rubric_of_the_users_own(tmp_path: Path) -> None:
+    rubric = load_rubric(write(tmp_path, OWN))
+    assert rubric.verdicts() == {
+        "polite": Choice(1.0),
+        "so so": Choice(0.4, "neither"),
+        "rude": Choice(0.0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("[choices]", "[choices", r"polite.toml: the rubric is not TOML: .*line 6"),
+        ("question =", "qestion =", "unknown field `qestion`"),
+        ('shows = ["output"]', "", "missing required field `shows`"),
+        ('shows = ["output"]', "shows = []", "Expected `array` of length >= 1"),
+        ('["output"]', '["outputs"]', "Invalid enum value 'outputs'"),
+        ("polite = 1\n", 'polite = "yes"\n', "Expected `float | object`, got `str`"),
+        ("polite = 1\n", "polite = 1.5\n", "'polite' has 1.5; it must be from 0 to 1"),
+        ("polite = 1\n", "polite = nan\n", "'polite' has nan; it must be from 0 to 1"),
+        ("value = 0.4", "value = -1", "Expected `float` >= 0"),
+        ("value = 0.4", "valu = 0.4", "unknown field `valu`"),
+        ("rude =", "Polite =", "at least two choices, each with its own name"),
+        ("rude =", '" " =', "at least two choices, each with its own name"),
+    ],
+)
+def test_a_mistake_is_named_with_its_file(
+    tmp_path: Path, before: str, after: str, words: str
+) -> None:
+    assert before in OWN
+    with pytest.raises(ScorerError, match=r"polite\.toml") as caught:
+        load_rubric(write(tmp_path, OWN.replace(before, after)))
+    caught.match(words)
+
+
+def test_one_choice_is_none() -> None:
+    rubric = load_rubric("safety")
+    with pytest.raises(ScorerError, match="at least two choices"):
+        replace_choices(rubric, {"safe": 1}, "llm_judge")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("correctnes", "did you mean 'correctness'"),
+        ("zzz", "The rubrics are conciseness, correctness"),
+        ("../rubrics/safety", "there is no rubric"),
+        ("no/such.toml", "cannot be read: No such file"),
+    ],
+)
+def test_a_rubric_that_is_not_there(name: str, words: str) -> None:
+    with pytest.raises(ScorerError, match=words):
+        load_rubric(name)
+
+
+def test_a_rubric_that_is_not_text(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_bytes(b"\xff")
+    with pytest.raises(ScorerError, match="not UTF-8"):
+        load_rubric(str(path))
+
+
+@pytest.mark.parametrize(
+    ("choices", "expected"),
+    [
+        (
+            {"safe": 0.9, "unsafe": 0},
+            {"safe": Choice(0.9, "no harm can be seen"), "unsafe": Choice(0.0, "it helps")},
+        ),
+        ({"yes": 1, "no": 0}, {"yes": Choice(1.0), "no": Choice(0.0)}),
+        (
+            {"yes": {"value": 1, "means": "all fine"}, "no": 0},
+            {"yes": Choice(1.0, "all fine"), "no": Choice(0.0)},
+        ),
+    ],
+)
+def test_choices_replace_labels_and_numbers(
+    choices: dict[str, Any], expected: dict[str, Choice]
+) -> None:
+    rubric = load_rubric("safety")
+    changed = replace_choices(rubric, choices, "llm_judge").verdicts()
+    assert list(changed) == list(expected)
+    for label, choice in expected.items():
+        assert changed[label].value == choice.value
+        assert changed[label].means.startswith(choice.means)
+
+
+@pytest.mark.parametrize("choices", [{"a": "b", "c": 1}, {"a": 2, "b": 0}, {}])
+def test_choices_without_a_number_are_refused(choices: dict[str, Any]) -> None:
+    rubric = load_rubric("safety")
+    with pytest.raises(ScorerError, match="llm_judge"):
+        replace_choices(rubric, choices, "llm_judge")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Is the answer polite?", "Is it?"),
+        ('["output"]', '["input"]'),
+        ("neither", "nor"),
+        ("rude = 0.0", "rude = 0.1"),
+        ("rude =", "nasty ="),
+    ],
+)
+def test_the_hash_follows_what_the_judge_reads(tmp_path: Path, before: str, after: str) -> None:
+    one = load_rubric(write(tmp_path, OWN)).hash("frame")
+    assert before in OWN
+    assert load_rubric(write(tmp_path, OWN.replace(before, after))).hash("frame") != one
+
+
+def test_the_hash_follows_the_frame_and_not_the_comments(tmp_path: Path) -> None:
+    rubric = load_rubric(write(tmp_path, OWN))
+    assert rubric.hash("frame") != rubric.hash("another")
+    assert load_rubric(write(tmp_path, f"# mine\n{OWN}")).hash("frame") == rubric.hash("frame")
+    assert len(rubric.hash("frame")) == 12

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tallymark.judging.verdict import Verdict, read_verdict
+
+LABELS = ["correct", "incorrect", "not sure"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "label", "reasoning"),
+    [
+        ('{"reasoning": "it fits", "choice": "correct"}', "correct", "it fits"),
+        ('  {"choice": "Incorrect."}\n', "incorrect", ""),
+        ('{"Reasoning": "a", "Choice": "CORRECT"}', "correct", "a"),
+        ('{"reasoning": "", "choice": "not sure"}', "not sure", ""),
+        ('```json\n{"reasoning": "a", "choice": "correct"}\n```', "correct", "a"),
+        ('Sure! {"reasoning": "a", "choice": "correct"} Hope it helps.', "correct", "a"),
+        ('{"reasoning": "line\nbreak", "choice": "correct"}', "correct", "line\nbreak"),
+        ('{"reasoning": "he said "no"", "choice": "incorrect"}', "incorrect", None),
+        ("{'reasoning': 'a', 'choice': 'correct'}", "correct", None),
+        ('{"verdict": {"choice": "correct"}}', "correct", None),
+        ('{"reasoning": "a", "choice": "correct",}', "correct", None),
+        ('{"reasoning": "cut off", "choice": "correct"', "correct", None),
+        ("It fits.\nChoice: correct", "correct", "It fits"),
+        ("It fits.\n**Choice:** **correct**", "correct", "It fits"),
+        ("choice = incorrect", "incorrect", ""),
+        ("correct", "correct", ""),
+        ('"Correct."', "correct", ""),
+        ("**not sure**", "not sure", ""),
+        ('<think>{"choice": "incorrect"}</think>{"choice": "correct"}', "correct", ""),
+        # A judge may quote what it judges before it decides: the last word counts.
+        ('It says {"choice": "correct"}. {"choice": "incorrect"}', "incorrect", ""),
+        ('{"choice": "correct"} then {"note": "done"}', "correct", ""),
+        ('{"reasoning": {"a": 1}, "choice": ["correct"]}', "correct", "{'a': 1}"),
+    ],
+)
+def test_a_choice_is_found(answer: str, label: str, reasoning: str | None) -> None:
+    verdict = read_verdict(answer, LABELS)
+    assert verdict is not None
+    assert verdict.label == label
+    assert reasoning is None or verdict == Verdict(label, reasoning)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "I cannot judge this.",
+        '{"choice": "excellent"}',
+        '{"choice": null}',
+        '{"reasoning": "it says choice: correct", "choice": "superb"}',
+        '{"choice": "correct"} {"choice": "superb"}',
+        "choice: correct\nchoice: superb",
+        '{"reasoning": "correct"}',
+        "It is correct, I think.",
+        "incorrectly",
+        '<think>{"choice": "correct"}',
+        "[" * 100_000,
+    ],
+)
+def test_an_answer_without_a_known_choice_is_none(answer: str) -> None:
+    assert read_verdict(answer, LABELS) is None
+
+
+@pytest.mark.parametrize("answer", ["{" * 500_000, '{"a":' * 100_000, "<think>" * 100_000])
+def test_a_hostile_answer_takes_no_time(answer: str) -> None:
+    began = time.perf_counter()
+    assert read_verdict(answer, LABELS) is None
+    assert time.perf_counter() - began < 2

@@ -1,0 +1,90 @@
+"""Comparisons as people read them in a terminal."""
+
+from __future__ import annotations
+
+from tests.runs.reports.sample_runs import finished, support_run
+
+from tallymark.runs.comparison import compare, compare_all
+from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+from tallymark.runs.reports.comparison_report import comparison_text, comparisons_table
+
+
+def run(name: str, outcomes: str) -> tuple[RunRecord, list[CaseResult]]:
+    """A run whose cases a, b, c... passed (`+`), failed (`-`) or could not run (`!`)."""
+    words: dict[str, CaseStatus] = {"+": "passed", "-": "failed", "!": "error"}
+    results = [
+        CaseResult(case=chr(97 + n), status=words[mark], latency=1.0, cost=0.01)
+        for n, mark in enumerate(outcomes)
+    ]
+    record, _ = finished(RunRecord(id=name, suite="s", model=f"m/{name}"), results)
+    return record, results
+
+
+def test_two_runs_in_full() -> None:
+    comparison = compare(run("old", "++++----++++"), run("new", "--++---+++!+"))
+    assert (
+        comparison_text(comparison)
+        == """\
+=== Comparison ===
+First:  old on m/old (8 passed, 4 failed)
+Second: new on m/new (6 passed, 5 failed, 1 error)
+Score:  success_pct
+
+               first   second  difference    95 % interval     p
+Score          63.64    54.55       -9.09  -45.45 to 27.27  1.00
+Total cost   $0.1100  $0.1100          $0         $0 to $0  1.00
+Avg latency   1.00 s   1.00 s        0 ms     0 ms to 0 ms  1.00
+over the 11 cases that both ran
+
+Broken (passed before): 2
+  a
+  b
+
+Errors now (ran before): 1
+  k
+
+Fixed (passes now): 1
+  h
+
+Unchanged: 8
+No regression: the score changed by -9.091: its 95 % interval, -45.45 to 27.27,
+  does not lie below zero
+Careful: 1 of 12 results of new are errors and left out: if the hard cases fail
+  to run, the run looks better than it is"""
+    )
+
+
+def test_a_success_rate_is_told_beside_any_other_score() -> None:
+    text = comparison_text(compare(support_run("a/one"), support_run("b/two", skill=0.5)))
+    assert "\nSuccess rate " in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_missing_score_says_why() -> None:
+    text = comparison_text(compare(support_run("a/one"), support_run("b/two", price=None)))
+    assert "two-1 has no score: total_cost has no value" in text
+    assert "Regression: the second run has no score to compare, the first has one" in text
+
+
+def test_repeated_cases_show_how_often_they_passed() -> None:
+    text = comparison_text(compare(support_run(epochs=1), support_run("x/y", skill=0.3, epochs=3)))
+    assert "1/1 → 0/3" in text
+
+
+def test_only_some_cases_of_a_kind_are_named() -> None:
+    text = comparison_text(compare(run("old", "+" * 12), run("new", "-" * 12)), most=2)
+    assert "  and 10 more" in text
+
+
+def test_several_runs_make_a_table_against_the_first() -> None:
+    found = compare_all(
+        [run("old", "++++----++++"), run("mid", "++++---+++++"), run("new", "-" * 12)]
+    )
+    assert (
+        comparisons_table(found)
+        == """\
+run        score  difference     95 % interval      p  broken  fixed
+old m/old  66.67           -                 -      -       -      -
+mid m/mid  75.00       +8.33     0.00 to 29.14   1.00       0      1
+new m/new   0.00      -66.67  -91.67 to -33.33  0.010       8      0"""
+    )

@@ -1,0 +1,97 @@
+"""The Markdown report: a table that nothing breaks, and failures in folded blocks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from msgspec.structs import replace
+from tests.runs.reports.sample_runs import HOSTILE, support_run, two_cases
+
+from tallymark.runs.record import CaseResult, RunRecord
+from tallymark.runs.reports import markdown_report
+
+
+def test_a_small_run_in_full() -> None:
+    assert (
+        markdown_report([two_cases()])
+        == """\
+## `my-eval-suite`
+
+| Model | Score | 95 % interval | Success | Cost | Avg latency | Errors |
+|:--|--:|:-:|--:|--:|--:|--:|
+| `replay/careful` | **2824.86** | 0.00 to 5000.00 | 50.0% (1/2) | $0.0177 | 1.00 s | 0 |
+
+Score: `success_pct / total_cost`
+
+
+### `replay/careful`: 1 failed
+
+<details><summary>❌ <code>translation-test</code></summary>
+<ul>
+<li><code>match</code>: <code>&quot;*hola*&quot; does not match</code></li>
+</ul>
+<pre>Guten Tag</pre>
+</details>
+"""
+    )
+
+
+def test_every_run_has_a_row() -> None:
+    text = markdown_report([support_run("a/one"), support_run("b/two", price=None, errors=1)])
+    assert "| `a/one` | **" in text
+    assert "| `b/two` | **undefined** | - |" in text
+    assert "- `b/two` has no score: `total_cost has no value;" in text
+    assert "1 could not run" in text
+
+
+def test_formulas_that_differ_are_all_named() -> None:
+    text = markdown_report([two_cases(), two_cases("success_pct")])
+    assert "- `replay/careful` is scored by `success_pct / total_cost`" in text
+    assert "- `replay/careful` is scored by `success_pct`" in text
+
+
+def test_a_run_that_broke_off_says_so() -> None:
+    record, results = two_cases()
+    text = markdown_report(
+        [(replace(record, status="cancelled", total=9, error="budget"), results)]
+    )
+    assert "- `replay/careful` ended with an error: `budget`" in text
+    assert "- `replay/careful` is cancelled: 7 of 9 results are missing" in text
+
+
+@pytest.mark.parametrize("name", ["a|b", "a`b", "``", "<b>x</b>", "*x*", "a\nb|c", "[x](http://h)"])
+def test_a_models_name_cannot_break_the_table(name: str) -> None:
+    record, results = two_cases()
+    lines = markdown_report([(replace(record, model=name), results)]).splitlines()
+    row = lines[4]
+    # As GitHub does it: a pipe ends a cell unless a backslash stands before it.
+    assert len(re.split(r"(?<!\\)\|", row)) == 9
+    first = re.split(r"(?<!\\)\|", row)[1].strip()
+    span = re.fullmatch(r"(`+)(.+?)\1", first)
+    assert span is not None
+    assert span[1] not in span[2]
+
+
+def test_answers_cannot_add_markup() -> None:
+    record = RunRecord(id="r", suite="s", model="m")
+    output = f"{HOSTILE}\n\n</pre></details>\n\n| a | b |\n@someone # heading"
+    result = CaseResult(case=HOSTILE, status="failed", output=output, error=HOSTILE)
+    text = markdown_report([(record, [result])])
+    block = text[text.index("<details>") :]
+    assert "\n\n" not in block.strip()
+    assert set(re.findall(r"</?\w+", block)) == {
+        "<details", "</details", "<summary", "</summary", "<code", "</code",
+        "<ul", "</ul", "<li", "</li", "<pre", "</pre",
+    }  # fmt: skip
+    assert block.count("</details") == 1
+
+
+def test_a_large_run_stays_below_a_megabyte() -> None:
+    record, results = support_run(cases=400, skill=-1.0)
+    long = [replace(result, output="<" * 5_000) for result in results]
+    text = markdown_report([(record, long), (record, long)])
+    assert len(text.encode()) < 1_000_000
+    assert text.count("<details>") == 50
+    assert "And 350 more." in text
+    assert "And 400 more." in text

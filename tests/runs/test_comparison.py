@@ -1,0 +1,267 @@
+"""Two runs compared: what changed, what is unfair about it, and what counts as a regression."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from tallymark.errors import FormulaError, InvalidInput
+from tallymark.runs.comparison import Comparison, compare, compare_all, is_regression, verdict
+from tallymark.runs.record import CaseResult, CaseStatus, CheckResult, Run, RunRecord
+
+WORDS: Mapping[str, CaseStatus] = {"+": "passed", "-": "failed", "!": "error"}
+
+
+def run(
+    cases: Mapping[str, str] | str,
+    name: str = "r",
+    *,
+    formula: str = "success_pct",
+    cost: float | None = 0.01,
+) -> Run:
+    """A run of cases with an outcome for each epoch: + passed, - failed, ! error."""
+    if isinstance(cases, str):
+        cases = {f"case{number}": mark for number, mark in enumerate(cases)}
+    results = [
+        CaseResult(case=case, epoch=epoch, status=WORDS[mark], latency=1.0, cost=cost)
+        for case, marks in cases.items()
+        for epoch, mark in enumerate(marks)
+    ]
+    return RunRecord(id=name, suite="s", model="m", formula=formula), results
+
+
+def kinds(comparison: Comparison) -> dict[str, str]:
+    return {change.case: change.kind for change in comparison.changes}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kind"),
+    [
+        ("+", "+", None),
+        ("-", "-", None),
+        ("!", "!", None),
+        ("+", "-", "broken"),
+        ("-", "+", "fixed"),
+        ("+", "!", "error_now"),
+        ("-", "!", "error_now"),
+        ("!", "+", "recovered"),
+        ("!", "-", "recovered"),
+        ("++", "+-", "broken"),
+        ("+-", "--", "worse"),
+        ("+-", "++", "fixed"),
+        ("--", "+-", "better"),
+        ("+-", "-+", None),
+        ("++", "+", None),
+        ("+!", "+-", "broken"),
+    ],
+)
+def test_how_a_case_changed(before: str, now: str, kind: str | None) -> None:
+    comparison = compare(run({"a": before, "b": "+"}), run({"a": now, "b": "+"}))
+    assert kinds(comparison).get("a") == kind
+    assert "b" not in kinds(comparison)
+
+
+def test_cases_that_only_one_run_has() -> None:
+    comparison = compare(run({"a": "+", "b": "+"}), run({"b": "+", "c": "-"}))
+    assert kinds(comparison) == {"a": "only_first", "c": "only_second"}
+    assert (comparison.shared, comparison.unchanged) == (1, 1)
+
+
+def test_the_worst_changes_come_first() -> None:
+    first = run({"a": "-", "b": "+", "c": "+", "d": "+", "e": "++"})
+    second = run({"a": "+", "b": "!", "c": "-", "d": "-", "f": "+"})
+    found = [change.kind for change in compare(first, second).changes]
+    assert found == ["broken", "broken", "error_now", "fixed", "only_first", "only_second"]
+
+
+def test_a_broken_case_says_why() -> None:
+    record, results = run({"a": "-", "b": "+"})
+    check = CheckResult(kind="match", passed=False, reason="no hola")
+    second = (record, [replace(results[0], checks=[check]), results[1]])
+    (change,) = compare(run({"a": "+", "b": "+"}), second).changes
+    assert (change.reason, change.first, change.second) == ("match: no hola", "1/1", "0/1")
+
+
+def test_numbers_are_those_of_the_shared_cases_and_add_up() -> None:
+    comparison = compare(run({"a": "+", "b": "-", "gone": "+"}), run({"a": "+", "b": "+"}))
+    assert comparison.score.first == 50.0
+    assert comparison.score.second == 100.0
+    assert comparison.score.difference.value == 50.0
+    assert comparison.total_cost.first == pytest.approx(0.02)
+    assert comparison.first.score == pytest.approx(200 / 3)
+
+
+def test_all_four_differences_are_taken() -> None:
+    first = run("+-+-+-+-+-+-", formula="success_pct / total_cost", cost=0.01)
+    comparison = compare(first, run("+" * 12, cost=0.02))
+    assert comparison.score.difference.value == pytest.approx(100 / 0.24 - 50 / 0.12)
+    assert comparison.success_pct.difference.value == 50.0
+    assert comparison.total_cost.difference.value == pytest.approx(0.12)
+    assert comparison.avg_latency.difference.value == 0.0
+
+
+class TestFormula:
+    def test_both_are_scored_by_the_first_runs_formula(self) -> None:
+        comparison = compare(run("+-", formula="success_pct * 2"), run("++", formula="total_cost"))
+        assert (comparison.first.score, comparison.second.score) == (100.0, 200.0)
+        assert comparison.second.own_formula == "total_cost"
+
+    def test_or_by_a_given_one(self) -> None:
+        comparison = compare(run("+-"), run("++"), formula="success_pct / 10")
+        assert (comparison.score.first, comparison.score.second) == (5.0, 10.0)
+
+    def test_formulas_that_differ_are_named_in_a_warning(self) -> None:
+        warnings = compare(run("+-", "one"), run("++", "two", formula="total_cost")).warnings
+        assert "two had the formula total_cost; here both are scored by success_pct" in warnings
+
+    def test_it_may_name_evals_of_both_runs(self) -> None:
+        comparison = compare(run({"a": "+", "b": "-"}), run({"a": "+", "b": "+"}), formula="a + b")
+        assert comparison.score.difference.value == 1.0
+
+    def test_an_unknown_name_is_refused(self) -> None:
+        with pytest.raises(FormulaError, match="unknown name 'nope'"):
+            compare(run("+"), run("+"), formula="nope * 2")
+
+    def test_a_score_that_the_suite_put_in_is_kept(self) -> None:
+        record, results = run("+-", formula="1 / (success_pct - 50)")
+        put_in = (replace(record, score=7.0, score_error="division by zero"), results)
+        assert compare(put_in, run("++")).first.score == 7.0
+
+
+class TestWarnings:
+    def warned(self, first: Run, second: Run) -> str:
+        return "\n".join(compare(first, second).warnings)
+
+    def test_there_is_none_for_two_fair_runs(self) -> None:
+        assert compare(run("+-" * 8), run("++" * 8)).warnings == []
+
+    def test_suites_that_differ(self) -> None:
+        record, results = run("+-" * 8)
+        other = (replace(record, definition_hash="other"), results)
+        assert "the suites differ" in self.warned(run("+-" * 8), other)
+
+    def test_few_shared_cases(self) -> None:
+        assert "only 3 cases ran in both" in self.warned(run("+-+"), run("++-"))
+        assert "only 12 of 30 cases ran in both" in self.warned(run("+" * 30), run("+" * 12))
+
+    def test_errors(self) -> None:
+        assert "2 of 12 results of new are errors" in self.warned(
+            run("+" * 12), run("+" * 10 + "!!", "new")
+        )
+
+    def test_epochs_that_differ(self) -> None:
+        record, results = run("+" * 12)
+        assert "1 and 5 epochs" in self.warned(run("+" * 12), (replace(record, epochs=5), results))
+
+    def test_results_that_are_missing(self) -> None:
+        record, results = run("+" * 12)
+        assert "r has 12 of its 20 results" in self.warned(
+            (replace(record, total=20), results), run("+" * 12)
+        )
+
+
+class TestRegression:
+    @pytest.mark.parametrize(
+        ("first", "second", "regression"),
+        [
+            ("+" * 20, "+" * 20, False),
+            ("+" * 20, "-" * 20, True),
+            ("-" * 20, "+" * 20, False),
+            ("+" * 20, "-" + "+" * 19, False),
+            ("+" * 20, "-" * 8 + "+" * 12, True),
+            ("+" * 10 + "-" * 10, "-" + "+" * 10 + "-" * 9, False),
+        ],
+    )
+    def test_the_interval_decides(self, first: str, second: str, regression: bool) -> None:
+        assert is_regression(compare(run(first), run(second))) is regression
+
+    def test_it_is_said_in_one_sentence(self) -> None:
+        found = verdict(compare(run("+" * 20), run("-" * 8 + "+" * 12)))
+        assert found.reason == (
+            "the score changed by -40: its 95 % interval, -65 to -20, lies below zero"
+        )
+
+    @pytest.mark.parametrize(("second", "regression"), [("-", True), ("+", False)])
+    def test_without_an_interval_a_lower_score_is_enough(
+        self, second: str, regression: bool
+    ) -> None:
+        found = verdict(compare(run("+"), run(second)))
+        assert found.regression is regression
+        assert found.reason.endswith("and the cases give no interval")
+
+    def test_named_evals_alone_give_no_interval_so_any_loss_counts(self) -> None:
+        first, second = run({"a": "+", "b": "+"}), run({"a": "-", "b": "+"})
+        assert is_regression(compare(first, second, formula="2 * a + b"))
+
+    def test_a_score_that_is_lost_is_a_regression(self) -> None:
+        formula = "success_pct / total_cost"
+        found = verdict(compare(run("++", formula=formula), run("++", cost=None)))
+        assert found.regression
+        assert "total_cost has no value" in found.reason
+
+    def test_a_run_in_which_nothing_ran_is_a_regression(self) -> None:
+        found = verdict(compare(run("++"), run("!!")))
+        assert found.regression
+        assert "no case ran" in found.reason
+
+    def test_a_score_that_appears_is_none(self) -> None:
+        formula = "success_pct / total_cost"
+        first = run("++", formula=formula, cost=None)
+        assert not is_regression(compare(first, run("--", formula=formula)))
+
+    @pytest.mark.parametrize(("second", "regression"), [("+-", True), ("++", False)])
+    def test_where_neither_has_a_score_the_cases_decide(
+        self, second: str, regression: bool
+    ) -> None:
+        formula = "success_pct / total_cost"
+        comparison = compare(run("++", formula=formula, cost=None), run(second, cost=None))
+        assert is_regression(comparison) is regression
+
+    def test_up_to_the_tolerance_may_be_lost(self) -> None:
+        comparison = compare(run("+" * 20), run("-" * 8 + "+" * 12))
+        assert not is_regression(comparison, tolerance=30)
+        assert is_regression(comparison, tolerance=10)
+        assert verdict(comparison, tolerance=10).reason.endswith("lies below -10")
+
+    def test_strict_finds_any_broken_case_worse(self) -> None:
+        comparison = compare(run("+-" * 10), run("-+" + "++" * 9))
+        assert not is_regression(comparison)
+        assert is_regression(comparison, strict=True)
+        assert verdict(comparison, strict=True).reason == "cases that passed fail now: case0"
+
+    def test_strict_is_content_when_nothing_broke(self) -> None:
+        assert not is_regression(compare(run("+-" * 10), run("+-" * 10)), strict=True)
+
+
+def test_runs_without_a_common_case_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="'one' and 'two' have no case in common"):
+        compare(run({"a": "+"}, "one"), run({"b": "+"}, "two"))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_fewer_than_two_runs_are_refused(count: int) -> None:
+    runs: Sequence[Run] = [run("+")] * count
+    with pytest.raises(InvalidInput, match="cannot be compared"):
+        compare_all(runs)
+
+
+def test_every_other_run_is_compared_with_the_first() -> None:
+    found = compare_all([run("++", "a"), run("+-", "b"), run("--", "c")])
+    assert [(each.first.id, each.second.id) for each in found] == [("a", "b"), ("a", "c")]
+
+
+def test_the_same_seed_gives_the_same_comparison() -> None:
+    first, second = run("+-" * 10), run("++-+" * 5)
+    assert compare(first, second) == compare(first, second)
+
+
+def test_the_json_holds_everything_and_no_nan() -> None:
+    comparison = compare(run("+-" * 6), run("++" * 5 + "!!", cost=None))
+    found = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
+    assert found["score"]["difference"]["value"] == comparison.score.difference.value
+    assert found["total_cost"]["second"] is None
+    assert found["regression"]["regression"] is False
+    assert {change["kind"] for change in found["changes"]} == {"fixed", "error_now"}

@@ -1,0 +1,102 @@
+"""Means and intervals, checked against numbers from elsewhere."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tallymark.runs.statistics import MeanEstimate, Spread, estimate_clusters, student_t
+
+VALUES = st.lists(st.floats(0, 1), max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "printed"),
+    # The printed tables of Student's t, two-sided 95 %.
+    [
+        (1, 12.706),
+        (2, 4.303),
+        (3, 3.182),
+        (4, 2.776),
+        (5, 2.571),
+        (10, 2.228),
+        (30, 2.042),
+        (100, 1.984),
+        (1_000_000, 1.960),
+    ],
+)
+def test_student_t(degrees: int, printed: float) -> None:
+    assert student_t(degrees) == pytest.approx(printed, rel=2e-3)
+
+
+def spread(values: list[float]) -> MeanEstimate:
+    found = Spread()
+    for value in values:
+        found.add(value)
+    return found.estimate()
+
+
+@pytest.mark.parametrize(
+    ("values", "mean", "low", "high"),
+    [
+        ([], None, None, None),
+        ([0.5], 0.5, None, None),
+        ([1.0, 1.0, 1.0], 1.0, 1.0, 1.0),
+        ([0.0, 1.0], 0.5, 0.0, 1.0),
+        # mean 0.5, s = 0.1581, t(4) = 2.776: 0.5 ± 0.1963
+        ([0.3, 0.4, 0.5, 0.6, 0.7], 0.5, 0.3037, 0.6963),
+    ],
+)
+def test_an_interval(
+    values: list[float], mean: float | None, low: float | None, high: float | None
+) -> None:
+    found = spread(values)
+    for got, wanted in ((found.mean, mean), (found.low, low), (found.high, high)):
+        assert got == (None if wanted is None else pytest.approx(wanted, abs=1e-3))
+
+
+def test_epochs_that_agree_say_no_more_than_one_of_them() -> None:
+    once = estimate_clusters([[0.0], [1.0], [1.0]])
+    five_times = estimate_clusters([[0.0] * 5, [1.0] * 5, [1.0] * 5])
+    assert (five_times.low, five_times.high) == pytest.approx((once.low, once.high))
+
+
+def test_epochs_that_differ_say_more() -> None:
+    once = estimate_clusters([[0.0], [1.0], [0.0], [1.0]])
+    twice = estimate_clusters([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    assert once.low is not None
+    assert twice.low is not None
+    assert twice.low > once.low
+
+
+@given(VALUES)
+def test_one_value_a_cluster_is_no_cluster(values: list[float]) -> None:
+    streamed, gathered = spread(values), estimate_clusters([[value] for value in values])
+    for name in ("mean", "low", "high"):
+        one, other = getattr(streamed, name), getattr(gathered, name)
+        assert one == (None if other is None else pytest.approx(other, abs=1e-6))
+
+
+@given(VALUES)
+def test_the_mean_lies_in_its_interval_and_in_its_values(values: list[float]) -> None:
+    found = spread(values)
+    if found.low is None or found.mean is None or found.high is None:
+        assert len(values) < 2
+        return
+    assert 0 <= found.low <= found.mean + 1e-12
+    assert found.mean - 1e-12 <= found.high <= 1
+    assert min(values) - 1e-12 <= found.mean <= max(values) + 1e-12
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
+def test_the_error_is_the_usual_one(values: list[float]) -> None:
+    found = Spread()
+    for value in values:
+        found.add(value)
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    usual = math.sqrt(found.squares / (found.count - 1) / found.count)
+    assert usual == pytest.approx(error, abs=1e-9)

@@ -1,0 +1,205 @@
+"""`score_many`: the scores that each attempt would have alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sandbox.backends import SAFE
+from tests.sandbox.sample_plugins import BY_WISH, ORDINARY, plugin
+
+from tallymark.sandbox import PluginCode, Policy, Sandbox
+from tallymark.scoring import Score
+
+
+@pytest.fixture(scope="module", params=SAFE)
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    with Sandbox(Policy(request.param), pause_after=10**6) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def by_wish(tmp_path_factory: pytest.TempPathFactory) -> PluginCode:
+    return plugin(tmp_path_factory.mktemp("by-wish"), BY_WISH)
+
+
+def rated(count: int) -> list[dict[str, Any]]:
+    return [{"rating": at % 11} for at in range(count)]
+
+
+def ends(scores: list[Score]) -> list[object]:
+    """The value, or how it was stopped."""
+    return [s.metadata.get("stopped") if s.value is None else s.value for s in scores]
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 513, 5000])
+def test_every_attempt_has_its_own_score(sandbox: Sandbox, tmp_path: Path, count: int) -> None:
+    code = plugin(tmp_path, ORDINARY)
+    scores = sandbox.score_many(code, rated(count), {"factor": 2}, {})
+    assert [score.value for score in scores] == [2.0 * (at % 11) for at in range(count)]
+    assert not any("stateful" in score.metadata for score in scores)
+
+
+@pytest.mark.parametrize(
+    ("wish", "end"),
+    [
+        ("loop", "timeout"),
+        ("exit", "crashed"),
+        ("crash", "crashed"),
+        ("raise", "raised"),
+        ("memory", "memory"),
+        ("fork", "raised"),
+        ("nan", "bad answer"),
+        ("negative", 0.0),
+    ],
+)
+@pytest.mark.parametrize("at", [0, 99])
+def test_what_goes_wrong_costs_one_attempt(
+    sandbox: Sandbox, by_wish: PluginCode, wish: str, end: object, at: int
+) -> None:
+    attempts = rated(100)
+    attempts[at]["wish"] = wish
+    timeout_s = 0.5 if wish == "loop" else 20
+    scores = sandbox.score_many(by_wish, attempts, {}, {}, timeout_s=timeout_s)
+    expected: list[object] = [float(number % 11) for number in range(100)]
+    expected[at] = end
+    assert ends(scores) == expected
+    alone = sandbox.score(by_wish, attempts[at], {}, {}, timeout_s=timeout_s)
+    assert alone == scores[at]
+
+
+def test_the_clock_runs_for_each_attempt_anew(sandbox: Sandbox, by_wish: PluginCode) -> None:
+    attempts = [{"rating": at, "wish": "slow"} for at in range(12)]
+    scores = sandbox.score_many(by_wish, attempts, {}, {}, timeout_s=1.0)
+    assert ends(scores) == [float(at) for at in range(12)]
+
+
+def test_several_crashes_in_one_batch(sandbox: Sandbox, by_wish: PluginCode) -> None:
+    attempts = rated(60)
+    for at in (3, 4, 20, 59):
+        attempts[at]["wish"] = "exit"
+    scores = sandbox.score_many(by_wish, attempts, {}, {})
+    assert [at for at, score in enumerate(scores) if score.value is None] == [3, 4, 20, 59]
+
+
+def test_crashes_far_apart_do_not_pause_a_plugin(by_wish: PluginCode) -> None:
+    """Nor does scoring them again, one after the other, to see whether the plugin remembers."""
+    attempts = rated(60)
+    for at in range(5, 60, 6):
+        attempts[at]["wish"] = "exit"
+    with Sandbox(Policy(SAFE[0]), pause_after=2) as sandbox:
+        scores = sandbox.score_many(by_wish, attempts, {}, {})
+        assert sandbox.state(by_wish).state == "warm"
+    expected = ["crashed" if "wish" in each else float(each["rating"]) for each in attempts]
+    assert ends(scores) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(
+            """
+            seen = []
+            class Plugin:
+                def score(self, metrics, config, ctx):
+                    seen.append(1)
+                    return {"score": len(seen)}
+            """,
+            id="counts calls",
+        ),
+        pytest.param(
+            """
+            import os
+            seen = []
+            class Plugin:
+                def score(self, metrics, config, ctx):
+                    seen.append(1)
+                    if len(seen) > 5: os._exit(1)
+                    return {"score": 1}
+            """,
+            id="crashes at the sixth",
+        ),
+        pytest.param(
+            """
+            seen = []
+            class Plugin:
+                def score(self, metrics, config, ctx):
+                    seen.append(bytearray(2**23))
+                    return {"score": 1}
+            """,
+            id="hoards memory",
+        ),
+    ],
+)
+def test_a_plugin_that_remembers_is_found_out_and_scored_alone(
+    sandbox: Sandbox, tmp_path: Path, source: str
+) -> None:
+    scores = sandbox.score_many(plugin(tmp_path, source), rated(60), {}, {})
+    assert ends(scores) == [1.0] * 60
+    assert all(score.metadata["stateful"] for score in scores)
+
+
+def test_no_attempt_sees_what_another_did_to_its_arguments(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    source = """
+        class Plugin:
+            def score(self, metrics, config, ctx):
+                found = len(metrics) + len(config) + len(ctx) + len(config["list"])
+                for each in (metrics, config, ctx): each["left"] = 1
+                config["list"].append(1)
+                return {"score": found}
+    """
+    shared = {"rating": 1}
+    scores = sandbox.score_many(plugin(tmp_path, source), [shared] * 50, {"list": []}, {"a": 1})
+    assert ends(scores) == [3.0] * 50
+    assert not any("stateful" in score.metadata for score in scores)
+
+
+def test_lying_about_its_progress_helps_nobody(sandbox: Sandbox, tmp_path: Path) -> None:
+    """The plugin finds the memory where its place is written and claims to be far ahead."""
+    source = """
+        import os, sys
+        class Plugin:
+            def score(self, metrics, config, ctx):
+                frame = sys._getframe()
+                while "progress" not in frame.f_locals: frame = frame.f_back
+                if metrics["rating"] == 5:
+                    if frame.f_locals["progress"] is not None: frame.f_locals["progress"][0] = 2**40
+                    os._exit(0)
+                return {"score": metrics["rating"]}
+    """
+    attempts = [{"rating": at} for at in range(12)]
+    scores = sandbox.score_many(plugin(tmp_path, source), attempts, {}, {})
+    right = [score.value == at for at, score in enumerate(scores)]
+    assert right.count(False) == 1 or all(score.metadata.get("stateful") for score in scores)
+    assert scores[5].value is None
+
+
+def test_a_plugin_that_cannot_be_loaded_fails_for_every_attempt(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    scores = sandbox.score_many(plugin(tmp_path, "import nowhere"), rated(2000), {}, {})
+    assert {score.metadata["stopped"] for score in scores} == {"raised"}
+    assert "nowhere" in str(scores[-1].error)
+
+
+def test_a_plugin_that_dies_while_it_is_loaded_is_paused_soon(tmp_path: Path) -> None:
+    code = plugin(tmp_path, "import os; os._exit(1)")
+    with Sandbox(Policy(SAFE[0]), pause_after=3) as sandbox:
+        scores = sandbox.score_many(code, rated(2000), {}, {})
+    assert ends(scores) == ["crashed"] * 3 + ["paused"] * 1997
+
+
+def test_large_attempts_and_answers_flow_both_ways(sandbox: Sandbox, tmp_path: Path) -> None:
+    source = """
+        class Plugin:
+            def score(self, metrics, config, ctx):
+                return {"score": len(metrics["text"]), "details": {"text": metrics["text"]}}
+    """
+    attempts = [{"text": "x" * 40_000} for _ in range(300)]
+    scores = sandbox.score_many(plugin(tmp_path, source), attempts, {}, {})
+    assert ends(scores) == [40_000.0] * 300
+    assert scores[-1].metadata["details"]["text"] == attempts[-1]["text"]

@@ -1,0 +1,94 @@
+"""What a guest of a plugin sees and imports ahead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.sandbox.backends import SAFE
+
+from tallymark.sandbox import PluginCode, Policy, Sandbox
+from tallymark.sandbox.plugins import guest_view
+
+
+def code(root: Path, module: str = "scorer") -> PluginCode:
+    return PluginCode("x", root, module, "Plugin", "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "ahead"),
+    [
+        ("import json", ["json"]),
+        ("from xml.etree import ElementTree", ["xml.etree"]),
+        ("    import math, re", ["math"]),
+        ("import antigravity\nimport this\nimport tkinter", []),
+        ("import numpy\nimport evil", []),
+        ("import json\n" + "(" * 100_000, ["json"]),
+        ("\x00\xff garbage", []),
+    ],
+    ids=["import", "from", "inside", "not these", "not the library's", "not parsable", "no text"],
+)
+def test_only_the_library_is_imported_ahead(tmp_path: Path, text: str, ahead: list[str]) -> None:
+    (tmp_path / "scorer.py").write_text(text, encoding="utf-8")
+    assert guest_view.find_modules_ahead(code(tmp_path)) == ahead
+
+
+def test_our_own_modules_are_ahead_where_they_are_named(tmp_path: Path) -> None:
+    (tmp_path / "scorer.py").write_text("from tallymark.scoring import Score", encoding="utf-8")
+    assert "tallymark.scoring" in guest_view.find_modules_ahead(code(tmp_path))
+
+
+SCORER = """
+class Plugin:
+    def score(self, metrics, config, ctx):
+        return {"score": float(VALUE)}
+"""
+
+
+@pytest.mark.parametrize("backend", SAFE)
+@pytest.mark.parametrize(
+    ("files", "value"),
+    [
+        (
+            {"scorer.py": "import services.scorers.weighted as ours\nVALUE = len(dir(ours)) > 0\n"},
+            1.0,
+        ),
+        (
+            {
+                "scorer.py": "from services.challenge_scorer_protocol import VALUE\n",
+                "services/challenge_scorer_protocol.py": "VALUE = 3",
+            },
+            3.0,
+        ),
+        (
+            {
+                "scorer.py": "import services.own\nfrom services.challenge_scorer_protocol import "
+                "AttemptMetrics\nVALUE = services.own.VALUE\n",
+                "services/__init__.py": "",
+                "services/own.py": "VALUE = 4",
+            },
+            4.0,
+        ),
+        (
+            {
+                "scorer.py": "from services.own import VALUE\n"
+                "from services.scorers.weighted import WeightedScorer\n",
+                "services/own.py": "VALUE = 5",
+            },
+            5.0,
+        ),
+        ({"scorer.py": "from json import VALUE\n", "json.py": "VALUE = 6"}, None),
+        ({"scorer.py": "from beside.it import VALUE\n", "beside/it.py": "VALUE = 7"}, 7.0),
+    ],
+    ids=["ours", "its own", "its own package", "both", "the library wins", "a package beside it"],
+)
+def test_services_may_be_ours_or_the_plugins_own(
+    tmp_path: Path, backend: str, files: dict[str, str], value: float | None
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text + (SCORER if name == "scorer.py" else ""), encoding="utf-8")
+    with Sandbox(Policy(backend)) as sandbox:  # type: ignore[arg-type] # one of SAFE
+        score = sandbox.score(code(tmp_path), {}, {}, {})
+    assert score.value == value, score.error

@@ -1,0 +1,256 @@
+"""Boards: the order of `challenges.strategies` on both databases, whatever happened in between."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, get_args
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.store.contest_samples import (
+    a_challenge,
+    agents,
+    an_outcome,
+    by,
+    finish,
+    play,
+    scored,
+    submitted,
+)
+
+from tallymark.challenges.attempt import Metrics, Outcome
+from tallymark.challenges.challenge import Strategy
+from tallymark.challenges.strategies import Standing, best_per_agent
+from tallymark.errors import InvalidInput
+from tallymark.store import Store
+
+STRATEGIES = get_args(Strategy)
+laws = settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+numbers = st.sampled_from([None, 0.0, -0.0, 1.0, 2.0, -3.5, 1e300, 5e-324])
+outcomes = st.builds(
+    lambda score, rating, tokens, elapsed, ranks: Outcome(
+        score=score,
+        ranks=ranks,
+        metrics=Metrics(rating=rating, tokens_total=tokens, elapsed_ms=elapsed),
+    ),
+    numbers,
+    numbers,
+    st.none() | st.integers(0, 3),
+    st.none() | st.integers(2**53, 2**53 + 3),
+    st.sampled_from([True, True, True, False]),
+)
+tries = st.lists(st.tuples(st.sampled_from("abcÄß"), outcomes, st.integers(10, 12)), max_size=9)
+strategies = st.sampled_from(STRATEGIES)
+
+
+def sorted_by_hand(store: Store, strategy: Any) -> list[tuple[int, str, str]]:
+    best = best_per_agent(store.attempts.of("sums", limit=None), strategy)
+    return [(rank, each.agent, each.id) for rank, each in enumerate(best, 1)]
+
+
+def by_query(store: Store, **options: Any) -> list[tuple[int, str, str]]:
+    top = store.boards.top("sums", **options)
+    return [(each.rank, each.agent, each.attempt) for each in top]
+
+
+def check_all_ways(store: Store, strategy: Any) -> None:
+    expected = sorted_by_hand(store, strategy)
+    assert by_query(store) == expected
+    assert store.boards.size("sums") == len(expected)
+    for rank, agent, attempt in expected:
+        mine = store.boards.standing("sums", agent)
+        assert mine is not None
+        assert (mine.rank, mine.attempt) == (rank, attempt)
+        around = store.boards.around("sums", agent, each=2)
+        assert [each.agent for each in around] == [
+            each[1] for each in expected[max(0, rank - 3) : rank + 2]
+        ]
+    for offset in range(len(expected) + 1):
+        assert by_query(store, offset=offset, limit=2) == expected[offset : offset + 2]
+
+
+# Laws
+
+
+@laws
+@given(strategy=strategies, tries=tries, dice=st.randoms(use_true_random=False))
+def test_rank_by_query_is_rank_by_sorting_in_whatever_order_attempts_are_scored(
+    contests: Any, strategy: Any, tries: list[Any], dice: random.Random
+) -> None:
+    with contests(strategy) as store:
+        waiting = [(submitted(store, agent, float(at)), outcome) for agent, outcome, at in tries]
+        dice.shuffle(waiting)
+        for attempt, outcome in waiting:
+            finish(store, attempt, outcome)
+        check_all_ways(store, strategy)
+
+
+@laws
+@given(strategy=strategies, tries=tries)
+def test_a_board_loaded_or_made_anew_is_the_one_that_grew(
+    contests: Any, strategy: Any, tries: list[Any]
+) -> None:
+    with contests(strategy) as grown, contests(strategy) as loaded:
+        for agent, outcome, at in tries:
+            play(grown, agent, outcome, float(at))
+        given = [scored(agent, outcome, float(at)) for agent, outcome, at in tries]
+        loaded.attempts.load("sums", given, at=20.0)
+        check_all_ways(loaded, strategy)
+        board = grown.boards.top("sums")
+        assert [without_id(each) for each in loaded.boards.top("sums")] == [
+            without_id(each) for each in board
+        ]
+        grown._database.write(lambda c: grown.boards.rebuild(c, "sums", at=20.0))
+        assert grown.boards.top("sums") == board
+
+
+@laws
+@given(before=tries, after=tries)
+def test_a_frozen_board_does_not_move(contests: Any, before: list[Any], after: list[Any]) -> None:
+    with contests(freezes_at=50.0) as store:
+        for agent, outcome, at in before:
+            play(store, agent, outcome, float(at))
+        public = store.boards.top("sums")
+        for agent, outcome, at in after:
+            play(store, agent, outcome, float(at) + 50.0)
+        store._database.write(lambda c: store.boards.rebuild(c, "sums", at=99.0))
+        assert store.boards.top("sums") == public
+        for each in public:
+            assert store.boards.standing("sums", each.agent) == each
+        assert by_query(store, public=False) == sorted_by_hand(store, "custom")
+
+
+def without_id(line: Standing) -> tuple[Any, ...]:
+    return line.rank, line.agent, line.value, line.score, line.submitted_at, line.tries
+
+
+# Order
+
+
+@pytest.mark.parametrize(
+    ("strategy", "order"),
+    [
+        ("first", "abc"),
+        ("fastest", "bca"),
+        ("fewest_tokens", "cab"),
+        ("highest_rating", "bac"),
+        ("custom", "cba"),
+    ],
+)
+def test_each_strategy_orders_by_its_number(contests: Any, strategy: Any, order: str) -> None:
+    with contests(strategy) as store:
+        for agent, at, elapsed, tokens, rating, score in (
+            ("a", 1.0, 300, 20, 5.0, 1.0),
+            ("b", 2.0, 100, 30, 9.0, 2.0),
+            ("c", 3.0, 200, 10, 1.0, 3.0),
+        ):
+            metrics = Metrics(elapsed_ms=elapsed, tokens_total=tokens, rating=rating)
+            play(store, agent, an_outcome(score, metrics=metrics), at)
+        assert "".join(agents(store)) == order
+
+
+@pytest.mark.parametrize("strategy", [each for each in STRATEGIES if each != "first"])
+def test_a_missing_value_ranks_last_in_either_direction(contests: Any, strategy: Any) -> None:
+    with contests(strategy) as store:
+        play(store, "nothing", an_outcome(None), 1.0)
+        metrics = Metrics(elapsed_ms=10**12, tokens_total=10**12, rating=-1e300)
+        play(store, "worst", an_outcome(-1e300, metrics=metrics), 2.0)
+        assert agents(store) == ["worst", "nothing"]
+        assert store.boards.top("sums")[1].value is None
+
+
+def test_ties_go_to_the_earlier_submission_then_to_the_id(contest: Store) -> None:
+    for agent, at in (("late", 12.0), ("first", 11.0), ("second", 11.0)):
+        play(contest, agent, an_outcome(5.0), at)
+    assert agents(contest) == ["first", "second", "late"]
+
+
+def test_a_line_says_what_it_is(contest: Store) -> None:
+    play(contest, "alice", an_outcome(3.0), 10.0)
+    best = play(contest, "alice", an_outcome(7.0), 11.0)
+    play(contest, "alice", an_outcome(5.0, ranks=False), 12.0)
+    play(contest, "alice", Outcome(score=None, error="broken"), 13.0)
+    line = Standing(
+        rank=1,
+        agent="alice",
+        attempt=best.id,
+        value=7.0,
+        score=7.0,
+        submitted_at=11.0,
+        tries=3,
+    )
+    assert contest.boards.top("sums") == [line]
+    assert contest.boards.standing("sums", "alice") == line
+
+
+def test_tries_before_the_first_that_ranks_count(contest: Store) -> None:
+    play(contest, "alice", an_outcome(1.0, ranks=False), 10.0)
+    play(contest, "alice", an_outcome(2.0), 11.0)
+    assert contest.boards.top("sums")[0].tries == 2
+
+
+def test_who_is_not_on_the_board(contest: Store) -> None:
+    play(contest, "alice", an_outcome(ranks=False))
+    assert contest.boards.standing("sums", "alice") is None
+    assert contest.boards.around("sums", "alice") == []
+    assert contest.boards.size("sums") == 0
+
+
+@pytest.mark.parametrize(("limit", "offset"), [(0, 0), (-1, 0), (5, -1)])
+def test_a_page_of_nothing_is_refused(contest: Store, limit: int, offset: int) -> None:
+    with pytest.raises(InvalidInput, match="would show nothing; give a limit of at least 1"):
+        contest.boards.top("sums", limit=limit, offset=offset)
+
+
+# Freezing
+
+
+def test_the_public_board_stops_at_the_freeze_and_the_live_one_goes_on(contests: Any) -> None:
+    with contests(freezes_at=50.0) as store:
+        play(store, "alice", an_outcome(1.0), 49.0)
+        play(store, "bob", an_outcome(2.0), 50.0)
+        play(store, "carol", an_outcome(3.0), 51.0)
+        assert agents(store) == ["alice"]
+        assert agents(store, public=False) == ["carol", "bob", "alice"]
+        assert store.boards.size("sums", public=False) == 3
+        assert store.boards.standing("sums", "bob") is None
+        events = [each.event for each in store.challenges.audit("sums")]
+        assert events == ["published", "frozen"]
+
+
+@pytest.mark.parametrize(
+    ("freezes_at", "seen"),
+    [(None, ["bob", "alice"]), (99.0, ["bob", "alice"]), (60.0, ["alice"]), (40.0, ["alice"])],
+    ids=["no freeze", "later than now", "moved, but past", "earlier"],
+)
+def test_a_new_version_unfreezes_only_if_its_freeze_lies_ahead(
+    contests: Any, freezes_at: float | None, seen: list[str]
+) -> None:
+    with contests(freezes_at=50.0) as store:
+        play(store, "alice", an_outcome(1.0), 49.0)
+        play(store, "bob", an_outcome(2.0), 51.0)
+        newer = a_challenge(version="v2", freezes_at=freezes_at)
+        store.challenges.publish(newer, b"", at=70.0)
+        assert agents(store) == seen
+
+
+def test_a_board_can_freeze_again(contests: Any) -> None:
+    with contests(freezes_at=50.0) as store:
+        play(store, "alice", an_outcome(1.0), 51.0)
+        store.challenges.publish(a_challenge(version="v2", freezes_at=90.0), b"", at=70.0)
+        play(store, "bob", an_outcome(2.0), 80.0)
+        play(store, "carol", an_outcome(3.0), 91.0)
+        assert agents(store) == ["bob", "alice"]
+
+
+def test_a_new_strategy_orders_the_board_anew(contest: Store) -> None:
+    play(contest, "alice", an_outcome(1.0), 10.0)
+    play(contest, "bob", an_outcome(2.0), 11.0)
+    contest.challenges.publish(by("first", version="v2"), b"", at=20.0)
+    assert agents(contest) == ["alice", "bob"]
+    assert [each.value for each in contest.boards.top("sums")] == [10.0, 11.0]

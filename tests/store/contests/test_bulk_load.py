@@ -1,0 +1,50 @@
+"""Loading attempts that were scored elsewhere."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.store.contest_samples import agents, an_outcome, play, scored
+
+from tallymark.challenges.attempt import Outcome
+from tallymark.errors import InvalidInput
+from tallymark.store import Store
+
+
+def test_what_is_loaded_can_be_read_like_what_was_played(contest: Store) -> None:
+    play(contest, "alice", an_outcome(5.0), 10.0)
+    outcome = an_outcome(9.0, details={"why": "good"}, dimensions={"speed": 1.0})
+    count = contest.attempts.load(
+        "sums",
+        [scored("alice", outcome, 12.0), scored("bob", Outcome(score=None, error="x"))],
+        at=20.0,
+    )
+    newest, loaded, _ = contest.attempts.of("sums")
+    assert count == 2
+    assert (loaded.agent, loaded.number, loaded.state) == ("alice", 2, "scored")
+    assert (loaded.outcome, loaded.scored_at) == (outcome, 20.0)
+    assert (newest.agent, newest.state) == ("bob", "failed")
+    assert [each.score for each in contest.attempts.history(loaded.id)] == [9.0]
+    assert agents(contest) == ["alice"]
+    assert contest.attempts.enter("sums", "alice", at=30.0, seed=1).number == 3
+
+
+def test_loading_rates_unless_told_not_to(contest: Store) -> None:
+    contest.attempts.load("sums", [scored("alice", an_outcome())], at=20.0, rated=False)
+    assert list(contest.ratings.matches()) == []
+    contest.attempts.load("sums", [scored("bob", an_outcome())], at=20.0)
+    assert sorted(each.agent for each in contest.ratings.matches()) == ["alice", "bob"]
+
+
+def test_what_was_never_scored_is_not_loaded(contest: Store) -> None:
+    alice, bob = scored("alice", an_outcome()), scored("bob", an_outcome())
+    waiting = [alice, msgspec.structs.replace(bob, outcome=None)]
+    with pytest.raises(InvalidInput, match="of 'bob' was never scored; load scored attempts only"):
+        contest.attempts.load("sums", waiting, at=20.0)
+    assert contest.attempts.of("sums") == []
+
+
+def test_loading_is_written_down(contest: Store) -> None:
+    contest.attempts.load("sums", [scored("alice", an_outcome())], at=20.0)
+    last = contest.challenges.audit("sums")[-1]
+    assert (last.event, last.note) == ("loaded", {"attempts": 1})

@@ -1,0 +1,101 @@
+"""Challenges in the store: every version is kept, one of them counts."""
+
+from __future__ import annotations
+
+import pytest
+from tests.store.contest_samples import a_challenge, by
+
+from tallymark.challenges.challenge import (
+    Constraints,
+    DimensionWeight,
+    Evaluator,
+    ScoringRule,
+    Submission,
+)
+from tallymark.errors import InvalidInput
+from tallymark.store import AuditEntry, Store, open_store
+
+FULL = a_challenge(
+    name="full",
+    difficulty="veteran",
+    time_limit_s=12.5,
+    attempts=3,
+    attempts_per_day=2,
+    opens_at=1.0,
+    closes_at=2.5,
+    freezes_at=2.0,
+    constraints=Constraints(tokens=5, tools=("search",)),
+    submission=Submission(schema={"type": "object"}, schema_dimension="speed"),
+    evaluator=Evaluator(type="deterministic", options={"fields": [{"a": None}]}),
+    scoring=ScoringRule(dimensions=(DimensionWeight(key="speed", weight=1.0),), config={"a": 1}),
+    public=("data.json",),
+)
+
+
+def test_a_challenge_comes_back_whole(contest: Store) -> None:
+    contest.challenges.publish(FULL, b"\0packed\xff", at=5.0)
+    assert contest.challenges.get("full") == FULL
+    assert contest.challenges.packed("full", "v1") == b"\0packed\xff"
+    assert [each.name for each in contest.challenges.all()] == ["full", "sums"]
+
+
+def test_every_version_is_kept(contest: Store) -> None:
+    newer = a_challenge(version="v2", title="Harder sums")
+    contest.challenges.publish(newer, b"newer files", at=5.0)
+    assert contest.challenges.get("sums") == newer
+    assert contest.challenges.get_version("sums", "v1") == a_challenge()
+    assert contest.challenges.packed("sums", "v1") == b"files"
+
+
+def test_the_version_that_counts_published_again_changes_nothing(contest: Store) -> None:
+    before = contest.challenges.revision("sums"), contest.challenges.audit("sums")
+    contest.challenges.publish(a_challenge(title="Other"), b"other", at=5.0)
+    assert contest.challenges.get("sums") == a_challenge()
+    assert (contest.challenges.revision("sums"), contest.challenges.audit("sums")) == before
+
+
+def test_an_older_version_can_be_published_again(contest: Store) -> None:
+    contest.challenges.publish(a_challenge(version="v2"), b"", at=5.0)
+    contest.challenges.publish(a_challenge(), b"", at=6.0)
+    assert contest.challenges.get("sums").version == "v1"
+    assert contest.challenges.packed("sums", "v1") == b"files"
+    assert contest.challenges.revision("sums") == 3
+
+
+def test_publishing_is_written_down(contest: Store) -> None:
+    contest.challenges.publish(a_challenge(version="v2"), b"", at=5.0)
+    assert contest.challenges.audit("sums") == [
+        AuditEntry(at=0.0, actor="system", event="published", after="v1"),
+        AuditEntry(at=5.0, actor="system", event="published", before="v1", after="v2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("sum", "there is no challenge 'sum'; did you mean 'sums'?"),
+        ("chess", "there is no challenge 'chess'; there is 'sums'"),
+    ],
+)
+def test_a_challenge_that_is_not_there(contest: Store, name: str, message: str) -> None:
+    for ask in (contest.challenges.get, contest.boards.top, contest.attempts.of):
+        with pytest.raises(InvalidInput) as caught:
+            ask(name)
+        assert str(caught.value) == message
+
+
+def test_a_version_that_is_not_there(contest: Store) -> None:
+    with pytest.raises(InvalidInput, match="challenge 'sums' has no version 'v9'"):
+        contest.challenges.get_version("sums", "v9")
+
+
+def test_a_name_that_cannot_be_kept_is_refused(contest: Store) -> None:
+    with pytest.raises(InvalidInput, match="a challenge cannot be called"):
+        contest.challenges.publish(by("first", name="a\0b"), b"", at=1.0)
+
+
+def test_tenants_do_not_see_each_other(shared_url: str, contest: Store) -> None:
+    with open_store(shared_url, tenant="somebody else") as other:
+        with pytest.raises(InvalidInput, match="there are no challenges yet"):
+            other.challenges.get("sums")
+        assert other.challenges.all() == []

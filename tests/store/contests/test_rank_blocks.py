@@ -1,0 +1,112 @@
+"""Blocks: ranks are sums of their sizes, and no order of arrival makes them large or many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import select
+from tests.store.contest_samples import agents
+
+from tallymark.challenges.strategies import Standing
+from tallymark.store import Store
+from tallymark.store.contests import board_rows, rank_blocks
+from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.contest_tables import board_blocks
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Blocks so small that they are split and merged all the time."""
+    with monkeypatch.context() as patch:
+        patch.setattr(rank_blocks, "MOST_ROWS", 16)
+        yield 16
+
+
+def put_all(store: Store, rows: list[tuple[str, float, float]]) -> None:
+    """Lets attempts with these scores and times come to the board, all in one transaction."""
+
+    def work(connection: Any) -> None:
+        kept = find_challenge(connection, store.tenant, "sums", lock=True)
+        for number, (agent, score, at) in enumerate(rows, 1):
+            row = {"agent": agent, "attempt": number, "submitted_at": at, "score": score}
+            board_rows.put_attempt(connection, kept, row)
+
+    store._database.write(work)
+
+
+def sizes(store: Store) -> list[int]:
+    with store._database.read() as connection:
+        return list(
+            connection.scalars(
+                select(board_blocks.c.size).where(board_blocks.c.tenant == store.tenant)
+            )
+        )
+
+
+DISTRIBUTIONS = {
+    "all equal": [(f"agent-{n:03}", 1.0, 5.0) for n in range(300)],
+    "ever better": [(f"agent-{n:03}", float(n), 5.0) for n in range(300)],
+    "ever worse": [(f"agent-{n:03}", -float(n), 5.0) for n in range(300)],
+    "all in one place, then apart": [
+        (f"agent-{n % 100:03}", [0.0, 1e-9 * n, 1e9 * n][n // 100], 5.0) for n in range(300)
+    ],
+    "everybody overtakes everybody": [(f"agent-{n % 20:03}", float(n), 5.0) for n in range(300)],
+    "all but a few leave": [(f"agent-{n:03}", float(n), 5.0) for n in range(150)]
+    + [(f"agent-{n:03}", 1e6 + n, 5.0) for n in range(149, -1, -1) if n % 16],
+}
+
+
+@pytest.mark.parametrize("rows", DISTRIBUTIONS.values(), ids=list(DISTRIBUTIONS))
+def test_no_order_of_arrival_makes_large_or_many_blocks(
+    contest: Store, small_blocks: int, rows: list[tuple[str, float, float]]
+) -> None:
+    put_all(contest, rows)
+    found = sizes(contest)
+    agents_there = len({agent for agent, _, _ in rows})
+    assert sum(found) == agents_there
+    assert max(found) <= small_blocks
+    assert len(found) <= 4 * agents_there / small_blocks + 2
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(0, 40).map(lambda n: f"agent-{n:02}"),
+            st.sampled_from([0.0, 1.0, 2.0, 3.0, math.pi]),
+            st.sampled_from([5.0, 6.0]),
+        ),
+        max_size=200,
+    )
+)
+def test_ranks_from_blocks_are_ranks_by_sorting(
+    contests: Any, small_blocks: int, rows: list[tuple[str, float, float]]
+) -> None:
+    best: dict[str, tuple[float, float, int]] = {}
+    for number, (agent, score, at) in enumerate(rows, 1):
+        best[agent] = min(best.get(agent, (math.inf, 0.0, 0)), (-score, at, number))
+    expected = sorted(best, key=best.__getitem__)
+    with contests() as store:
+        put_all(store, rows)
+        assert agents(store) == expected
+        assert [each.rank for each in map_standings(store, expected)] == [
+            *range(1, len(expected) + 1)
+        ]
+        for offset in range(1, len(expected), 7):
+            assert agents(store, offset=offset, limit=1) == [expected[offset]]
+
+
+def map_standings(store: Store, names: list[str]) -> Iterator[Standing]:
+    for name in names:
+        found = store.boards.standing("sums", name)
+        assert found is not None
+        yield found

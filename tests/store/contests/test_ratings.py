@@ -1,0 +1,186 @@
+"""Ratings in the store are a function of the log, whether kept match by match or made anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import delete, update
+from tests.store.contest_samples import DAY, a_challenge, an_outcome, play, submitted
+
+from tallymark.challenges.attempt import Evaluation, Outcome
+from tallymark.challenges.challenge import Versus, VersusJudge
+from tallymark.ratings import Counts, EloRating, Match, Pair, elo
+from tallymark.store import Store
+from tallymark.store.contests.attempt_tables import attempt_scores
+from tallymark.store.contests.contest_tables import rating_pairs, ratings
+
+games = st.lists(
+    st.tuples(
+        st.sampled_from(["alice", "bob"]),
+        st.sampled_from(["win", "draw", "loss", None, "expire"]),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=8,
+)
+results = st.lists(st.sampled_from(["win", "draw", "loss", "error"]), min_size=8, max_size=8)
+laws = settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def play_all(store: Store, plays: list[Any]) -> None:
+    for number, (agent, result, verified, memoryless) in enumerate(plays, 1):
+        at = number * DAY
+        if result == "expire":
+            store.attempts.enter("sums", agent, at=at, seed=1, memoryless=memoryless)
+            store.attempts.expire(at + DAY / 2)
+            continue
+        attempt = submitted(store, agent, at, memoryless=memoryless)
+        outcome = an_outcome(1.0, result=result)
+        store.attempts.finish(attempt.id, Evaluation(), outcome, at=at, verified=verified)
+
+
+def assert_same_as_the_log(store: Store) -> None:
+    log = list(store.ratings.matches())
+    assert dict(store.ratings.elo()) == elo.replay(log)
+    assert sorted(store.ratings.pairs(), key=repr) == sorted(Counts.of(log), key=repr)
+
+
+def change(store: Store, attempt: str, **values: Any) -> int:
+    """What rescoring does to a score, and to the log after it."""
+    key = int(attempt[1:])
+    where = attempt_scores.c.attempt == key
+
+    def work(connection: Any) -> int:
+        connection.execute(update(attempt_scores).where(where).values(values))
+        return store.ratings.catch_up(connection, "sums", at=99.0)
+
+    return store._database.write(work)
+
+
+@laws
+@given(plays=games)
+def test_ratings_kept_match_by_match_are_those_of_the_log(contests: Any, plays: list[Any]) -> None:
+    with contests() as store:
+        play_all(store, plays)
+        rated = [each for each in plays if each[1] is not None]
+        assert [each.agent for each in store.ratings.matches()] == [each[0] for each in rated]
+        assert_same_as_the_log(store)
+
+
+@laws
+@given(plays=games, changed=results)
+def test_results_that_change_are_rated_in_their_old_place(
+    contests: Any, plays: list[Any], changed: list[str]
+) -> None:
+    with contests() as store:
+        play_all(store, plays)
+        before = list(store.ratings.matches())
+        done = store.attempts.of("sums", state="scored")[::-1]
+        for attempt, result in zip(done, changed, strict=False):
+            error = "broken" if result == "error" else None
+            change(store, attempt.id, result=None if error else result, error=error)
+        assert_same_as_the_log(store)
+        after = list(store.ratings.matches())
+        played = [each for each in plays if each[1] is not None]
+        assert len(before) == len(played)
+        if all(each[1] not in (None, "expire") for each in plays):
+            expected = [each for each in changed[: len(plays)] if each != "error"]
+            assert [each.result for each in after] == expected
+
+
+@laws
+@given(plays=games)
+def test_ratings_that_were_lost_are_made_anew(contests: Any, plays: list[Any]) -> None:
+    with contests() as store:
+        play_all(store, plays)
+        before = store.ratings.elo(), store.ratings.pairs()
+
+        def lose(connection: Any) -> None:
+            for table in (ratings, rating_pairs):
+                connection.execute(delete(table).where(table.c.tenant == store.tenant))
+
+        store._database.write(lose)
+        store.ratings.rebuild()
+        assert (store.ratings.elo(), store.ratings.pairs()) == before
+
+
+def test_a_match_says_what_was_played(contest: Store) -> None:
+    harder = a_challenge(version="v2", difficulty="veteran")
+    contest.challenges.publish(harder, b"", at=1.0)
+    attempt = submitted(contest, "alice", memoryless=True)
+    contest.challenges.publish(a_challenge(version="v3"), b"", at=2.0)
+    contest.attempts.finish(attempt.id, Evaluation(), an_outcome(), at=20.0, verified=True)
+    match = Match("alice", "sums", "veteran", "win", verified=True, memoryless=True)
+    assert list(contest.ratings.matches()) == [match]
+    # K(S - E) = 32 (1 - 0.2403) = 24.3, rounded to 24; the first, verified, memoryless: 28.8.
+    assert contest.ratings.of("alice") == EloRating(1029, 1, 1, 0, 0)
+    ((_, change),) = contest.ratings.changes("alice")
+    assert (change.before, change.after, change.bonus) == (1000, 1029, 1.2)
+
+
+def test_ratings_are_listed_highest_first_and_equal_ones_by_name(contest: Store) -> None:
+    for agent, result in (("ä", "win"), ("Z", "win"), ("a", "loss"), ("b", "draw")):
+        play(contest, agent, an_outcome(result=result))
+    assert [agent for agent, _ in contest.ratings.elo()] == ["Z", "ä", "b", "a"]
+    assert [agent for agent, _ in contest.ratings.elo(limit=1, offset=1)] == ["ä"]
+
+
+def test_pairs_count_what_happened_at_each_challenge(contest: Store) -> None:
+    contest.challenges.publish(a_challenge(name="chess"), b"", at=1.0)
+    for result in ("win", "loss", "win"):
+        play(contest, "alice", an_outcome(result=result))
+    entered = contest.attempts.enter("chess", "alice", at=1.0, seed=1)
+    contest.attempts.expire(entered.expires_at + 1)
+    assert contest.ratings.pairs() == [
+        Pair("alice", "chess", 0, 0, 1),
+        Pair("alice", "sums", 2, 0, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [Outcome(score=None, error="broken"), an_outcome(result=None)],
+    ids=["failed", "no result"],
+)
+def test_an_outcome_without_a_result_is_no_match(contest: Store, outcome: Outcome) -> None:
+    play(contest, "alice", outcome)
+    assert list(contest.ratings.matches()) == []
+    assert contest.ratings.elo() == []
+    assert contest.ratings.of("alice") == EloRating()
+
+
+def test_a_failed_attempt_that_is_mended_becomes_a_match(contest: Store) -> None:
+    attempt = play(contest, "alice", Outcome(score=None, error="broken"))
+    assert change(contest, attempt.id, error=None, result="win") == 1
+    assert [each.result for each in contest.ratings.matches()] == ["win"]
+    assert_same_as_the_log(contest)
+
+
+def test_a_match_made_void_does_not_count(contest: Store) -> None:
+    attempt = play(contest, "alice", an_outcome())
+    assert change(contest, attempt.id, error="broken", result=None) == 1
+    assert list(contest.ratings.matches()) == []
+    assert contest.ratings.elo() == []
+    assert contest.ratings.pairs() == []
+
+
+def test_the_log_catches_up_only_once(contest: Store) -> None:
+    attempt = play(contest, "alice", an_outcome())
+    assert change(contest, attempt.id, result="draw") == 1
+    assert change(contest, attempt.id, result="draw") == 0
+
+
+def test_red_against_blue_is_not_rated_here(contest: Store) -> None:
+    versus = Versus(categories=("leak",), judge=VersusJudge(type="script"))
+    contest.challenges.publish(a_challenge(version="v2", kind="versus", versus=versus), b"", at=1.0)
+    play(contest, "alice", an_outcome())
+    contest.attempts.enter("sums", "bob", at=1.0, seed=1)
+    contest.attempts.expire(1e6)
+    assert list(contest.ratings.matches()) == []

@@ -1,0 +1,155 @@
+"""The store in a PostgreSQL database."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.postgres import Postgres
+from tests.store.conformance import OpenAs, StoreConformance
+from tests.store.run_samples import a_result, a_run, many
+
+from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.store import Store, open_store
+
+
+@pytest.fixture(scope="module")
+def shared_url(postgres: Postgres) -> str:
+    """A database with a schema."""
+    url = postgres.fresh()
+    with open_store(url) as store:
+        store.set_var("warm", "up")
+    return url
+
+
+class TestPostgreSQL(StoreConformance):
+    """The conformance suite. All tests share a database: tenants keep them apart."""
+
+    @pytest.fixture
+    def open_as(self, shared_url: str) -> Iterator[OpenAs]:
+        """Opens the database as a tenant that only this test knows."""
+        test = uuid.uuid4().hex
+        with ExitStack() as stack:
+            yield lambda tenant: stack.enter_context(
+                open_store(shared_url, tenant=f"{tenant}-{test}")
+            )
+
+    @pytest.fixture
+    def store(self, open_as: OpenAs) -> Store:
+        """The store of the default tenant."""
+        return open_as("default")
+
+
+def test_reading_an_empty_database_says_so_and_makes_nothing(postgres_url: str) -> None:
+    with open_store(postgres_url) as store, pytest.raises(InvalidInput, match="nothing is stored"):
+        store.runs()
+    with psycopg.connect(postgres_url) as connection:
+        tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+        assert connection.execute(tables).fetchone() == (0,)
+
+
+def test_the_key_is_in_the_users_config_folder(postgres_url: str, tmp_path: Path) -> None:
+    with open_store(postgres_url) as store:
+        store.set_secret("TOKEN", "value")
+    assert (tmp_path / "config" / "tallymark" / "secret.key").exists()
+
+
+def test_a_lost_connection_is_taken_up_again(postgres_url: str) -> None:
+    with open_store(postgres_url) as store:
+        store.create_run(a_run())
+        with psycopg.connect(postgres_url, autocommit=True) as other:
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        store.add_results("run", many(3))
+        assert len(store.result_keys("run")) == 3
+
+
+def test_a_table_that_others_locked_is_waited_for_only_so_long(postgres_url: str) -> None:
+    with open_store(postgres_url, patience=0.2) as store:
+        store.create_run(a_run())
+        with psycopg.connect(postgres_url) as other:
+            other.execute("LOCK TABLE case_results")
+            with pytest.raises(WorkFailed, match="is locked by another process"):
+                store.add_results("run", [a_result()])
+        store.add_results("run", [a_result()])
+        assert store.result_keys("run") == {("case", 0): "passed"}
+
+
+@pytest.mark.parametrize(
+    ("grant", "message"),
+    [
+        (False, "there is no permission to use postgresql:///test_.*; ask its owner"),
+        (True, "there is no permission"),
+    ],
+    ids=["no tables yet", "tables of another"],
+)
+def test_a_user_without_rights(
+    postgres: Postgres, postgres_url: str, grant: bool, message: str
+) -> None:
+    guest = f"guest_{uuid.uuid4().hex}"
+    if grant:
+        with open_store(postgres_url) as store:
+            store.create_run(a_run())
+    with psycopg.connect(postgres.admin_url, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE {guest} LOGIN".encode())
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(f"GRANT USAGE ON SCHEMA public TO {guest}".encode())
+    theirs = postgres_url.replace("postgres:@", f"{guest}:@")
+    with pytest.raises(WorkFailed, match=message), ExitStack() as stack:
+        stack.enter_context(open_store(theirs)).create_run(a_run("other"))
+
+
+def test_a_table_of_another_program_is_not_taken_for_ours(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as other:
+        other.execute("CREATE TABLE runs (theirs text)")
+    with (
+        open_store(postgres_url) as store,
+        pytest.raises(WorkFailed, match=r"not Tallymark's .*\"runs\" already exists"),
+    ):
+        store.create_run(a_run())
+    with psycopg.connect(postgres_url) as other:
+        assert other.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        (
+            "postgresql://alice:hush@127.0.0.1:1/evals",
+            r"the server of postgresql://127.0.0.1:1/evals cannot be reached \(.*refused",
+        ),
+        (
+            "postgresql://alice:hush@nowhere.invalid/evals",
+            "the server of postgresql://nowhere.invalid/evals cannot be reached",
+        ),
+        ("postgresql:///evals?host=/nowhere&password=hush", "cannot be reached"),
+        (
+            "postgresql://alice:hush@127.0.0.1:1/evals?sslmode=hush",
+            r'\(connection is bad: invalid sslmode value: "\*\*\*"\)',
+        ),
+    ],
+)
+def test_a_server_that_is_not_there(url: str, message: str) -> None:
+    with pytest.raises(WorkFailed, match=message) as caught:
+        open_store(url)
+    assert "hush" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("/test_", "/missing_"), "there is no database at postgresql:///missing_.*createdb"),
+        (("postgres:@", "nobody_here:hush@"), "refused the login; check user name and password"),
+    ],
+)
+def test_a_server_that_refuses(postgres_url: str, change: tuple[str, str], message: str) -> None:
+    with pytest.raises(WorkFailed, match=message) as caught:
+        open_store(postgres_url.replace(*change))
+    assert "hush" not in str(caught.value)

@@ -1,0 +1,39 @@
+"""`min_tokens` and `max_tokens`: who counted is said; what nobody counted is an error."""
+
+from __future__ import annotations
+
+import pytest
+from tests.suites.checks.built_checks import checked
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "tokens", "passed"),
+    [
+        ("max_tokens", 50, 50, True),
+        ("max_tokens", 50, 51, False),
+        ("max_tokens", 0, 0, True),
+        ("min_tokens", 5, 5, True),
+        ("min_tokens", 5, 4, False),
+        ("min_tokens", 0, 0, True),
+    ],
+)
+def test_limits_are_included(kind: str, limit: int, tokens: int, passed: bool) -> None:
+    assert checked(kind, limit, output_tokens=tokens).passed is passed
+
+
+@pytest.mark.parametrize(
+    ("by", "reason"),
+    [
+        ("provider", "7 tokens, counted by the provider; at most 9 asked"),
+        ("local", "7 tokens, counted here; at most 9 asked"),
+        (None, "7 tokens; at most 9 asked"),
+    ],
+)
+def test_who_counted(by: str | None, reason: str) -> None:
+    assert checked("max_tokens", 9, output_tokens=7, tokens_counted_by=by).reason == reason
+
+
+@pytest.mark.parametrize("kind", ["min_tokens", "max_tokens"])
+def test_a_number_that_is_not_known_is_an_error(kind: str) -> None:
+    result = checked(kind, 5, "some words", output_tokens=None)
+    assert (result.passed, result.error) == (False, f"{kind}: the number of tokens is not known")

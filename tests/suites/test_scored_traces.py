@@ -1,0 +1,261 @@
+"""Scoring traces that already exist."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tallymark.errors import InvalidInput, TraceError
+from tallymark.runs.metrics import parse_formula
+from tallymark.scoring import EvalContext, Scorer, scorer
+from tallymark.suites import ScoredTraces, StoredSummary
+from tallymark.suites.scored_traces import read_expected
+from tallymark.suites.trace_loop import TRACES_AT_ONCE
+from tallymark.traces import Span, Trace
+
+
+def trace(output: str, number: int = 1, **fields: Any) -> Trace:
+    spans = [Span(span_type="generation", output=output, cost=0.5)]
+    return Trace(**{"trace_id": f"t-{number}", "duration_ms": 500.0, "spans": spans, **fields})
+
+
+@scorer(blocking=False)
+def as_said(ctx: EvalContext) -> float:
+    return float(ctx.output)
+
+
+@scorer
+def as_said_in_a_thread(ctx: EvalContext) -> float:
+    return float(ctx.output)
+
+
+@scorer
+async def as_said_async(ctx: EvalContext) -> float:
+    await asyncio.sleep(0)
+    return float(ctx.output)
+
+
+@scorer(blocking=False)
+def as_expected(ctx: EvalContext) -> bool:
+    return bool(ctx.output == ctx.expected["output"])
+
+
+def summary(traces: list[Trace], *scorers: Scorer, **facts: Any) -> StoredSummary:
+    scored = ScoredTraces(traces, scorers, **facts)
+    list(scored)
+    return scored.summary()
+
+
+WAYS = pytest.mark.parametrize("way", [as_said, as_said_in_a_thread, as_said_async])
+
+
+@WAYS
+def test_results_come_in_the_order_of_the_traces(way: Scorer) -> None:
+    outputs = [str(number / 200) for number in range(TRACES_AT_ONCE * 3)]
+    results = list(ScoredTraces([trace(output) for output in outputs], [way]))
+    assert [result.scores[way.name].value for result in results] == list(map(float, outputs))
+
+
+@WAYS
+def test_a_failed_score_is_unscored_and_keeps_its_trace_from_passing(way: Scorer) -> None:
+    found = summary([trace("1"), trace("rubbish"), trace("0.5")], way)
+    scores = found.scorers[way.name]
+    assert (found.traces, found.passed) == (3, 1)
+    assert (scores.mean, scores.scored, scores.unscored) == (0.75, 2, 1)
+    assert "could not convert string to float: 'rubbish'" in (scores.first_error or "")
+
+
+@WAYS
+def test_no_more_traces_are_read_ahead_than_needed(way: Scorer) -> None:
+    read = itertools.count()
+
+    def endless() -> Iterator[Trace]:
+        while True:
+            next(read)
+            yield trace("1")
+
+    results = iter(ScoredTraces(endless(), [way]))
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    assert next(read) <= TRACES_AT_ONCE
+
+
+def test_slow_scorers_score_many_traces_at_the_same_time() -> None:
+    together = threading.Barrier(4)
+
+    @scorer
+    def meet(ctx: EvalContext) -> bool:
+        together.wait(30)
+        return True
+
+    assert summary([trace("x")] * 8, meet).passed == 8
+
+
+def test_a_slow_scorer_has_a_time_limit() -> None:
+    @scorer
+    async def hangs(ctx: EvalContext) -> bool:
+        await asyncio.get_running_loop().create_future()
+        return True
+
+    found = summary([trace("1")], hangs, as_said, timeout=0.05)
+    assert found.scorers["hangs"].first_error == "hangs did not finish in 0.05 s"
+    assert found.scorers["as_said"].mean == 1.0
+
+
+def test_slow_scorers_work_where_an_event_loop_is_running() -> None:
+    async def main() -> StoredSummary:
+        return summary([trace("1")], as_said_async)
+
+    assert asyncio.run(main()).passed == 1
+
+
+@pytest.mark.parametrize(
+    ("of_scorer", "of_caller", "passed"),
+    [(None, None, 1), (0.5, None, 2), (0.5, 0.9, 1), (None, 0.0, 3)],
+)
+def test_the_callers_threshold_counts_before_the_scorers(
+    of_scorer: float | None, of_caller: float | None, passed: int
+) -> None:
+    judge = as_said.replace(threshold=of_scorer)
+    found = summary([trace("0.1"), trace("0.6"), trace("1")], judge, threshold=of_caller)
+    assert found.passed == passed
+
+
+# What is expected
+
+
+@pytest.mark.parametrize(
+    ("told", "value"),
+    [
+        ({"output": "yes"}, 1.0),
+        ("yes", 1.0),
+        ({"output": "no"}, 0.0),
+        ({"outputContains": ["x"]}, None),
+        (None, None),
+    ],
+)
+def test_a_trace_says_what_is_expected_of_it(told: object, value: float | None) -> None:
+    metadata = {} if told is None else {"expected": told}
+    (result,) = ScoredTraces([trace("yes", metadata=metadata)], [as_expected])
+    assert result.scores["as_expected"].value == value
+
+
+def test_expectations_from_elsewhere_count_before_the_traces_own() -> None:
+    expected = read_expected(['{"trace_id": "t-1", "output": "yes"}'], "e.jsonl")
+    traces = [trace("yes", n, metadata={"expected": "no"}) for n in (1, 2)]
+    values = [
+        r.scores["as_expected"].value
+        for r in ScoredTraces(traces, [as_expected], expected=expected)
+    ]
+    assert values == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("told", [7, {"tool_calls": 3}])
+def test_an_expectation_that_cannot_be_read_is_a_broken_record(told: object) -> None:
+    traces = [trace("yes", 1, metadata={"expected": told}), trace("yes", 2)]
+    with pytest.raises(TraceError, match="trace 't-1': expected"):
+        list(ScoredTraces(traces, [as_expected]))
+    broken: list[TraceError] = []
+    scored = ScoredTraces(traces, [as_expected], on_broken=broken.append)
+    assert [result.trace.trace_id for result in scored] == ["t-2"]
+    assert len(broken) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("nonsense", "e.jsonl:2: not a JSON object"),
+        ("[]", "e.jsonl:2: not a JSON object"),
+        ('{"output": "x"}', "e.jsonl:2: a line needs the key 'trace_id', a text"),
+        ('{"trace_id": 5}', "e.jsonl:2: a line needs the key 'trace_id', a text"),
+        ('{"trace_id": "a", "tool_calls": 1}', "e.jsonl:2: expected: Expected `array | null`"),
+        ('{"trace_id": "first"}', "e.jsonl:2: the trace 'first' has two lines"),
+    ],
+)
+def test_a_line_of_expectations_is_refused_with_its_place(line: str, said: str) -> None:
+    with pytest.raises(InvalidInput) as error:
+        read_expected(['{"traceId": "first", "expected": {"output": "x"}}', line], "e.jsonl")
+    assert said in str(error.value)
+
+
+# The summary
+
+
+def test_the_summary_has_the_run_wide_metrics_and_the_formula() -> None:
+    scored = ScoredTraces([trace("1"), trace("0")], [as_said])
+    list(scored)
+    found = scored.summary(parse_formula("success_pct * as_said / total_cost", ["as_said"]))
+    assert found.formula is not None
+    assert found.formula.score == 25.0
+    assert found.metrics["avg_latency"] == 0.5
+
+
+def test_an_unknown_cost_makes_the_formula_undefined() -> None:
+    scored = ScoredTraces(
+        [trace("1"), trace("1", spans=[Span(span_type="generation", output="1")])], [as_said]
+    )
+    list(scored)
+    found = scored.summary(parse_formula("total_cost", ["as_said"])).formula
+    assert found is not None
+    assert found.score is None
+    assert found.error == "total_cost has no value; the cost is not known for 1 of 2"
+
+
+def test_the_worst_come_first_and_those_without_a_value_last() -> None:
+    traces = [trace(output, n) for n, output in enumerate(["0.6", "x", "1", "0.1", "0.3"])]
+    worst = summary(traces, as_said).worst
+    assert [result.trace.trace_id for result in worst] == ["t-3", "t-4", "t-0", "t-1"]
+
+
+def test_the_summary_reads_well() -> None:
+    traces = [trace(output, n, name="chat") for n, output in enumerate(["0.6", "x", "1"])]
+    assert summary(traces, as_said).render() == (
+        "3 traces, 1 passed (33 %)\n"
+        "\n"
+        "scorer    mean   95 % interval  scored  unscored\n"
+        "as_said  0.800  0.000 to 1.000       2         1\n"
+        "\n"
+        "unscored: as_said raised ValueError: could not convert string to float: 'x'\n"
+        "\n"
+        "did not pass: 2, the worst first\n"
+        "  t-0 chat\n"
+        "    as_said 0.60 < 0.70\n"
+        "  t-1 chat\n"
+        "    as_said raised ValueError: could not convert string to float: 'x'"
+    )
+
+
+def test_any_json_writer_takes_a_summary() -> None:
+    document = json.loads(json.dumps(summary([trace("x")], as_said).to_dict(), allow_nan=False))
+    assert document["worst"][0]["trace_id"] == "t-1"
+    assert (document["formula"], document["score"], document["score_error"]) == (None, None, None)
+    assert document["scorers"]["as_said"]["origin"]["version"] == as_said.origin.version
+
+
+@pytest.mark.parametrize(
+    ("scorers", "said"),
+    [
+        ([], "there is no scorer to score with"),
+        ([as_said, as_said], "more than one scorer is named"),
+    ],
+)
+def test_scorers_that_cannot_be_told_apart_are_refused(scorers: list[Scorer], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        ScoredTraces([], scorers)
+
+
+@given(st.lists(st.sampled_from(["0", "0.25", "0.7", "1", "x"]), max_size=20))
+def test_every_trace_is_counted_once(outputs: list[str]) -> None:
+    found = summary([trace(output) for output in outputs], as_said)
+    scores = found.scorers["as_said"]
+    assert found.traces == scores.scored + scores.unscored == len(outputs)
+    assert found.passed == sum(output in ("0.7", "1") for output in outputs)
+    assert len(found.worst) == min(10, found.traces - found.passed)

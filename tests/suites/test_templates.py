@@ -1,0 +1,70 @@
+"""`{{var('n')}}` and `{{secret('n')}}`: where they are found, and what is left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tallymark.suites.templates import (
+    fill_templates,
+    find_near_misses,
+    find_templates,
+    has_templates,
+    write_value,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("{{var('a')}}", [("var", "a")]),
+        ('{{secret("a")}}', [("secret", "a")]),
+        ("{{ var( 'a' ) }} and {{var('b')}}", [("var", "a"), ("var", "b")]),
+        ("{{var('two words')}}", [("var", "two words")]),
+        ("{{var('a-b.c')}}", [("var", "a-b.c")]),
+        ("{{{var('a')}}}", [("var", "a")]),
+        ("{{var(a)}}", []),
+        ("{{var('')}}", []),
+        ("{{var('a\")}}", []),
+        ("{var('a')}", []),
+        ("{{ user.name }}", []),
+        ("", []),
+    ],
+)
+def test_what_is_a_template(text: str, found: list[tuple[str, str]]) -> None:
+    assert list(find_templates(text)) == found
+    assert has_templates({"a": [text]}) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "nearly"),
+    [
+        ("{{vars('a')}}", ["{{vars('a')}}"]),
+        ("{{var(a)}}", ["{{var(a)}}"]),
+        ("{{ secret.a }}", ["{{ secret.a }}"]),
+        ("{{env('A')}}", ["{{env('A')}}"]),
+        ("{{var('a')}}", []),
+        ("{{ variety }}", []),
+    ],
+)
+def test_what_looks_like_one(text: str, nearly: list[str]) -> None:
+    assert list(find_near_misses(text)) == nearly
+
+
+def test_filling_data() -> None:
+    data = {"a": ["x {{var('n')}}", 5, None], "b": {"c": "{{secret('n')}}"}}
+    assert fill_templates(data, lambda kind, name: f"<{kind} {name}>") == {
+        "a": ["x <var n>", 5, None],
+        "b": {"c": "<secret n>"},
+    }
+
+
+def test_what_is_filled_in_is_not_looked_at_again() -> None:
+    assert fill_templates("{{var('a')}}", lambda *_: "{{secret('k')}}") == "{{secret('k')}}"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("a", "a"), (3, "3"), (0.5, "0.5"), (True, "true"), (None, ""), (["é"], '["é"]')],
+)
+def test_how_values_are_written(value: object, text: str) -> None:
+    assert write_value(value) == text
