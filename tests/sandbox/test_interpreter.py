@@ -147,14 +147,15 @@ def test_a_clone_and_its_environment_may_lie_anywhere(elsewhere: Path) -> None:
     assert found == {"plugin": [], "alone": {}, "packages": {}}
 
 
-def test_python_itself_may_lie_anywhere(tmp_path: Path) -> None:
-    home = tmp_path / "own python"
+@pytest.mark.parametrize("elsewhere", [Path(tempfile.gettempdir())], indirect=True, ids=["own"])
+def test_python_itself_may_lie_anywhere(elsewhere: Path) -> None:
+    home = elsewhere / "own python"
     for place, path in interpreter.files().items():
         within = home / place.relative_to(interpreter.BASE) if _is_own(place) else None
         if within is not None:
             within.parent.mkdir(parents=True, exist_ok=True)
             _copy(path, within)
-    found = _look(_settle(tmp_path, home / "bin" / interpreter.host_path().name), tmp_path)
+    found = _look(_settle(elsewhere, home / "bin" / interpreter.host_path().name), elsewhere)
     assert str(home) in found.pop("paths")  # type: ignore[operator]
     assert found == {"plugin": [], "alone": {}, "packages": {}}
 

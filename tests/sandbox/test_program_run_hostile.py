@@ -296,6 +296,18 @@ def test_the_environment_is_the_same_for_all(
     assert outcome.stdout.decode().split() == sorted([*expected, *needed])
 
 
+def test_what_people_work_on_is_not_seen_in_usr(backend: SafeBackend) -> None:
+    """Where there is a view: without one, all of `/usr` is open to read."""
+    needs_processes(backend)
+    source = """
+import os
+for place in ("/usr/src", "/usr/local/src"):
+    if os.path.exists(place): print(*os.listdir(place))
+"""
+    outcome = run_python(backend, source)
+    assert (outcome.stdout.split(), outcome.stderr) == ([], b"")
+
+
 def test_its_processes_are_as_many_as_allowed(backend: SafeBackend) -> None:
     needs_processes(backend)
     source = """
