@@ -29,7 +29,7 @@ TREE = Path(__file__).resolve().parents[1]
 PACKAGES = Path(sysconfig.get_path("purelib"))
 FIRST_UID, UIDS = 60_000, 4_999
 """Debian keeps these numbers for nobody in particular."""
-PURE = ("tests/sandbox/test_codec.py", "tests/sandbox/test_frames.py")
+PURE = ("tests/sandbox/plugins/test_plain_data.py", "tests/sandbox/plugins/test_answer_frames.py")
 """Tests of plain functions over bytes, the same for everyone: they are not run again."""
 
 
