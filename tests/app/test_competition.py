@@ -145,7 +145,7 @@ def test_settle_expires_what_nobody_submitted(
 
 KILLED = """
     import os, signal, sys
-    from tallymark import competition
+    from tallymark.app import competition
     from tallymark.store import open_store
 
     def die(*_, **__):
@@ -158,7 +158,7 @@ KILLED = """
 """
 
 
-@pytest.mark.parametrize("moment", ["evaluate", "score"])
+@pytest.mark.parametrize("moment", ["evaluate", "score_attempt"])
 def test_an_attempt_whose_scorer_was_killed_is_scored_exactly_once(
     games: Competition, clock: Clock, tmp_path: Path, moment: str
 ) -> None:
@@ -181,7 +181,7 @@ def test_a_rule_that_changes_while_an_attempt_is_scored_scores_it(
     games: Competition, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(games, tmp_path)
-    scored = vars(competition_module)["score"]
+    scored = vars(competition_module)["score_attempt"]
     other = SUMS.replace("1000 * succeeded", "500 * succeeded")
 
     def slow(*given: Any, **named: Any) -> Any:

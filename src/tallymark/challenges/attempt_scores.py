@@ -1,4 +1,4 @@
-"""`score`: an evaluated attempt becomes a number, a result, and all that is needed to check it.
+"""`score_attempt`: from an evaluation to a number, a result, and all that is needed to check it.
 
 With dimensions, the result and `succeeded` come from their shown score; otherwise an attempt that
 succeeded is a win. A formula or a plugin gives the score in their place.
@@ -75,7 +75,7 @@ def score_attempts(
     *,
     tenant: str = "default",
 ) -> list[Outcome]:
-    """The same as `score` on each; what trajectories showed is kept from the outcomes before."""
+    """As `score_attempt` on each; what trajectories showed is kept from the outcomes before."""
     weighed = [
         _weigh_attempt(challenge, evaluation, attempt, None) for attempt, evaluation in pairs
     ]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tallymark.challenges.folder import find_name_problem
 from tallymark.challenges.organiser_script import call_script
 from tallymark.documents.agent_json import read_json
+from tallymark.documents.reader import read_plain
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import show_value
 
@@ -54,9 +55,6 @@ def load_challenge_data(
 
 def read_truth(path: Path) -> Any:
     """The truth in a JSON or YAML file, or a text for any other."""
-    # A challenge's file is read with the evaluators' own lists, and they import this module.
-    from tallymark.documents.reader import read_plain  # noqa: PLC0415
-
     if path.suffix in (".yaml", ".yml"):
         return read_plain(path, "challenge")
     text = _read_text(path)

@@ -277,7 +277,7 @@ def _row_count(columns: Mapping[str, Any]) -> int:
 
 
 def _check_column(name: str, given: Any) -> Any:
-    """A column that `_block` can cut: an array, a sequence, or one number (NaN for None)."""
+    """A column that `_cut_block` can cut: an array, a sequence, or one number (NaN for None)."""
     if given is None:
         return math.nan
     # Made an array block by block, so that a long list is never copied whole.

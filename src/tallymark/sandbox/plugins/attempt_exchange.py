@@ -64,7 +64,7 @@ class PluginJob:
 def exchange_attempts(
     guest: GuestHandle, job: PluginJob, attempts: Iterable[list[Any]], expected: int
 ) -> Iterator[list[Any]]:
-    """The answers to the attempts, as they come; `Ended` when the child stops before the last.
+    """The answers to the attempts, as they come; `NoAnswer` when the child stops before the last.
 
     `attempts` come in lists, each of which is sent as one message.
     """

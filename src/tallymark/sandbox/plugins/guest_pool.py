@@ -49,7 +49,7 @@ class Pool:
 
     @contextmanager
     def guest(self, code: PluginCode) -> Iterator[GuestHandle]:
-        """A guest for the caller alone; it is ended if any exception but `Ended` comes out."""
+        """A guest for the caller alone; it is ended if any exception but `NoAnswer` comes out."""
         guest = self._lend(code)
         reusable = False
         try:

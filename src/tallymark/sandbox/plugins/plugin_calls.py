@@ -53,7 +53,7 @@ class Calls:
         return self.judge(answer)
 
     def answers(self, attempts: Iterable[list[Any]], expected: int) -> Iterator[list[Any]]:
-        """What a child of any free guest answers; `Ended` when it stops too soon, and where."""
+        """What a child of any free guest answers; `NoAnswer` when it stops too soon, and where."""
         new = False
         while not new:
             # A guest that has gone says so before it takes an attempt: another can have them.

@@ -1,6 +1,6 @@
 """The spans that an agent emits through OpenTelemetry while it is called, told apart by call.
 
-Each call has a `Catch` in a context variable, which follows the agent into its tasks. A span
+Each call has its catch in a context variable, which follows the agent into its tasks. A span
 belongs to the catch of the context that it starts in, or else to that of its parent: so threads
 to which the agent carries OpenTelemetry's context are covered too.
 """

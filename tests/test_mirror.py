@@ -1,0 +1,58 @@
+"""`tests/` mirrors `src/tallymark/`: whoever knows a module's name knows where its tests are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "tallymark"
+
+# Tests of something other than one module or folder, and why.
+EXCEPTIONS = {
+    "examples/test_challenges.py": "the examples lie outside the package",
+    "examples/test_dimensions.py": "the examples lie outside the package",
+    "examples/test_trace_scorers.py": "the examples lie outside the package",
+    "golden/test_golden.py": "the command and the public names, whatever lies behind them",
+    "test_docs.py": "the documents, which show users what to write",
+    "test_exports.py": "what `import tallymark` gives",
+    "test_layers.py": "all rooms together",
+    "test_mirror.py": "the tests themselves",
+    "test_wheel.py": "the package as it is installed",
+}
+
+
+def modules(folder: Path) -> set[str]:
+    """The names of the modules and rooms that lie in a folder of the source."""
+    found = {path.stem for path in folder.glob("*.py")} | {
+        path.name for path in folder.iterdir() if path.is_dir()
+    }
+    return found - {"__init__", "__pycache__"}
+
+
+def subject(path: Path) -> str | None:
+    """What a test file is about: `test_b.py` and `test_b_aspect.py` are about `b`, and about the
+    folder that it lies in when they are named after it.
+    """
+    folder = SOURCE / path.parent.relative_to(TESTS)
+    if not folder.is_dir():
+        return None
+    stem = path.stem.removeprefix("test_")
+    names = sorted({*modules(folder), folder.name}, key=len, reverse=True)
+    return next((name for name in names if f"{stem}_".startswith(f"{name}_")), None)
+
+
+def files() -> list[str]:
+    return sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py"))
+
+
+@pytest.mark.parametrize("name", sorted({*files()} - {*EXCEPTIONS}))
+def test_a_test_file_is_named_after_what_it_tests(name: str) -> None:
+    assert subject(TESTS / name), f"tests/{name} is named after no module of the same folder"
+
+
+def test_an_exception_exists_and_needs_to_be_one() -> None:
+    for name in EXCEPTIONS:
+        assert (TESTS / name).exists(), f"tests/{name} is gone: take it out of the list"
+        assert not subject(TESTS / name), f"tests/{name} mirrors a module: take it out of the list"
