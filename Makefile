@@ -1,11 +1,11 @@
-# make setup | demo | test | check | bench | docs | lock | clean
+# make setup | demo | test | golden | golden-update | check | bench | docs | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo test check bench docs lock clean
+.PHONY: setup demo test golden golden-update check bench docs lock clean
 
 setup: $(VENV)/.dev
 
@@ -23,6 +23,14 @@ demo: $(VENV)/.user
 test: check
 	$(BIN)/pytest -n 2 --cov --cov-report=term
 	@$(BIN)/python scripts/ordinary_user.py tests/sandbox tests/cli
+
+# What the command says to all that is in tests/golden/cases, compared with what it said before.
+golden: $(VENV)/.dev
+	$(BIN)/pytest -n 2 -q tests/golden
+
+# Shows the difference and asks before it keeps it; YES=1 says yes.
+golden-update: $(VENV)/.dev
+	@$(BIN)/python -m tests.golden.update
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
