@@ -14,7 +14,7 @@ from functools import partial
 
 @dataclass(frozen=True)
 class Mask:
-    """`pattern`'s group `it` is replaced; `numbered` tells one value from another."""
+    """The group of `pattern` that matched is replaced; `numbered` tells one value from another."""
 
     label: str
     pattern: re.Pattern[str]
@@ -23,19 +23,41 @@ class Mask:
 
 
 def _mask(label: str, pattern: str, why: str, *, numbered: bool = True) -> Mask:
-    return Mask(label, re.compile(pattern), why, numbered)
+    return Mask(label, re.compile(pattern, re.MULTILINE), why, numbered)
 
 
 MASKS = (
     # The letters after the first are the time, which in January 2026 begins with `mn`.
-    _mask("run", r"\b(?P<it>rmn[0-9a-z]{8})\b", "the end of a run's id is drawn"),
-    _mask("group", r"\b(?P<it>gmn[0-9a-z]{8})\b", "so is that of runs that began together"),
-    _mask("hash", r"\b(?P<it>[0-9a-f]{64})\b", "of code or of a definition: it follows every edit"),
+    _mask("run", r"\b(rmn[0-9a-z]{8})\b", "the end of a run's id is drawn"),
+    _mask("group", r"\b(gmn[0-9a-z]{8})\b", "so is that of runs that began together"),
+    _mask("seed", r'"seed": (\d{7,})\b', "what an attempt's data are made from is drawn"),
+    # Hashes of suites and of challenges' folders stand as they are: they say what is alike.
     _mask(
-        "code", r'"version": "(?P<it>[0-9a-f]{12})"', "the same, shortened, of the scorer's code"
+        "code",
+        r'"version": ?"([0-9a-f]{12})"|"scorer": "[^"]*",\s+"version": "([0-9a-f]{64})"'
+        r'|^code     ([0-9a-f]{64})$|"code_hash": "([0-9a-f]{64})"',
+        "a hash of our own code follows every edit",
     ),
-    _mask("seed", r'"seed": (?P<it>\d{7,})\b', "what an attempt's data are made from is drawn"),
-    _mask("version", r'(?:"tallymark": "|^tally(?:mark)? )(?P<it>\d+\.\d+\.\d+\w*)', "it grows"),
+    _mask(
+        "version",
+        r'(?:"tallymark": "|"python": "|"kernel": "|^tally )([^" ,\n]+)',
+        "of Tallymark and of the machine",
+        numbered=False,
+    ),
+    _mask(
+        "ms",
+        r'"(?:median_ms|worst_ms|ms)": ([\d.]+)|^time     ([\d.]+ ms .* ms at worst)',
+        "how long a plugin takes here",
+        numbered=False,
+    ),
+)
+MEASURED = (
+    _mask(
+        "s",
+        r'"(?:\w+[_-])*(?:latency|duration_ms)": ?([\d.e-]+)|( *\b\d+(?:\.\d+)? m?s)\b',
+        "how long an agent takes that is really asked, in the stories that say so",
+        numbered=False,
+    ),
 )
 
 
@@ -44,28 +66,29 @@ class Masker:
     """The masks of one story. `places` are folders, longest first, with what is shown instead."""
 
     places: dict[str, str]
+    masks: tuple[Mask, ...] = MASKS
     known: dict[str, str] = field(default_factory=dict)
 
     def mask(self, text: str) -> str:
         """As it is compared."""
         for path, shown in self.places.items():
             text = text.replace(path, shown)
-        for each in MASKS:
+        for each in self.masks:
             text = each.pattern.sub(partial(self._replaced, each), text)
         return text
 
-    def unmask(self, word: str) -> str:
-        """A word of a command, with ids in place of their labels."""
-        for shown in re.findall(r"<[a-z]+-\d+>", word):
-            word = word.replace(shown, self.known[shown])
+    def unmask(self, text: str) -> str:
+        """A word of a command, or a file of a story, with what stands behind labels."""
+        for shown, value in self.known.items():
+            text = text.replace(shown, value)
         for path, shown in self.places.items():
-            word = word.replace(shown, path)
-        return word
+            text = text.replace(shown, path)
+        return text
 
     def _replaced(self, mask: Mask, found: re.Match[str]) -> str:
-        value = found["it"]
-        start, end = (at - found.start() for at in found.span("it"))
-        shown = self._label(mask, value) if mask.numbered else f"<{mask.label}>"
+        assert found.lastindex is not None
+        shown = self._label(mask, found[found.lastindex]) if mask.numbered else f"<{mask.label}>"
+        start, end = (at - found.start() for at in found.span(found.lastindex))
         return found[0][:start] + shown + found[0][end:]
 
     def _label(self, mask: Mask, value: str) -> str:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.golden.corpus import Story, expected, opened, play, stories, topics
+from tests.golden.corpus import Story, expected, stories, topics
+from tests.golden.stage import Stage, opened
 from tests.golden.update import difference
-from tests.golden.zygote import Zygote
 
 
 @pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
+def stage() -> Iterator[Stage]:
     with opened() as ready:
         yield ready
 
 
 @pytest.mark.parametrize("story", stories(), ids=str)
-def test_a_story_says_what_it_said(story: Story, zygote: Zygote) -> None:
-    before, now = expected(story.topic).get(story.name, ""), play(story, zygote)
+def test_a_story_says_what_it_said(story: Story, stage: Stage) -> None:
+    before, now = expected(story.topic).get(story.name, ""), stage.play(story)
     if now != before:
         said = difference(story.topic, story.name, before, now)
         pytest.fail("\n".join([*said, "", "if it should be so: make golden-update"]), pytrace=False)

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.golden.corpus import EXPECTED, Story, expected, opened, play, stories, topics
+from tests.golden.corpus import EXPECTED, Story, expected, stories, topics
+from tests.golden.stage import opened
 
 COLOURS = {"-": "31", "+": "32", "@": "36"}
 Transcripts = dict[str, dict[str, str]]
@@ -67,8 +68,8 @@ def main() -> int:
 
 
 def _play_all(told: list[Story]) -> list[str]:
-    with opened() as zygote:
-        return [play(story, zygote) for story in told]
+    with opened() as stage:
+        return [stage.play(story) for story in told]
 
 
 def _shown(lines: Iterable[str]) -> Iterator[str]:

@@ -1,0 +1,134 @@
+"""Where stories are played: folders, an environment and a clock of their own; the transcript."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.golden.corpus import Content, Step, Story
+from tests.golden.masks import MASKS, MEASURED, Masker
+from tests.golden.server import serving
+from tests.golden.zygote import Call, Outcome, Zygote
+
+ROOT = Path(__file__).parents[2]
+NEW_YEAR = 1_767_225_600.0
+"""Midnight of 2026-01-01, UTC: when every story begins. Each step is a minute later."""
+
+WARM = (
+    "tally run suites/support-desk.yaml --report report.html",
+    "tally validate suites/support-desk.yaml",
+    "tally score traces --scorer word_count --formula success_pct -o scored.jsonl",
+    "tally formula check success_pct",
+    "tally challenge publish challenges/prompt-race",
+    "tally ratings",
+)
+"""Commands that between them load nearly all that the others do."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What stories need: somebody who runs their commands, and the address of a server."""
+
+    zygote: Zygote
+    server: str
+
+    def play(self, story: Story) -> str:
+        """The transcript of a story."""
+        with tempfile.TemporaryDirectory(prefix="tally-") as made:
+            here, home = (Path(made).resolve() / name for name in ("here", "home"))
+            here.mkdir()
+            home.mkdir()
+            places = {str(here): "{here}", str(home): "{home}", str(ROOT): "{repo}"}
+            places[self.server] = "{server}"
+            masker = Masker(places, MASKS + MEASURED if story.measured else MASKS)
+            _lay(here, story.copy)
+            _write(here, story.files, masker)
+            said, now = f"▌ {story.name}\n", NEW_YEAR
+            for step in story.steps:
+                now += step.after
+                _write(here, step.files, masker)
+                argv = [masker.unmask(word) for word in shlex.split(step.run)]
+                env = environment(home) | step.env
+                done = self.zygote(Call(argv, str(here), env, step.stdin, now))
+                said += masker.mask(_transcript(step, done, here))
+            return said
+
+
+@contextmanager
+def opened() -> Iterator[Stage]:
+    """A stage, ready for stories."""
+    with tempfile.TemporaryDirectory(prefix="tally-") as made, serving() as server:
+        _lay(Path(made), ["examples/suites", "examples/challenges", "tests/fixtures/traces"])
+        env = environment(Path(made))
+        zygote = Zygote(env, [Call(shlex.split(each), made, env, "", NEW_YEAR) for each in WARM])
+        try:
+            yield Stage(zygote, server)
+        finally:
+            zygote.close()
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Small, and the same everywhere; nothing of the caller's gets in."""
+    return {
+        "HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "COLUMNS": "80",
+        "LANG": "C.UTF-8",
+        "NO_COLOR": "1",
+        "TZ": "UTC",
+        "PYTHONHASHSEED": "0",
+        "OPENBLAS_NUM_THREADS": "1",  # a process with threads cannot be forked
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+def _lay(folder: Path, names: list[str]) -> None:
+    for name in names:
+        source, target = ROOT / name, folder / Path(name).name
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+
+
+def _write(folder: Path, files: dict[str, Content], masker: Masker) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_bytes(content, masker))
+
+
+def _bytes(content: Content, masker: Masker) -> bytes:
+    if isinstance(content, bytes):
+        return content
+    if isinstance(content, str):
+        return masker.unmask(content).encode()
+    return bytes(content["repeat"] * content["times"] + content.get("then", ""), "utf-8")
+
+
+def _transcript(step: Step, done: Outcome, folder: Path) -> str:
+    said = f"$ {step.run}\n{_ended(done.out)}"
+    said += "".join(f"! {line}\n" for line in done.err.splitlines())
+    for name in step.show:
+        said += f"» {name}\n{_ended(_readable(folder / name))}"
+    return f"{said}→ {done.code}\n"
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}⏎\n"
+
+
+def _readable(path: Path) -> str:
+    if not path.exists():
+        return "(it was not written)"
+    if path.suffix != ".parquet":
+        return path.read_bytes().decode("utf-8", "backslashreplace")
+    from pyarrow import parquet  # type: ignore[import-untyped]
+
+    rows = parquet.read_table(path)
+    lines = [json.dumps(row, ensure_ascii=False, default=str) for row in rows.to_pylist()]
+    return f"{rows.schema.to_string(show_schema_metadata=False)}\n" + "\n".join(lines)
