@@ -24,6 +24,8 @@ import yaml  # type: ignore[import-untyped]
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "expected"
+NEW_YEAR = 1_767_225_600.0
+"""Midnight of 2026-01-01, UTC. Each step of a story is a minute after the one before it."""
 
 Content = str | bytes | dict[str, Any]
 """Text, bytes, or `{repeat, times, then}` for what is long."""
@@ -51,6 +53,7 @@ class Story:
     steps: list[Step]
     files: dict[str, Content] = field(default_factory=dict)
     copy: list[str] = field(default_factory=list)
+    starts: float = NEW_YEAR
     measured: bool = False
     """Whether it waits for somebody, so that its latencies are not always the same."""
 
@@ -60,7 +63,24 @@ class Story:
 
 def stories() -> list[Story]:
     """All of them, in the order of the files."""
-    return [each for path in sorted((HERE / "cases").glob("*.yaml")) for each in _topic(path)]
+    return [each for path in sorted((HERE / "cases").glob("*.yaml")) for each in read_topic(path)]
+
+
+def read_topic(path: Path) -> Iterator[Story]:
+    """What a story leaves out, its topic says; a story that is only text is the topic's `file`."""
+    with path.open(encoding="utf-8") as file:
+        topic = yaml.load(file, Loader=yaml.CSafeLoader)
+    for name, said in topic["stories"].items():
+        told: dict[str, Any] = said if isinstance(said, dict) else {"files": {topic["file"]: said}}
+        yield Story(
+            topic=path.stem,
+            name=name,
+            steps=[_step(each, name) for each in told.get("steps", topic.get("steps"))],
+            files=topic.get("files", {}) | told.get("files", {}),
+            copy=topic.get("copy", []) + told.get("copy", []),
+            starts=topic.get("starts", NEW_YEAR),
+            measured=told.get("measured", topic.get("measured", False)),
+        )
 
 
 def topics() -> list[str]:
@@ -75,22 +95,6 @@ def expected(topic: str) -> dict[str, str]:
     text = path.read_text("utf-8") if path.exists() else ""
     blocks = re.split(r"^(?=▌ )", text, flags=re.MULTILINE)[1:]
     return {block[2:].partition("\n")[0]: block.rstrip("\n") + "\n" for block in blocks}
-
-
-def _topic(path: Path) -> Iterator[Story]:
-    """What a story leaves out, its topic says; a story that is only text is the topic's `file`."""
-    with path.open(encoding="utf-8") as file:
-        topic = yaml.load(file, Loader=yaml.CSafeLoader)
-    for name, said in topic["stories"].items():
-        told: dict[str, Any] = said if isinstance(said, dict) else {"files": {topic["file"]: said}}
-        yield Story(
-            topic=path.stem,
-            name=name,
-            steps=[_step(each, name) for each in told.get("steps", topic.get("steps"))],
-            files=topic.get("files", {}) | told.get("files", {}),
-            copy=topic.get("copy", []) + told.get("copy", []),
-            measured=told.get("measured", topic.get("measured", False)),
-        )
 
 
 def _step(said: str | dict[str, Any], name: str) -> Step:

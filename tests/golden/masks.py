@@ -45,6 +45,12 @@ MASKS = (
         numbered=False,
     ),
     _mask(
+        "unpacked",
+        r"(/\S*/tally-challenge-\w+)",
+        "a published challenge is unpacked to a folder whose name is drawn",
+        numbered=False,
+    ),
+    _mask(
         "ms",
         r'"(?:median_ms|worst_ms|ms)": ([\d.]+)|^time     ([\d.]+ ms .* ms at worst)',
         "how long a plugin takes here",

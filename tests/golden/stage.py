@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -18,8 +20,8 @@ from tests.golden.server import serving
 from tests.golden.zygote import Call, Outcome, Zygote
 
 ROOT = Path(__file__).parents[2]
-NEW_YEAR = 1_767_225_600.0
-"""Midnight of 2026-01-01, UTC: when every story begins. Each step is a minute later."""
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 WARM = (
     "tally run suites/support-desk.yaml --report report.html",
@@ -39,8 +41,8 @@ class Stage:
     zygote: Zygote
     server: str
 
-    def play(self, story: Story) -> str:
-        """The transcript of a story."""
+    def play(self, story: Story, keep: dict[str, Path] | None = None) -> str:
+        """The transcript of a story; files of its folder that are to be kept go to their places."""
         with tempfile.TemporaryDirectory(prefix="tally-") as made:
             here, home = (Path(made).resolve() / name for name in ("here", "home"))
             here.mkdir()
@@ -50,7 +52,7 @@ class Stage:
             masker = Masker(places, MASKS + MEASURED if story.measured else MASKS)
             _lay(here, story.copy)
             _write(here, story.files, masker)
-            said, now = f"▌ {story.name}\n", NEW_YEAR
+            said, now = f"▌ {story.name}\n", story.starts
             for step in story.steps:
                 now += step.after
                 _write(here, step.files, masker)
@@ -58,6 +60,8 @@ class Stage:
                 env = environment(home) | step.env
                 done = self.zygote(Call(argv, str(here), env, step.stdin, now))
                 said += masker.mask(_transcript(step, done, here))
+            for name, place in (keep or {}).items():
+                shutil.copy(here / name, place)
             return said
 
 
@@ -67,7 +71,7 @@ def opened() -> Iterator[Stage]:
     with tempfile.TemporaryDirectory(prefix="tally-") as made, serving() as server:
         _lay(Path(made), ["examples/suites", "examples/challenges", "tests/fixtures/traces"])
         env = environment(Path(made))
-        zygote = Zygote(env, [Call(shlex.split(each), made, env, "", NEW_YEAR) for each in WARM])
+        zygote = Zygote(env, [Call(shlex.split(each), made, env) for each in WARM])
         try:
             yield Stage(zygote, server)
         finally:
@@ -92,7 +96,12 @@ def environment(home: Path) -> dict[str, str]:
 def _lay(folder: Path, names: list[str]) -> None:
     for name in names:
         source, target = ROOT / name, folder / Path(name).name
-        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+        if source.is_dir():
+            shutil.copytree(source, target)
+        elif source.suffix == ".gz":
+            target.with_suffix("").write_bytes(gzip.decompress(source.read_bytes()))
+        else:
+            shutil.copy(source, target)
 
 
 def _write(folder: Path, files: dict[str, Content], masker: Masker) -> None:
@@ -112,13 +121,15 @@ def _bytes(content: Content, masker: Masker) -> bytes:
 
 def _transcript(step: Step, done: Outcome, folder: Path) -> str:
     said = f"$ {step.run}\n{_ended(done.out)}"
-    said += "".join(f"! {line}\n" for line in done.err.splitlines())
+    said += re.sub(r"^(?=.|\n)", "! ", _ended(done.err), flags=re.MULTILINE)
     for name in step.show:
         said += f"» {name}\n{_ended(_readable(folder / name))}"
     return f"{said}→ {done.code}\n"
 
 
 def _ended(text: str) -> str:
+    """A last line without its end says so; control characters are shown as escapes."""
+    text = CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
     return text if not text or text.endswith("\n") else f"{text}⏎\n"
 
 

@@ -171,6 +171,7 @@ def _leave(work: Callable[[], object]) -> NoReturn:
     """Runs and exits as the interpreter would, but without taking every module apart."""
     code: object = 3
     signal.alarm(MOST_SECONDS)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in the foreground of a terminal
     try:
         code = work()
     except SystemExit as exit_:
