@@ -16,7 +16,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from tallymark.app.competition import Competition
+from tallymark.app import Competition
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.store import open_store
 

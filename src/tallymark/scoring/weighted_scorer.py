@@ -16,7 +16,7 @@ from tallymark.errors import ScorerError, suggest
 from tallymark.scoring.plugin_contract import AttemptMetrics, ScoringContext, ScoringResult
 from tallymark.scoring.score import show_value
 
-DEFAULT_WEIGHTS = {
+DEFAULTS = {
     "success_bonus": 100.0,
     "rating_weight": 10.0,
     "time_penalty": 1.0,
@@ -25,7 +25,7 @@ DEFAULT_WEIGHTS = {
 
 
 class WeightedScorer:
-    """Its config may set any of the default weights."""
+    """Its config may set any of `DEFAULTS`."""
 
     def score(
         self,
@@ -53,13 +53,13 @@ class WeightedScorer:
 
 def _read_weights(config: dict[str, Any]) -> dict[str, float]:
     for key in config:
-        if key not in DEFAULT_WEIGHTS:
-            near = suggest(str(key), DEFAULT_WEIGHTS)
-            hint = f"did you mean {near!r}?" if near else f"it takes {', '.join(DEFAULT_WEIGHTS)}"
+        if key not in DEFAULTS:
+            near = suggest(str(key), DEFAULTS)
+            hint = f"did you mean {near!r}?" if near else f"it takes {', '.join(DEFAULTS)}"
             raise ScorerError(f"the config has an unknown key {show_value(key)}", hint=hint)
     return {
         key: _check_finite(f"the config's {key}", config.get(key, default))
-        for key, default in DEFAULT_WEIGHTS.items()
+        for key, default in DEFAULTS.items()
     }
 
 
