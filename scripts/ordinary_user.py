@@ -16,6 +16,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -49,9 +50,11 @@ def main(tests: Sequence[str]) -> int:
     python = find_python(uid)
     if python is None:
         version = ".".join(map(str, sys.version_info[:2]))
-        say(f"no Python {version} here that others than root can start: install one (Debian: the")
-        say("package python3), or set TALLY_ORDINARY_USER=no to leave these tests out")
+        say(f"no Python {version} here that others than root can start, or root may not become")
+        say("another user: install one (Debian: the package python3), run `make test` as somebody")
+        say("else, or set TALLY_ORDINARY_USER=no to leave these tests out")
         return 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the home goes away then too
     with home_of(uid) as home:
         settle(home, uid, python)
         say(f"running {' '.join(tests)} as user {uid} at home in {home}, with {python}")
