@@ -61,7 +61,9 @@ def _launch(task: ProgramTask, pipes: Pipes) -> tuple[RunningLauncher, int]:
     settings, to_settings = pipes.pipe()
     inside = interpreter.sandbox_path()
     # Short enough for the pipe to hold until bubblewrap reads it.
-    os.write(to_settings, program_view.write_settings(inside, packages=task.packages).encode())
+    os.write(
+        to_settings, program_view.make_python_settings(inside, packages=task.packages).encode()
+    )
     pipes.close(to_settings)
     from_info, info = pipes.pipe()
     options = [

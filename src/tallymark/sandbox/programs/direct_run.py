@@ -53,7 +53,9 @@ def _furnish(task: ProgramTask, home: Path, folder: Path) -> None:
         scratch_folder.lay_file(folder, name, data)
     (home / "bin").mkdir(parents=True)
     python = interpreter.host_path()
-    (home / "pyvenv.cfg").write_text(program_view.write_settings(python, packages=task.packages))
+    (home / "pyvenv.cfg").write_text(
+        program_view.make_python_settings(python, packages=task.packages)
+    )
     for name in program_view.PYTHON_NAMES:
         (home / "bin" / name).symlink_to(python)
     for within, packages in program_view.find_packages(wanted=task.packages).items():

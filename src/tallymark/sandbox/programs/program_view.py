@@ -40,7 +40,7 @@ def find_packages(*, wanted: bool) -> dict[Path, Path]:
     return {path.relative_to(sys.prefix): path for path in sorted(found)}
 
 
-def write_settings(python: Path, *, packages: bool) -> str:
+def make_python_settings(python: Path, *, packages: bool) -> str:
     """The `pyvenv.cfg` of an environment of that Python."""
     # Outside a virtual environment, packages are those of the system's Python.
     shared = packages and sys.prefix == sys.base_prefix
