@@ -42,7 +42,7 @@ class App:
     ) -> Competition:
         """Challenges and attempts; to be closed after use."""
         from tallymark.app.competition import Competition  # noqa: PLC0415 (so do challenges)
+        from tallymark.sandbox.policy import choose_policy  # noqa: PLC0415 (and the sandbox)
 
-        return Competition.connect(
-            self.store, insecure_local=insecure_local, judge_model=judge_model
-        )
+        policy = choose_policy(insecure_local=True) if insecure_local else None
+        return Competition(self.store, policy=policy, judge_model=judge_model)

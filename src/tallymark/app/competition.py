@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -32,7 +32,6 @@ from tallymark.challenges.versus.arena import Arena
 from tallymark.challenges.versus.judges import judge_of
 from tallymark.errors import InvalidInput, WorkFailed, suggest
 from tallymark.sandbox import Policy, Sandbox
-from tallymark.sandbox.policy import choose_policy
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import Plugin
@@ -71,14 +70,6 @@ class Competition:
         self._draw = draw
         self._sandbox: Sandbox | None = None
         self._folders: dict[str, tempfile.TemporaryDirectory[str]] = {}
-
-    @classmethod
-    def connect(
-        cls, store: Store, *, insecure_local: bool = False, judge_model: str | None = None
-    ) -> Self:
-        """Over a store; without a sandbox only where that is asked for by its name."""
-        policy = choose_policy(insecure_local=True) if insecure_local else None
-        return cls(store, policy=policy, judge_model=judge_model)
 
     def close(self) -> None:
         """Ends what was started for this competition."""
