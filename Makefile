@@ -1,11 +1,11 @@
-# make setup | demo | test | golden | golden-update | check | bench | docs | lock | clean
+# make setup | demo | test | coverage | golden | golden-update | check | bench | docs | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo test golden golden-update check bench docs lock clean
+.PHONY: setup demo test coverage golden golden-update check bench docs lock clean
 
 setup: $(VENV)/.dev
 
@@ -21,8 +21,12 @@ demo: $(VENV)/.user
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: check
-	$(BIN)/pytest -n 2 --cov --cov-report=term
+	$(BIN)/pytest -n 2
 	@$(BIN)/python scripts/ordinary_user.py tests/sandbox tests/cli
+
+# Twice as slow as without, so it is not part of `make test`.
+coverage: $(VENV)/.dev
+	$(BIN)/pytest -n 2 --cov --cov-report=term
 
 # What the command says to all that is in tests/golden/cases, compared with what it said before.
 golden: $(VENV)/.dev
