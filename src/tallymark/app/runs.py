@@ -1,4 +1,4 @@
-"""`Running`: the life of a run, from a suite and its models to stored and summed up results."""
+"""`RunService`: the life of a run, from a suite and its models to stored and summed up results."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ import msgspec
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
 from tallymark.challenges.dimension_scores import weigh_dimensions
 from tallymark.challenges.formula_values import challenge_formula, formula_values
+from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import Verification
 from tallymark.dimensions.exact_numbers import to_fraction
 from tallymark.errors import InvalidInput, ScorerError
@@ -208,14 +209,9 @@ def _score_by_rule(challenge: Challenge, weighed: WeighedAttempt) -> Score:
     """Dimensions give the shown score, a strategy the number that it orders by."""
     if weighed.breakdown is not None:
         return Score(float(weighed.breakdown.score))
-    metrics = weighed.metrics
-    numbers: dict[str, float | None] = {
-        "first": float(metrics.succeeded),
-        "fastest": metrics.elapsed_ms,
-        "fewest_tokens": metrics.tokens_total,
-        "highest_rating": metrics.rating,
-    }
-    return Score(numbers.get(challenge.scoring.strategy))
+    metric = STRATEGIES[challenge.scoring.strategy].metric
+    number = None if metric is None else getattr(weighed.metrics, metric)
+    return Score(float(number) if isinstance(number, bool) else number)
 
 
 def _score_by_formula(challenge: Challenge, weighed: WeighedAttempt) -> Score:

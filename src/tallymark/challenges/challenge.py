@@ -6,14 +6,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
+
 Tier = Literal["newcomer", "contender", "veteran", "legendary"]
-Strategy = Literal["first", "fastest", "fewest_tokens", "highest_rating", "custom"]
 EvaluatorType = Literal["deterministic", "tests", "script", "judge", "reported", "suite"]
 JudgeType = Literal["script", "judge", "scorer"]
 SubmissionFormat = Literal["json", "text", "files", "agent"]
-
-DEFAULT_PLUGIN_TIMEOUT_MS = 5000
-"""How long a plugin may take for one attempt."""
 
 
 class Constraints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,12 +59,12 @@ class ScoringRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     may use by their keys and as `total`.
     """
 
-    strategy: Strategy = "custom"
+    strategy: str = "custom"
     plugin: str | None = None
     formula: str | None = None
     dimensions: tuple[DimensionWeight, ...] = ()
     config: dict[str, Any] = msgspec.field(default_factory=dict)
-    timeout_ms: int = DEFAULT_PLUGIN_TIMEOUT_MS
+    timeout_ms: int = round(DEFAULT_PLUGIN_TIMEOUT_S * 1000)
 
 
 class VersusJudge(msgspec.Struct, frozen=True, kw_only=True):

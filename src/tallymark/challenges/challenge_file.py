@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from tallymark.challenges.challenge import (
-    DEFAULT_PLUGIN_TIMEOUT_MS,
     Challenge,
     Constraints,
     DimensionWeight,
@@ -24,6 +23,7 @@ from tallymark.documents.located_errors import LocatedErrors
 from tallymark.documents.reader import MISSING, read_nodes, read_plain
 from tallymark.errors import InvalidInput
 from tallymark.formula import Finding
+from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 
 NAMES = ("challenge.yaml", "challenge.yml", "challenge.json")
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -91,7 +91,7 @@ def _read_scoring(values: dict[str, Any], at: LocatedErrors) -> ScoringRule:
         formula=given.get("formula"),
         dimensions=dimensions,
         config=given.get("config") or {},
-        timeout_ms=round(given.get("timeout", DEFAULT_PLUGIN_TIMEOUT_MS / 1000) * 1000),
+        timeout_ms=round(given.get("timeout", DEFAULT_PLUGIN_TIMEOUT_S) * 1000),
     )
     where = ("scoring",) if "scoring" in values else ("scoring_strategy",)
     if scoring.plugin and scoring.formula:

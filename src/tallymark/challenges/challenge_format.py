@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from tallymark.challenges.challenge import Strategy, SubmissionFormat, Tier
+from tallymark.challenges.challenge import SubmissionFormat, Tier
 from tallymark.challenges.evaluator_format import EVALUATOR, JUDGE, FileNameShape
+from tallymark.challenges.strategies import STRATEGIES
 from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import (
     AnyShape,
@@ -22,7 +23,7 @@ from tallymark.documents.word_shapes import ChoiceShape, DurationShape, MomentSh
 
 COUNT = NumberShape(low=1, high=1_000_000, whole=True)
 AMOUNT = NumberShape(above=0)
-STRATEGY = ChoiceShape(get_args(Strategy))
+STRATEGY = ChoiceShape(tuple(STRATEGIES))
 CONFIG = AnyShape(MappingNode, "a mapping")
 
 ATTEMPTS = KindShape(

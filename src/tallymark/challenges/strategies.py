@@ -1,18 +1,69 @@
-"""Standings: the order of a board, the same whoever sorts it: Python, SQLite or PostgreSQL.
+"""How a board is ordered: one row a strategy, which the store, scoring and commands all read.
 
-Every strategy becomes one number where less is better, or None where it is missing; None ranks
-last in either direction. Ties go to the earlier attempt, by when it was submitted, then by its id.
+Every agent stands on a board with its best attempt. The strategy's number decides, and where it is
+missing an attempt ranks last in either direction. Ties go to the earlier attempt, by when it was
+submitted, then by its id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+import math
+from collections.abc import Callable
 
 import msgspec
 
-from tallymark.challenges.attempt import Attempt
-from tallymark.challenges.challenge import Strategy
+from tallymark.text import format_digits, format_moment
+
+
+class Strategy(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to order a board. To add one, add its row to the table below."""
+
+    name: str
+    column: str
+    """Of `attempt_scores` in the store: the number that it orders by."""
+    metric: str | None
+    """The metric that is an attempt's score; None where a formula, plugin or dimensions give it."""
+    heading: str
+    highest_first: bool = False
+    write: Callable[[float | None], str] = format_digits
+    """How a person reads the number."""
+
+    def place(self, value: float | None) -> float:
+        """The number as the store sorts it: less is better, and what is missing comes last."""
+        if value is None:
+            return math.inf
+        return -float(value) if self.highest_first else float(value)
+
+
+def _write_moment(value: float | None) -> str:
+    return format_digits(value) if value is None else format_moment(value)
+
+
+STRATEGIES = {
+    each.name: each
+    for each in (
+        Strategy(
+            name="first",
+            column="submitted_at",
+            metric="succeeded",
+            heading="FIRST (UTC)",
+            write=_write_moment,
+        ),
+        Strategy(name="fastest", column="elapsed_ms", metric="elapsed_ms", heading="MILLISECONDS"),
+        Strategy(
+            name="fewest_tokens", column="tokens_total", metric="tokens_total", heading="TOKENS"
+        ),
+        Strategy(
+            name="highest_rating",
+            column="rating",
+            metric="rating",
+            heading="RATING",
+            highest_first=True,
+        ),
+        Strategy(name="custom", column="score", metric=None, heading="SCORE", highest_first=True),
+    )
+}
+"""By name, in the order in which messages list them."""
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,47 +78,3 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     submitted_at: float
     tries: int
     """How many attempts of the agent were scored."""
-
-
-_KEYS: dict[Strategy, Callable[[Attempt], float | None]] = {
-    "first": lambda a: a.submitted_at,
-    "fastest": lambda a: _read_metric(a, "elapsed_ms"),
-    "fewest_tokens": lambda a: _read_metric(a, "tokens_total"),
-    "highest_rating": lambda a: _negate(_read_metric(a, "rating")),
-    "custom": lambda a: _negate(a.outcome.score if a.outcome else None),
-}
-HIGHEST_FIRST: frozenset[Strategy] = frozenset({"highest_rating", "custom"})
-
-
-def strategy_key(attempt: Attempt, strategy: Strategy) -> float | None:
-    """The number that orders attempts: less is better, None is last."""
-    return _KEYS[strategy](attempt)
-
-
-def board_order(attempt: Attempt, strategy: Strategy) -> tuple[bool, float, float, str]:
-    """The whole order, for Python's own sort."""
-    number = strategy_key(attempt, strategy)
-    # Ids are rows' numbers filled up with zeros, so that as texts they sort alike everywhere.
-    return (number is None, number or 0.0, attempt.submitted_at or 0.0, attempt.id)
-
-
-def best_per_agent(attempts: Iterable[Attempt], strategy: Strategy) -> list[Attempt]:
-    """The best attempt of every agent that has one that ranks, best first."""
-    best: dict[str, Attempt] = {}
-    for attempt in attempts:
-        if attempt.outcome is None or not attempt.outcome.ranks:
-            continue
-        known = best.get(attempt.agent)
-        if known is None or board_order(attempt, strategy) < board_order(known, strategy):
-            best[attempt.agent] = attempt
-    return sorted(best.values(), key=lambda each: board_order(each, strategy))
-
-
-def _read_metric(attempt: Attempt, name: str) -> float | None:
-    metrics: Any = attempt.outcome.metrics if attempt.outcome else None
-    value = getattr(metrics, name, None)
-    return None if value is None else float(value)
-
-
-def _negate(value: float | None) -> float | None:
-    return None if value is None else -value

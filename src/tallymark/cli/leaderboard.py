@@ -17,17 +17,9 @@ if TYPE_CHECKING:
 
     from tallymark.app.competition import Competition
     from tallymark.challenges.challenge import Challenge
-    from tallymark.challenges.strategies import Standing
+    from tallymark.challenges.strategies import Standing, Strategy
     from tallymark.challenges.tracks import TrackStanding
     from tallymark.challenges.versus.standings import VersusStanding
-
-_HEADS = {
-    "first": "FIRST (UTC)",
-    "fastest": "MILLISECONDS",
-    "fewest_tokens": "TOKENS",
-    "highest_rating": "RATING",
-    "custom": "SCORE",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +70,8 @@ def _show_board(
 ) -> tuple[dict[str, Any], str]:
     import msgspec
 
+    from tallymark.challenges.strategies import STRATEGIES
+
     name, boards = challenge.name, competition.store.boards
     if page.agent is None:
         found = boards.top(name, limit=page.limit, offset=page.offset, public=page.public)
@@ -86,11 +80,8 @@ def _show_board(
     size = boards.size(name, public=page.public)
     document = {"challenge": name, "agents": size, "standings": msgspec.to_builtins(found)}
     if found:
-        head = _HEADS[challenge.scoring.strategy]
-        return (
-            document,
-            f"{_write_title(challenge.title, size)}\n\n{_make_board_table(found, head)}",
-        )
+        table = _make_board_table(found, STRATEGIES[challenge.scoring.strategy])
+        return document, f"{_write_title(challenge.title, size)}\n\n{table}"
     if page.agent is not None:
         return document, f"{page.agent} is not on the board of {name}"
     return document, f"nobody is on the board of {name}" + (" yet" if not size else " so far down")
@@ -100,26 +91,20 @@ def _write_title(title: str, size: int) -> str:
     return f"{title} ({size} agent{'' if size == 1 else 's'})"
 
 
-def _make_board_table(found: list[Standing], head: str) -> str:
-    heads = ("RANK", "AGENT", head, "TRIES", "SUBMITTED (UTC)", "ATTEMPT")
+def _make_board_table(found: list[Standing], strategy: Strategy) -> str:
+    heads = ("RANK", "AGENT", strategy.heading, "TRIES", "SUBMITTED (UTC)", "ATTEMPT")
     rows = [
         (
             str(each.rank),
             shorten_line(each.agent),
-            _format_value(each.value, head),
+            strategy.write(each.value),
             str(each.tries),
             format_moment(each.submitted_at),
             each.attempt,
         )
         for each in found
     ]
-    return format_table(heads, rows, right=("RANK", head, "TRIES"))
-
-
-def _format_value(value: float | None, head: str = "") -> str:
-    if value is not None and head == _HEADS["first"]:
-        return format_moment(value)
-    return format_digits(value)
+    return format_table(heads, rows, right=("RANK", strategy.heading, "TRIES"))
 
 
 def _show_versus(
@@ -194,7 +179,7 @@ def _make_track_table(challenges: Sequence[str], found: list[TrackStanding]) -> 
             str(each.rank),
             shorten_line(each.agent),
             "-" if each.value is None else format_number(each.value),
-            *(_format_value(each.scores[name]) for name in challenges),
+            *(format_digits(each.scores[name]) for name in challenges),
         )
         for each in found
     ]

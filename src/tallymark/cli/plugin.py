@@ -10,6 +10,7 @@ import typer
 
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput
+from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import FoundPlugin, PluginReport
@@ -39,7 +40,7 @@ def check(
     config_file: Annotated[Path | None, typer.Option(help="The config, as a JSON file.")] = None,
     timeout: Annotated[
         float, typer.Option(min=0.01, max=600, help="Seconds that scoring one attempt may take.")
-    ] = 5.0,
+    ] = DEFAULT_PLUGIN_TIMEOUT_S,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     insecure_local: Annotated[
         bool,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tallymark.errors import InvalidInput
 
 DEFAULT_PLUGIN_TIMEOUT_S = 5.0
-"""How long one call of a plugin may take; a challenge may set another."""
+"""How long one call of a plugin may take, everywhere; a challenge may set another (`timeout:`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

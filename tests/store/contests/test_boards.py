@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any, get_args
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,13 +20,11 @@ from tests.store.contest_samples import (
     submitted,
 )
 
-from tallymark.challenges.attempt import Metrics, Outcome
-from tallymark.challenges.challenge import Strategy
-from tallymark.challenges.strategies import Standing, best_per_agent
+from tallymark.challenges.attempt import Attempt, Metrics, Outcome
+from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
 from tallymark.store import Store
 
-STRATEGIES = get_args(Strategy)
 laws = settings(
     max_examples=10,
     deadline=None,
@@ -45,12 +44,34 @@ outcomes = st.builds(
     st.sampled_from([True, True, True, False]),
 )
 tries = st.lists(st.tuples(st.sampled_from("abcÄß"), outcomes, st.integers(10, 12)), max_size=9)
-strategies = st.sampled_from(STRATEGIES)
+strategies = st.sampled_from(list(STRATEGIES))
 
 
-def sorted_by_hand(store: Store, strategy: Any) -> list[tuple[int, str, str]]:
-    best = best_per_agent(store.attempts.of("sums", limit=None), strategy)
-    return [(rank, each.agent, each.id) for rank, each in enumerate(best, 1)]
+# What a strategy orders by, less first, said once more and apart from the table under test.
+NUMBERS: dict[str, Callable[[Attempt, Outcome], float | None]] = {
+    "first": lambda attempt, _: attempt.submitted_at,
+    "fastest": lambda _, outcome: outcome.metrics.elapsed_ms,
+    "fewest_tokens": lambda _, outcome: outcome.metrics.tokens_total,
+    "highest_rating": lambda _, outcome: negated(outcome.metrics.rating),
+    "custom": lambda _, outcome: negated(outcome.score),
+}
+
+
+def negated(value: float | None) -> float | None:
+    return None if value is None else -value
+
+
+def sorted_by_hand(store: Store, strategy: str) -> list[tuple[int, str, str]]:
+    """Every agent with its best attempt: by the number, missing last, then the earlier one."""
+    best: dict[str, tuple[bool, float, float, str]] = {}
+    for attempt in store.attempts.of("sums", limit=None):
+        if attempt.outcome is None or not attempt.outcome.ranks:
+            continue
+        number = NUMBERS[strategy](attempt, attempt.outcome)
+        order = (number is None, float(number or 0), attempt.submitted_at or 0.0, attempt.id)
+        best[attempt.agent] = min(order, best.get(attempt.agent, order))
+    ordered = sorted((order, agent) for agent, order in best.items())
+    return [(rank, agent, order[3]) for rank, (order, agent) in enumerate(ordered, 1)]
 
 
 def by_query(store: Store, **options: Any) -> list[tuple[int, str, str]]:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from tallymark.challenges.plugins.plugin import DEFAULT_TIMEOUT_S
 from tallymark.errors import ScorerError
 from tallymark.formula import Formula
+from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 from tallymark.scoring import Origin, Score, plugin_score
 from tallymark.scoring.score import show_value
 
@@ -43,7 +43,7 @@ class FormulaPlugin:
         metrics: Mapping[str, Any],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],  # noqa: ARG002 (a formula looks at no context)
-        timeout_s: float = DEFAULT_TIMEOUT_S,  # noqa: ARG002 (and takes no time)
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,  # noqa: ARG002 (and takes no time)
     ) -> Score:
         origin = self._origin(config)
         try:
@@ -60,7 +60,7 @@ class FormulaPlugin:
         attempts: Sequence[Mapping[str, Any]],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
         users: Sequence[str | None] | None = None,  # noqa: ARG002 (formulas know no users)
     ) -> list[Score]:
         try:

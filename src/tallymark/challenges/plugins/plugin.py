@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
-from tallymark.challenges.challenge import DEFAULT_PLUGIN_TIMEOUT_MS
 from tallymark.errors import ScorerError
+from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 from tallymark.scoring import (
     AttemptMetrics,
     Origin,
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 PluginKind: TypeAlias = Literal["sandboxed", "formula", "built-in"]
-DEFAULT_TIMEOUT_S = DEFAULT_PLUGIN_TIMEOUT_MS / 1000
-"""How long one call may take, where nobody says otherwise."""
 
 
 class Plugin(Protocol):
@@ -52,7 +50,7 @@ class Plugin(Protocol):
         metrics: Mapping[str, Any],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
     ) -> Score:
         """The score of one attempt."""
         ...
@@ -62,7 +60,7 @@ class Plugin(Protocol):
         attempts: Sequence[Mapping[str, Any]],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
         users: Sequence[str | None] | None = None,
     ) -> list[Score]:
         """The scores of many attempts, each as `score` would give it.
@@ -115,7 +113,7 @@ class BuiltinPlugin:
         metrics: Mapping[str, Any],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
     ) -> Score:
         return self.score_many([metrics], config, ctx, timeout_s)[0]
 
@@ -124,7 +122,7 @@ class BuiltinPlugin:
         attempts: Sequence[Mapping[str, Any]],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],  # noqa: ARG002 (ours look at no context)
-        timeout_s: float = DEFAULT_TIMEOUT_S,  # noqa: ARG002
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,  # noqa: ARG002
         users: Sequence[str | None] | None = None,  # noqa: ARG002
     ) -> list[Score]:
         origin = Origin(self.name, self.code_hash, dict(config))
@@ -154,7 +152,7 @@ class SandboxedPlugin:
         metrics: Mapping[str, Any],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
     ) -> Score:
         return self._sandbox.score(
             self._code,
@@ -169,7 +167,7 @@ class SandboxedPlugin:
         attempts: Sequence[Mapping[str, Any]],
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
         users: Sequence[str | None] | None = None,
     ) -> list[Score]:
         return self._sandbox.score_many(

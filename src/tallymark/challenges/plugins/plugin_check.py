@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tallymark.challenges.plugins.plugin import DEFAULT_TIMEOUT_S, Plugin, PluginKind
+from tallymark.challenges.plugins.plugin import Plugin, PluginKind
 from tallymark.challenges.plugins.plugin_report import PluginReport, PluginTrial, format_score
 from tallymark.challenges.plugins.plugin_samples import ORDINARY, SAMPLES, twin_name
+from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 from tallymark.scoring import Score
 
 CHECK_CONTEXT = {
@@ -20,7 +21,7 @@ _MOST_TIMEOUTS = 3
 
 
 def check_plugin(
-    plugin: Plugin, config: Mapping[str, Any], *, timeout_s: float = DEFAULT_TIMEOUT_S
+    plugin: Plugin, config: Mapping[str, Any], *, timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S
 ) -> PluginReport:
     """Try a plugin on every sample; the report says what is wrong with it, if anything.
 

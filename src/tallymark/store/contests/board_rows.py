@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, delete, func, insert, select, text, update
 
-from tallymark.challenges.strategies import HIGHEST_FIRST
+from tallymark.challenges.strategies import STRATEGIES
 from tallymark.store.contests import audit_log, rank_blocks, score_rules
 from tallymark.store.contests.attempt_tables import attempt_scores
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
@@ -22,17 +22,7 @@ from tallymark.store.formula_sql import SqlFormula
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
-    from tallymark.challenges.challenge import Strategy
     from tallymark.store.contests.challenges import StoredChallenge
-
-_STRATEGY_COLUMNS: dict[Strategy, str] = {
-    "first": "submitted_at",
-    "fastest": "elapsed_ms",
-    "fewest_tokens": "tokens_total",
-    "highest_rating": "rating",
-    "custom": "score",
-}
-"""The column that each strategy orders by; `challenges.strategies` says the same of attempts."""
 
 _MINE = on_board(boards) & (boards.c.agent == bindparam("whose"))
 _SPOT = select(*rank_blocks.spot_columns(boards)).where(_MINE)
@@ -69,14 +59,12 @@ def count_try(connection: Connection, kept: StoredChallenge, agent: str) -> None
 
 def rebuild(connection: Connection, kept: StoredChallenge) -> None:
     """Makes the live board anew from all scores, without bringing them here."""
-    strategy = kept.challenge.scoring.strategy
+    strategy = STRATEGIES[kept.challenge.scoring.strategy]
     now = score_rules.current_score(connection, kept)
-    value = (
-        now.text
-        if strategy == "custom"
-        else f"CAST({_STRATEGY_COLUMNS[strategy]} AS double precision)"
-    )
-    sign = "-" if strategy in HIGHEST_FIRST else ""
+    # A score may be a rule that is not written to the rows yet; every other number is a column.
+    by_score = strategy.column == "score"
+    value = now.text if by_score else f"CAST({strategy.column} AS double precision)"
+    sign = "-" if strategy.highest_first else ""
     place = f"coalesce({sign}{value}, :last)"
     if connection.dialect.name == "sqlite":
         # What does not rank has no place, but is read all the same: it counts as a try.
@@ -149,12 +137,11 @@ def _copy(connection: Connection, table: Table, live: Board) -> None:
 
 
 def _board_row(kept: StoredChallenge, scored: dict[str, Any]) -> dict[str, Any]:
-    strategy = kept.challenge.scoring.strategy
-    value = scored[_STRATEGY_COLUMNS[strategy]]
-    key = -value if value is not None and strategy in HIGHEST_FIRST else value
+    strategy = STRATEGIES[kept.challenge.scoring.strategy]
+    value = scored[strategy.column]
     names = ("submitted_at", "attempt", "score")
     return {
-        "place": math.inf if key is None else float(key),
+        "place": strategy.place(value),
         "value": value,
         **{name: scored[name] for name in names},
     }
