@@ -53,6 +53,8 @@ class Story:
     steps: list[Step]
     files: dict[str, Content] = field(default_factory=dict)
     copy: list[str] = field(default_factory=list)
+    store: bool = False
+    """Whether an empty store is there already: making one takes longer than most commands."""
     starts: float = NEW_YEAR
     measured: bool = False
     """Whether it waits for somebody, so that its latencies are not always the same."""
@@ -78,6 +80,7 @@ def read_topic(path: Path) -> Iterator[Story]:
             steps=[_step(each, name) for each in told.get("steps", topic.get("steps"))],
             files=topic.get("files", {}) | told.get("files", {}),
             copy=topic.get("copy", []) + told.get("copy", []),
+            store=told.get("store", topic.get("store", False)),
             starts=topic.get("starts", NEW_YEAR),
             measured=told.get("measured", topic.get("measured", False)),
         )

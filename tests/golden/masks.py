@@ -14,62 +14,67 @@ from functools import partial
 
 @dataclass(frozen=True)
 class Mask:
-    """The group of `pattern` that matched is replaced; `numbered` tells one value from another."""
+    """The group of `pattern` that matched becomes a label, or a number with fewer decimals."""
 
     label: str
-    pattern: re.Pattern[str]
+    pattern: str
     why: str
-    numbered: bool = True
+    numbered: bool = False
+    """One value is told from another."""
+    decimals: int | None = None
 
 
-def _mask(label: str, pattern: str, why: str, *, numbered: bool = True) -> Mask:
-    return Mask(label, re.compile(pattern, re.MULTILINE), why, numbered)
-
-
-MASKS = (
+MASKS: tuple[Mask, ...] = (
     # The letters after the first are the time, which in January 2026 begins with `mn`.
-    _mask("run", r"\b(rmn[0-9a-z]{8})\b", "the end of a run's id is drawn"),
-    _mask("group", r"\b(gmn[0-9a-z]{8})\b", "so is that of runs that began together"),
-    _mask("seed", r'"seed": (\d{7,})\b', "what an attempt's data are made from is drawn"),
+    Mask("run", r"\b(rmn[0-9a-z]{8})\b", "the end of a run's id is drawn", numbered=True),
+    Mask("group", r"\b(gmn[0-9a-z]{8})\b", "so is that of runs begun together", numbered=True),
+    Mask("seed", r'"seed": (\d{7,})\b', "an attempt's data are drawn", numbered=True),
     # Hashes of suites and of challenges' folders stand as they are: they say what is alike.
-    _mask(
+    Mask(
         "code",
         r'"version": ?"([0-9a-f]{12})"|"scorer": "[^"]*",\s+"version": "([0-9a-f]{64})"'
         r'|^code     ([0-9a-f]{64})$|"code_hash": "([0-9a-f]{64})"',
         "a hash of our own code follows every edit",
+        numbered=True,
     ),
-    _mask(
-        "version",
-        r'(?:"tallymark": "|"python": "|"kernel": "|^tally )([^" ,\n]+)',
-        "of Tallymark and of the machine",
-        numbered=False,
-    ),
-    _mask(
+    Mask("version", r"^tally (\d\S+)$", "it grows"),
+    Mask(
         "unpacked",
         r"(/\S*/tally-challenge-\w+)",
         "a published challenge is unpacked to a folder whose name is drawn",
-        numbered=False,
     ),
-    _mask(
+    Mask(
         "ms",
         r'"(?:median_ms|worst_ms|ms)": ([\d.]+)|^time     ([\d.]+ ms .* ms at worst)',
         "how long a plugin takes here",
-        numbered=False,
+    ),
+    Mask(
+        "digits",
+        r'"(?:value|low|high|error|robust_error)": (-?\d+\.\d{9,})',
+        "the last digits of fits and cosines are the processor's",
+        decimals=6,
     ),
 )
-MEASURED = (
-    _mask(
+MEASURED: tuple[Mask, ...] = (
+    Mask(
         "s",
         r'"(?:\w+[_-])*(?:latency|duration_ms)": ?([\d.e-]+)|( *\b\d+(?:\.\d+)? m?s)\b',
         "how long an agent takes that is really asked, in the stories that say so",
-        numbered=False,
+    ),
+)
+TODAY = (
+    Mask(
+        "run",
+        r"^(?:! |Run: )(r[0-9a-z]{10})(?=[:,])",
+        "a command that is started as users do it has the time of today in a run's id",
+        numbered=True,
     ),
 )
 
 
 @dataclass
 class Masker:
-    """The masks of one story. `places` are folders, longest first, with what is shown instead."""
+    """The masks of one story. `places` are paths and addresses, with what is shown instead."""
 
     places: dict[str, str]
     masks: tuple[Mask, ...] = MASKS
@@ -80,7 +85,8 @@ class Masker:
         for path, shown in self.places.items():
             text = text.replace(path, shown)
         for each in self.masks:
-            text = each.pattern.sub(partial(self._replaced, each), text)
+            replaced = partial(self._replaced, each)
+            text = re.sub(each.pattern, replaced, text, flags=re.MULTILINE)
         return text
 
     def unmask(self, text: str) -> str:
@@ -93,15 +99,17 @@ class Masker:
 
     def _replaced(self, mask: Mask, found: re.Match[str]) -> str:
         assert found.lastindex is not None
-        shown = self._label(mask, found[found.lastindex]) if mask.numbered else f"<{mask.label}>"
         start, end = (at - found.start() for at in found.span(found.lastindex))
-        return found[0][:start] + shown + found[0][end:]
+        return found[0][:start] + self._shown(mask, found[found.lastindex]) + found[0][end:]
 
-    def _label(self, mask: Mask, value: str) -> str:
-        for shown, other in self.known.items():
-            if other == value:
+    def _shown(self, mask: Mask, value: str) -> str:
+        if mask.decimals is not None:
+            return f"{float(value):.{mask.decimals}f}"
+        if not mask.numbered:
+            return f"<{mask.label}>"
+        labels = [shown for shown in self.known if shown.startswith(f"<{mask.label}-")]
+        for shown in labels:
+            if self.known[shown] == value:
                 return shown
-        ours = sum(shown.startswith(f"<{mask.label}-") for shown in self.known)
-        shown = f"<{mask.label}-{ours + 1}>"
-        self.known[shown] = value
-        return shown
+        self.known[f"<{mask.label}-{len(labels) + 1}>"] = value
+        return f"<{mask.label}-{len(labels) + 1}>"

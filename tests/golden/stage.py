@@ -9,22 +9,24 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.golden.corpus import Content, Step, Story
-from tests.golden.masks import MASKS, MEASURED, Masker
+from tests.golden.masks import MASKS, MEASURED, Mask, Masker
 from tests.golden.server import serving
 from tests.golden.zygote import Call, Outcome, Zygote
 
 ROOT = Path(__file__).parents[2]
 
+STORE = ".tally/tally.db"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 WARM = (
     "tally run suites/support-desk.yaml --report report.html",
+    "tally run suites/my-eval-suite.yaml -m http://127.0.0.1:9/ --retries 0 --limit 1",
     "tally validate suites/support-desk.yaml",
     "tally score traces --scorer word_count --formula success_pct -o scored.jsonl",
     "tally formula check success_pct",
@@ -36,10 +38,12 @@ WARM = (
 
 @dataclass(frozen=True)
 class Stage:
-    """What stories need: somebody who runs their commands, and the address of a server."""
+    """What stories need: somebody who runs their commands, a server's address, an empty store."""
 
-    zygote: Zygote
+    command: Callable[[Call], Outcome]
     server: str
+    empty: Path
+    masks: tuple[Mask, ...] = MASKS
 
     def play(self, story: Story, keep: dict[str, Path] | None = None) -> str:
         """The transcript of a story; files of its folder that are to be kept go to their places."""
@@ -49,8 +53,11 @@ class Stage:
             home.mkdir()
             places = {str(here): "{here}", str(home): "{home}", str(ROOT): "{repo}"}
             places[self.server] = "{server}"
-            masker = Masker(places, MASKS + MEASURED if story.measured else MASKS)
+            masker = Masker(places, self.masks + MEASURED if story.measured else self.masks)
             _lay(here, story.copy)
+            if story.store:
+                (here / STORE).parent.mkdir()
+                shutil.copy(self.empty, here / STORE)
             _write(here, story.files, masker)
             said, now = f"▌ {story.name}\n", story.starts
             for step in story.steps:
@@ -58,7 +65,7 @@ class Stage:
                 _write(here, step.files, masker)
                 argv = [masker.unmask(word) for word in shlex.split(step.run)]
                 env = environment(home) | step.env
-                done = self.zygote(Call(argv, str(here), env, step.stdin, now))
+                done = self.command(Call(argv, str(here), env, step.stdin, now))
                 said += masker.mask(_transcript(step, done, here))
             for name, place in (keep or {}).items():
                 shutil.copy(here / name, place)
@@ -73,9 +80,16 @@ def opened() -> Iterator[Stage]:
         env = environment(Path(made))
         zygote = Zygote(env, [Call(shlex.split(each), made, env) for each in WARM])
         try:
-            yield Stage(zygote, server)
+            yield Stage(zygote, server, _empty_store(zygote, Call([], made, env)))
         finally:
             zygote.close()
+
+
+def _empty_store(zygote: Zygote, call: Call) -> Path:
+    """One that a variable was put into and taken out of."""
+    for words in ("set name value", "delete name"):
+        zygote(replace(call, argv=f"tally vars {words} --db empty.db".split()))
+    return Path(call.cwd, "empty.db")
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.golden.corpus import Story, expected, stories, topics
+from tests.golden.masks import MASKS, TODAY
 from tests.golden.stage import Stage, opened
 from tests.golden.update import difference
+from tests.golden.zygote import Call, Outcome
+
+STARTED = {
+    "errors-formulas: as JSON",
+    "errors-suites: several mistakes at once",
+    "errors-usage: init and validate",
+    "errors-usage: vars and secrets",
+    "example-challenges: bean-counter is checked",
+    "help: tally",
+    "python: dimensions",
+    "runs: schema",
+    "runs: sums are exact",
+    "traces: own.jsonl",
+}
+"""Stories that show no times, so that they are the same whatever a clock says."""
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +38,32 @@ def stage() -> Iterator[Stage]:
 
 @pytest.mark.parametrize("story", stories(), ids=str)
 def test_a_story_says_what_it_said(story: Story, stage: Stage) -> None:
-    before, now = expected(story.topic).get(story.name, ""), stage.play(story)
+    compare(story, stage.play(story))
+
+
+@pytest.mark.parametrize("story", [each for each in stories() if str(each) in STARTED], ids=str)
+def test_a_command_that_users_start_says_the_same(story: Story, stage: Stage) -> None:
+    """The zygote is no more than a quick way to start `tally`."""
+    compare(story, replace(stage, command=start, masks=MASKS + TODAY).play(story))
+
+
+def start(call: Call) -> Outcome:
+    """The installed script, or Python, in a process of its own."""
+    program = Path(sys.executable).with_name("tally") if call.argv[0] == "tally" else sys.executable
+    done = subprocess.run(
+        [program, *call.argv[1:]],
+        cwd=call.cwd,
+        env=call.env,
+        input=call.stdin,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def compare(story: Story, now: str) -> None:
+    before = expected(story.topic).get(story.name, "")
     if now != before:
         said = difference(story.topic, story.name, before, now)
         pytest.fail("\n".join([*said, "", "if it should be so: make golden-update"]), pytrace=False)

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -127,6 +127,7 @@ class Server:
             if name.partition(".")[0] not in LOADED_LATE:
                 with suppress(ImportError):
                     importlib.import_module(name)
+        _keep_commands()
         tasks = list(Path("/proc/self/task").iterdir())
         if len(tasks) != 1:
             raise RuntimeError(f"a module that was loaded has started {len(tasks) - 1} threads")
@@ -159,6 +160,15 @@ class Server:
         else:
             sys.path[0] = str(Path(sys.argv[0]).parent.absolute())
             runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+def _keep_commands() -> None:
+    """Typer builds all commands anew at each start, which takes longer than most of them run."""
+    typer: Any = importlib.import_module("typer.main")
+    typer.get_command = cache(typer.get_command)
+    sys.argv = ["tally", "--version"]
+    with suppress(SystemExit):
+        importlib.import_module("tallymark.cli").main()
 
 
 def _redirect(descriptor: int, path: Path) -> None:
