@@ -59,7 +59,18 @@ def main(tests: Sequence[str]) -> int:
         settle(home, uid, python)
         say(f"running {' '.join(tests)} as user {uid} at home in {home}, with {python}")
         left_out = [f"--ignore={path}" for path in PURE]
-        pytest = ["-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *left_out, *tests]
+        pytest = [
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "2",
+            "--dist=worksteal",
+            "-p",
+            "no:cacheprovider",
+            *left_out,
+            *tests,
+        ]
         return run_as(uid, [str(home / "tree/.venv/bin/python"), *pytest], home).returncode
 
 
@@ -147,7 +158,7 @@ def settle(home: Path, uid: int, python: Path) -> None:
     for name in tracked():
         if (TREE / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(TREE / name, tree / name)
+            shutil.copy2(TREE / name, tree / name)
     give(tree, uid)
     venv = tree / ".venv"
     done = run_as(uid, [str(python), "-m", "venv", "--without-pip", str(venv)], home)
@@ -158,7 +169,7 @@ def settle(home: Path, uid: int, python: Path) -> None:
         rewrite(path, str(TREE), str(tree))
     for path in Path(sys.prefix, "bin").iterdir():
         if path.is_file() and not (venv / "bin" / path.name).exists():
-            shutil.copy(path, venv / "bin" / path.name)
+            shutil.copy2(path, venv / "bin" / path.name)
             rewrite(venv / "bin" / path.name, sys.prefix, str(venv))
     give(venv, uid)
 
@@ -179,12 +190,12 @@ def link(source: Path, target: Path) -> None:
             path = Path(folder, name)
             # What is rewritten or given away later must not be the same file.
             if path.is_symlink() or path.suffix == ".pth" or not path.stat().st_mode & stat.S_IROTH:
-                shutil.copy(path, there / name)
+                shutil.copy2(path, there / name)
                 continue
             try:
                 os.link(path, there / name)
             except OSError:
-                shutil.copy(path, there / name)
+                shutil.copy2(path, there / name)
 
 
 def rewrite(path: Path, old: str, new: str) -> None:
