@@ -15,7 +15,6 @@ from tallymark.errors import InvalidInput, Problem, suggest
 if TYPE_CHECKING:
     from tallymark.documents.shapes import Shape
 
-
 MAX_PROBLEMS = 100
 MISSING: Any = object()
 """Stands for a value that was refused."""

@@ -1,4 +1,7 @@
-"""From a YAML text to its nodes, in one pass, and what a plain scalar means by YAML 1.2."""
+"""From a YAML text to its nodes, in one pass, and what a plain scalar means.
+
+That is by the core schema of YAML 1.2, so `no`, `on` and `12:30` are text.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,24 @@ if TYPE_CHECKING:
 
     from tallymark.documents.source import Source
 
-
 MAX_LEVELS = 100
 MAX_NODES = 2_000_000
 """Aliases count as often as they are used."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_PREFIX = "tag:yaml.org,2002:"
+TAGS = frozenset(_PREFIX + name for name in ("str", "int", "float", "bool", "null", "seq", "map"))
+_NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_TRUE = frozenset(("true", "True", "TRUE"))
+_FALSE = frozenset(("false", "False", "FALSE"))
+_MAY_BE_NUMBER = frozenset("+-.0123456789")
+# By https://yaml.org/spec/1.2.2/#103-core-schema. Longer whole numbers are read as floats: Python
+# takes quadratic time for them, and refuses those of more than 4,300 digits.
+_INT = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,100}|0x[0-9a-fA-F]{1,100}")
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)"
+    r"|\.(?:nan|NaN|NAN)"
+)
+ScalarValue = str | int | float | bool | None
 
 
 def parse_yaml(source: Source, holds: str = "suite") -> tuple[Node | None, list[Problem]]:
@@ -206,23 +222,6 @@ class _NodeBuilder:
         "MappingEndEvent": _end,
         "AliasEvent": _alias,
     }
-
-
-_PREFIX = "tag:yaml.org,2002:"
-TAGS = frozenset(_PREFIX + name for name in ("str", "int", "float", "bool", "null", "seq", "map"))
-_NULL = frozenset(("", "~", "null", "Null", "NULL"))
-_TRUE = frozenset(("true", "True", "TRUE"))
-_FALSE = frozenset(("false", "False", "FALSE"))
-_MAY_BE_NUMBER = frozenset("+-.0123456789")
-# By https://yaml.org/spec/1.2.2/#103-core-schema. Longer whole numbers are read as floats: Python
-# takes quadratic time for them, and refuses those of more than 4,300 digits.
-_INT = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,100}|0x[0-9a-fA-F]{1,100}")
-_FLOAT = re.compile(
-    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)"
-    r"|\.(?:nan|NaN|NAN)"
-)
-
-ScalarValue = str | int | float | bool | None
 
 
 def scalar_value(text: str, style: str, tag: str | None) -> ScalarValue:

@@ -1,5 +1,6 @@
-"""What a judge, or another library, is shown of a trace; for a judge it is fenced off,
-since others wrote it.
+"""What a judge, or another library, is shown of a trace.
+
+For a judge it is fenced off, since others wrote it: an answer may give orders of its own.
 """
 
 from __future__ import annotations

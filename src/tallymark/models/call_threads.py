@@ -48,7 +48,7 @@ class CallThreads:
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
-            outcome = call.made()
+            outcome = call.perform()
             with self._lock:  # before the caller goes on: its next call finds this thread free
                 self._idle += 1
             call.report(outcome)
@@ -66,7 +66,7 @@ class _ThreadCall:
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
 
-    def made(self) -> tuple[Any, BaseException | None]:
+    def perform(self) -> tuple[Any, BaseException | None]:
         try:
             return self._context.run(self._function), None
         except BaseException as error:  # noqa: BLE001 (goes to whoever waits)

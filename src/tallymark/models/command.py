@@ -48,7 +48,7 @@ class CommandModel:
             conversation.write(msgspec.json.encode(request.messages))
             conversation.seek(0)
             program = await self._start(conversation)
-            code = await program.answered(request.prompt.encode())
+            code = await program.finish(request.prompt.encode())
         if code:
             raise self._make_failure(code, program.said)
         text = program.output.decode(errors="replace").removesuffix("\n")
@@ -111,7 +111,7 @@ class _RunningCommand(asyncio.SubprocessProtocol):
         if not self._ended.done():  # cancelled when the loop is closing
             self._ended.set_result(None)
 
-    async def answered(self, prompt: bytes) -> int:
+    async def finish(self, prompt: bytes) -> int:
         """Its exit code, once it was given the prompt and has ended."""
         stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
         stdin.write(prompt)

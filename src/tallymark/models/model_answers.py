@@ -1,5 +1,7 @@
-"""From what a model, a function or a file gives to an `Answer` with its numbers,
-and on to its trace.
+"""From what a model, a function or a file gives to an `Answer` with its numbers, and to its trace.
+
+A mapping holds `output` (or `text`, `response`) and, where known, `input_tokens`, `output_tokens`
+and `cost` (beside it or under `usage`, also by OpenAI's names), `model`, `tool_calls` and `spans`.
 """
 
 from __future__ import annotations
@@ -16,9 +18,8 @@ from tallymark.models.token_count import count_each, make_storable
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
-    from tallymark.models.model import Answer, Request
+    from tallymark.models.model import Request
     from tallymark.models.token_prices import Pricing
-
 
 _OUTPUT = ("output", "text", "response")
 _INPUT_TOKENS = ("input_tokens", "prompt_tokens")

@@ -1,5 +1,6 @@
-"""A conversation in pydantic-ai's terms, and what happened while its model answered:
-a span for every call, and their sums.
+"""What happened while a provider's model answered: a span for every call, and their sums.
+
+Before it, our conversation in pydantic-ai's terms.
 """
 
 from __future__ import annotations

@@ -1,3 +1,1 @@
-"""One `Run` whatever its door:
-its record, tally, score and interval, comparison, gates, reports.
-"""
+"""One `Run` whatever its door: record, tally, score and interval, comparison, gates, reports."""

@@ -1,5 +1,8 @@
-"""Calling scorers that wait or block:
-threads that can be abandoned, time limits, many at the same time.
+"""Calling scorers that wait or block: with time limits, many at the same time.
+
+Those that may block work in threads, so that async neighbours go on meanwhile. Unlike the pools of
+the standard library, a call that hangs can be abandoned: it gives its place to the next one, and
+its thread (a daemon) does not keep the program from ending.
 """
 
 from __future__ import annotations
@@ -22,14 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from tallymark.scoring.eval_context import EvalContext
-    from tallymark.scoring.score import Score
     from tallymark.scoring.scorer import Scorer
-
 
 CALLS_AT_ONCE = 32
 """Calls that run at the same time; more wait, and their time limit begins when they start."""
 MOST_HANGING = 100
 """Abandoned calls of one scorer that may hang before it is no longer called."""
+_abandoned_tasks: set[asyncio.Task[object]] = set()
+"""Tasks that were cancelled for being late; the loop itself does not keep tasks alive."""
 
 
 class ScorerCall:
@@ -172,12 +175,6 @@ def _replace_threads() -> None:
 
 if hasattr(os, "register_at_fork"):  # threads do not survive a fork; not every system forks
     os.register_at_fork(after_in_child=_replace_threads)
-
-
-__all__ = ["call_in_thread", "evaluate_all", "run_to_end", "wait_for_return"]
-
-_abandoned_tasks: set[asyncio.Task[object]] = set()
-"""Tasks that were cancelled for being late; the loop itself does not keep tasks alive."""
 
 
 async def evaluate_all(

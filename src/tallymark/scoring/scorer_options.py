@@ -1,5 +1,6 @@
-"""A scorer's options checked:
-against the signature of what builds it, and for values that make no sense.
+"""A scorer's options checked, for all scorers alike.
+
+First against the signature of what builds it, then for values of the right type that make no sense.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from tallymark.scoring.score import show_value
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 Builder = Callable[..., Any]
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def bind_options(
@@ -47,9 +48,6 @@ def bind_options(
             bound.arguments[key] = _check_type(name, key, value, hints[key])
     bound.apply_defaults()
     return bound
-
-
-_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def option_names(signature: inspect.Signature) -> list[str]:

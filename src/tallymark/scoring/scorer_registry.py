@@ -1,5 +1,7 @@
-"""The registry:
-scorers by name, Tallymark's own and other packages', and from name and options to a scorer.
+"""The registry: scorers by name, Tallymark's own and other packages' through one door.
+
+A package offers a scorer with an entry point of the group `tallymark.scorers`; it is imported
+only when that scorer is asked for. What a name stands for becomes a scorer with its options.
 """
 
 from __future__ import annotations
@@ -19,55 +21,14 @@ from tallymark.scoring.scorer_options import bind_options
 from tallymark.scoring.scorer_reference import ScorerReference, import_scorer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from importlib.metadata import EntryPoint
-
-
-_SHARED_OPTIONS = ("name", "threshold")
-"""Options that every scorer takes when it is loaded."""
-
-
-def build_scorer(entry: object, name: str, options: dict[str, Any]) -> Scorer:
-    """A scorer from a scorer, or from a class or function that builds one, options checked."""
-    if isinstance(entry, Scorer):
-        unknown = [key for key in options if key not in _SHARED_OPTIONS]
-        if unknown:
-            raise ScorerError(f"{name} takes no options, but {unknown[0]!r} was given")
-        return entry.replace(**options) if options else entry
-    if not callable(entry):
-        raise ScorerError(f"{name} is {show_value(entry)}, not a scorer")
-    try:
-        parameters = inspect.signature(entry).parameters
-    except ValueError:  # built into Python
-        raise ScorerError(f"{name} is {show_value(entry)}, not a scorer") from None
-    if list(parameters) in (["ctx"], ["context"]):
-        raise ScorerError(f"{name} is a plain function", hint="put @scorer above it")
-    shared = {k: v for k, v in options.items() if k in _SHARED_OPTIONS and k not in parameters}
-    made = _call_builder(entry, name, {k: v for k, v in options.items() if k not in shared})
-    return made.replace(**shared) if shared else made
-
-
-def _call_builder(entry: Callable[..., Any], name: str, options: dict[str, Any]) -> Scorer:
-    bound = bind_options(
-        entry.wrapped if isinstance(entry, ScorerBuilder) else entry, name, (), options
-    )
-    try:
-        made = entry(*bound.args, **bound.kwargs)
-    except TallymarkError:
-        raise
-    except Exception as error:  # noqa: BLE001 (a builder may refuse its options in its own way)
-        raise ScorerError(f"{name} refuses its options: {type(error).__name__}: {error}") from None
-    if not isinstance(made, Scorer):
-        raise ScorerError(
-            f"{name} gave {show_value(made)}, not a scorer", hint="put @scorer above its definition"
-        )
-    return made if made.config else made.replace(config=bound.arguments)
-
 
 GROUP = "tallymark.scorers"
 RegistryEntry: TypeAlias = Scorer | ScorerBuilder[Any] | Callable[..., Scorer]
 """A scorer, or something that builds one from options."""
 E = TypeVar("E", bound=RegistryEntry)
+_SHARED_OPTIONS = ("name", "threshold")
+"""Options that every scorer takes when it is loaded."""
 
 
 class _KnownScorer(msgspec.Struct):
@@ -177,3 +138,40 @@ default_registry = Registry()
 def load_scorer(ref: str, /, **options: Any) -> Scorer:
     """The scorer that a reference names, from the default registry."""
     return default_registry.load(ref, **options)
+
+
+def build_scorer(entry: object, name: str, options: dict[str, Any]) -> Scorer:
+    """A scorer from a scorer, or from a class or function that builds one, options checked."""
+    if isinstance(entry, Scorer):
+        unknown = [key for key in options if key not in _SHARED_OPTIONS]
+        if unknown:
+            raise ScorerError(f"{name} takes no options, but {unknown[0]!r} was given")
+        return entry.replace(**options) if options else entry
+    if not callable(entry):
+        raise ScorerError(f"{name} is {show_value(entry)}, not a scorer")
+    try:
+        parameters = inspect.signature(entry).parameters
+    except ValueError:  # built into Python
+        raise ScorerError(f"{name} is {show_value(entry)}, not a scorer") from None
+    if list(parameters) in (["ctx"], ["context"]):
+        raise ScorerError(f"{name} is a plain function", hint="put @scorer above it")
+    shared = {k: v for k, v in options.items() if k in _SHARED_OPTIONS and k not in parameters}
+    made = _call_builder(entry, name, {k: v for k, v in options.items() if k not in shared})
+    return made.replace(**shared) if shared else made
+
+
+def _call_builder(entry: Callable[..., Any], name: str, options: dict[str, Any]) -> Scorer:
+    bound = bind_options(
+        entry.wrapped if isinstance(entry, ScorerBuilder) else entry, name, (), options
+    )
+    try:
+        made = entry(*bound.args, **bound.kwargs)
+    except TallymarkError:
+        raise
+    except Exception as error:  # noqa: BLE001 (a builder may refuse its options in its own way)
+        raise ScorerError(f"{name} refuses its options: {type(error).__name__}: {error}") from None
+    if not isinstance(made, Scorer):
+        raise ScorerError(
+            f"{name} gave {show_value(made)}, not a scorer", hint="put @scorer above its definition"
+        )
+    return made if made.config else made.replace(config=bound.arguments)

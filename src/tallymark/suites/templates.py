@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from tallymark.documents.source import Source
     from tallymark.suites.suite_definition import Case, SuiteDefinition, TemplateUse
 
-
 TemplateKind: TypeAlias = Literal["var", "secret"]
 TemplateLookup: TypeAlias = Callable[[str, str], str]
 """From kind and name to the value."""
 
 _TEMPLATE = re.compile(r"""\{\{\s*(var|secret)\s*\(\s*(?:'([^'{}]+)'|"([^"{}]+)")\s*\)\s*\}\}""")
 _NEAR_MISS = re.compile(r"\{\{\s*(?:vars?|secrets?|env)\b[^{}]*\}\}", re.IGNORECASE)
+_HINTS = {
+    "var": "give it in the environment, an env file, or with `tally vars`",
+    "secret": "give it in the environment, an env file, or with `tally secrets`",
+}
 
 
 def find_templates(text: str) -> Iterator[tuple[TemplateKind, str]]:
@@ -67,12 +70,6 @@ def write_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-_HINTS = {
-    "var": "give it in the environment, an env file, or with `tally vars`",
-    "secret": "give it in the environment, an env file, or with `tally secrets`",
-}
 
 
 class TemplateValues:

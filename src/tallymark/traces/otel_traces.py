@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tallymark.traces.chat_messages import ChatMessage
-    from tallymark.traces.otel_spans import OtelSpan
-    from tallymark.traces.trace import Trace
 
 
 def assemble(found: Iterable[OtelSpan], resource: dict[str, Any] | None = None) -> Trace:

@@ -1,4 +1,7 @@
-"""Bytes from a file or a stream: decompressed on the way, counted for progress, looked into."""
+"""Bytes from a file or a stream: decompressed on the way, counted for progress, looked into.
+
+gzip and zstd are read as streams; data that is damaged or cut short raises one of `DAMAGE`.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,15 @@ from tallymark.errors import Place, TraceError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 Buffered: TypeAlias = "io.BufferedReader[_Filling]"
 OnProgress = Callable[[int, int | None], None]
 _BUFFER = 1024 * 1024
 _LOOK = 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+DAMAGE = (OSError, EOFError, zlib.error)
+_COMPRESSED_CHUNK = 2048
+"""Compressed bytes taken at a time: few, because hostile ones grow ten thousandfold."""
 
 
 class Progress:
@@ -146,14 +152,6 @@ class _Filling(io.RawIOBase):
         except DAMAGE as error:
             what = f"damaged or cut short after {self._position} bytes: {error}"
             raise TraceError(what, place=Place(source=self._name)) from None
-
-
-GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-# What damaged data, or data cut short, raises here and in the libraries.
-DAMAGE = (OSError, EOFError, zlib.error)
-
-_COMPRESSED_CHUNK = 2048
-"""Compressed bytes taken at a time: few, because hostile ones grow ten thousandfold."""
 
 
 def open_decompressed(head: bytes, stream: IO[bytes]) -> io.BufferedIOBase | io.RawIOBase | None:

@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -61,10 +61,19 @@ def test_an_interrupt_that_an_agent_raises_in_a_thread_is_its_own() -> None:
     assert statuses(report) == ["error", "passed"]
 
 
+def late_suite(*inputs: str, late: Iterable[str]) -> Suite:
+    """A test for each input, one at a time; only those that hang have a short time limit."""
+    tests = [
+        Test(f"t{number}", given, timeout=0.05 if given in late else SECONDS)
+        for number, given in enumerate(inputs)
+    ]
+    return Suite("s", tests, scorers={"has_yes": has_yes}, parallelism=1)
+
+
 @pytest.mark.parametrize("kind", [FakeAgent, AsyncFakeAgent])
 def test_an_agent_that_hangs_is_left_behind(kind: type[FakeAgent]) -> None:
     agent = kind({"a": HANG, "b": "yes", "c": HANG, "d": "yes"})
-    report = run(suite(*"abcd", parallelism=1, timeout=0.05), agent)
+    report = run(late_suite(*"abcd", late="ac"), agent)
     agent.release()
     assert statuses(report) == ["error", "passed", "error", "passed"]
     assert report.results[0].error == "the agent did not finish in 0.05 s"
@@ -90,7 +99,7 @@ def test_an_async_agent_that_ignores_its_cancellation_is_left_behind() -> None:
         return "yes"
 
     stop = threading.Event()
-    report = run(suite("stubborn", "b", parallelism=1, timeout=0.05), stubborn)
+    report = run(late_suite("stubborn", "b", late=["stubborn"]), stubborn)
     assert statuses(report) == ["error", "passed"]
 
 
@@ -99,7 +108,7 @@ def test_an_awaitable_of_a_plain_function_has_a_time_limit_too() -> None:
         await asyncio.get_running_loop().create_future()
         return "never"
 
-    report = run(suite("a", "b", timeout=0.05), lambda given: hang() if given == "a" else "yes")
+    report = run(late_suite("a", "b", late="a"), lambda given: hang() if given == "a" else "yes")
     assert statuses(report) == ["error", "passed"]
 
 
@@ -111,7 +120,7 @@ def test_a_result_that_comes_too_late_changes_nothing() -> None:
         told.append(result)
         agent.release()
 
-    run(suite("a", "b", parallelism=1, timeout=0.05), agent, on_result=on_result)
+    run(late_suite("a", "b", late="a"), agent, on_result=on_result)
     assert [(result.name, result.status) for result in told] == [("t0", "error"), ("t1", "passed")]
 
 
@@ -163,8 +172,9 @@ def failing(kind: str) -> Any:
 @pytest.mark.parametrize("kind", ["raises", "rubbish", "exits", "hangs"])
 @pytest.mark.parametrize("agent", [plain, coroutine])
 def test_a_scorer_in_trouble_is_an_error_of_its_own_test(agent: Any, kind: str) -> None:
-    tests = [Test("bad", "a", scorers=[failing(kind), has_yes]), Test("good", "b", scorer=has_yes)]
-    report = run(Suite("s", tests, timeout=0.1), agent)
+    seconds = 0.5 if kind == "hangs" else SECONDS  # the agent has to answer within it too
+    bad = Test("bad", "a", scorers=[failing(kind), has_yes], timeout=seconds)
+    report = run(Suite("s", [bad, Test("good", "b", scorer=has_yes)], timeout=SECONDS), agent)
     assert statuses(report) == ["error", "passed"]
     assert report.results[0].scores["has_yes"].value == 1.0
     assert report.results[0].error == report.results[0].scores[kind].error
@@ -195,7 +205,7 @@ def test_a_blocking_scorer_does_not_hold_up_other_tests() -> None:
 # Ctrl-C
 
 _INTERRUPTED = """
-import asyncio, os, signal, threading
+import asyncio, os, signal
 from tallymark import Suite, Test, run
 from tallymark.scoring import scorer
 from tallymark.testing import HANG, AsyncFakeAgent, FakeAgent
@@ -203,12 +213,20 @@ from tallymark.testing import HANG, AsyncFakeAgent, FakeAgent
 @scorer(blocking=False)
 def yes(ctx): return "yes" in ctx.output
 
-def on_result(result):
+told = []
+
+def reply(given):
+    if given == "a":
+        return "yes"
+    assert told == ["quick"]
     os.kill(os.getpid(), signal.SIGINT)
+    return HANG
 
 def main():
-    suite = Suite("s", [Test("quick", "a"), Test("slow", "b")], scorers={{"yes": yes}})
-    return run(suite, {kind}({{"a": "yes", "b": HANG}}), on_result=on_result)
+    tests = [Test("quick", "a"), Test("slow", "b"), Test("never begun", "c")]
+    # One at a time: when the second call begins, the first result is surely in the report.
+    suite = Suite("s", tests, scorers={{"yes": yes}}, parallelism=1)
+    return run(suite, {kind}(reply), on_result=lambda result: told.append(result.name))
 
 async def inside():
     return main()
@@ -231,7 +249,7 @@ def test_ctrl_c_stops_with_the_results_so_far(kind: str, call: str) -> None:
         timeout=60,
     )
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["['quick'] True False", " stopped before 1 more"]
+    assert done.stdout.splitlines() == ["['quick'] True False", " stopped before 2 more"]
 
 
 def test_cancelling_arun_stops_it() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from textwrap import wrap
 
 from tallymark.runs.comparison import (
     CHANGE_KINDS,
@@ -13,7 +12,7 @@ from tallymark.runs.comparison import (
     Comparison,
     verdict,
 )
-from tallymark.runs.reports.summary_report import MOST, WIDTH, StyledLine
+from tallymark.runs.reports.summary_report import MOST, WIDTH, StyledLine, wrap_lines
 from tallymark.text import (
     UNKNOWN,
     align_numbers,
@@ -36,6 +35,7 @@ _STYLES: dict[ChangeKind, str] = {
     "better": "green",
     "recovered": "green",
 }
+_HEADER = ("", "first", "second", "difference", "95 % interval", "p")
 FormatNumber = Callable[[float | None], str]
 TableRow = tuple[str, ...]
 
@@ -57,13 +57,10 @@ def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[Styled
     lines += [StyledLine(""), StyledLine(f"Unchanged: {comparison.unchanged:,}")]
     said = verdict(comparison)
     word = "Regression" if said.regression else "No regression"
-    lines += _wrap_lines(f"{word}: {said.reason}", "bold red" if said.regression else "bold")
+    lines += wrap_lines(f"{word}: {said.reason}", "bold red" if said.regression else "bold")
     for warning in comparison.warnings:
-        lines += _wrap_lines(f"Careful: {clean(warning)}", "yellow")
+        lines += wrap_lines(f"Careful: {clean(warning)}", "yellow")
     return lines
-
-
-_HEADER = ("", "first", "second", "difference", "95 % interval", "p")
 
 
 def _write_sides(comparison: Comparison) -> Iterator[StyledLine]:
@@ -71,12 +68,12 @@ def _write_sides(comparison: Comparison) -> Iterator[StyledLine]:
         counts = f"{side.passed:,} passed, {side.failed:,} failed"
         errors = f", {format_count(side.errors, 'error')}" if side.errors else ""
         model, run = clean_line(side.model, 40), clean_line(side.id, 40)
-        yield from _wrap_lines(f"{title + ':':<8}{run} on {model} ({counts}{errors})")
-    yield from _wrap_lines(f"Score:  {clean_line(comparison.formula, 400)}")
+        yield from wrap_lines(f"{title + ':':<8}{run} on {model} ({counts}{errors})")
+    yield from wrap_lines(f"Score:  {clean_line(comparison.formula, 400)}")
     for side in (comparison.first, comparison.second):
         if side.score is None:
             told = clean(side.score_error or "it was not scored")
-            yield from _wrap_lines(f"  {side.id} has no score: {told}", "yellow")
+            yield from wrap_lines(f"  {side.id} has no score: {told}", "yellow")
 
 
 def _list_rows(comparison: Comparison) -> Iterator[TableRow]:
@@ -140,13 +137,9 @@ def comparisons_table(comparisons: Sequence[Comparison]) -> str:
     warned = {each.second.id: each.warnings for each in comparisons if each.warnings}
     notes = [f"{run}: {clean(warning)}" for run, found in warned.items() for warning in found]
     lines = align_numbers(rows) + ([""] if notes else [])
-    lines += [line.text for note in notes for line in _wrap_lines(f"Careful: {note}")]
+    lines += [line.text for note in notes for line in wrap_lines(f"Careful: {note}")]
     return "\n".join(lines)
 
 
 def _name_run(run: str, model: str) -> str:
     return clean_line(f"{run} {model}", 24)
-
-
-def _wrap_lines(text: str, style: str = "") -> Iterator[StyledLine]:
-    return (StyledLine(line, style) for line in wrap(text, WIDTH, subsequent_indent="  "))

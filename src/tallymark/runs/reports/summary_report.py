@@ -63,12 +63,12 @@ def _write_score(run: RunView) -> Iterator[StyledLine]:
     record = run.record
     formula = clean_line(record.formula, 400)
     if record.score is None:
-        yield from _wrap_lines(f"Score: {UNDEFINED} (formula: {formula})", "bold red")
-        yield from _wrap_lines(f"  because {clean(run.no_score())}", "red", indent=2)
+        yield from wrap_lines(f"Score: {UNDEFINED} (formula: {formula})", "bold red")
+        yield from wrap_lines(f"  because {clean(run.no_score())}", "red", indent=2)
         return
-    yield from _wrap_lines(f"Score: {format_score(record.score)} (formula: {formula})", "bold")
+    yield from wrap_lines(f"Score: {format_score(record.score)} (formula: {formula})", "bold")
     if record.score_error is not None:
-        yield from _wrap_lines(f"  set by the suite, because {clean(record.score_error)}", indent=2)
+        yield from wrap_lines(f"  set by the suite, because {clean(record.score_error)}", indent=2)
     if (interval := run.interval()) is not None:
         yield StyledLine(f"95 % Interval: {interval}")
 
@@ -77,7 +77,7 @@ def _write_measures(run: RunView) -> Iterator[StyledLine]:
     metrics, record = run.metrics, run.record
     yield StyledLine(f"Success Rate: {format_percent(metrics['success_pct'])} ({run.counts()})")
     if metrics["total_cost"] is None and (why := run.tally.unknown("total_cost")) is not None:
-        yield from _wrap_lines(f"Total Cost: unknown ({why})", "yellow")
+        yield from wrap_lines(f"Total Cost: unknown ({why})", "yellow")
     else:
         yield StyledLine(f"Total Cost: {format_money(metrics['total_cost'])}")
     average, longest = metrics["avg_latency"], metrics["max_latency"]
@@ -86,9 +86,9 @@ def _write_measures(run: RunView) -> Iterator[StyledLine]:
         clean_line(each, 60) for each in (record.id, record.suite, record.model)
     )
     status = record.status.replace("_", " ")
-    yield from _wrap_lines(f"Run: {identity}, {status} ({suite} on {model})")
+    yield from wrap_lines(f"Run: {identity}, {status} ({suite} on {model})")
     if record.error is not None:
-        yield from _wrap_lines(f"  {clean(record.error)}", "red", indent=2)
+        yield from wrap_lines(f"  {clean(record.error)}", "red", indent=2)
 
 
 def _write_cases(run: RunView, status: CaseStatus, title: str, most: int) -> Iterator[StyledLine]:
@@ -129,7 +129,7 @@ def _write_reasons(case: CaseView) -> Iterator[StyledLine]:
     for title, why in reasons[:_MOST_REASONS]:
         # Long reasons are cut to three lines: the other reports have all of it.
         told = clean_line(f"{title}: {why}", 3 * (WIDTH - 8))
-        yield from _wrap_lines(f"      {told}", indent=8)
+        yield from wrap_lines(f"      {told}", indent=8)
     if len(reasons) > _MOST_REASONS:
         yield StyledLine(f"      and {len(reasons) - _MOST_REASONS} more reasons", "dim")
     passed = dict.fromkeys(check.kind for check in wrong[0].checks if check.passed)
@@ -167,7 +167,7 @@ def _write_explanation(run: RunView) -> Iterator[StyledLine]:
         yield from (StyledLine(f"  {line}".rstrip()) for line in lines)
 
 
-def _wrap_lines(text: str, style: str = "", *, indent: int = 2) -> Iterator[StyledLine]:
+def wrap_lines(text: str, style: str = "", *, indent: int = 2) -> Iterator[StyledLine]:
     """A text over as many lines as it needs."""
-    for line in wrap(text, WIDTH, subsequent_indent=" " * indent, replace_whitespace=True):
+    for line in wrap(text, WIDTH, subsequent_indent=" " * indent):
         yield StyledLine(line, style)

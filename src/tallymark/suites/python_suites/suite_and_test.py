@@ -1,6 +1,4 @@
-"""`Test` and `Suite`:
-what an agent is asked, what is expected of it, and which scorers judge it.
-"""
+"""`Test`: what an agent is asked and what is expected. `Suite`: tests and the scorers they name."""
 
 from __future__ import annotations
 
@@ -14,6 +12,12 @@ from tallymark.errors import InvalidInput, ScorerError, suggest
 from tallymark.scoring import Expected, Scorer, default_registry, load_scorer
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_reference import ScorerReference
+
+Agent: TypeAlias = Callable[[Any], Any]
+"""What is tested: a sync or async function of a test's input."""
+DEFAULT_THRESHOLD = 0.7
+DEFAULT_TIMEOUT = 600.0
+"""Seconds when nobody says otherwise: a run that never ends helps no one."""
 
 
 class Test:
@@ -90,13 +94,6 @@ def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return not math.isnan(value)
-
-
-Agent: TypeAlias = Callable[[Any], Any]
-"""What is tested: a sync or async function of a test's input."""
-DEFAULT_THRESHOLD = 0.7
-DEFAULT_TIMEOUT = 600.0
-"""Seconds when nobody says otherwise: a run that never ends helps no one."""
 
 
 class Suite:

@@ -1,5 +1,7 @@
 """`run`: a suite against an agent.
-What is settled before (plans), the work (its job), and the way through it.
+
+A `TestPlan` is what is settled for a test before the run starts. A `SuiteJob` has the cases of the
+run by number, and their results as they come. A crew takes the cases from it.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
 
     from tallymark.scoring import EvalContext, Origin, Score
     from tallymark.suites.python_suites.suite_and_test import Agent, Suite, Test
-    from tallymark.suites.python_suites.suite_report import Report, TestResult
+    from tallymark.suites.python_suites.suite_report import TestResult
+
+CALLS_AT_ONCE = 10
+"""Calls of the agent at the same time when nobody says otherwise."""
 
 
 class TestPlan(msgspec.Struct, frozen=True, gc=False):
@@ -85,10 +90,6 @@ def plan_tests(suite: Suite, threshold: float | None, timeout: float | None) -> 
 
 def _pick_first(*values: float | None) -> float:
     return next(value for value in values if value is not None)
-
-
-CALLS_AT_ONCE = 10
-"""Calls of the agent at the same time when nobody says otherwise."""
 
 
 class SuiteJob:
