@@ -1,6 +1,7 @@
 """Bringing in the user's own Python code: a module, or a file, named in a reference.
 
 Whatever that code raises while it is imported becomes one sentence with the line where it stopped.
+Also what installed packages offer, and parsing Python code where threads would get in the way.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TREE_TRIES = 10
-"""How often, when threads of other libraries make trees at the same time."""
+"""Tries before the one whose error counts: threads of other libraries make trees too."""
 _TREE_LOCK = [RLock()]
+"""A list of one, so that a child of a fork can put its own there."""
 
 
 def import_object(
@@ -141,9 +143,9 @@ def parse_alone(parse: Callable[[], T]) -> T:
         return parse()
 
 
-def _make_lock() -> None:
+def _replace_lock() -> None:
     _TREE_LOCK[0] = RLock()
 
 
 if hasattr(os, "register_at_fork"):  # a child of a fork in the middle would wait for ever
-    os.register_at_fork(after_in_child=_make_lock)
+    os.register_at_fork(after_in_child=_replace_lock)

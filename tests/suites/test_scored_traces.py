@@ -17,7 +17,7 @@ from tallymark.errors import InvalidInput, TraceError
 from tallymark.runs.metrics import parse_formula
 from tallymark.scoring import EvalContext, Scorer, scorer
 from tallymark.suites import ScoredTraces, StoredSummary
-from tallymark.suites.scored_traces import read_expected
+from tallymark.suites.scored_traces import read_expectations
 from tallymark.suites.trace_loop import TRACES_AT_ONCE
 from tallymark.traces import Span, Trace
 
@@ -149,7 +149,7 @@ def test_a_trace_says_what_is_expected_of_it(told: object, value: float | None) 
 
 
 def test_expectations_from_elsewhere_count_before_the_traces_own() -> None:
-    expected = read_expected(['{"trace_id": "t-1", "output": "yes"}'], "e.jsonl")
+    expected = read_expectations(['{"trace_id": "t-1", "output": "yes"}'], "e.jsonl")
     traces = [trace("yes", n, metadata={"expected": "no"}) for n in (1, 2)]
     values = [
         r.scores["as_expected"].value
@@ -182,7 +182,7 @@ def test_an_expectation_that_cannot_be_read_is_a_broken_record(told: object) -> 
 )
 def test_a_line_of_expectations_is_refused_with_its_place(line: str, said: str) -> None:
     with pytest.raises(InvalidInput) as error:
-        read_expected(['{"traceId": "first", "expected": {"output": "x"}}', line], "e.jsonl")
+        read_expectations(['{"traceId": "first", "expected": {"output": "x"}}', line], "e.jsonl")
     assert said in str(error.value)
 
 

@@ -279,9 +279,9 @@ def _refuse(given: dict[str, object], why: str) -> None:
 
 
 def _read_expectations(path: Path | None) -> Mapping[str, Expected]:
-    from tallymark.suites.scored_traces import read_expected
+    from tallymark.suites.scored_traces import read_expectations
 
-    return {} if path is None else read_expected(read_text(path).split("\n"), str(path))
+    return {} if path is None else read_expectations(read_text(path).split("\n"), str(path))
 
 
 def _open_writer(path: Path | None, scorers: list[str]) -> AbstractContextManager[WriteResult]:

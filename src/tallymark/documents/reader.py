@@ -11,6 +11,7 @@ from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNod
 from tallymark.documents.source import Source, read_source
 from tallymark.documents.yaml_parser import parse_yaml, scalar_value
 from tallymark.errors import InvalidInput, Problem, suggest
+from tallymark.text import shorten
 
 if TYPE_CHECKING:
     from tallymark.documents.shapes import Shape
@@ -81,7 +82,7 @@ def describe_node(node: Node) -> str:
         return "this is a list"
     assert isinstance(node, ScalarNode)  # noqa: S101 (there are three kinds of nodes)
     value = scalar_value(node.text, node.style, node.tag)
-    shown = node.text if len(node.text) <= 40 else f"{node.text[:37]}..."
+    shown = shorten(node.text, 40)
     if value is None:
         return "nothing is written here"
     if isinstance(value, bool):
@@ -108,8 +109,7 @@ def report_unknown_key(at: ScalarNode, known: Iterable[str], reader: Reader) -> 
     # A file with a million wrong keys would spend its time on hints that nobody sees.
     near = None if reader.full else suggest(at.text.replace("-", "_"), keys)
     hint = f"did you mean '{near}'?" if near else f"the keys here are {', '.join(keys)}"
-    shown = at.text if len(at.text) <= 40 else f"{at.text[:37]}..."
-    reader.wrong(at, f"unknown key '{shown}'", hint)
+    reader.wrong(at, f"unknown key '{shorten(at.text, 40)}'", hint)
 
 
 def read_plain(path: Path, holds: str) -> Any:

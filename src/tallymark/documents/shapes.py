@@ -1,4 +1,4 @@
-"""What may stand where in a suite: one table from which files are read and the JSON Schema made.
+"""What may stand where in a document: one table from which files are read and the JSON Schema made.
 
 A shape reads a node into plain data, reporting every mistake in it, and says the same thing as
 JSON Schema. Whatever the table does not hold does not exist, for the reader and for editors.
@@ -13,7 +13,12 @@ from typing import Any
 
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.reader import MISSING, Reader, describe_node, report_unknown_key, to_plain
-from tallymark.documents.yaml_parser import scalar_value
+from tallymark.documents.yaml_parser import ScalarValue, scalar_value
+
+
+def read_scalar(node: Node) -> ScalarValue:
+    """The value of a scalar; None, which is also what an empty one has, for any other node."""
+    return scalar_value(node.text, node.style, node.tag) if isinstance(node, ScalarNode) else None
 
 
 class Shape:
@@ -81,9 +86,7 @@ class NumberShape(Shape):
         return what if self.low is None else f"{what}, {self.low:g} or more"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        value = (
-            scalar_value(node.text, node.style, node.tag) if isinstance(node, ScalarNode) else None
-        )
+        value = read_scalar(node)
         # True is an int to Python, and no number to a user.
         if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
             return self.refuse(node, reader)
@@ -109,9 +112,7 @@ class FlagShape(Shape):
         return "true or false"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        value = (
-            scalar_value(node.text, node.style, node.tag) if isinstance(node, ScalarNode) else None
-        )
+        value = read_scalar(node)
         return value if isinstance(value, bool) else self.refuse(node, reader)
 
     def schema(self) -> dict[str, Any]:

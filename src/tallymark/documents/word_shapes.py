@@ -7,18 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tallymark.documents.nodes import Node, ScalarNode
+from tallymark.documents.nodes import Node
 from tallymark.documents.reader import Reader
-from tallymark.documents.shapes import Shape
-from tallymark.documents.yaml_parser import scalar_value
+from tallymark.documents.shapes import Shape, read_scalar
 from tallymark.errors import suggest
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 _SECONDS = (86_400, 3_600, 60, 1)
-
-
-def _read_scalar(node: Node) -> Any:
-    return scalar_value(node.text, node.style, node.tag) if isinstance(node, ScalarNode) else None
 
 
 @dataclass(frozen=True)
@@ -31,7 +26,7 @@ class ChoiceShape(Shape):
         return f"one of {', '.join(self.options)}"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        value = _read_scalar(node)
+        value = read_scalar(node)
         if value in self.options:
             return value
         if not isinstance(value, str):
@@ -52,7 +47,7 @@ class DurationShape(Shape):
         return "seconds, or a time such as 15m or 1h30m"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        value = _read_scalar(node)
+        value = read_scalar(node)
         if (
             isinstance(value, str)
             and value  # the pattern fits nothing at all too
@@ -79,7 +74,7 @@ class MomentShape(Shape):
         return "a moment such as 2030-05-01T12:00Z"
 
     def read(self, node: Node, reader: Reader) -> Any:
-        value = _read_scalar(node)
+        value = read_scalar(node)
         if not isinstance(value, str):
             return self.refuse(node, reader)
         try:

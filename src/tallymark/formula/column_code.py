@@ -188,7 +188,7 @@ class _ColumnProgram:
         _expect_finite(out)
 
     def run_carefully(self, inputs: list[Operand], out: Array) -> None:
-        """Computes a block row by row undefined: NaN wherever a value is not finite."""
+        """Computes a block in which rows are undefined: NaN wherever a value is not finite."""
         with np.errstate(all="ignore"):
             known = [np.where(np.isfinite(operand), operand, np.nan) for operand in inputs]
             slots = self.load(known, out)
@@ -312,4 +312,4 @@ def _to_floats(name: str, given: Any) -> Any:
 
 def _read_cell(column: Any, row: int) -> Any:
     value = column[row] if _is_column(column) else column
-    return None if value is np.ma.masked or value != value else value  # noqa: PLR0124 - NaN
+    return None if value is np.ma.masked or value != value else value  # noqa: PLR0124 (NaN)

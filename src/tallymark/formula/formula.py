@@ -60,7 +60,7 @@ class Formula:
 
     def evaluate_many(self, columns: Mapping[str, Any]) -> ColumnResult:
         """The value of every row of some columns, in blocks."""
-        from tallymark.formula.column_code import evaluate_columns  # noqa: PLC0415 - numpy is heavy
+        from tallymark.formula.column_code import evaluate_columns  # noqa: PLC0415 (numpy is heavy)
 
         return evaluate_columns(self.tree, columns)
 

@@ -67,7 +67,7 @@ def _apply_at(apply: Callable[..., float], value: float, *extra: float) -> float
 def _limit_from(low: float, kind: str, rule: Callable[..., Fact]) -> Callable[..., Fact]:
     """A function that is defined from `low` on only (above it, for logarithms)."""
 
-    def limited(analysis: Analysis, node: Call, facts: list[Fact]) -> Fact:
+    def limit(analysis: Analysis, node: Call, facts: list[Fact]) -> Fact:
         span = require_range(facts[0])
         # 0 has a square root but no logarithm: the first number that has one is the next float.
         first = low if kind == "negative-root" else math.nextafter(low, INF)
@@ -79,7 +79,7 @@ def _limit_from(low: float, kind: str, rule: Callable[..., Fact]) -> Callable[..
         inside = Fact(Range(max(span.low, first), span.high), facts[0].directions)
         return rule(analysis, node, [inside])
 
-    return limited
+    return limit
 
 
 def _absolute_fact(_: Analysis, __: Call, facts: list[Fact]) -> Fact:

@@ -42,7 +42,7 @@ def run_metrics(outcomes: Sequence[SampleEval]) -> SampleRow:
 
 def sample_rows(names: Names, used: Sequence[str], count: int = 200) -> Iterator[SampleRow]:
     """Rows for the names that a formula uses, plain cases first."""
-    draw = random.Random(7)  # noqa: S311 - not for secrets
+    draw = random.Random(7)  # noqa: S311 (not for secrets)
     evals = _list_evals(names, used)
     plain = [names[name] for name in used if names[name].measure == "number"]
     for index in range(count):

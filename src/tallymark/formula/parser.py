@@ -101,7 +101,7 @@ class _Parser:
     def whole(self) -> Node:
         tree = self.expression(1)
         if self.peek.kind != "end":
-            self.unexpected_after()
+            self.refuse_rest()
         return tree
 
     def expression(self, level: int) -> Node:
@@ -162,7 +162,7 @@ class _Parser:
             inner = self.expression(level + 1)
             # Parentheses are no node; what is in them takes their place in the text.
             return replace(inner, at=Region(token.at.start, self.close(token)))
-        self.missing_operand(token)
+        self.refuse_missing_operand(token)
 
     def number(self, token: Token) -> Node:
         value = float(token.text)
@@ -175,10 +175,10 @@ class _Parser:
             if token.kind == "name":
                 hint = f"to multiply, write {token.text} * (...)"
                 self.stop(token, f"'{token.text}' is a value, not a function", hint)
-            self.unknown_function(token)
+            self.refuse_unknown_function(token)
         return self.count_node(Name(token.text, token.at))
 
-    def unknown_function(self, token: Token) -> None:
+    def refuse_unknown_function(self, token: Token) -> None:
         """The tokenizer has called it an unknown name already; say what it was meant to be."""
         place = self.source.place(token.at)
         self.problems = [problem for problem in self.problems if problem.place != place]
@@ -248,9 +248,9 @@ class _Parser:
             return self.take().at.end
         if self.peek.kind == "end":
             self.stop(opening, "this '(' is never closed", "add a ')'")
-        self.unexpected_after()
+        self.refuse_rest()
 
-    def missing_operand(self, token: Token) -> NoReturn:
+    def refuse_missing_operand(self, token: Token) -> NoReturn:
         wanted = "a number, a name or '(' is missing"
         if token.kind == "end":
             self.stop(token, f"the formula ends too early; {wanted} here", "complete or shorten it")
@@ -259,7 +259,7 @@ class _Parser:
         )
         self.stop(token, f"{wanted} before '{token.text}'", hint)
 
-    def unexpected_after(self) -> NoReturn:
+    def refuse_rest(self) -> NoReturn:
         token = self.peek
         if token.text == ")":
             self.stop(token, "this ')' closes nothing", "remove it, or add a '(' before")

@@ -143,7 +143,7 @@ def hull(*ranges: Range) -> Range:
 def corners(operation: Callable[[float, float], float], first: Range, second: Range) -> Range:
     """The range of an operation whose extremes lie at the ends of its operands' ranges."""
     ends = [operation(a, b) for a in (first.low, first.high) for b in (second.low, second.high)]
-    known = [end for end in ends if end == end]  # noqa: PLR0124 - NaN: two infinities, no limit
+    known = [end for end in ends if end == end]  # noqa: PLR0124 (NaN: two infinities, no limit)
     return Range(min(known), max(known))
 
 

@@ -52,7 +52,7 @@ def compile_row(tree: Node) -> RowFunction:
     scope: dict[str, object] = {f"f_{name}": row.apply for name, row in FUNCTIONS.items()}
     scope["otherwise"] = otherwise
     text = _FUNCTION.format(body="\n".join(writer.lines))
-    exec(compile(text, "<formula>", "exec"), scope)  # noqa: S102 - only our own tokens
+    exec(compile(text, "<formula>", "exec"), scope)  # noqa: S102 (only our own tokens)
     row: RowFunction = scope["row"]  # type: ignore[assignment]
     return row
 

@@ -108,7 +108,7 @@ def _combine(node: Node, below: tuple[Step, ...]) -> Step:
 
 
 def _sum(node: Node, numbers: list[float]) -> float:
-    assert isinstance(node, Sum)  # noqa: S101 - tells the type checker what the table knows
+    assert isinstance(node, Sum)  # noqa: S101 (tells the type checker what the table knows)
     total = numbers[0]
     for operator, number in zip(node.operators, numbers[1:], strict=True):
         total = total + number if operator == "+" else total - number

@@ -11,6 +11,7 @@ import msgspec
 from tallymark.errors import ScorerError, WorkFailed
 from tallymark.models.loop_local import LoopLocal, LoopTurns
 from tallymark.scoring.score import show_value
+from tallymark.text import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,4 +100,4 @@ def _explain_failure(model: object) -> Iterator[None]:
 def one_line(error: BaseException) -> str:
     """What an exception says, as one line of a length to read."""
     said = " ".join(str(error).split()) or type(error).__name__
-    return said if len(said) <= 500 else f"{said[:497]}..."
+    return shorten(said, 500)

@@ -42,6 +42,7 @@ class CachedModel:
         self._model = model
         self._path = Path(path)
         self._pricing = pricing
+        # Answers are kept in threads: they share the writer, and `close` must not come between.
         self._lock = Lock()
         self._reader = self._open_file()
         # Writing waits for other writers, so it has a thread; reading never waits.

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "TALLY_HTTP_KEY"
 _UNNAMED = "default"
 """What a chat endpoint is asked for when no model was named: most that serve one ignore it."""
-
-
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -80,9 +78,9 @@ class EndpointModel:
         said = await self._post(body)
         draft = self._read(said, perf_counter() - began)
         answer = await finish_answer(request, draft, self._pricing)
-        return (
-            answer if prices is None or answer.cost is not None else self._add_price(answer, prices)
-        )
+        if prices is None or answer.cost is not None:
+            return answer
+        return self._add_price(answer, prices)
 
     async def close(self) -> None:
         """Closes the connections."""

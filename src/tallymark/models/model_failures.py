@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from tallymark.errors import ModelError
+from tallymark.text import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +49,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def one_line(said: object) -> str:
     """Whatever was said, as one line of a length to read."""
     line = " ".join(str(said).split()) or type(said).__name__
-    return line if len(line) <= 300 else f"{line[:297]}..."
+    return shorten(line, 300)
 
 
 def _parse_seconds(text: str | None) -> float | None:

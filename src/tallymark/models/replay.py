@@ -16,6 +16,7 @@ import msgspec
 from tallymark.errors import InvalidInput, ModelError, Place, Problem, suggest
 from tallymark.models.model_answers import WrongShape, draft_answer, finish_answer, read_amount
 from tallymark.models.model_failures import one_line
+from tallymark.text import shorten_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -175,5 +176,4 @@ def _find_most_alike(text: str, others: Iterable[str]) -> str | None:
 
 
 def _quote_prompt(prompt: str) -> str:
-    line = " ".join(prompt.split())
-    return repr(line if len(line) <= 80 else f"{line[:77]}...")
+    return repr(shorten_line(prompt, 80))

@@ -3,9 +3,9 @@
 Bootstrap (Efron and Tibshirani 1993, chapter 13): cases are drawn with replacement, each with all
 its epochs, and the formula is evaluated on every draw. The interval is the expanded percentile one
 (Hesterberg 2015, "What Teachers Should Know About the Bootstrap"), which is wide enough for small
-suites too. An eval that the formula names is a question of its own and not one of
-many: its cases are drawn among themselves, and of one that has a single case the epochs are drawn,
-so that an eval with a single result stays as it is.
+suites too. An eval that the formula names is a question of its own and not one of many: its cases
+are drawn among themselves, and of one that has a single case the epochs are drawn, so that an eval
+with a single result stays as it is.
 
 The p-value of a difference is that of a permutation test: under the hypothesis that the two runs
 are alike, the results of a case could as well have been swapped between them.

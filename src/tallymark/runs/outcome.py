@@ -14,7 +14,7 @@ def outcome(formula: Formula, tally: Tally, *, undefined: float | None = None) -
     scored = tally.score(formula)
     interval = None
     if scored.score is not None:
-        from tallymark.runs.intervals import score_interval  # noqa: PLC0415 - numpy is heavy
+        from tallymark.runs.intervals import score_interval  # noqa: PLC0415 (numpy is heavy)
 
         interval = score_interval(formula, tally)
     return {

@@ -2,8 +2,8 @@
 
 pass@k is the chance that at least one of k tries passes (Chen et al. 2021, "Evaluating Large
 Language Models Trained on Code", equation 1), pass^k that all of them do (Yao et al. 2024,
-"tau-bench"). Both estimates are unbiased: of the n tries that were made, every choice
-of k is equally likely.
+"tau-bench"). Both estimates are unbiased: of the n tries that were made, every choice of k is
+equally likely.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The frame of latency, cost, token_use and iterations: full marks up to a target, none from a
-limit on, and a straight line between.
+"""The frame of latency, cost, token_use and iterations.
+
+Full marks up to a target, none from a limit on, and a straight line between.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DataType = Literal["numeric", "categorical", "boolean"]
 _DATA_TYPES = ("numeric", "categorical", "boolean")
+# What names in formulas are made of too: there a scorer's value stands under its name.
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _PLAIN = frozenset({bool, int, float, str, dict, Score, type(None)})
 """Returns that are certainly not awaitable, told apart quickly."""
@@ -70,7 +71,7 @@ class Scorer:
         self.threshold = _check_threshold(name, threshold)
         self.is_async = _is_async(function)
         self.blocking = not self.is_async and blocking is not False
-        """True when the function may keep its thread waiting; `evaluate` then uses a worker."""
+        """True when the function may keep its thread waiting; `evaluate` then uses another."""
         self.version = version
         self.config = dict(config or {})
         self._sources = tuple(sources) or (function,)

@@ -167,6 +167,7 @@ def make_late_score(scorer: Scorer, seconds: float) -> Score:
 
 
 _WORKERS = [ScorerThreads()]
+"""A list of one, so that a child of a fork can put its own there."""
 
 
 def _replace_threads() -> None:

@@ -1,4 +1,4 @@
-"""The shape of `checks:` a list, or a mapping, of checks that must all pass, `or:` among them."""
+"""The shape of `checks`: a list, or a mapping, of checks that must all pass, `or` among them."""
 
 from __future__ import annotations
 

@@ -64,9 +64,8 @@ def _read_csv(raw: bytes, name: str, problems: list[Problem]) -> Iterator[dict[s
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{name} is not UTF-8 text (byte {error.start + 1})") from None
-    csv.field_size_limit(
-        MAX_DATASET_BYTES
-    )  # the library's own limit is 128 KB, for the whole program
+    # The library's own limit is 128 KB; it can only be set for the whole program.
+    csv.field_size_limit(MAX_DATASET_BYTES)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         columns = [column.strip() for column in next(reader, [])]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tallymark.documents.reader import Reader
 
 _COPIED_KEYS = ("name", "system_prompt", "expected", "threshold", "vars", "epochs", "timeout")
+_NOTHING_EXPECTED = Expected()
 
 
 def read_evals(values: list[Any], node: Node | None, reader: Reader) -> Iterator[Eval]:
@@ -78,9 +79,6 @@ def read_expected(given: Any) -> Expected:
     if isinstance(given, dict):
         return Expected.from_dict(given, "expected")
     return _NOTHING_EXPECTED if given is None else Expected(output=given)
-
-
-_NOTHING_EXPECTED = Expected()
 
 
 def _read_dataset(value: dict[str, Any], node: MappingNode, reader: Reader) -> Dataset | None:

@@ -36,6 +36,8 @@ RunEnding = Literal["finished", "budget", "hopeless", "stopped", "broken"]
 DEFAULT_THREADS = 10
 _MOST_REFUSALS = 20
 """A model that refused this many cases, and answered none, will not answer the rest."""
+_NOTHING_ASKED = Request(messages=())
+_NO_ANSWER = Answer(output="", latency=0.0)
 
 
 @dataclass(frozen=True)
@@ -246,10 +248,6 @@ def _make_result(
         tries=tries,
         trace=trace_of(request, answer) if answer.spans else None,
     )
-
-
-_NOTHING_ASKED = Request(messages=())
-_NO_ANSWER = Answer(output="", latency=0.0)
 
 
 def _add_known(first: _Amount | None, second: _Amount | None) -> _Amount | None:

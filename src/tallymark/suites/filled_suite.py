@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tallymark.suites.templates import TemplateLookup
     from tallymark.traces import Trace
 
+_NO_CHECKS = Checks()
+
 
 class FilledTurn(msgspec.Struct, frozen=True, gc=False):
     """What the user says; the answer that the suite writes itself; checks of the model's answer."""
@@ -187,9 +189,6 @@ class FilledSuite:
         return ready
 
 
-_NO_CHECKS = Checks()
-
-
 def _varies_in_prompt_only(entry: Eval, suite: SuiteDefinition) -> bool:
     """Is the prompt of its one turn the only text with templates?"""
     system = suite.system_prompt if entry.system_prompt is None else entry.system_prompt
@@ -271,7 +270,7 @@ def _remember_scorers(load: Callable[..., Scorer], most: int = 1000) -> Callable
     """Loads each scorer once for each set of options: a judge keeps its connections."""
     known: dict[str, Scorer] = {}
 
-    def remembered(reference: str, /, **options: Any) -> Scorer:
+    def load_once(reference: str, /, **options: Any) -> Scorer:
         key = f"{reference} {sorted(options.items())!r}"
         if key not in known:
             if len(known) >= most:  # each row of a dataset may bring options of its own
@@ -279,4 +278,4 @@ def _remember_scorers(load: Callable[..., Scorer], most: int = 1000) -> Callable
             known[key] = load(reference, **options)
         return known[key]
 
-    return remembered
+    return load_once

@@ -24,6 +24,7 @@ from tallymark.scoring.score import make_json_safe
 from tallymark.suites.python_suites.suite_and_test import (
     DEFAULT_THRESHOLD,
     DEFAULT_TIMEOUT,
+    pick_first,
     require_threshold,
     require_timeout,
 )
@@ -94,11 +95,11 @@ class ScoredTraces:
         self._traces = traces
         self._scorers = _require_scorers(scorers)
         self._thresholds = {
-            each.name: _pick_first(own, each.threshold, DEFAULT_THRESHOLD) for each in self._scorers
+            each.name: pick_first(own, each.threshold, DEFAULT_THRESHOLD) for each in self._scorers
         }
         self._config = Config(
             timeout=None if math.isinf(seconds) else seconds,
-            threshold=_pick_first(own, DEFAULT_THRESHOLD),
+            threshold=pick_first(own, DEFAULT_THRESHOLD),
         )
         self._expected = expected or {}
         self._met: set[str] = set()
@@ -206,7 +207,7 @@ def read_expectation(told: object) -> Expected:
     return Expected.from_dict(told, "expected")
 
 
-def read_expected(lines: Iterable[str], source: str) -> dict[str, Expected]:
+def read_expectations(lines: Iterable[str], source: str) -> dict[str, Expected]:
     """Expectations by trace id, from JSON lines such as `{"trace_id": "t-1", "output": "..."}`."""
     found: dict[str, Expected] = {}
     for number, line in enumerate(lines, start=1):
@@ -238,7 +239,3 @@ def _require_scorers(scorers: Sequence[Scorer]) -> tuple[Scorer, ...]:
         hint = f'give one another name, as in {twice}(name="{twice}_2")'
         raise InvalidInput(f"more than one scorer is named {twice!r}", hint=hint)
     return tuple(scorers)
-
-
-def _pick_first(*values: float | None) -> float:
-    return next(value for value in values if value is not None)

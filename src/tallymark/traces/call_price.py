@@ -33,7 +33,7 @@ def price(
 def _look_up_price(
     model: str, provider: str | None, inputs: int, outputs: int, cached: int, day: int | None
 ) -> float | None:
-    from genai_prices import Usage, calc_price  # noqa: PLC0415 - heavy
+    from genai_prices import Usage, calc_price  # noqa: PLC0415 (heavy)
 
     usage = Usage(input_tokens=inputs, output_tokens=outputs, cache_read_tokens=cached)
     moment = None if day is None else datetime.fromtimestamp(day * _DAY_MS / 1000, UTC)

@@ -86,8 +86,9 @@ def last_text(messages: list[ChatMessage], role: str) -> str:
 
 
 def conversation_metadata(asked: list[ChatMessage], answered: list[ChatMessage]) -> dict[str, Any]:
-    """What a model call keeps of its conversation: all that it was told, if that is more than
-    one message, and the tool calls it asked for.
+    """What a model call keeps of its conversation.
+
+    All that it was told, if that is more than one message, and the tool calls it asked for.
     """
     kept: dict[str, Any] = {}
     if len(asked) > 1:

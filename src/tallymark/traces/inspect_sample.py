@@ -93,21 +93,19 @@ def _put_back_attachments(sample: dict[str, Any]) -> dict[str, Any]:
     """The sample with its long texts, which stand apart, put back where they are referred to."""
     texts = as_mapping(sample.get("attachments"))
 
-    def resolved(value: Any) -> Any:
+    def put_back(value: Any) -> Any:
         if isinstance(value, str):
-            return (
-                as_text(texts.get(value.partition("://")[2], value))
-                if value.startswith(_ATTACHMENT)
-                else value
-            )
+            if not value.startswith(_ATTACHMENT):
+                return value
+            return as_text(texts.get(value.partition("://")[2], value))
         if isinstance(value, list):
-            return [resolved(each) for each in value]
+            return [put_back(each) for each in value]
         if isinstance(value, dict):
-            return {key: resolved(each) for key, each in value.items()}
+            return {key: put_back(each) for key, each in value.items()}
         return value
 
     kept = {key: value for key, value in sample.items() if key not in ("attachments", "store")}
-    plain: dict[str, Any] = resolved(kept) if texts else kept
+    plain: dict[str, Any] = put_back(kept) if texts else kept
     return plain
 
 
@@ -235,11 +233,9 @@ def _read_tool_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:
 
 def _read_result_text(result: Any) -> str:
     """A tool's answer, whose text may stand in content parts."""
-    return (
-        parse_messages([{"role": "assistant", "content": result}])[0].text
-        if result
-        else as_text(result)
-    )
+    if not result:
+        return as_text(result)
+    return parse_messages([{"role": "assistant", "content": result}])[0].text
 
 
 def _read_span_event(event: dict[str, Any], _: list[Any]) -> dict[str, Any]:

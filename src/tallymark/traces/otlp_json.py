@@ -26,7 +26,7 @@ class _ResourceSpans(msgspec.Struct):
     """Both spellings of every key, and the name from before OTLP 0.15."""
 
     resource: dict[str, Any] | None = None
-    scopeSpans: list[_ScopeSpans] | None = None  # noqa: N815 - as it stands in the file
+    scopeSpans: list[_ScopeSpans] | None = None  # noqa: N815 (as it stands in the file)
     scope_spans: list[_ScopeSpans] | None = None
     instrumentationLibrarySpans: list[_ScopeSpans] | None = None  # noqa: N815
 
@@ -34,7 +34,7 @@ class _ResourceSpans(msgspec.Struct):
 class _Request(msgspec.Struct):
     resourceSpans: list[_ResourceSpans] | None = None  # noqa: N815
     resource_spans: list[_ResourceSpans] | None = None
-    resourceLogs: msgspec.Raw = msgspec.Raw()  # noqa: N815 - a collector may write all to one file
+    resourceLogs: msgspec.Raw = msgspec.Raw()  # noqa: N815 (a collector may write all to one file)
     resourceMetrics: msgspec.Raw = msgspec.Raw()  # noqa: N815
 
 

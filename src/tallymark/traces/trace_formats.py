@@ -63,7 +63,7 @@ FORMATS = {
 def read_traces(
     where: Where | Iterable[Where],
     *,
-    format: str | None = None,  # noqa: A002 - the word users expect
+    format: str | None = None,  # noqa: A002 (the word users expect)
     skip_broken: bool = False,
     on_progress: OnProgress | None = None,
     on_broken: Callable[[TraceError], None] | None = None,

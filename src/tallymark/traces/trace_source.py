@@ -157,7 +157,7 @@ class _Filling(io.RawIOBase):
 def open_decompressed(head: bytes, stream: IO[bytes]) -> io.BufferedIOBase | io.RawIOBase | None:
     """What a compressed stream holds, by its first bytes; None when it is not compressed."""
     if head.startswith(GZIP_MAGIC):
-        import gzip  # noqa: PLC0415 - only for compressed files
+        import gzip  # noqa: PLC0415 (only for compressed files)
 
         return gzip.GzipFile(fileobj=stream)
     return io.BufferedReader(_ZstdStream(stream)) if head.startswith(ZSTD_MAGIC) else None
@@ -179,7 +179,7 @@ class _ZstdStream(io.RawIOBase):
     """What one or more zstd frames hold. Unlike the library's own reader it sees a cut end."""
 
     def __init__(self, stream: IO[bytes] | io.RawIOBase) -> None:
-        import zstandard  # noqa: PLC0415 - only for compressed files
+        import zstandard  # noqa: PLC0415 (only for compressed files)
 
         self._stream = stream
         self._library: Any = zstandard

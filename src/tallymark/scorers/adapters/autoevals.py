@@ -20,7 +20,6 @@ from tallymark.scoring import Score, Scorer
 if TYPE_CHECKING:
     from tallymark.scoring import EvalContext
 
-
 _EXTRAS = frozenset({"input", "context", "metadata"})
 
 
@@ -61,9 +60,7 @@ def from_autoevals(scorer: Any = None, *, name: str | None = None, **options: An
 
 
 def _choose_methods(thing: Any, base: Any) -> tuple[Any, Any]:
-    """What to call, and what that runs: the async side of a scorer that has its own, or else
-    the sync one.
-    """
+    """What to call, and what that runs: the async side where a scorer has its own, or the sync."""
     if type(thing)._run_eval_async is not base._run_eval_async:  # noqa: SLF001 (no public sign)
         return thing.eval_async, thing._run_eval_async  # noqa: SLF001
     return thing.eval, thing._run_eval_sync  # noqa: SLF001

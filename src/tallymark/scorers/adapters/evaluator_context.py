@@ -86,11 +86,9 @@ def _name_span(span: Span) -> str:
     """Tool calls are known by their span's name, so that one follows pydantic-ai's convention."""
     if span.span_type != "tool" or span.name == "running tool":
         return span.name
-    return (
-        span.name
-        if span.name.startswith("execute_tool ")
-        else f"execute_tool {find_tool_name(span)}"
-    )
+    if span.name.startswith("execute_tool "):
+        return span.name
+    return f"execute_tool {find_tool_name(span)}"
 
 
 def _describe_span(span: Span) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import msgspec
 
 from tallymark.runs.record import CheckResult
 from tallymark.scoring import Scorer, load_scorer
+from tallymark.text import shorten
 
 if TYPE_CHECKING:
     from tallymark.documents.shapes import Shape
@@ -54,8 +55,7 @@ class CheckSetting:
 
     def quote(self, text: str, most: int = 80) -> str:
         """Text of the suite for a reason: without secrets, in quotes, cut."""
-        safe = self.redact(text)
-        return repr(safe if len(safe) <= most else f"{safe[: most - 3]}...")
+        return repr(shorten(self.redact(text), most))
 
     def threshold_for(self, given: float | None, scorer: Scorer) -> float:
         """The threshold that counts: the check's, the eval's, the scorer's, the suite's."""

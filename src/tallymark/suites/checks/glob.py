@@ -2,7 +2,8 @@
 
 Each part between two stars is looked for once, from left to right, so the time grows with the
 text and never with the ways to divide it: `*a*a*a*b` needs no more than four searches.
-And telling them from regular expressions, which `match` takes too.
+
+`match` takes regular expressions too; `is_regex` tells them from globs.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tallymark.suites.python_suites.suite_run import TestPlan
     from tallymark.traces import Trace
 
+_ATOMS = frozenset({str, int, float, bool, bytes, type(None)})
+
 
 class AgentFailure:
     """Stands for the return of an agent that raised."""
@@ -92,9 +94,6 @@ class AgentCall(CaughtSpans):
 
     def _close_capture(self) -> Trace | None:
         return None if self._capture is None else self._capture.close(self)
-
-
-_ATOMS = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def _copy_input(given: Any) -> Any:

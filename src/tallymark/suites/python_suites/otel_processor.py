@@ -34,8 +34,8 @@ class CaptureProcessor(SpanProcessor):
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002
         """Called by the SDK."""
-        self._capture.started(span)
+        self._capture.note_start(span)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Called by the SDK."""
-        self._capture.ended(span)
+        self._capture.note_end(span)

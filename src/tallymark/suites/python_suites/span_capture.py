@@ -55,7 +55,7 @@ class SpanCapture:
             return traces[0]
         return Trace(spans=[span for trace in traces for span in trace.spans])
 
-    def started(self, span: Span) -> None:
+    def note_start(self, span: Span) -> None:
         """Note to which catch a new span belongs."""
         catch = CURRENT_CATCH.get()
         if catch is None and span.parent is not None:
@@ -66,7 +66,7 @@ class SpanCapture:
         catch.ids.append(span_id)
         self._catches[span_id] = catch
 
-    def ended(self, span: ReadableSpan) -> None:
+    def note_end(self, span: ReadableSpan) -> None:
         """Put a finished span into its catch."""
         context = span.get_span_context()
         catch = None if context is None else self._catches.get(context.span_id)

@@ -90,6 +90,11 @@ def require_count(where: str, key: str, value: Any) -> int | None:
     raise InvalidInput(f"{where}: {key} is {show_value(value)}; it must be a whole number above 0")
 
 
+def pick_first(*values: float | None) -> float:
+    """The first of the values that was set; the last one always is."""
+    return next(value for value in values if value is not None)
+
+
 def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False

@@ -24,6 +24,7 @@ from tallymark.suites.python_suites.event_loops import run_to_end
 from tallymark.suites.python_suites.span_capture import open_capture
 from tallymark.suites.python_suites.suite_and_test import (
     DEFAULT_TIMEOUT,
+    pick_first,
     require_count,
     require_threshold,
     require_timeout,
@@ -79,17 +80,13 @@ def plan_tests(suite: Suite, threshold: float | None, timeout: float | None) -> 
         if key not in shared:
             shared[key] = (
                 all(each.inline for each in scorers),
-                {each.name: _pick_first(own, each.threshold, suite.threshold) for each in scorers},
+                {each.name: pick_first(own, each.threshold, suite.threshold) for each in scorers},
                 Config(
                     timeout=None if math.isinf(seconds) else seconds,
-                    threshold=_pick_first(own, suite.threshold),
+                    threshold=pick_first(own, suite.threshold),
                 ),
             )
         yield TestPlan(test, f"{suite.name}/{test.name}", scorers, *shared[key], seconds)
-
-
-def _pick_first(*values: float | None) -> float:
-    return next(value for value in values if value is not None)
 
 
 class SuiteJob:

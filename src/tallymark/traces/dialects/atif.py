@@ -130,10 +130,10 @@ class _Trajectory:
             cost=None if priced else as_amount(self._final.get("total_cost_usd")),
         )
 
-    def _list_step_spans(self, step: dict[str, Any], number_: int) -> Iterator[Span]:
+    def _list_step_spans(self, step: dict[str, Any], number: int) -> Iterator[Span]:
         source = as_label(step.get("source")) or "step"
         said = parse_messages([{"role": source, "content": step.get("message")}])[0].text
-        span_id = f"{self._prefix}step-{as_label(step.get('step_id')) or number_}"
+        span_id = f"{self._prefix}step-{as_label(step.get('step_id')) or number}"
         start = to_unix_ms(step.get("timestamp"))
         if source != "agent" or step.get("is_copied_context"):
             if source == "user":

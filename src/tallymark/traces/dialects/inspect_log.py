@@ -131,7 +131,7 @@ class ZipMembers:
     """
 
     def __init__(self, source: TraceSource, file: IO[bytes]) -> None:
-        import zipfile  # noqa: PLC0415 - only for zip files
+        import zipfile  # noqa: PLC0415 (only for zip files)
 
         self._source = source
         self._file = file

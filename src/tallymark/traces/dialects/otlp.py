@@ -79,7 +79,7 @@ def _read_protobuf(source: TraceSource) -> Iterator[_Arrival | TraceError]:
 
 
 def _decode_frame(payload: bytes, place: Place, *, bare: bool) -> Iterator[_Arrival]:
-    from tallymark.traces import otlp_proto  # noqa: PLC0415 - protobuf is heavy
+    from tallymark.traces import otlp_proto  # noqa: PLC0415 (protobuf is heavy)
 
     if bare:  # then a frame is one field of the request, which is one batch
         yield _Arrival(otlp_proto.read_batch(payload, place), place, otlp_proto.read_span)

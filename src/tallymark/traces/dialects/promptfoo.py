@@ -43,7 +43,7 @@ def sniff(keys: Collection[str]) -> bool:
 
 def read(source: TraceSource) -> Iterator[Trace | TraceError]:
     """Every result's trace, or the reason why there is none."""
-    eval_id, number_ = "", 0
+    eval_id, number = "", 0
     for record in read_records(source, arrays=_ARRAYS, kept=_KEPT):
         try:
             value = record.decode()
@@ -61,25 +61,25 @@ def read(source: TraceSource) -> Iterator[Trace | TraceError]:
                 inner if isinstance(inner, list) else as_list(as_mapping(inner).get("results"))
             )
         for result in results:
-            number_ += 1
-            yield _read_result(result, eval_id, number_, record.place)
+            number += 1
+            yield _read_result(result, eval_id, number, record.place)
 
 
-def _read_result(result: Any, eval_id: str, number_: int, place: Place) -> Trace | TraceError:
+def _read_result(result: Any, eval_id: str, number: int, place: Place) -> Trace | TraceError:
     if not isinstance(result, dict) or "success" not in result:
         return TraceError("not a result of promptfoo: it has no `success`", place=place)
     try:
-        return _make_trace(result, eval_id, number_)
+        return _make_trace(result, eval_id, number)
     except RecursionError:
         return TraceError("the result is nested too deeply to read", place=place)
 
 
-def _make_trace(result: dict[str, Any], eval_id: str, number_: int) -> Trace:
+def _make_trace(result: dict[str, Any], eval_id: str, number: int) -> Trace:
     test = as_mapping(result.get("testCase"))
     span = _make_generation(result)
     description = as_label(result.get("description")) or as_label(test.get("description"))
     return Trace(
-        trace_id=as_label(result.get("id")) or f"{eval_id or 'result'}-{number_}",
+        trace_id=as_label(result.get("id")) or f"{eval_id or 'result'}-{number}",
         name=description or as_label(as_mapping(result.get("prompt")).get("label")) or "result",
         status=span.status,
         duration_ms=span.duration_ms,
