@@ -20,7 +20,7 @@ from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.formula import Formula
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.tally import Tally
-from tallymark.suites.evaluation import RunLimits
+from tallymark.suites.suite_evaluation import RunLimits
 from tallymark.suites.suite_file import load_suite
 
 __all__ = ["postgres", "postgres_url"]

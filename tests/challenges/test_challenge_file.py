@@ -18,8 +18,8 @@ from tallymark.challenges.challenge import (
     VersusJudge,
 )
 from tallymark.challenges.challenge_file import load_challenge, validate_challenge
+from tallymark.challenges.challenge_folder import hash_folder
 from tallymark.challenges.challenge_format import challenge_schema
-from tallymark.challenges.folder import hash_folder
 from tallymark.documents.reader import Reader, to_plain
 from tallymark.documents.source import Source
 from tallymark.documents.yaml_parser import parse_yaml

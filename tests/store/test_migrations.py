@@ -11,8 +11,8 @@ from tests.store.run_samples import FULL_RUN
 from tallymark.store import open_store
 from tallymark.store.address import parse_address
 from tallymark.store.column_types import metadata
-from tallymark.store.database_schema import VERSION_TABLE
 from tallymark.store.schema_upgrade import MIGRATIONS
+from tallymark.store.schema_version import VERSION_TABLE
 
 
 def make_old(url: str, version: str) -> None:

@@ -22,8 +22,8 @@ from tallymark.challenges.attempt_scores import elapsed_ms, score_attempt
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_data import ChallengeData, load_challenge_data
 from tallymark.challenges.challenge_file import load_challenge
+from tallymark.challenges.challenge_folder import pack, unpack
 from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
-from tallymark.challenges.folder import pack, unpack
 from tallymark.challenges.plugins import load_plugin
 from tallymark.challenges.rescore_plan import RescorePlan, Rescoring, change_scoring
 from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings

@@ -23,10 +23,10 @@ from tallymark.runs.outcome import final_status, outcome
 from tallymark.runs.record import CaseResult, Run, RunRecord
 from tallymark.runs.tally import Tally
 from tallymark.store import ResultWriter, Store
-from tallymark.suites.evaluation import RunEnding, RunLimits, SuiteEvaluation, plan_cases
 from tallymark.suites.filled_suite import FilledSuite, resolve
 from tallymark.suites.rechecks import recheck
 from tallymark.suites.suite_definition import SuiteDefinition
+from tallymark.suites.suite_evaluation import RunEnding, RunLimits, SuiteEvaluation, plan_cases
 from tallymark.suites.suite_file import load_stored
 
 # Crockford's base 32: without i, l, o and u, which are taken for other signs.

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallymark.challenges.folder import find_name_problem
+from tallymark.challenges.challenge_folder import find_name_problem
 from tallymark.challenges.organiser_script import call_script
 from tallymark.documents.agent_json import read_json
 from tallymark.documents.reader import read_plain

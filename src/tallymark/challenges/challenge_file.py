@@ -16,9 +16,9 @@ from tallymark.challenges.challenge import (
     Versus,
     VersusJudge,
 )
+from tallymark.challenges.challenge_file_checks import check_challenge_file
+from tallymark.challenges.challenge_folder import hash_folder
 from tallymark.challenges.challenge_format import CHALLENGE, FLAT
-from tallymark.challenges.contradictions import check_challenge_file
-from tallymark.challenges.folder import hash_folder
 from tallymark.documents.located_errors import LocatedErrors
 from tallymark.documents.reader import MISSING, read_nodes, read_plain
 from tallymark.errors import InvalidInput

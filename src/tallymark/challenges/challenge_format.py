@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from tallymark.challenges.challenge import SubmissionFormat, Tier
-from tallymark.challenges.evaluator_format import EVALUATOR, JUDGE, FileNameShape
+from tallymark.challenges.evaluators.evaluator_format import EVALUATOR, JUDGE, FileNameShape
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import (

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from tallymark.challenges.folder import read_files
+from tallymark.challenges.challenge_folder import read_files
 from tallymark.documents.agent_json import read_json
 from tallymark.errors import InvalidInput
 from tallymark.sandbox import Limits

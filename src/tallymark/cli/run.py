@@ -83,7 +83,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     """Run a suite against one or more models, and score the runs by its formula."""
     from tallymark.app.runs import RunOptions
     from tallymark.cli.run_watch import choose_watch
-    from tallymark.suites.evaluation import RunLimits
+    from tallymark.suites.suite_evaluation import RunLimits
 
     if (suite is None) == (resume is None):
         raise InvalidInput("give a suite, or a run to resume", hint="as in: tally run suite.yaml")

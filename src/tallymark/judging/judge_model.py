@@ -57,10 +57,7 @@ class JudgeModel(msgspec.Struct, frozen=True):
         with _explain_failure(self.model):
             if not isinstance(self.model, str) and not hasattr(self.model, "request"):
                 raise ScorerError(f"llm_judge: {show_value(self.model)} is not a pydantic-ai model")
-            from tallymark.judging.judge_connection import (  # noqa: PLC0415 (heavy)
-                ask_model,
-                make_model,
-            )
+            from tallymark.judging.pydantic_ai_judge import ask_model, make_model  # noqa: PLC0415 (heavy)
 
             first = make_model(self)
 

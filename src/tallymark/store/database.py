@@ -12,8 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store.connections import BEGIN, connect_to_write, make_engine
-from tallymark.store.database_schema import CURRENT, migrate, schema_version
 from tallymark.store.driver_errors import explain_driver_error
+from tallymark.store.schema_version import CURRENT, migrate, schema_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

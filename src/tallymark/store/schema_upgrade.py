@@ -10,7 +10,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from tallymark.errors import WorkFailed
-from tallymark.store.database_schema import CURRENT, VERSION_TABLE
+from tallymark.store.schema_version import CURRENT, VERSION_TABLE
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -18,7 +18,7 @@ from tallymark.documents.shapes import (
     TextShape,
     one_or_many,
 )
-from tallymark.suites.check_list import CheckListShape, checks_schema
+from tallymark.suites.checks_format import CheckListShape, checks_schema
 
 CHECKS = CheckListShape()
 COUNT = NumberShape(low=1, high=10_000, whole=True)

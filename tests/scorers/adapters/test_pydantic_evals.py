@@ -24,7 +24,7 @@ from tests.scorers.contexts import NOTHING, model, ran, said, tool
 
 from tallymark.errors import ScorerError
 from tallymark.scorers.adapters import from_pydantic_evals
-from tallymark.scorers.adapters.evaluator_context import make_evaluator_context, make_span_tree
+from tallymark.scorers.adapters.pydantic_evals_context import make_evaluator_context, make_span_tree
 from tallymark.scoring import EvalContext, load_scorer
 from tallymark.traces import Span, Trace
 

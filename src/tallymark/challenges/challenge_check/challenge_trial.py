@@ -11,8 +11,8 @@ import msgspec
 from tallymark.challenges.attempt import Attempt, Evaluation, Outcome
 from tallymark.challenges.attempt_scores import score_attempt
 from tallymark.challenges.challenge_data import ChallengeData, load_challenge_data
+from tallymark.challenges.challenge_folder import read_files
 from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
-from tallymark.challenges.folder import read_files
 from tallymark.challenges.organiser_script import call_script
 from tallymark.challenges.trajectory import Verification
 from tallymark.documents.reader import read_plain

@@ -13,7 +13,7 @@ import msgspec
 
 from tallymark.challenges.attempt import Evaluation, Metrics
 from tallymark.challenges.challenge import Challenge
-from tallymark.challenges.folder import find_name_problem
+from tallymark.challenges.challenge_folder import find_name_problem
 from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.scoring.score import show_value
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.challenges.challenge_folder import find_name_problem
 from tallymark.challenges.evaluators.evaluator_kind import make_warning
-from tallymark.challenges.folder import find_name_problem
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:

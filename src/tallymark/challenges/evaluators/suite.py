@@ -29,9 +29,9 @@ from tallymark.challenges.submitted_agents import AGENT_KINDS, ALWAYS_REFUSED, o
 from tallymark.errors import InvalidInput, Problem, ScorerError
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Scorer, load_scorer
-from tallymark.suites.evaluation import RunLimits
-from tallymark.suites.evaluation import SuiteEvaluation as Run
 from tallymark.suites.filled_suite import FilledSuite, resolve
+from tallymark.suites.suite_evaluation import RunLimits
+from tallymark.suites.suite_evaluation import SuiteEvaluation as Run
 from tallymark.suites.suite_file import load_suite
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.challenges.challenge_folder import read_files
 from tallymark.challenges.evaluators.evaluator_kind import find_inner_file, read_options
-from tallymark.challenges.folder import read_files
 from tallymark.challenges.organiser_script import describe_failure
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
 from tallymark.documents.agent_json import read_json

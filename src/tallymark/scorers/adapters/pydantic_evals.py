@@ -37,9 +37,7 @@ def from_pydantic_evals(
     """
     given, name = choose_wrapped(evaluator, name, "from_pydantic_evals")
     library = import_library("pydantic_evals.evaluators", "pydantic-evals")
-    from tallymark.scorers.adapters.evaluator_context import (  # noqa: PLC0415 (heavy)
-        make_evaluator_context,
-    )
+    from tallymark.scorers.adapters.pydantic_evals_context import make_evaluator_context  # noqa: PLC0415 (heavy)
 
     if isinstance(given, str):
         given = find_class(library, given, library.Evaluator)

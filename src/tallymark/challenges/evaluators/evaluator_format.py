@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from tallymark.challenges.challenge import EvaluatorType, JudgeType
+from tallymark.challenges.challenge_folder import find_name_problem
 from tallymark.challenges.evaluators.deterministic import PRIMITIVES
-from tallymark.challenges.folder import find_name_problem
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode
 from tallymark.documents.reader import MISSING, Reader
 from tallymark.documents.shapes import (

@@ -12,8 +12,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.challenges import folder as folders
-from tallymark.challenges.folder import (
+from tallymark.challenges import challenge_folder as folders
+from tallymark.challenges.challenge_folder import (
     find_name_problem,
     hash_files,
     hash_folder,

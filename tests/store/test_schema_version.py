@@ -16,8 +16,8 @@ from tests.store.run_samples import a_run
 from tallymark.errors import WorkFailed
 from tallymark.store import open_store
 from tallymark.store.column_types import metadata
-from tallymark.store.database_schema import CURRENT, VERSION_TABLE, schema_version
 from tallymark.store.schema_upgrade import MIGRATIONS
+from tallymark.store.schema_version import CURRENT, VERSION_TABLE, schema_version
 
 
 def test_the_program_expects_the_last_migration() -> None:
