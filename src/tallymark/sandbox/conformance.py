@@ -124,9 +124,8 @@ class Conformance:
         self._host.mkdir(parents=True)
         self._plugins.mkdir()
         (self._plugins / "data.txt").write_text("data", encoding="utf-8")
-        (self._plugins / "calm.py").write_text(
-            Attack(name="calm").source + "pass", encoding="utf-8"
-        )
+        calm = Attack(name="calm").source + "pass"
+        (self._plugins / "calm.py").write_text(calm, encoding="utf-8")
         self._modules: dict[str, str] = {}
         for at, case in enumerate(load_attacks("bubblewrap")):
             self._modules[case.name] = f"case_{at}"

@@ -10,8 +10,7 @@ from tallymark.sandbox.plugins.attempt_exchange import PluginJob
 from tallymark.sandbox.plugins.guest_pool import Pool
 from tallymark.sandbox.plugins.plugin_calls import Calls
 from tallymark.sandbox.plugins.plugin_health import Health, PluginState
-from tallymark.sandbox.policy import Policy
-from tallymark.sandbox.policy import choose_policy as policy_here
+from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.scoring.score import Origin, Score
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Sandbox:
         idle_s: float = 60.0,
         pause_after: int = 5,
     ) -> None:
-        self.policy = policy_here() if policy is None else policy
+        self.policy = choose_policy() if policy is None else policy
         self.limits = limits
         self._health = Health(pause_after)
         self._pool = Pool(self.policy.backend, limits, recycle_after=recycle_after, idle_s=idle_s)

@@ -13,8 +13,7 @@ from types import MappingProxyType
 
 from tallymark.errors import WorkFailed
 from tallymark.sandbox.limits import Limits
-from tallymark.sandbox.policy import Policy
-from tallymark.sandbox.policy import choose_policy as current_policy
+from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.sandbox.programs.bubblewrap_run import run_in_bubblewrap
 from tallymark.sandbox.programs.direct_run import run_direct
 from tallymark.sandbox.programs.launcher_start import ProgramEnding
@@ -65,14 +64,14 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
     WorkFailed where no sandbox can be had.
     """
     task = make_task(command, files=files, stdin=stdin, limits=limits, keep=keep, packages=packages)
-    chosen = current_policy() if policy is None else policy
+    chosen = choose_policy() if policy is None else policy
     ended = _run_task(task, chosen)
     stopped = ended.stopped or _SIGNALS_OF_LIMITS.get(ended.code)
     code = ended.code if ended.stopped is None else -signal.SIGKILL
     left_out = (f"{name!r} is not kept: {why}" for name, why in ended.refused.items())
     return ProgramOutcome(
         exit_code=code if code >= 0 else None,
-        signal=_signal_name(-code) if code < 0 else None,
+        signal=_name_signal(-code) if code < 0 else None,
         stopped=stopped,
         stdout=ended.stdout,
         stderr=ended.stderr,
@@ -93,7 +92,7 @@ def _run_task(task: ProgramTask, policy: Policy) -> ProgramEnding:
     return run_direct(task, walls=policy.backend == "landlock")
 
 
-def _signal_name(number: int) -> str:
+def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -70,7 +70,7 @@ class _SharedChild:
 
     def _score_in_one_child(self, left: list[int]) -> list[int]:
         """Score as many as one child does; the attempts that are left for the next."""
-        if (paused := self._calls.paused()) is not None:
+        if (paused := self._calls.score_if_paused()) is not None:
             self._scores |= dict.fromkeys(left, paused)
             return []
         done = 0

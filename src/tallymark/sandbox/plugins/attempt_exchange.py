@@ -53,7 +53,7 @@ class PluginJob:
             "most": self.most,
         }
 
-    def opening(self, nonce: bytes, compiled: CompiledFiles | None, root: Path) -> bytes:
+    def make_opening(self, nonce: bytes, compiled: CompiledFiles | None, root: Path) -> bytes:
         """The first message to a child; without compiled code it asks for that of its root."""
         asked: dict[str, object] = {"nonce": nonce, "compiled": compiled}
         if compiled is None:
@@ -72,9 +72,8 @@ def exchange_attempts(
     child = guest.take()
     try:
         talk = _AttemptTalk(guest, child, job, answer_frames.Frames(nonce, job.most))
-        talk.outgoing = _join_messages(
-            job.opening(nonce, guest.compiled, guest.view.root), attempts
-        )
+        opening = job.make_opening(nonce, guest.compiled, guest.view.root)
+        talk.outgoing = _join_messages(opening, attempts)
         yield from talk.answers(expected)
     except NoAnswer as ended:
         child.kill()
@@ -176,9 +175,9 @@ class _AttemptTalk:
 
     def _is_overfull(self) -> bool:
         folder = self._guest.folder
-        return folder is not None and scratch_folder.is_overfull(
-            folder, self._job.disk, SCRATCH_FILES
-        )
+        if folder is None:
+            return False
+        return scratch_folder.is_overfull(folder, self._job.disk, SCRATCH_FILES)
 
     def _patience(self, left: float) -> float:
         return max(0.0, left if self._guest.folder is None else min(left, _LOOK_S))

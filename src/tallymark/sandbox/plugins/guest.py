@@ -59,6 +59,7 @@ def _load(setup: dict[str, Any]) -> None:
 def _confine(setup: dict[str, Any]) -> None:
     """What holds for the guest and for every child of it."""
     limits = Limits(**setup["limits"])
+    # Mounting takes a capability, so it comes before they are all given up.
     if setup["mounts"]:
         kernel_calls.unshare_mounts()
         _cover_compiled(setup["packages"])
@@ -67,14 +68,13 @@ def _confine(setup: dict[str, Any]) -> None:
         kernel_calls.drop_capabilities()
     # A host that runs with priority must not lend it to a plugin that loops.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    with suppress(OSError):  # whatever priority its host has, nobody is to be starved by a loop
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     kernel_calls.hide_memory()
     kernel_calls.forbid_new_privileges()
     rlimits.apply(limits)
     for standard in (1, 2):
-        os.dup2(0, standard)
+        os.dup2(0, standard)  # the null device: whatever is printed from here on goes nowhere
     if setup["filter"] is not None:
+        # Last, because it takes away the calls by which the other walls were put up.
         seccomp.load(setup["filter"])
 
 
@@ -130,9 +130,8 @@ class _Nursery:
         folder = f"{self._scratch}/{os.urandom(8).hex()}"
         os.mkdir(folder, 0o700)  # noqa: PTH102 (at every call)
         rules = None if self._rules is None else self._rules.build(write=folder)
-        forked = _Child(
-            self._number, guest_child.Walls(folder, rules, self._filter, self._open_files)
-        )
+        walls = guest_child.Walls(folder, rules, self._filter, self._open_files)
+        forked = _Child(self._number, walls)
         if rules is not None:
             os.close(rules)
         return forked

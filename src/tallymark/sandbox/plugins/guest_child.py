@@ -1,5 +1,7 @@
-"""The child of a guest:
-locks itself in, loads the plugin, answers the attempts of one call, and ends.
+"""The child of a guest: locks itself in, loads the plugin, answers one call's attempts, and ends.
+
+Everything here is trusted until the plugin is imported. After that the plugin can change any of it,
+which is why only its own process is at stake, and the host believes nothing but well-formed data.
 """
 
 from __future__ import annotations
@@ -19,11 +21,15 @@ from tallymark.sandbox.plugins.plugin_files import CompiledImporter, compile_fil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-
 LINK = 3
 """The descriptor over which attempts come and answers go."""
 NOT_LOCKED_IN, NO_MEMORY, BROKEN = 113, 114, 115
 """How it exits when it cannot say more."""
+_AFTER_BUILT_IN = 2
+"""Where modules of the plugin's root are looked for: after what is part of Python itself."""
+_FLUSH_S = 0.005
+_FLUSH_BYTES = 2**16
+_TEXT_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,7 @@ class Walls:
 
 def run_child(link: int, progress: memoryview, walls: Walls) -> NoReturn:
     """All that a child does. It never returns to the guest's code, whatever happens."""
+    # Taken now: the plugin can put something else in its place.
     leave, code = os._exit, NOT_LOCKED_IN
     try:
         _lock_in(link, walls)
@@ -69,13 +76,6 @@ def _lock_in(link: int, walls: Walls) -> None:
     else:
         # Last, because it takes away the calls by which the other walls were put up.
         seccomp.load(walls.filter)
-
-
-_AFTER_BUILT_IN = 2
-"""Where modules of the plugin's root are looked for: after what is part of Python itself."""
-_FLUSH_S = 0.005
-_FLUSH_BYTES = 2**16
-_TEXT_CHARS = 500
 
 
 def serve_attempts(link: int, progress: memoryview) -> None:

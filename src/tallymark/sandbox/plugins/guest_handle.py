@@ -65,11 +65,8 @@ class GuestHandle:
         self.calls = 0
         self.used_at = time.monotonic()
         walled = backend == "bubblewrap"
-        self.view = (
-            guest_view.plan_view_in_bubblewrap(code)
-            if walled
-            else guest_view.plan_view_in_place(code)
-        )
+        in_bubblewrap, in_place = guest_view.plan_view_in_bubblewrap, guest_view.plan_view_in_place
+        self.view = in_bubblewrap(code) if walled else in_place(code)
         self.folder = None if walled else Path(tempfile.mkdtemp(prefix="tally-"))
         self._pidfd: int | None = None
         self._ready: deque[ChildHandle] = deque()

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _MOST_IDLE = 32
 """Of all plugins together: each holds some ten megabytes."""
 _MOST_PER_ROOT = max(2, os.cpu_count() or 1)
-
-
 _Root: TypeAlias = "tuple[Path, str]"
 
 

@@ -35,7 +35,7 @@ class Calls:
 
     def score(self, metrics: object) -> Score:
         """The score of one attempt, from a child of its own."""
-        if (paused := self.paused()) is not None:
+        if (paused := self.score_if_paused()) is not None:
             return paused
         try:
             ((answer,),) = self.answers([[metrics]], 1)
@@ -78,11 +78,7 @@ class Calls:
         match answer:
             case [answer_frames.GIVEN, result]:
                 return plugin_score(result, origin=self._origin)
-            case [
-                answer_frames.FAILED,
-                ("raised" | "memory" | "bad answer") as stopped,
-                str() as text,
-            ]:
+            case [answer_frames.FAILED, "raised" | "memory" | "bad answer" as stopped, str(text)]:
                 return self._make_score(Ending(stopped, text[:_TEXT_CHARS]))
             case _:
                 return self._make_score(Ending("bad answer", "the plugin's answer is not one"))
@@ -96,9 +92,9 @@ class Calls:
         """So many attempts had an answer."""
         self._health.note(self._job.code, None, calls=calls)
 
-    def paused(self) -> Score | None:
+    def score_if_paused(self) -> Score | None:
         """The score of every attempt while the plugin is paused."""
-        reason = self._health.paused(self._job.code)
+        reason = self._health.find_pause(self._job.code)
         if not reason:
             return None
         return self._make_score(Ending("paused", f"the plugin is paused: {reason}"))

@@ -1,5 +1,7 @@
-"""A plugin's Python files:
-searched by the host, compiled in a locked-in child, imported by the next.
+"""A plugin's Python files: searched by the host, compiled by one child, imported by the next.
+
+The code is made in a locked-in child that runs none of it, and used in locked-in children only:
+host and guest pass it on as bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-
+CompiledFiles = dict[str, tuple[str, bytes]]
+"""By the module's name: the path of its file, and its code."""
 _MOST_FOLDERS, _MOST_FILES, _MOST_BYTES = 200, 200, 2**18
 """A root may be any folder, with anything in it: this much of it is looked at."""
 
@@ -39,10 +42,6 @@ def read_python_files(root: str) -> Iterator[tuple[str, bytes]]:
                 if files > _MOST_FILES or size > _MOST_BYTES:
                     return
                 yield entry.path, text
-
-
-CompiledFiles = dict[str, tuple[str, bytes]]
-"""By the module's name: the path of its file, and its code."""
 
 
 def compile_files(root: str) -> CompiledFiles:

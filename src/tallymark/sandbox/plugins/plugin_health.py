@@ -39,8 +39,9 @@ class Health:
         self._records: dict[PluginCode, _CallCounts] = {}
         self._lock = threading.Lock()
 
-    def paused(self, code: PluginCode) -> str:
+    def find_pause(self, code: PluginCode) -> str:
         """Why the plugin is paused; empty when it is not."""
+        # Without the lock: every call asks, and looking one thing up cannot see half a change.
         record = self._records.get(code)
         return "" if record is None else record.paused
 

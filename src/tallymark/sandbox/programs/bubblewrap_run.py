@@ -60,20 +60,13 @@ def _launch(task: ProgramTask, pipes: Pipes) -> tuple[RunningLauncher, int]:
     """Bubblewrap on its way, and where it will say who runs inside."""
     settings, to_settings = pipes.pipe()
     inside = interpreter.sandbox_path()
+    text = program_view.make_python_settings(inside, packages=task.packages)
     # Short enough for the pipe to hold until bubblewrap reads it.
-    os.write(
-        to_settings, program_view.make_python_settings(inside, packages=task.packages).encode()
-    )
+    os.write(to_settings, text.encode())
     pipes.close(to_settings)
     from_info, info = pipes.pipe()
-    options = [
-        "--perms",
-        "0644",
-        "--ro-bind-data",
-        str(settings),
-        str(interpreter.HOME / "pyvenv.cfg"),
-    ]
-    options += ["--info-fd", str(info)]
+    options = ["--info-fd", str(info), "--perms", "0644"]
+    options += ["--ro-bind-data", str(settings), str(interpreter.HOME / "pyvenv.cfg")]
     words = program_view.make_command(
         scratch_bytes=task.scratch_bytes, packages=task.packages, settings=options
     )

@@ -30,6 +30,7 @@ _SIGNAL_WHEN_PARENT_DIES = 1
 def main() -> None:
     """`launcher HOW ORDERS REPORT`: how to run it, and two descriptors."""
     how, orders, report = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    # They are the host's: the program must not read the one or write to the other.
     os.set_inheritable(orders, False)
     os.set_inheritable(report, False)
     kernel_calls.control(_SIGNAL_WHEN_PARENT_DIES, signal.SIGKILL)
@@ -119,6 +120,7 @@ def confine(order: dict[str, Any]) -> None:
             write=[Path(each) for each in order["write"]],
             execute=[Path(each) for each in order["execute"]],
         )
+        # Last, because it takes away the calls by which the other walls were put up.
         seccomp.load(bytes.fromhex(order["seccomp"]))
 
 

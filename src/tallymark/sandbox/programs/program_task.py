@@ -1,4 +1,4 @@
-"""`Task`: one program to run, checked, and written down for the launcher."""
+"""`ProgramTask`: one program to run, checked, and written down for the launcher."""
 
 from __future__ import annotations
 
