@@ -37,32 +37,32 @@ def parse_address(text: str | None) -> DatabaseAddress:
         if re.match(r"(sqlite|postgres(ql)?|file)(\+\w+)?:", text):
             scheme = text.partition(":")[0]
             raise InvalidInput(f"the database address lacks '//' after '{scheme}:'", hint=_FORMS)
-        return _file_address(text)
+        return _make_file_address(text)
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
         # Not quoted: what cannot be parsed may hold a password anywhere.
         raise InvalidInput("the database address cannot be read", hint=_FORMS) from None
     if url.drivername in _SQLITE:
-        return _sqlite_address(url)
+        return _make_sqlite_address(url)
     if url.drivername in _POSTGRES:
-        return _postgres_address(url)
+        return _make_postgres_address(url)
     raise InvalidInput(
         f"a store is kept in SQLite or PostgreSQL, and {url.drivername!r} is neither", hint=_FORMS
     )
 
 
-def _sqlite_address(url: URL) -> DatabaseAddress:
+def _make_sqlite_address(url: URL) -> DatabaseAddress:
     if url.host:
         raise InvalidInput("the SQLite address has two slashes where it needs three", hint=_FORMS)
     if not url.database or url.database == ":memory:":
         raise InvalidInput("a store in memory would be gone at the end", hint="name a file")
     if url.query:
         raise InvalidInput("an SQLite address takes no options after '?'", hint=_FORMS)
-    return _file_address(url.database)
+    return _make_file_address(url.database)
 
 
-def _file_address(text: str) -> DatabaseAddress:
+def _make_file_address(text: str) -> DatabaseAddress:
     path = Path(text).expanduser()
     return DatabaseAddress(
         url=URL.create("sqlite", database=str(path.absolute())),
@@ -71,7 +71,7 @@ def _file_address(text: str) -> DatabaseAddress:
     )
 
 
-def _postgres_address(url: URL) -> DatabaseAddress:
+def _make_postgres_address(url: URL) -> DatabaseAddress:
     # The rest of a password with an '@' in it, which would be shown as if it were the host.
     if "@" in f"{url.host}{url.database}":
         raise InvalidInput(

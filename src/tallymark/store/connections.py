@@ -27,11 +27,8 @@ _POOL_SECONDS = 30.0
 
 def make_engine(address: DatabaseAddress, patience: float) -> Engine:
     """An engine that waits up to `patience` seconds for a lock."""
-    return (
-        _postgres_engine(address, patience)
-        if address.path is None
-        else _sqlite_engine(address, patience)
-    )
+    make = _make_postgres_engine if address.path is None else _make_sqlite_engine
+    return make(address, patience)
 
 
 def connect_to_write(engine: Engine) -> Connection:
@@ -39,7 +36,7 @@ def connect_to_write(engine: Engine) -> Connection:
     return engine.connect().execution_options(**{BEGIN: "write"})
 
 
-def _sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
+def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
     engine = create_engine(
         address.url,
         hide_parameters=True,
@@ -64,7 +61,7 @@ def _sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
     return engine
 
 
-def _postgres_engine(address: DatabaseAddress, patience: float) -> Engine:
+def _make_postgres_engine(address: DatabaseAddress, patience: float) -> Engine:
     url = address.url
     if "connect_timeout" not in url.query:
         url = url.update_query_dict({"connect_timeout": CONNECT_SECONDS})

@@ -42,6 +42,7 @@ class Database:
     def look(self) -> bool:
         """True when our tables are there; older ones are brought up to date first."""
         if not self._ready:
+            # One thread migrates; the others wait for it and then find the schema there.
             with self._lock:
                 version = self._retry(self._read_version, {"busy"}) if self._is_there() else None
                 if version not in (None, CURRENT):

@@ -1,4 +1,7 @@
-"""Rows that may already be there, rows that others must wait for, and rows by the million."""
+"""What SQLite and PostgreSQL do each in its own way, behind one function for both.
+
+Rows that may already be there, rows that others must wait for, and rows by the million.
+"""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class _Writer(ABC):
     def branch(self, condition: _Sql, yes: _Sql, no: _Sql) -> _Sql: ...
 
     @abstractmethod
-    def rounded(self, value: _Sql, digits: float) -> _Sql: ...
+    def rounding(self, value: _Sql, digits: float) -> _Sql: ...
 
     @abstractmethod
     def call(self, function: str, arguments: list[_Sql]) -> _Sql: ...
@@ -168,12 +168,12 @@ class _Writer(ABC):
             case Call(function="if", arguments=(condition, yes, no)):
                 return self.branch(self.write(condition), self.write(yes), self.write(no))
             case Call(function="round", arguments=(value, *digits)):
-                return self.rounded(self.write(value), _digits(digits))
+                return self.rounding(self.write(value), _read_digits(digits))
             case Call(function=function, arguments=arguments):
                 return self.call(function, [self.write(part) for part in arguments])
 
 
-def _digits(given: list[Node]) -> float:
+def _read_digits(given: list[Node]) -> float:
     digits = given[0] if given else Number(0.0)
     if not isinstance(digits, Number):  # the parser lets nothing else through
         raise _CannotSay
@@ -194,7 +194,7 @@ class _Sqlite(_Writer):
     def whole(self, tree: Node) -> str:
         if sum(1 for _ in walk(tree)) > _MOST_NODES:
             raise _CannotSay
-        result = self.guarded(self.write(tree))
+        result = self.guard(self.write(tree))
         if result.stack > _MOST_STACK:
             raise _CannotSay
         return f"({result.text} + 0.0)"  # makes -0.0 a 0.0, and changes nothing else
@@ -209,7 +209,7 @@ class _Sqlite(_Writer):
         text = column.text if column.real else f"CAST({column.text} AS REAL)"
         return _Sql(text, 8, column.finite)
 
-    def guarded(self, part: _Sql) -> _Sql:
+    def guard(self, part: _Sql) -> _Sql:
         """NULL where it is infinite."""
         if part.finite:
             return part
@@ -218,29 +218,29 @@ class _Sqlite(_Writer):
     def chain(self, operators: Sequence[str], operands: Sequence[_Sql]) -> _Sql:
         words, stack = [operands[0].text], operands[0].stack + 1
         for operator, operand in zip(operators, operands[1:], strict=True):
-            part = self.guarded(operand) if operator == "/" else operand
+            part = self.guard(operand) if operator == "/" else operand
             words += [operator, part.text]
             stack = max(stack, part.stack + 3)
         return _Sql(f"({' '.join(words)})", stack)
 
     def comparison(self, operator: str, left: _Sql, right: _Sql) -> _Sql:
-        left, right = self.guarded(left), self.guarded(right)
+        left, right = self.guard(left), self.guard(right)
         text = f"CAST({left.text} {operator} {right.text} AS REAL)"
         return _Sql(text, max(left.stack + 2, right.stack + 4), finite=True)
 
     def branch(self, condition: _Sql, yes: _Sql, no: _Sql) -> _Sql:
         # NULL meets neither WHEN: an undefined condition has an undefined result.
-        test = self.guarded(condition)
+        test = self.guard(condition)
         text = f"CASE {test.text} <> 0.0 WHEN 1 THEN {yes.text} WHEN 0 THEN {no.text} END"
         stack = max(test.stack + 2, yes.stack + 6, no.stack + 7)
         return _Sql(f"({text})", stack, yes.finite and no.finite)
 
-    def rounded(self, value: _Sql, digits: float) -> _Sql:
+    def rounding(self, value: _Sql, digits: float) -> _Sql:
         return self.call("round", [value, self.number(digits)])
 
     def call(self, function: str, arguments: list[_Sql]) -> _Sql:
         swallows = FUNCTIONS[function].swallows
-        parts = [self.guarded(part) for part in arguments] if swallows else arguments
+        parts = [self.guard(part) for part in arguments] if swallows else arguments
         finite = swallows or all(part.finite for part in parts)
         if function == "clamp":
             value, low, high = parts
@@ -286,31 +286,31 @@ class _Postgres(_Writer):
         for operator, operand in zip(operators, operands[1:], strict=True):
             part = f"NULLIF({operand.text}, float8 '0')" if operator == "/" else operand.text
             words += [operator, part]
-        return self.limited(f"({' '.join(words)})")
+        return self.limit_text(f"({' '.join(words)})")
 
     def comparison(self, operator: str, left: _Sql, right: _Sql) -> _Sql:
         text = f"{left.text} {operator} {right.text}"
-        return self.limited(f"CAST(CAST({text} AS integer) AS double precision)")
+        return self.limit_text(f"CAST(CAST({text} AS integer) AS double precision)")
 
     def branch(self, condition: _Sql, yes: _Sql, no: _Sql) -> _Sql:
         test = f"{condition.text} <> float8 '0'"
-        return self.limited(
+        return self.limit_text(
             f"(CASE {test} WHEN true THEN {yes.text} WHEN false THEN {no.text} END)"
         )
 
-    def rounded(self, value: _Sql, digits: float) -> _Sql:
+    def rounding(self, value: _Sql, digits: float) -> _Sql:
         """The fraction, doubled, is exact, and its whole part says which way to go."""
         scale = self.number(math.pow(10.0, digits)).text
         scaled = f"({value.text} * {scale})"
         whole = f"trunc({scaled}) + trunc(float8 '2' * ({scaled} - trunc({scaled})))"
-        return self.limited(f"(({whole}) / {scale})")
+        return self.limit_text(f"(({whole}) / {scale})")
 
     def call(self, function: str, arguments: list[_Sql]) -> _Sql:
         if function not in _BY_POSTGRES:
             raise _CannotSay
-        return self.limited(_BY_POSTGRES[function](*(part.text for part in arguments)))
+        return self.limit_text(_BY_POSTGRES[function](*(part.text for part in arguments)))
 
-    def limited(self, text: str) -> _Sql:
+    def limit_text(self, text: str) -> _Sql:
         if len(text) > _MOST_TEXT:
             raise _CannotSay
         return _Sql(text)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, LargeBinary, PrimaryKeyConstraint, Table, select
 from sqlalchemy import delete as delete_from
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tallymark.errors import InvalidInput, suggest
 from tallymark.store.column_types import CodePointText, metadata
+from tallymark.store.database_dialects import dialect_insert
 from tallymark.store.storable_text import make_storable
 
 if TYPE_CHECKING:
@@ -51,14 +51,10 @@ def check_value(what: str, name: str, value: str) -> None:
 
 def put(connection: Connection, table: Table, row: dict[str, Any]) -> None:
     """Stores a row under its tenant and name, in place of an older one."""
-    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = make(table).values(row)
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["tenant", "name"],
-            set_={key: row[key] for key in row if key not in ("tenant", "name")},
-        )
-    )
+    key = ["tenant", "name"]
+    changes = {name: value for name, value in row.items() if name not in key}
+    statement = dialect_insert(connection, table).values(row)
+    connection.execute(statement.on_conflict_do_update(index_elements=key, set_=changes))
 
 
 def list_names(connection: Connection, table: Table, tenant: str) -> list[str]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tallymark.store.address import DatabaseAddress
     from tallymark.store.secret_key import SecretKey
 
+KEY_VARIABLE = "TALLY_SECRET_KEY"
+
 
 def seal_row(address: DatabaseAddress, owner: tuple[str, str], value: str) -> dict[str, Any]:
     """The row for a secret of a tenant and name."""
@@ -45,13 +47,8 @@ def read_sealed_rows(
     missing = set(wanted) - {row.name for row in rows}
     if missing:
         known = list_names(connection, table, tenant)
-        raise InvalidInput(
-            [
-                problem
-                for name in sorted(missing)
-                for problem in explain_unknown(table, name, known).problems
-            ]
-        )
+        refusals = [explain_unknown(table, name, known) for name in sorted(missing)]
+        raise InvalidInput([problem for each in refusals for problem in each.problems])
     return rows
 
 
@@ -75,9 +72,6 @@ def open_rows(
             hint=f"set {KEY_VARIABLE} to that key, or set the secrets again",
         )
     return {row.name: key.open(row.sealed, (tenant, row.name)) for row in rows}
-
-
-KEY_VARIABLE = "TALLY_SECRET_KEY"
 
 
 def find_key(address: DatabaseAddress) -> SecretKey | None:

@@ -35,6 +35,11 @@ def json_text(value: Any) -> str:
         return _encode(_clean(value)).decode()
 
 
+def read_json_mapping(text: str | None) -> dict[str, Any]:
+    """The mapping in a column that is NULL when it is empty."""
+    return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
+
+
 def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\ufffd", value)

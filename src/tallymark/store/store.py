@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.store import named_values as named
-from tallymark.store import secrets
+from tallymark.store import named_values, secrets
 from tallymark.store.address import parse_address
 from tallymark.store.contests.attempts import Attempts
 from tallymark.store.contests.boards import Boards
@@ -21,8 +20,7 @@ from tallymark.store.contests.ratings import Ratings
 from tallymark.store.contests.rescorings import Rescorings
 from tallymark.store.contests.versus_rows import VersusRows
 from tallymark.store.database import Database
-from tallymark.store.runs import result_rows as kept_results
-from tallymark.store.runs import run_rows as kept_runs
+from tallymark.store.runs import result_rows, run_rows
 from tallymark.store.storable_text import make_storable
 
 if TYPE_CHECKING:
@@ -93,11 +91,11 @@ class Store:
 
     def create_run(self, record: RunRecord) -> None:
         """Stores a new run."""
-        self._database.write(lambda c: kept_runs.create(c, self.tenant, record))
+        self._database.write(lambda c: run_rows.create(c, self.tenant, record))
 
     def update_run(self, run_id: str, **changes: Any) -> None:
         """Changes the named fields of a run."""
-        self._database.write(lambda c: kept_runs.change(c, self.tenant, run_id, changes))
+        self._database.write(lambda c: run_rows.change(c, self.tenant, run_id, changes))
 
     def save_run(self, record: RunRecord) -> None:
         """Stores all of a known run again. One that came from `runs()` keeps its definition."""
@@ -109,12 +107,12 @@ class Store:
 
     def delete_run(self, run_id: str) -> None:
         """Removes a run and its results."""
-        self._database.write(lambda c: kept_runs.delete(c, self.tenant, run_id))
+        self._database.write(lambda c: run_rows.delete(c, self.tenant, run_id))
 
     def run(self, wanted: str) -> RunRecord:
         """A run by its id, by a beginning of it that only one has, or by the word `latest`."""
         with self._database.read() as connection:
-            return kept_runs.find(connection, self.tenant, wanted)
+            return run_rows.find(connection, self.tenant, wanted)
 
     def runs(
         self,
@@ -131,7 +129,7 @@ class Store:
         """
         with self._database.read() as connection:
             order = (sort, descending)
-            return kept_runs.search(connection, self.tenant, filters, order, limit)
+            return run_rows.search(connection, self.tenant, filters, order, limit)
 
     # Case results
 
@@ -144,8 +142,8 @@ class Store:
         batch = list(results)
 
         def work(connection: Connection) -> None:
-            kept_runs.require(connection, self.tenant, run_id)
-            kept_results.add_results(connection, self.tenant, run_id, batch)
+            run_rows.require(connection, self.tenant, run_id)
+            result_rows.add_results(connection, self.tenant, run_id, batch)
 
         if batch:
             self._database.write(work)
@@ -153,50 +151,54 @@ class Store:
     def results(self, run_id: str, *, with_traces: bool = False) -> Iterator[CaseResult]:
         """The results of a run one by one, by case name (in code points) and epoch."""
         with self._database.read() as connection:
-            kept_runs.require(connection, self.tenant, run_id)
-            yield from kept_results.stream_results(
+            run_rows.require(connection, self.tenant, run_id)
+            yield from result_rows.stream_results(
                 connection, self.tenant, run_id, with_traces=with_traces
             )
 
     def result_keys(self, run_id: str) -> dict[tuple[str, int], CaseStatus]:
         """The case and epoch of every stored result of a run, and how it ended."""
         with self._database.read() as connection:
-            kept_runs.require(connection, self.tenant, run_id)
-            return kept_results.read_statuses(connection, self.tenant, run_id)
+            run_rows.require(connection, self.tenant, run_id)
+            return result_rows.read_statuses(connection, self.tenant, run_id)
 
     # Variables
 
     def set_var(self, name: str, value: str) -> None:
         """Stores a variable."""
-        named.check_value("variable", name, value)
+        named_values.check_value("variable", name, value)
         row = {"tenant": self.tenant, "name": name, "value": value}
-        self._database.write(lambda c: named.put(c, named.variables, row))
+        self._database.write(lambda c: named_values.put(c, named_values.variables, row))
 
     def vars(self) -> dict[str, str]:
         """All variables, by name."""
         with self._database.read() as connection:
-            return named.read_values(connection, named.variables, self.tenant)
+            return named_values.read_values(connection, named_values.variables, self.tenant)
 
     def delete_var(self, name: str) -> None:
         """Removes a variable."""
-        self._database.write(lambda c: named.delete(c, named.variables, self.tenant, name))
+        self._database.write(
+            lambda c: named_values.delete(c, named_values.variables, self.tenant, name)
+        )
 
     # Secrets: no method lists their values
 
     def set_secret(self, name: str, value: str) -> None:
         """Stores a secret, encrypted."""
-        named.check_value("secret", name, value)
+        named_values.check_value("secret", name, value)
         row = secrets.seal_row(self._database.address, (self.tenant, name), value)
-        self._database.write(lambda c: named.put(c, named.secrets, row))
+        self._database.write(lambda c: named_values.put(c, named_values.secrets, row))
 
     def secret_names(self) -> list[str]:
         """The names of all secrets."""
         with self._database.read() as connection:
-            return named.list_names(connection, named.secrets, self.tenant)
+            return named_values.list_names(connection, named_values.secrets, self.tenant)
 
     def delete_secret(self, name: str) -> None:
         """Removes a secret."""
-        self._database.write(lambda c: named.delete(c, named.secrets, self.tenant, name))
+        self._database.write(
+            lambda c: named_values.delete(c, named_values.secrets, self.tenant, name)
+        )
 
     def secrets_for_run(self, wanted: Iterable[str]) -> dict[str, str]:
         """The values of the named secrets: for the runner alone, never to be shown or kept."""

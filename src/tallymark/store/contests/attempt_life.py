@@ -17,12 +17,11 @@ from tallymark.store.contests.challenges import find_challenge_by_id, find_versi
 from tallymark.store.storable_text import json_text, make_storable
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import ColumnElement, Connection, Row
 
     from tallymark.challenges.attempt import Evaluation, Outcome, State
     from tallymark.challenges.challenge import Challenge
     from tallymark.store.contests.challenges import StoredChallenge
-
 
 _DAY = 86_400
 _LONGEST_NAME = 200
@@ -39,19 +38,16 @@ def check_agent(agent: str) -> None:
 
 def find_open_attempt(connection: Connection, kept: StoredChallenge, agent: str) -> Row[Any] | None:
     """The attempt that an agent has entered and not yet ended."""
-    mine = (attempts.c.challenge_id == kept.id) & (attempts.c.agent == agent)
-    return connection.execute(
-        select(attempts).where(mine, attempts.c.state == "entered")
-    ).one_or_none()
+    query = select(attempts).where(_is_own(kept, agent), attempts.c.state == "entered")
+    return connection.execute(query).one_or_none()
 
 
 def find_refusal(
     connection: Connection, kept: StoredChallenge, agent: str, at: float
 ) -> InvalidInput | None:
     """Why an agent may not make another attempt now; None when it may."""
-    return _refuse_when_closed(kept.challenge, at) or _refuse_when_used_up(
-        connection, kept, agent, at
-    )
+    closed = _refuse_when_closed(kept.challenge, at)
+    return closed or _refuse_when_used_up(connection, kept, agent, at)
 
 
 def insert_attempt(
@@ -68,7 +64,7 @@ def insert_attempt(
         "challenge_id": kept.id,
         "version_id": find_version_id(connection, kept, challenge.version),
         "agent": agent,
-        "number": _count_made(connection, kept, agent) + 1,
+        "number": _count_attempts(connection, kept, agent) + 1,
         "state": "entered",
         "entered_at": at,
         "expires_at": expires_at,
@@ -124,7 +120,7 @@ def _refuse_when_used_up(
     connection: Connection, kept: StoredChallenge, agent: str, at: float
 ) -> InvalidInput | None:
     most, per_day = kept.challenge.attempts, kept.challenge.attempts_per_day
-    made = _count_made(connection, kept, agent)
+    made = _count_attempts(connection, kept, agent)
     name = kept.challenge.name
     if most is not None and made >= most:
         return InvalidInput(
@@ -143,18 +139,21 @@ def _refuse_when_used_up(
     return None
 
 
-def _count_made(connection: Connection, kept: StoredChallenge, agent: str) -> int:
-    mine = (attempts.c.challenge_id == kept.id) & (attempts.c.agent == agent)
-    query = select(attempts.c.number).where(mine).order_by(attempts.c.number.desc()).limit(1)
-    return connection.scalar(query) or 0
+def _count_attempts(connection: Connection, kept: StoredChallenge, agent: str) -> int:
+    # Numbers have no gaps, so the last one is the count.
+    query = select(attempts.c.number).where(_is_own(kept, agent))
+    return connection.scalar(query.order_by(attempts.c.number.desc()).limit(1)) or 0
 
 
 def _read_entered_at(
     connection: Connection, kept: StoredChallenge, agent: str, number: int
 ) -> float:
-    mine = (attempts.c.challenge_id == kept.id) & (attempts.c.agent == agent)
-    query = select(attempts.c.entered_at).where(mine, attempts.c.number == number)
+    query = select(attempts.c.entered_at).where(_is_own(kept, agent), attempts.c.number == number)
     return float(connection.execute(query).scalar_one())
+
+
+def _is_own(kept: StoredChallenge, agent: str) -> ColumnElement[bool]:
+    return (attempts.c.challenge_id == kept.id) & (attempts.c.agent == agent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,10 @@ class Finish:
 
 
 def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
-    """Scores a submitted attempt; False when that was already done."""
+    """Scores a submitted attempt; False when that was already done.
+
+    Score, history, board, match, rating and audit change in the caller's transaction: all or none.
+    """
     # Locks are always taken in this order, the challenge's, then the agent's rating (`match_log`),
     # so that nobody waits in a circle.
     kept = find_challenge_by_id(connection, attempt.challenge_id, lock=True)

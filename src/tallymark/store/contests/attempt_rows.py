@@ -29,13 +29,12 @@ from tallymark.store.contests.attempt_tables import (
 from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.contest_tables import challenge_versions, challenges
 from tallymark.store.contests.score_rules import score_by_rule
-from tallymark.store.storable_text import make_storable
+from tallymark.store.storable_text import make_storable, read_json_mapping
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
 
     from tallymark.challenges.attempt import State
-
 
 _ID = re.compile(r"a([0-9]{12,18})")
 _METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
@@ -65,9 +64,8 @@ def select_attempts(tenant: str) -> Select[Any]:
         scores.attempt == attempts.c.key,
     )
     # The last rule that rescored it, if that was later than its own score: see `score_rules`.
-    latest = select(func.max(_rules.c.scoring)).where(
-        _rules.c.challenge_id == attempts.c.challenge_id
-    )
+    same_challenge = _rules.c.challenge_id == attempts.c.challenge_id
+    latest = select(func.max(_rules.c.scoring)).where(same_challenge)
     rule = and_(
         score_rules.c.challenge_id == attempts.c.challenge_id,
         score_rules.c.scoring == latest.correlate(attempts).scalar_subquery(),
@@ -103,9 +101,8 @@ def select_attempts(tenant: str) -> Select[Any]:
 
 def read_attempt(connection: Connection, tenant: str, key: int) -> Attempt:
     """An attempt whose key is known to be right."""
-    return to_attempt(
-        connection.execute(select_attempts(tenant).where(attempts.c.key == key)).one()
-    )
+    query = select_attempts(tenant).where(attempts.c.key == key)
+    return to_attempt(connection.execute(query).one())
 
 
 def to_attempt(row: Row[Any]) -> Attempt:
@@ -124,7 +121,7 @@ def to_attempt(row: Row[Any]) -> Attempt:
         scored_at=row.scored_at,
         verified=row.verified,
         memoryless=row.memoryless,
-        outcome=None if row.ranks is None else _outcome(row),
+        outcome=None if row.ranks is None else _to_outcome(row),
     )
 
 
@@ -142,25 +139,21 @@ def move_attempt(
     return True
 
 
-def _outcome(row: Row[Any]) -> Outcome:
+def _to_outcome(row: Row[Any]) -> Outcome:
     metrics = {name: getattr(row, name) for name in _METRICS}
     return Outcome(
         score=row.score if row.rule is None else score_by_rule(row.rule, row),
         result=row.result,
         ranks=row.ranks,
-        metrics=Metrics(**metrics, more=_decode_mapping(row.more)),
-        dimensions=_decode_mapping(row.dimensions),
-        details=_decode_mapping(row.details),
+        metrics=Metrics(**metrics, more=read_json_mapping(row.more)),
+        dimensions=read_json_mapping(row.dimensions),
+        details=read_json_mapping(row.details),
         error=row.error,
         origin=None if row.origin is None else _decode_origin(row.origin),
     )
 
 
-def _decode_mapping(text: str | None) -> dict[str, Any]:
-    return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
-
-
-def payload_row(payload: Payload) -> dict[str, Any]:
+def make_payload_row(payload: Payload) -> dict[str, Any]:
     """The columns of a payload; what JSON cannot carry is refused."""
     reported, trajectory = payload.reported, payload.trajectory
     return {
@@ -180,17 +173,15 @@ def insert_payload(connection: Connection, attempt: Row[Any], row: dict[str, Any
 
 def read_digest(connection: Connection, key: int) -> str | None:
     """The digest of what was submitted with an attempt."""
-    found: str | None = connection.scalar(
-        select(attempt_details.c.digest).where(attempt_details.c.attempt == key)
-    )
+    query = select(attempt_details.c.digest).where(attempt_details.c.attempt == key)
+    found: str | None = connection.scalar(query)
     return found
 
 
 def read_payload(connection: Connection, key: int) -> Payload | None:
     """What was submitted with an attempt; None when nothing was."""
-    row = connection.execute(
-        select(attempt_details).where(attempt_details.c.attempt == key)
-    ).one_or_none()
+    query = select(attempt_details).where(attempt_details.c.attempt == key)
+    row = connection.execute(query).one_or_none()
     if row is None or row.digest is None:
         return None
     names = ("submission", "metadata", "reported")
@@ -201,7 +192,6 @@ def read_payload(connection: Connection, key: int) -> Payload | None:
 
 def read_evaluation(connection: Connection, key: int) -> Evaluation | None:
     """What the evaluator found; None when the attempt was not evaluated here."""
-    text = connection.scalar(
-        select(attempt_details.c.evaluation).where(attempt_details.c.attempt == key)
-    )
+    query = select(attempt_details.c.evaluation).where(attempt_details.c.attempt == key)
+    text = connection.scalar(query)
     return None if text is None else msgspec.json.decode(text, type=Evaluation)

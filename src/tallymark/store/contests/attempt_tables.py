@@ -87,9 +87,7 @@ attempt_scores = Table(
     Column("cost", FiniteFloat),
     Column("calls", BigInteger),
     Column("result", CodePointText),
-    Column(
-        "error", CodePointText
-    ),  # why there is no score: known for failed attempts, and only for them
+    Column("error", CodePointText),  # why there is no score; NULL unless the attempt failed
     Column("more", Text),  # JSON, an evaluator's own numbers by name; NULL when there are none
     Column("dimensions", Text),  # JSON, raw scores by key; NULL when there are none
     PrimaryKeyConstraint(

@@ -13,7 +13,6 @@ from sqlalchemy import select
 
 from tallymark.errors import InvalidInput
 from tallymark.store.contests import attempt_life, attempt_rows, audit_log, score_rows
-from tallymark.store.contests.attempt_life import Finish, finish
 from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
@@ -61,7 +60,7 @@ class Attempts:
             kept = find_challenge(connection, self._tenant, name)
             # Before anything is looked up: of many entries at once, the others find the first's.
             lock_agent(connection, kept.id, agent)
-            if (answered := request.answered(connection)) is not None:
+            if (answered := request.find_answer(connection)) is not None:
                 return read_attempt(connection, self._tenant, answered)
             row = attempt_life.find_open_attempt(connection, kept, agent)
             if row is not None and attempt_life.is_late(row, at):
@@ -72,7 +71,7 @@ class Attempts:
                     return refusal
                 facts = {"seed": seed, "memoryless": memoryless}
                 row = attempt_life.insert_attempt(connection, kept, agent, at, **facts)
-            request.answer(connection, row.key, at)
+            request.keep_answer(connection, row.key, at)
             return read_attempt(connection, self._tenant, row.key)
 
         return self._write_or_refuse(work)
@@ -81,12 +80,12 @@ class Attempts:
         self, identifier: str, agent: str, payload: Payload, *, at: float, key: str | None = None
     ) -> Attempt:
         """Takes an agent's answer, once; the same content again gives the same attempt back."""
-        texts = attempt_rows.payload_row(payload)
+        texts = attempt_rows.make_payload_row(payload)
         request = IdempotentRequest(self._tenant, agent, key, "submit", identifier, texts["digest"])
 
         def work(connection: Connection) -> Attempt | InvalidInput:
             row = self._find_own_row(connection, identifier, agent)
-            if request.answered(connection) is None:
+            if request.find_answer(connection) is None:
                 # Returned, not raised, or the expiry would be undone with the transaction.
                 if attempt_life.is_late(row, at) and attempt_life.expire(connection, row, at):
                     return attempt_life.explain_expiry(row)
@@ -97,7 +96,7 @@ class Attempts:
                     attempt_rows.insert_payload(connection, row, texts)
                 elif refusal := self._refuse_other_content(connection, row.key, texts["digest"]):
                     return refusal
-                request.answer(connection, row.key, at)
+                request.keep_answer(connection, row.key, at)
             return read_attempt(connection, self._tenant, row.key)
 
         return self._write_or_refuse(work)
@@ -114,7 +113,7 @@ class Attempts:
     ) -> Attempt:
         """Enters and submits at once, with the metrics of a system that is trusted."""
         attempt_life.check_agent(agent)
-        texts = attempt_rows.payload_row(msgspec.structs.replace(payload, reported=metrics))
+        texts = attempt_rows.make_payload_row(msgspec.structs.replace(payload, reported=metrics))
         # Under a key even without one: an answer lost on the way must not make two attempts.
         request = IdempotentRequest(
             self._tenant, agent, key or uuid4().hex, "report", name, texts["digest"]
@@ -123,7 +122,7 @@ class Attempts:
         def work(connection: Connection) -> Attempt | InvalidInput:
             kept = find_challenge(connection, self._tenant, name)
             lock_agent(connection, kept.id, agent)
-            if (answered := request.answered(connection)) is not None:
+            if (answered := request.find_answer(connection)) is not None:
                 return read_attempt(connection, self._tenant, answered)
             if refusal := attempt_life.find_refusal(connection, kept, agent, at):
                 return refusal
@@ -134,7 +133,7 @@ class Attempts:
                 at=at, actor=agent, event="reported", before="entered", after="submitted"
             )
             audit_log.write_entry(connection, self._tenant, kept.id, row.key, entry)
-            request.answer(connection, row.key, at)
+            request.keep_answer(connection, row.key, at)
             return read_attempt(connection, self._tenant, row.key)
 
         return self._write_or_refuse(work)
@@ -191,17 +190,18 @@ class Attempts:
         `revision` (`challenges.revision`, read before scoring), an outcome by a rule that has
         changed since is refused with `WorkFailed`, and the attempt stays pending.
         """
-        how = Finish(evaluation, outcome, at, verified, revision)
-        return self._database.write(lambda c: finish(c, self._find_row(c, identifier), how))
+        how = attempt_life.Finish(evaluation, outcome, at, verified, revision)
+        return self._database.write(
+            lambda c: attempt_life.finish(c, self._find_row(c, identifier), how)
+        )
 
     # Reading
 
     def get(self, identifier: str) -> Attempt:
         """One attempt."""
         with self._database.read() as connection:
-            return read_attempt(
-                connection, self._tenant, self._find_row(connection, identifier).key
-            )
+            key = self._find_row(connection, identifier).key
+            return read_attempt(connection, self._tenant, key)
 
     def of(
         self,
@@ -262,15 +262,15 @@ class Attempts:
         Ids and numbers are given anew; quotas and times are not checked. Without `rated` they
         are no matches.
         """
-        attempts = list(given)
+        made = list(given)  # the work may be done twice, and an iterator gives once
         # A key for this call: done again after a lost connection, it loads nothing twice.
         request = IdempotentRequest(self._tenant, SYSTEM, uuid4().hex, "load", name)
 
         def work(connection: Connection) -> int:
-            if request.answered(connection) is None:
-                BulkLoad(connection, self._tenant, name, at).load(attempts, rated=rated)
-                request.answer(connection, 0, at)
-            return len(attempts)
+            if request.find_answer(connection) is None:
+                BulkLoad(connection, self._tenant, name, at).load(made, rated=rated)
+                request.keep_answer(connection, 0, at)
+            return len(made)
 
         return self._database.write(work)
 

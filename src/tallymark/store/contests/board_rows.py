@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _MINE = on_board(boards) & (boards.c.agent == bindparam("whose"))
 _SPOT = select(*rank_blocks.spot_columns(boards)).where(_MINE)
+_FIRST = select(func.min(boards.c.place)).where(on_board(boards))
 _COUNT = update(boards).where(_MINE).values(tries=boards.c.tries + 1)
 
 
@@ -37,7 +38,7 @@ def put_attempt(connection: Connection, kept: StoredChallenge, scored: dict[str,
     board = Board(kept.tenant, kept.id)
     agent = scored["agent"]
     mine = board.values() | {"whose": agent}
-    new = _board_row(kept, scored)
+    new = _make_board_row(kept, scored)
     spot = (new["place"], new["submitted_at"], new["attempt"])
     row = connection.execute(_SPOT, mine).one_or_none()
     if row is None:
@@ -136,7 +137,7 @@ def _copy(connection: Connection, table: Table, live: Board) -> None:
     connection.execute(insert(table).from_select(names, query), live.values())
 
 
-def _board_row(kept: StoredChallenge, scored: dict[str, Any]) -> dict[str, Any]:
+def _make_board_row(kept: StoredChallenge, scored: dict[str, Any]) -> dict[str, Any]:
     strategy = STRATEGIES[kept.challenge.scoring.strategy]
     value = scored[strategy.column]
     names = ("submitted_at", "attempt", "score")
@@ -152,8 +153,6 @@ def _count_tries(connection: Connection, kept: StoredChallenge, agent: str) -> i
     mine = (scores.challenge_id == kept.id) & (scores.agent == agent) & scores.error.is_(None)
     return int(connection.scalar(select(func.count()).where(mine)) or 0)
 
-
-_FIRST = select(func.min(boards.c.place)).where(on_board(boards))
 
 # SQLite reads the attempts in the order in which ties are broken, agent by agent: the other columns
 # of a `min` are those of the first row that has it. PostgreSQL has no such order, and sorts once.

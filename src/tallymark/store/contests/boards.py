@@ -27,11 +27,8 @@ _CHALLENGE = select(challenges.c.id, challenges.c.frozen_at).where(
     challenges.c.tenant == bindparam("whose"), challenges.c.name == bindparam("called")
 )
 _NAMES = ("agent", "value", "score", "tries")
-_SPOT, _HERE, _ORDER = (
-    rank_blocks.spot(table),
-    rank_blocks.spot_param("at"),
-    rank_blocks.spot_columns(table),
-)
+_SPOT, _HERE = rank_blocks.spot(table), rank_blocks.spot_param("at")
+_ORDER = rank_blocks.spot_columns(table)
 _ROWS = select(*_ORDER, *(table.c[name] for name in _NAMES)).where(rank_blocks.on_board(table))
 _MINE = _ROWS.where(table.c.agent == bindparam("whose"))
 _MOST: Any = bindparam("most")
@@ -57,44 +54,42 @@ class Boards:
                 hint="give a limit of at least 1, and an offset of at least 0",
             )
         with self._database.read() as connection:
-            board = self._board(connection, name, public)
-            spot = (
-                rank_blocks.find_spot_after(connection, board, offset)
-                if offset
-                else rank_blocks.FIRST
-            )
+            board = self._find_board(connection, name, public)
+            spot: Spot | None = rank_blocks.FIRST
+            if offset:
+                spot = rank_blocks.find_spot_after(connection, board, offset)
             if spot is None:
                 return []
             rows = connection.execute(_PAGE, board.values(at=spot) | {"most": limit}).all()
-        return [_standing(offset + nth, row) for nth, row in enumerate(rows, 1)]
+        return [_make_standing(offset + nth, row) for nth, row in enumerate(rows, 1)]
 
     def standing(self, name: str, agent: str, *, public: bool = True) -> Standing | None:
         """Where an agent stands; None when it is not on the board."""
         with self._database.read() as connection:
-            board = self._board(connection, name, public)
-            found = _find(connection, board, agent)
-        return None if found is None else _standing(*found)
+            board = self._find_board(connection, name, public)
+            found = _find_agent(connection, board, agent)
+        return None if found is None else _make_standing(*found)
 
     def around(
         self, name: str, agent: str, *, each: int = 3, public: bool = True
     ) -> list[Standing]:
         """An agent with up to so many before and behind it; empty when it is not on the board."""
         with self._database.read() as connection:
-            board = self._board(connection, name, public)
-            found = _find(connection, board, agent)
+            board = self._find_board(connection, name, public)
+            found = _find_agent(connection, board, agent)
             if found is None:
                 return []
             rank, row = found
-            values = board.values(at=_spot(row)) | {"most": each}
+            values = board.values(at=_get_spot(row)) | {"most": each}
             before = connection.execute(_BEFORE, values).all()
             behind = connection.execute(_BEHIND, values).all()
         rows = [*reversed(before), row, *behind]
-        return [_standing(nth, row) for nth, row in enumerate(rows, rank - len(before))]
+        return [_make_standing(nth, row) for nth, row in enumerate(rows, rank - len(before))]
 
     def size(self, name: str, *, public: bool = True) -> int:
         """How many agents are on the board."""
         with self._database.read() as connection:
-            return rank_blocks.count_rows(connection, self._board(connection, name, public))
+            return rank_blocks.count_rows(connection, self._find_board(connection, name, public))
 
     def rebuild(self, connection: Connection, name: str, *, at: float) -> None:
         """Makes the live board anew from the scores, in the transaction that changed them.
@@ -106,7 +101,7 @@ class Boards:
         board_rows.freeze_if_due(connection, kept, at)
         board_rows.rebuild(connection, kept)
 
-    def _board(self, connection: Connection, name: str, public: bool) -> Board:
+    def _find_board(self, connection: Connection, name: str, public: bool) -> Board:
         values = {"whose": self._tenant, "called": name}
         # A rank and the rows around it come from several queries, and must be of one moment.
         row = read_one_moment(connection).execute(_CHALLENGE, values).one_or_none()
@@ -115,21 +110,19 @@ class Boards:
         return Board(self._tenant, row.id, frozen=public and row.frozen_at is not None)
 
 
-def _find(connection: Connection, board: Board, agent: str) -> tuple[int, Row[Any]] | None:
+def _find_agent(connection: Connection, board: Board, agent: str) -> tuple[int, Row[Any]] | None:
     """An agent's rank and row."""
     row = connection.execute(_MINE, board.values() | {"whose": agent}).one_or_none()
-    return (
-        None
-        if row is None
-        else (1 + rank_blocks.count_rows_before(connection, board, _spot(row)), row)
-    )
+    if row is None:
+        return None
+    return 1 + rank_blocks.count_rows_before(connection, board, _get_spot(row)), row
 
 
-def _spot(row: Row[Any]) -> Spot:
+def _get_spot(row: Row[Any]) -> Spot:
     return (row.place, row.submitted_at, row.attempt)
 
 
-def _standing(rank: int, row: Row[Any]) -> Standing:
+def _make_standing(rank: int, row: Row[Any]) -> Standing:
     _, submitted_at, attempt, agent, value, score, tries = tuple(row)
     return Standing(
         rank=rank,

@@ -41,7 +41,7 @@ class BulkLoad:
         self.at = at
         self.kept = find_challenge(connection, tenant, name, lock=True)
         self._version = find_version_id(connection, self.kept, self.kept.challenge.version)
-        self._numbers = Counter(self._count_made())
+        self._numbers = Counter(self._count_attempts())
         self._scorings: dict[str | None, int] = {}
 
     def load(self, given: Sequence[Attempt], *, rated: bool) -> None:
@@ -60,7 +60,7 @@ class BulkLoad:
         entry = AuditEntry(at=self.at, actor=SYSTEM, event="loaded", note={"attempts": len(given)})
         audit_log.write_entry(self.connection, self.kept.tenant, self.kept.id, None, entry)
 
-    def _count_made(self) -> dict[str, int]:
+    def _count_attempts(self) -> dict[str, int]:
         """How many attempts each agent has made already."""
         query = select(attempts.c.agent, func.max(attempts.c.number))
         mine = attempts.c.challenge_id == self.kept.id
@@ -72,9 +72,9 @@ class BulkLoad:
         details: list[dict[str, Any]] = []
         for key, attempt in zip(self._reserve_keys(len(chunk)), chunk, strict=True):
             outcome = _require_outcome(attempt)
-            row = self._attempt_row(key, attempt, outcome)
+            row = self._make_attempt_row(key, attempt, outcome)
             rows.append(row)
-            scores.append(self._score_row(row, outcome))
+            scores.append(self._make_score_row(row, outcome))
             if outcome.details:
                 detail = {"attempt": key, "tenant": self.kept.tenant}
                 details.append(detail | {"details": json_text(outcome.details)})
@@ -84,7 +84,7 @@ class BulkLoad:
                 values = (tuple(row.values()) for row in each)
                 insert_many(self.connection, table, tuple(each[0]), values)
 
-    def _attempt_row(self, key: int, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
+    def _make_attempt_row(self, key: int, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
         self._numbers[attempt.agent] += 1
         return {
             "key": key,
@@ -103,7 +103,7 @@ class BulkLoad:
             "memoryless": attempt.memoryless,
         }
 
-    def _score_row(self, row: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
+    def _make_score_row(self, row: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
         origin = score_rows.origin_text(outcome)
         if origin not in self._scorings:
             self._scorings[origin] = score_rows.add_scoring(

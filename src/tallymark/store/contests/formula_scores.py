@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from sqlalchemy import Column, MetaData, Table, insert, literal, select, text, update
 from sqlalchemy.exc import DBAPIError
 
@@ -18,6 +17,7 @@ from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey
 from tallymark.store.contests.attempt_tables import attempt_scores, score_history
 from tallymark.store.database_dialects import count_inserted, insert_many
 from tallymark.store.formula_sql import SqlColumn, add_functions, formula_sql
+from tallymark.store.storable_text import read_json_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -57,7 +57,7 @@ def score_expression(
     """A challenge's formula over the columns of `attempt_scores`; None where SQL cannot say it."""
     formula = challenge_formula(challenge)
     dialect = connection.dialect.name
-    columns = _columns(challenge, dialect)
+    columns = _list_columns(challenge, dialect)
     if not columns.keys() >= set(formula.names):
         return None
     if dialect == "sqlite":
@@ -98,7 +98,7 @@ def write_some(
     return _write_in_python(connection, kept, challenge, given, (_scores.attempt.in_(keys),))
 
 
-def _columns(challenge: Challenge, dialect: str) -> dict[str, SqlColumn]:
+def _list_columns(challenge: Challenge, dialect: str) -> dict[str, SqlColumn]:
     """The SQL of the names that a challenge's formula may use; `total` has none that is exact.
 
     Whatever is stored is finite: see `score_rows`.
@@ -179,8 +179,8 @@ def score_of(challenge: Challenge, row: Row[Any]) -> float | None:
     """The score by a challenge's formula of a row with the columns of `attempt_scores`."""
     formula = challenge_formula(challenge)
     found: dict[str, float | None] = {}
-    dimensions: dict[str, float] = _decode_mapping(row.dimensions)
-    inside = _decode_mapping(row.more) | dimensions
+    dimensions: dict[str, float] = read_json_mapping(row.dimensions)
+    inside = read_json_mapping(row.more) | dimensions
     for name in formula.names:
         if name == "elapsed_s":
             found[name] = None if row.elapsed_ms is None else float(row.elapsed_ms) / 1000
@@ -189,7 +189,3 @@ def score_of(challenge: Challenge, row: Row[Any]) -> float | None:
         else:
             found[name] = inside[name] if name in inside else getattr(row, name, None)
     return formula.evaluate(found)
-
-
-def _decode_mapping(text: str | None) -> dict[str, Any]:
-    return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])

@@ -29,7 +29,7 @@ class IdempotentRequest:
         self.tenant, self.agent, self.key = tenant, agent, key
         self.digest = hashlib.sha256(repr(content).encode()).hexdigest()
 
-    def answered(self, connection: Connection) -> int | None:
+    def find_answer(self, connection: Connection) -> int | None:
         """The attempt that was the answer before; a key used for something else is refused."""
         if self.key is None:
             return None
@@ -46,7 +46,7 @@ class IdempotentRequest:
             )
         return int(row.attempt)
 
-    def answer(self, connection: Connection, attempt: int, at: float) -> None:
+    def keep_answer(self, connection: Connection, attempt: int, at: float) -> None:
         """Remembers the answer."""
         if self.key is None:
             return
@@ -54,4 +54,4 @@ class IdempotentRequest:
         row |= {"digest": self.digest, "attempt": attempt}
         if not insert_once(connection, table, row):
             # Another was quicker; if it asked for something else, this raises and all is undone.
-            self.answered(connection)
+            self.find_answer(connection)

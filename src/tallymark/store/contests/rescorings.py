@@ -66,7 +66,9 @@ _SHOWN = 100
 MOST_COUNTED = 100_000
 """Applying a formula to more attempts does not count which of them change; a preview does."""
 _ENLARGED = {"cache_size": -256 * 1024, "mmap_size": 2**32}  # in KiB, since negative; in bytes
-_decode = msgspec.json.Decoder(Evaluation).decode
+_RankedAttempt = tuple[int, int, float | None]
+"""An agent's rank, and the key and score of its best attempt."""
+_decode_evaluation = msgspec.json.Decoder(Evaluation).decode
 
 
 class Rescorings:
@@ -139,9 +141,8 @@ class Rescorings:
         with _enlarge_cache(connection):
             self._publish(connection, kept, plan, at)
             origin = json_text(plan.origin)
-            given = ScoringStamp(
-                score_rows.add_scoring(connection, kept, "rescore", origin, at), at
-            )
+            scoring = score_rows.add_scoring(connection, kept, "rescore", origin, at)
+            given = ScoringStamp(scoring, at)
             now = find_challenge(connection, self._tenant, plan.new.name)
             quick = None if counting else _score_in_one_pass(connection, now, plan, given)
             count, changed = quick or _score_all(connection, now, plan, computed, given)
@@ -187,10 +188,6 @@ class Rescorings:
         rank, key, score = standing
         why = formula_terms(challenge, read_attempt(connection, self._tenant, key))
         return BoardPlace(rank=rank, attempt=attempt_id(key), score=score, terms=why)
-
-
-_RankedAttempt = tuple[int, int, float | None]
-"""An agent's rank, and the key and score of its best attempt."""
 
 
 def _score_in_one_pass(
@@ -300,7 +297,7 @@ def _read_page(connection: Connection, query: Select[Any]) -> list[tuple[Attempt
     for row in connection.execute(query):
         attempt = to_attempt(row)
         if row.evaluation is not None:
-            found.append((attempt, _decode(row.evaluation)))
+            found.append((attempt, _decode_evaluation(row.evaluation)))
         elif attempt.outcome is not None:
             found.append((attempt, evaluation_of(attempt.outcome)))
     return found

@@ -101,7 +101,7 @@ def read_history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
         .order_by(table.scoring)
     )
     entries = [
-        _entry(row.at, row.score, row.result, row.error, row.origin)
+        _make_entry(row.at, row.score, row.result, row.error, row.origin)
         for row in connection.execute(query)
     ]
     return entries + _follow_rules(connection, attempt, entries[-1].score if entries else None)
@@ -128,12 +128,12 @@ def _follow_rules(
         if row.scoring < rule.given.scoring:
             score = score_of(rule.challenge, row)
             if score != last:
-                entries.append(_entry(rule.given.at, score, row.result, None, rule.origin))
+                entries.append(_make_entry(rule.given.at, score, row.result, None, rule.origin))
             last = score
     return entries
 
 
-def _entry(
+def _make_entry(
     at: float, score: float | None, result: str | None, error: str | None, origin: str | None
 ) -> ScoreEntry:
     made_by = None if origin is None else _decode_origin(origin)

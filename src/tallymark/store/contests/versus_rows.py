@@ -123,7 +123,7 @@ class VersusRows:
 
         def work(connection: Connection) -> list[bool]:
             return [
-                _store_ruling(connection, self._tenant, verdict, _ruling_changes(ruling, judge, at))
+                _store_ruling(connection, self._tenant, verdict, _list_changes(ruling, judge, at))
                 for verdict, ruling in rulings
             ]
 
@@ -229,7 +229,7 @@ def _pair_submission(connection: Connection, kept: StoredChallenge, new: SideSub
         connection.execute(insert(verdicts), rows)
 
 
-def _ruling_changes(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
+def _list_changes(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
     """What a ruling changes; an error of earlier stays to be seen when this one has none."""
     failed = {} if ruling.error is None else {"error": ruling.error}
     return {

@@ -49,7 +49,7 @@ def add_results(
     """Stores results; one that is already there is replaced only if it is an error."""
     statement = _INSERT[connection.dialect.name]
     for start in range(0, len(results), _CHUNK):
-        rows = [_row(tenant, run_id, each) for each in results[start : start + _CHUNK]]
+        rows = [_make_row(tenant, run_id, each) for each in results[start : start + _CHUNK]]
         connection.exec_driver_sql(statement, rows)
 
 
@@ -67,16 +67,15 @@ def stream_results(
     )
     with connection.execution_options(yield_per=100).execute(query) as rows:
         for row in rows:
-            yield _result(run_id, *row)
+            yield _read_result(run_id, *row)
 
 
 def read_statuses(
     connection: Connection, tenant: str, run_id: str
 ) -> dict[tuple[str, int], CaseStatus]:
     """What is there of a run, and how each ended."""
-    query = select(table.c.case_name, table.c.epoch, table.c.status).where(
-        _is_of_run(tenant, run_id)
-    )
+    columns = (table.c.case_name, table.c.epoch, table.c.status)
+    query = select(*columns).where(_is_of_run(tenant, run_id))
     return {(case, epoch): status for case, epoch, status in connection.execute(query)}
 
 
@@ -84,7 +83,7 @@ def _is_of_run(tenant: str, run_id: str) -> ColumnElement[bool]:
     return and_(table.c.tenant == tenant, table.c.run_id == run_id)
 
 
-def _insert_statement(place: str) -> str:
+def _build_insert(place: str) -> str:
     """The statement for one row, in the table's order of columns."""
     names = [column.name for column in table.c]
     # Resuming replaces errors; an outcome never changes, and storing it twice is storing it once.
@@ -97,10 +96,10 @@ def _insert_statement(place: str) -> str:
     )
 
 
-_INSERT = {"sqlite": _insert_statement("?"), "postgresql": _insert_statement("%s")}
+_INSERT = {"sqlite": _build_insert("?"), "postgresql": _build_insert("%s")}
 
 
-def _row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
+def _make_row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
     detail = _Detail(
         result.output, result.checks, result.tokens_counted_by, result.error, result.tries
     )
@@ -115,7 +114,7 @@ def _row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
         _keep_storable(result.input_tokens),
         _keep_storable(result.output_tokens),
         json_text(detail),
-        None if result.trace is None else _trace_text(result.trace),
+        None if result.trace is None else _encode_trace(result.trace),
     )
 
 
@@ -124,7 +123,7 @@ def _keep_storable(number: float | None) -> float | None:
     return number if number is not None and -_BEYOND < number < _BEYOND else None
 
 
-def _trace_text(trace: Trace) -> str:
+def _encode_trace(trace: Trace) -> str:
     try:
         return json_text(trace)
     except RecursionError:
@@ -133,7 +132,7 @@ def _trace_text(trace: Trace) -> str:
         return json_text(Trace(trace_id=trace.trace_id, name=trace.name, metadata=lost))
 
 
-def _result(run_id: str, case: str, epoch: int, *row: Any) -> CaseResult:
+def _read_result(run_id: str, case: str, epoch: int, *row: Any) -> CaseResult:
     status, latency, cost, input_tokens, output_tokens, detail_text, *trace_text = row
     try:
         detail = _decode_detail(detail_text)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 import msgspec
 from sqlalchemy import delete as delete_from
-from sqlalchemy import exists as found
-from sqlalchemy import insert, select, update
+from sqlalchemy import exists, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from tallymark.errors import InvalidInput, suggest
@@ -40,7 +39,7 @@ class RunFilter(TypedDict, total=False):
 def create(connection: Connection, tenant: str, record: RunRecord) -> None:
     """Stores a new run; storing the very same again changes nothing."""
     # After a lost connection the work is done again, and may find its own row.
-    if _read_by_id(connection, tenant, record.id) == record:
+    if _read_run(connection, tenant, record.id) == record:
         return
     try:
         connection.execute(insert(table).values(tenant=tenant, **msgspec.structs.asdict(record)))
@@ -68,14 +67,14 @@ def delete(connection: Connection, tenant: str, run_id: str) -> None:
 
 def require(connection: Connection, tenant: str, run_id: str) -> None:
     """Refuses the id of a run that is not there."""
-    here = found().where(table.c.tenant == tenant, table.c.id == run_id)
+    here = exists().where(table.c.tenant == tenant, table.c.id == run_id)
     if not connection.scalar(select(here)):
         raise _explain_unknown(connection, tenant, run_id)
 
 
 def find(connection: Connection, tenant: str, wanted: str) -> RunRecord:
     """A run by its id, by a beginning of it that only one has, or by the word `latest`."""
-    run = _read_by_id(connection, tenant, _find_full_id(connection, tenant, wanted))
+    run = _read_run(connection, tenant, _find_full_id(connection, tenant, wanted))
     if run is None:
         raise _explain_unknown(connection, tenant, wanted)
     return run
@@ -97,7 +96,7 @@ def search(
     by = table.c[sort]
     query = (
         select(*(table.c[name] for name in _LISTED))
-        .where(table.c.tenant == tenant, *_conditions(filters))
+        .where(table.c.tenant == tenant, *_list_conditions(filters))
         .order_by(
             (by.desc() if descending else by.asc()).nulls_last(),
             table.c.created_at.desc(),
@@ -115,7 +114,7 @@ def _check_word(refusal: str, word: str | None, known: tuple[str, ...]) -> None:
         raise InvalidInput(f"{refusal} {word!r}", hint=hint)
 
 
-def _conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
+def _list_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
     tests = {
         "since": lambda value: table.c.created_at >= value,
         "min_score": lambda value: table.c.score >= value,
@@ -127,7 +126,7 @@ def _conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
     ]
 
 
-def _read_by_id(connection: Connection, tenant: str, run_id: str) -> RunRecord | None:
+def _read_run(connection: Connection, tenant: str, run_id: str) -> RunRecord | None:
     columns = (table.c[name] for name in _FIELDS)
     query = select(*columns).where(table.c.tenant == tenant, table.c.id == run_id)
     row = connection.execute(query).one_or_none()
