@@ -1,4 +1,4 @@
-"""The one place where settings become a store and the services that use it."""
+"""`App`: the one place where settings become a store and the services that use it."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class App:
         self, *, insecure_local: bool = False, judge_model: str | None = None
     ) -> Competition:
         """Challenges and attempts; to be closed after use."""
-        from tallymark.app.competition import Competition  # noqa: PLC0415 (so do challenges)
-        from tallymark.sandbox.policy import choose_policy  # noqa: PLC0415 (and the sandbox)
+        from tallymark.app.competition import Competition  # noqa: PLC0415 (challenges do too)
+        from tallymark.sandbox.policy import choose_policy  # noqa: PLC0415 (as does the sandbox)
 
         policy = choose_policy(insecure_local=True) if insecure_local else None
         return Competition(self.store, policy=policy, judge_model=judge_model)

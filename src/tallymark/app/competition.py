@@ -142,9 +142,8 @@ class Competition:
 
         def again(attempt: Attempt) -> Evaluation:
             payload = self.store.attempts.payload(attempt.id)
-            return self._evaluate(
-                attempt, payload, new, _verify_trajectory(attempt, payload, new), files
-            )
+            shown = _verify_trajectory(attempt, payload, new)
+            return self._evaluate(attempt, payload, new, shown, files)
 
         plan = RescorePlan.of(
             old,
@@ -212,9 +211,8 @@ class Competition:
         payload = self.store.attempts.payload(attempt.id)
         challenge = self.store.challenges.get_version(attempt.challenge, attempt.version)
         shown = _verify_trajectory(attempt, payload, challenge)
-        evaluation = self._evaluate(
-            attempt, payload, challenge, shown, self._open_folder(challenge)
-        )
+        folder = self._open_folder(challenge)
+        evaluation = self._evaluate(attempt, payload, challenge, shown, folder)
         for tries_left in reversed(range(_TRIES)):
             try:
                 self._score(attempt, evaluation, shown)
@@ -298,9 +296,8 @@ class Competition:
         known = self._folders.get(challenge.version)
         if known is None:
             known = tempfile.TemporaryDirectory(prefix="tally-challenge-")
-            unpack(
-                self.store.challenges.packed(challenge.name, challenge.version), Path(known.name)
-            )
+            packed = self.store.challenges.packed(challenge.name, challenge.version)
+            unpack(packed, Path(known.name))
             self._folders[challenge.version] = known
         return Path(known.name)
 

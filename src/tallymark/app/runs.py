@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from dataclasses import replace as fields_replaced
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -67,8 +67,8 @@ class RunOptions:
 class RunService:
     """What commands and servers do with runs. The store is opened when it is first needed."""
 
-    def __init__(self, opened: Callable[[], Store]) -> None:
-        self._open_store = opened
+    def __init__(self, open_store: Callable[[], Store]) -> None:
+        self._open_store = open_store
 
     @property
     def store(self) -> Store:
@@ -187,8 +187,8 @@ class RunService:
             message = f"the datasets of the suite have changed since the run {record.id} began"
             raise InvalidInput(message, hint="put them back, or start a new run")
         kept = record.tags
-        limits = fields_replaced(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
-        options = fields_replaced(options, limits=limits)
+        limits = replace_fields(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
+        options = replace_fields(options, limits=limits)
         suite = self.resolve_suite(definition, options)
         keys = self.store.result_keys(record.id)
         done = {key for key, status in keys.items() if status != "error"}

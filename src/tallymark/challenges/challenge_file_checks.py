@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path as Folder
 from typing import TYPE_CHECKING
 
 from tallymark.challenges.dimension_scores import weighted_dimensions
@@ -16,11 +15,13 @@ from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.formula import Finding
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tallymark.challenges.challenge import Challenge
     from tallymark.documents.located_errors import LocatedErrors
 
 
-def check_challenge_file(challenge: Challenge, folder: Folder, at: LocatedErrors) -> list[Finding]:
+def check_challenge_file(challenge: Challenge, folder: Path, at: LocatedErrors) -> list[Finding]:
     """Report every contradiction; gives what is allowed, but perhaps not meant.
 
     A section that has a mistake of its own is not compared with others.
@@ -46,7 +47,7 @@ def check_challenge_file(challenge: Challenge, folder: Folder, at: LocatedErrors
     return findings
 
 
-def _check_evaluator(challenge: Challenge, folder: Folder) -> None:
+def _check_evaluator(challenge: Challenge, folder: Path) -> None:
     if challenge.kind == "versus":
         if challenge.versus is not None:
             # Any model will do: which one judges may be said later, and asking it costs money.
@@ -117,7 +118,7 @@ def _check_files(challenge: Challenge, at: LocatedErrors) -> None:
             at.wrong(("data", "public"), f"{name} is not for competitors", "take it off the list")
 
 
-def _check_plugin(challenge: Challenge, folder: Folder, at: LocatedErrors) -> None:
+def _check_plugin(challenge: Challenge, folder: Path, at: LocatedErrors) -> None:
     reference = challenge.scoring.plugin
     flat = "scoring_entrypoint" if at.node(("scoring_entrypoint",)) else "scoring_plugin_id"
     path = ("scoring", "plugin") if at.node(("scoring",)) is not None else (flat,)

@@ -1,5 +1,7 @@
-"""Verified attempts: a trajectory was sent, its steps lie between entry and submission by the
-server's clock, and its counts agree with what the competitor's metadata claims.
+"""Whether an attempt is verified: by its trajectory, the server's clock and the metadata's claims.
+
+It is when a trajectory was sent, its steps lie between entry and submission by the server's clock,
+and its counts agree with what the competitor's metadata claims.
 
 Whatever is sent, nothing here raises: a trajectory that cannot be read or believed is unverified,
 and the problems say why.
@@ -159,14 +161,15 @@ def _verify_without(claimed: Claims, constraints: Constraints) -> Verification:
         for bound in (constraints.tokens, constraints.calls, constraints.cost, constraints.tools)
     )
     usage = Usage(claimed.tokens, claimed.calls, claimed.cost)
+    untold = (
+        "the challenge has constraints, and without a trajectory nobody can tell whether they"
+        " were kept"
+    )
     return Verification(
         verified=False,
         problems=("no trajectory was sent",),
         violations=find_violations(usage, constraints),
-        harness_warning="the challenge has constraints, and without a trajectory nobody can tell "
-        "whether they were kept"
-        if bounded
-        else None,
+        harness_warning=untold if bounded else None,
     )
 
 

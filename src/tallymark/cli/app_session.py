@@ -1,4 +1,4 @@
-"""The store that a command works with, and what it says of untrusted code."""
+"""The application that a command works with, and the options that say how it is opened."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tallymark.challenges.attempt import Attempt, Metrics, Outcome
-    from tallymark.challenges.challenge import Challenge as Definition
+    from tallymark.challenges.challenge import Challenge
     from tallymark.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Attempts: enter, submit, report, list, show.")
@@ -53,9 +53,8 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
         _write_files(data, entry.data)
     attempt = entry.attempt
     if as_json:
-        print_json(
-            _make_document(attempt) | {"goal": entry.challenge.goal, "data": dict(entry.data)}
-        )
+        extra = {"goal": entry.challenge.goal, "data": dict(entry.data)}
+        print_json(_make_document(attempt) | extra)
         return
     typer.echo(f"Attempt {attempt.id} of {agent} at {challenge}, number {attempt.number}")
     typer.echo(f"\n{entry.challenge.goal.strip()}\n")
@@ -238,7 +237,7 @@ def _list_lines(attempt: Attempt) -> list[str]:
     return lines
 
 
-def _explain_score(challenge: Definition, attempt: Attempt, outcome: Outcome) -> str:
+def _explain_score(challenge: Challenge, attempt: Attempt, outcome: Outcome) -> str:
     """The formula with this attempt's values."""
     from tallymark.challenges.formula_values import challenge_formula, formula_values
 

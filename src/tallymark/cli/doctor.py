@@ -78,9 +78,8 @@ def _attack_sandbox(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:
         for case in load_attacks(policy.backend):
             outcomes[case.name] = failures = suite.failures(sandbox, case)
             if aloud:
-                mark = (
-                    typer.style("FAILED", fg="red") if failures else typer.style("held", fg="green")
-                )
+                word, colour = ("FAILED", "red") if failures else ("held", "green")
+                mark = typer.style(word, fg=colour)
                 typer.echo("\n  ".join([f"{mark}  {case.name}", *failures]))
     if aloud:
         broken = sum(map(bool, outcomes.values()))

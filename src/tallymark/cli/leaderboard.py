@@ -31,7 +31,7 @@ class _BoardPage:
     offset: int
     public: bool
 
-    def of(self, lines: Sequence[Any]) -> list[Any]:
+    def cut(self, lines: Sequence[Any]) -> list[Any]:
         return list(lines[self.offset : self.offset + self.limit])
 
 
@@ -113,7 +113,7 @@ def _show_versus(
     import msgspec
 
     arena = competition.arena(challenge.name)
-    red, blue = (page.of(arena.standings(side, public=page.public)) for side in ("red", "blue"))
+    red, blue = (page.cut(arena.standings(side, public=page.public)) for side in ("red", "blue"))
     document = {
         "challenge": challenge.name,
         "red": msgspec.to_builtins(red),
@@ -156,7 +156,7 @@ def _show_track(
     import msgspec
 
     track, found = competition.track(path, public=page.public)
-    shown = page.of(found)
+    shown = page.cut(found)
     document = {
         "track": track.name,
         "combine": track.combine,

@@ -94,9 +94,9 @@ def _rescore_run(
         hint = 'as in --formula "success_pct"; a challenge takes --preview or --apply too'
         raise InvalidInput("give --formula or --suite", hint=hint)
     with open_app(db) as app:
-        other = (
-            app.runs.resolve_suite(load_suite(suite), RunOptions()) if suite is not None else None
-        )
+        other = None
+        if suite is not None:
+            other = app.runs.resolve_suite(load_suite(suite), RunOptions())
         before, after = app.runs.rescore_run(run, formula=formula, suite=other)
         saved = app.runs.save_as_new(after) if save else None
     if as_json:
@@ -104,7 +104,7 @@ def _rescore_run(
         print_json(document | {"saved_as": saved.id if saved else None})
         return
     typer.echo(summary(*after))
-    typer.echo(f"\nBefore: {_format_rescored(before[0].score)} (formula: {before[0].formula})")
+    typer.echo(f"\nBefore: {_format_score(before[0].score)} (formula: {before[0].formula})")
     typer.echo(f"Saved as {saved.id}" if saved else "Not saved; --save keeps it as a new run")
 
 
@@ -161,7 +161,7 @@ def _make_move_table(moves: tuple[Move, ...]) -> str:
 
 
 def _format_place(place: BoardPlace | None) -> str:
-    return _format_rescored(None if place is None else place.score)
+    return _format_score(None if place is None else place.score)
 
 
 def _format_rank(place: BoardPlace | None) -> str:
@@ -170,15 +170,11 @@ def _format_rank(place: BoardPlace | None) -> str:
 
 def _format_terms(place: BoardPlace | None) -> str:
     terms = place.terms if place is not None else {}
-    return (
-        ", ".join(
-            f"{shorten_line(text)} = {_format_rescored(value)}" for text, value in terms.items()
-        )
-        or "-"
-    )
+    parts = [f"{shorten_line(text)} = {_format_score(value)}" for text, value in terms.items()]
+    return ", ".join(parts) or "-"
 
 
-def _format_rescored(score: float | None) -> str:
+def _format_score(score: float | None) -> str:
     from tallymark.formula.explanation import format_number
 
     return "-" if score is None else format_number(score)

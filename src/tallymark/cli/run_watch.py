@@ -61,7 +61,7 @@ class PlainWatch:
                 self.say("  more follow; the summary has them all")
         if self.every and time.monotonic() - self.last >= self.every:
             self.last = time.monotonic()
-            self.say(f"  {self.standing(tally)}")
+            self.say(f"  {self.describe(tally)}")
 
     def ended(self, record: RunRecord) -> None:
         """A run is over; its summary says how."""
@@ -70,7 +70,7 @@ class PlainWatch:
         """One line for whoever watches."""
         typer.echo(line, err=True)
 
-    def standing(self, tally: Tally) -> str:
+    def describe(self, tally: Tally) -> str:
         """`120/200  score 71.2, 80.0 % passed, 2 errors, $0.0177`."""
         score = tally.score(self.formula).score if self.formula is not None else None
         success = tally.all.success
@@ -114,7 +114,7 @@ class BarWatch(PlainWatch):
         if time.monotonic() - self.drawn < 0.1 and tally.finished < self.total:
             return
         self.drawn = time.monotonic()
-        self.bar.update(self.task, completed=tally.finished, standing=self.standing(tally))
+        self.bar.update(self.task, completed=tally.finished, standing=self.describe(tally))
 
     def ended(self, record: RunRecord) -> None:
         """Take the bar away."""

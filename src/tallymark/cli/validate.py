@@ -16,12 +16,12 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Report every mistake in suites at once, and what their formulas can give."""
-    from tallymark.suites.suite_findings import validate as validated
+    from tallymark.suites.suite_findings import validate as validate_suite
 
     documents, wrong = list[dict[str, Any]](), 0
     for file in files:
         try:
-            definition, findings = validated(file)
+            definition, findings = validate_suite(file)
         except InvalidInput as error:
             wrong += 1
             problems = [problem.to_dict() for problem in error.problems]

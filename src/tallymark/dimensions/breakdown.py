@@ -14,7 +14,7 @@ from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.scoring.score import show_value
 
 Result = Literal["win", "draw", "loss"]
-
+Severity = Literal["error", "warning"]
 SOLO_WIN_THRESHOLD = 700
 SOLO_DRAW_THRESHOLD = 400
 
@@ -24,9 +24,6 @@ def result_of(score: int) -> Result:
     if score >= SOLO_WIN_THRESHOLD:
         return "win"
     return "draw" if score >= SOLO_DRAW_THRESHOLD else "loss"
-
-
-Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,6 @@ EFFICIENCY = _make_table(
     ("call_efficiency", "Call Efficiency", "LLM/tool calls relative to limits", "Indigo"),
 )
 _KNOWN_DIMENSIONS = CORE | EFFICIENCY
-
-
 # By key or by Dimension; not a union, because mappings are invariant in their keys.
 Weights = Mapping[Any, float]
 
@@ -104,8 +102,8 @@ def dims(
                 f"the {name} must be a mapping by dimension, not {show_value(given)}"
             )
     problems: list[Problem] = []
-    found = [each for key in weights if (each := _find(key, problems)) is not None]
-    problems += _find_repeated([dimension.key for dimension in found])
+    found = [each for key in weights if (each := _find_dimension(key, problems)) is not None]
+    problems += _report_repeated([dimension.key for dimension in found])
     shares = _read_shares(weights, problems)
     overridden = _check_overrides(overrides or {}, [_get_key(key) for key in weights], problems)
     shown_as = [_override(dimension, overridden, problems) for dimension in found]
@@ -118,7 +116,7 @@ def _get_key(key: str | Dimension) -> str:
     return key.key if isinstance(key, Dimension) else key
 
 
-def _find(key: object, problems: list[Problem]) -> Dimension | None:
+def _find_dimension(key: object, problems: list[Problem]) -> Dimension | None:
     if isinstance(key, Dimension):
         if key != _KNOWN_DIMENSIONS.get(key.key, key):
             hint = "change it by an override, or choose another key"
@@ -136,7 +134,7 @@ def _find(key: object, problems: list[Problem]) -> Dimension | None:
     return None
 
 
-def _find_repeated(keys: list[str]) -> list[Problem]:
+def _report_repeated(keys: list[str]) -> list[Problem]:
     return [
         Problem(f"dimension {key!r} is given {count} times; give it once")
         for key, count in Counter(keys).items()

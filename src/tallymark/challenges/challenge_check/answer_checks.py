@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from tallymark.challenges.attempt import Outcome
     from tallymark.challenges.challenge_check.challenge_trial import Trial
 
-
 LATE_SHARES = (0.5, 0.9)
 """Shares of the time limit after which a good answer ought still to win."""
 FEW_ANSWERS = 3
 """Random answers that are tried where a model is asked about each."""
-_REFERENCE = "reference"
+_REFERENCE, _DETERMINISM = "reference", "determinism"
+_EVALUATED_TWICE = 2
+"""Random answers that are evaluated again, besides the reference."""
 
 
 def check_answers(trial: Trial, samples: int) -> Iterator[CheckFinding]:
@@ -59,18 +60,15 @@ def _check_reference(trial: Trial) -> Iterator[CheckFinding]:
         outcomes[seed] = trial.outcome(evaluation, seed, used=0.5), evaluation
     for seed, (outcome, _) in outcomes.items():
         if outcome.result != "win":
-            yield CheckFinding(
-                "problem", _REFERENCE, f"with seed {seed} {_describe_outcome(outcome)}"
-            )
+            said = f"with seed {seed} {_describe_outcome(outcome)}"
+            yield CheckFinding("problem", _REFERENCE, said)
             return
     yield CheckFinding("ok", _REFERENCE, _describe_outcome(outcomes[seeds[0]][0]))
     for share in LATE_SHARES:
         late = trial.outcome(outcomes[seeds[0]][1], seeds[0], spent=share, used=0.5)
         if late.result != "win":
-            said = (
-                f"after {share:.0%} of the time limit {_describe_outcome(late)}: speed weighs much"
-            )
-            yield CheckFinding("warning", _REFERENCE, said)
+            said = f"after {share:.0%} of the time limit {_describe_outcome(late)}"
+            yield CheckFinding("warning", _REFERENCE, f"{said}: speed weighs much")
             return
 
 
@@ -88,16 +86,14 @@ def _check_junk(trial: Trial, what: str, answers: Iterable[tuple[str, Any]]) -> 
         if outcome.result is None:
             unscored.append(f"{name} ({outcome.error})")
         else:
-            fared[outcome.result].append(f"{name} ({_format_outcome(outcome)})")
+            fared[outcome.result].append(f"{name} ({_format_score(outcome)})")
     if fared["win"]:
         return CheckFinding("problem", what, f"{_list_some(fared['win'])} would win")
     if broke:
         return CheckFinding("problem", what, f"the evaluator fails on {_list_some(broke)}")
     if unscored:
-        hint = "write scoring, config: {undefined: 0}"
-        return CheckFinding(
-            "warning", what, f"there is no score for {_list_some(unscored)}; {hint}"
-        )
+        said = f"there is no score for {_list_some(unscored)}"
+        return CheckFinding("warning", what, f"{said}; write scoring, config: {{undefined: 0}}")
     if fared["draw"]:
         return CheckFinding("warning", what, f"{_list_some(fared['draw'])} would be a draw")
     return CheckFinding("ok", what, f"none of {len(fared['loss'])} passes")
@@ -107,20 +103,16 @@ def _describe_outcome(outcome: Outcome) -> str:
     if outcome.result is None:
         return f"it has no score: {outcome.error}"
     words = {"win": "it wins", "draw": "it is only a draw", "loss": "it loses"}
-    return f"{words[outcome.result]} ({_format_outcome(outcome)})"
+    return f"{words[outcome.result]} ({_format_score(outcome)})"
 
 
-def _format_outcome(outcome: Outcome) -> str:
+def _format_score(outcome: Outcome) -> str:
     return "no score" if outcome.score is None else f"{outcome.score:g}"
 
 
 def _list_some(names: list[str], most: int = 3) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-_DETERMINISM = "determinism"
-_RANDOM = 2
 
 
 def check_repeats(trial: Trial, samples: int) -> Iterator[CheckFinding]:
@@ -163,7 +155,7 @@ def _choose_answers(trial: Trial, seed: int, samples: int) -> list[Any]:
     if trial.challenge.evaluator.type == "reported" or seed != SEEDS[0]:
         return [reference]
     noise = random_answers(trial.challenge, reference, samples)
-    return [reference, *(answer for _, answer in islice(noise, _RANDOM))]
+    return [reference, *(answer for _, answer in islice(noise, _EVALUATED_TWICE))]
 
 
 def _check_seeds(trial: Trial) -> Iterator[CheckFinding]:

@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from tallymark.challenges.plugins import Plugin
     from tallymark.sandbox import Policy
 
-
 AGENT = "tally-challenge-check"
 SEEDS = (1, 20, 300)
 """What answers are tried with."""
+SOLVE = "solve"
+"""The function of a reference that is a program: from the public data to an answer."""
+_SOLVE_TIME_S = 30.0
+_SOLVE_MEMORY_MB = 1024
+_DATA_ENDINGS = (".json", ".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +101,6 @@ class Trial:
         )
 
 
-SOLVE = "solve"
-"""The function of a reference that is a program: from the public data to an answer."""
-_TIME_S = 30.0
-_MEMORY_MB = 1024
-_DATA = (".json", ".yaml", ".yml")
-
-
 def reference_answer(trial: Trial, seed: int) -> Any:
     """What ought to do well with the data of a seed; None when the challenge names nothing.
 
@@ -121,7 +118,7 @@ def _find_answer(trial: Trial, seed: int) -> Any:
     path = trial.folder / challenge.reference
     if path.is_dir():
         return {name: _decode(content, name) for name, content in read_files(path).items()}
-    if path.suffix in _DATA:
+    if path.suffix in _DATA_ENDINGS:
         return read_plain(path, "challenge")
     if challenge.submission.format == "json" and path.suffix == ".py":
         return _solve(trial, seed)
@@ -135,8 +132,8 @@ def _solve(trial: Trial, seed: int) -> Any:
         trial.challenge.reference or "",
         SOLVE,
         [trial.data(seed).public],
-        time_s=_TIME_S,
-        memory_mb=_MEMORY_MB,
+        time_s=_SOLVE_TIME_S,
+        memory_mb=_SOLVE_MEMORY_MB,
         policy=trial.policy,
     )
 

@@ -18,13 +18,23 @@ from tallymark.challenges.versus.judges import judge_of
 from tallymark.challenges.versus.pairings import Meeting, require_versus
 from tallymark.errors import InvalidInput
 from tallymark.sandbox import PluginCode, Sandbox
-from tallymark.sandbox.policy import choose_policy as current_policy
+from tallymark.sandbox.policy import choose_policy
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.plugins import Plugin
     from tallymark.formula import Finding as FormulaFinding
     from tallymark.sandbox import Policy
+
+SHORTEST_S = 10.0
+LONGEST_S = 7 * 86_400.0
+LARGEST_BYTES = 10_000_000
+LONGEST_RUN_S = 60.0
+MOST_MEMORY_MB = 4096
+LONGEST_SCORING_MS = 30_000
+_LIMITS = "limits"
+_JUNK_TEXTS = ("", "x", "{}", "[1, 2", "null", "\N{PILE OF POO}" * 50, "lorem ipsum " * 100)
+_JUNK_VALUES: tuple[Any, ...] = (None, True, 7, "x", [], {}, {"x": [None]}, [[1], {"y": ""}])
 
 
 def check_challenge(
@@ -67,7 +77,7 @@ def _try_answers(
         trial = Trial(
             challenge=challenge,
             folder=folder,
-            policy=_choose_policy(challenge, policy),
+            policy=_find_policy(challenge, policy),
             judge_model=judge_model,
             plugin=_open_plugin(challenge, folder, policy, open_until_the_end),
         )
@@ -82,11 +92,11 @@ def _try_answers(
         yield from check_sandbox(trial)
 
 
-def _choose_policy(challenge: Challenge, given: Policy | None) -> Policy | None:
+def _find_policy(challenge: Challenge, given: Policy | None) -> Policy | None:
     """How code is run here; asked before anything is tried, so that nothing is half checked."""
     runs_code = challenge.evaluator.type in ("tests", "script") or challenge.generate
     if given is None and (runs_code or (challenge.reference or "").endswith(".py")):
-        return current_policy()
+        return choose_policy()
     return given
 
 
@@ -120,15 +130,6 @@ def _describe_kind(challenge: Challenge) -> str:
     if scoring.dimensions:
         return f"{how}, scored by {', '.join(each.key for each in scoring.dimensions)}"
     return f"{how}, ordered by {scoring.strategy}"
-
-
-SHORTEST_S = 10.0
-LONGEST_S = 7 * 86_400.0
-LARGEST_BYTES = 10_000_000
-LONGEST_RUN_S = 60.0
-MOST_MEMORY_MB = 4096
-LONGEST_SCORING_MS = 30_000
-_LIMITS = "limits"
 
 
 def check_limits(challenge: Challenge, now: float | None = None) -> Iterator[CheckFinding]:
@@ -175,17 +176,10 @@ def _find_odd_sizes(challenge: Challenge) -> Iterator[str]:
 
 
 def _describe_attempts(challenge: Challenge) -> str:
-    in_all = (
-        "any number of attempts"
-        if challenge.attempts is None
-        else (f"{challenge.attempts} attempts")
-    )
+    most = challenge.attempts
+    in_all = "any number of attempts" if most is None else f"{most} attempts"
     daily = challenge.attempts_per_day
     return in_all if daily is None else f"{in_all}, {daily} a day"
-
-
-_TEXTS = ("", "x", "{}", "[1, 2", "null", "\N{PILE OF POO}" * 50, "lorem ipsum " * 100)
-_VALUES: tuple[Any, ...] = (None, True, 7, "x", [], {}, {"x": [None]}, [[1], {"y": ""}])
 
 
 def check_versus(
@@ -194,9 +188,8 @@ def check_versus(
     """A judge has to answer whatever is submitted, the same way every time, in any order."""
     versus = require_versus(challenge)
     if versus.judge.type == "judge" and judge_model is None:
-        yield CheckFinding(
-            "ok", "judge", "not asked, because that may cost money; name one with --judge"
-        )
+        said = "not asked, because that may cost money; name one with --judge"
+        yield CheckFinding("ok", "judge", said)
         return
     judge = judge_of(challenge, folder, policy=policy, judge_model=judge_model)
     meetings = [
@@ -214,14 +207,13 @@ def check_versus(
     if judge.rule(meetings[::-1])[::-1] == first:
         yield CheckFinding("ok", "determinism", "the same again, in the other order")
     else:
-        yield CheckFinding(
-            "problem", "determinism", "judged again in another order, verdicts differ"
-        )
+        said = "judged again in another order, verdicts differ"
+        yield CheckFinding("problem", "determinism", said)
 
 
 def _pair_junk(form: str) -> Iterator[tuple[Any, Any]]:
     """Every kind of nonsense, once on each side."""
-    kinds: tuple[Any, ...] = _VALUES if form == "json" else _TEXTS
+    kinds: tuple[Any, ...] = _JUNK_VALUES if form == "json" else _JUNK_TEXTS
     if form == "files":
-        kinds = tuple({"main.py": text} for text in _TEXTS)
+        kinds = tuple({"main.py": text} for text in _JUNK_TEXTS)
     yield from zip(kinds, kinds[1:] + kinds[:1], strict=True)

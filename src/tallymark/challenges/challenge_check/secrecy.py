@@ -39,9 +39,8 @@ def check_public(challenge: Challenge, data: ChallengeData) -> Iterator[CheckFin
     reference = challenge.reference or "\0"
     for name in challenge.public:
         if name in own or name.startswith(("samples/", f"{reference}/")):
-            yield CheckFinding(
-                "problem", _WHAT, f"{name} is public, and competitors must not see it"
-            )
+            said = f"{name} is public, and competitors must not see it"
+            yield CheckFinding("problem", _WHAT, said)
     text = _squeeze("\n".join(_write_value(each) for each in data.public.values()))
     leaks = sorted({path for path, words in _list_pairs(data.truth, "") if words in text})
     if leaks:
@@ -62,18 +61,17 @@ def check_sandbox(trial: Trial) -> Iterator[CheckFinding]:
         folder = Path(made) / "challenge"
         shutil.copytree(trial.folder, folder)
         (folder / "marked.txt").write_text(mark, encoding="utf-8")
-        found = _probe_by_tests if kind == "tests" else _probe_by_script
-        places = found(trial, folder, mark)
+        probe = _probe_by_tests if kind == "tests" else _probe_by_script
+        places = probe(trial, folder, mark)
     if isinstance(places, str):
         yield CheckFinding("problem", _WHAT, f"the sandbox could not be probed: {places}")
     elif places:
         said = ", ".join(places)
         yield CheckFinding("problem", _WHAT, f"submitted code can read what it must not: {said}")
     else:
-        where = ", ".join(PROBED_PLACES[:-1])
-        yield CheckFinding(
-            "ok", _WHAT, f"submitted code found no truth in {where} or {PROBED_PLACES[-1]}"
-        )
+        *others, last = PROBED_PLACES
+        said = f"submitted code found no truth in {', '.join(others)} or {last}"
+        yield CheckFinding("ok", _WHAT, said)
 
 
 def _probe_by_tests(trial: Trial, folder: Path, mark: str) -> list[str] | str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Mapping_
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -184,7 +184,7 @@ class EvaluatorShape(Shape):
     """A mapping with `type` and the options of that type; the type alone where it needs none."""
 
     types: ChoiceShape = TYPES
-    options: Mapping_[str, dict[str, Key]] = field(default_factory=lambda: OPTIONS)
+    options: Mapping[str, dict[str, Key]] = field(default_factory=lambda: OPTIONS)
     more: dict[str, Key] = field(default_factory=lambda: {"metrics": METRICS})
 
     def words(self) -> str:

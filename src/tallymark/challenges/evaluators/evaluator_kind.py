@@ -19,10 +19,9 @@ from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Evaluator, VersusJudge
-    from tallymark.errors import Problem
     from tallymark.sandbox import Policy
 
-
+T = TypeVar("T", bound=msgspec.Struct)
 MEASURED_DIMENSIONS = frozenset({"speed", "token_efficiency", "call_efficiency"})
 """Dimensions that scoring adds from times and counts; no evaluator gives them."""
 
@@ -113,9 +112,6 @@ def evaluate_unusable(submitted: Submitted, challenge: Challenge, message: str) 
             make_warning(message, severity="error", dimension=key) for key in (keys or [None])
         ),
     )
-
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 
 def check_options(evaluator: Evaluator, kind: type[T]) -> tuple[T | None, list[Problem]]:

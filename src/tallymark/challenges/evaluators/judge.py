@@ -113,10 +113,10 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
             "no model is named to judge", hint="write evaluator.model, or give a judge model"
         )
     text, cut = render_submission(submitted.answer, options.max_chars)
-    conversation = JudgePrompt(challenge.goal, _read_rubric(setting.folder, options.rubric), text)
+    prompt = JudgePrompt(challenge.goal, _read_rubric(setting.folder, options.rubric), text)
     spent: list[Answer] = []
-    rating = _rate(conversation, options, reference, setting.folder, spent)
-    facts = {"model": reference, "rubric": conversation.hash, **_sum_spending(spent)}
+    rating = _rate(prompt, options, reference, setting.folder, spent)
+    facts = {"model": reference, "rubric": prompt.hash, **_sum_spending(spent)}
     notes = (make_warning(cut),) if cut else ()
     if isinstance(rating, str):
         return Evaluation(
@@ -156,7 +156,7 @@ class JudgePrompt:
         # The mark is a hash of what it fences, so that no submission can hold its own.
         mark = hashlib.sha256(f"{goal}\0{rubric}\0{submission}".encode()).hexdigest()[:16]
         self.known = {"goal": goal.strip(), "rubric": rubric.strip(), "mark": mark}
-        self.prompt = f"<<< SUBMISSION {mark}\n{submission}\n>>> SUBMISSION {mark}"
+        self.submission = f"<<< SUBMISSION {mark}\n{submission}\n>>> SUBMISSION {mark}"
         parts = "\0".join((*self.words.values(), goal, rubric))
         self.hash = hashlib.sha256(parts.encode()).hexdigest()[:12]
 
@@ -164,7 +164,7 @@ class JudgePrompt:
         """The instructions and the submission; after a failure also what was wrong."""
         most = {"most": f"{options.max_rating:g}"}
         told = Template(self.words["instructions"]).substitute(self.known, **most).strip()
-        first: JudgeTurns = (("system", told), ("user", self.prompt))
+        first: JudgeTurns = (("system", told), ("user", self.submission))
         if failed is None:
             return first
         answer, why = failed
@@ -173,7 +173,7 @@ class JudgePrompt:
 
 
 def _rate(
-    conversation: JudgePrompt,
+    prompt: JudgePrompt,
     options: JudgeOptions,
     reference: str,
     folder: Path,
@@ -200,7 +200,7 @@ def _rate(
 
     async def rate() -> JudgeRating | str:
         try:
-            return await _ask_twice(conversation, options, ask)
+            return await _ask_twice(prompt, options, ask)
         finally:
             await model.close()
 
@@ -211,11 +211,11 @@ def _rate(
 
 
 async def _ask_twice(
-    conversation: JudgePrompt, options: JudgeOptions, ask: Callable[[JudgeTurns], Awaitable[str]]
+    prompt: JudgePrompt, options: JudgeOptions, ask: Callable[[JudgeTurns], Awaitable[str]]
 ) -> JudgeRating | str:
     failed, why = None, ""
     for _ in range(_TRIES):
-        output = await ask(conversation.turns(options, failed))
+        output = await ask(prompt.turns(options, failed))
         rating = read_rating(output, options.max_rating)
         if isinstance(rating, JudgeRating):
             return rating

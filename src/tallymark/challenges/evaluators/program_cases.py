@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping as MappingType
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,7 @@ def read_cases(path: Path) -> list[ProgramCase]:
 
 def parse_cases(truth: object, where: str) -> list[ProgramCase]:
     """The cases in a truth that was generated."""
-    listed = truth.get("cases") if isinstance(truth, MappingType) else None
+    listed = truth.get("cases") if isinstance(truth, Mapping) else None
     if not isinstance(listed, list):
         raise InvalidInput(f'the truth of {where} must be {{"cases": [...]}}')
     return _read_case_nodes(make_nodes(listed), Reader(Source("", where)))

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Submission, SubmissionFormat
     from tallymark.challenges.evaluators.schema_validator import SchemaValidator
 
-
 MAX_LEVELS = 64
 MAX_FILES = 200
 MAX_AGENT = 500

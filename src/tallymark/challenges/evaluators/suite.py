@@ -30,8 +30,7 @@ from tallymark.errors import InvalidInput, Problem, ScorerError
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Scorer, load_scorer
 from tallymark.suites.filled_suite import FilledSuite, resolve
-from tallymark.suites.suite_evaluation import RunLimits
-from tallymark.suites.suite_evaluation import SuiteEvaluation as Run
+from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation
 from tallymark.suites.suite_file import load_suite
 
 if TYPE_CHECKING:
@@ -113,9 +112,8 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
 
 
 def _resolve_suite(options: SuiteOptions, folder: Path, judge: str | None) -> FilledSuite:
-    definition = load_suite(
-        find_inner_file(folder, options.suite, "evaluator, suite"), load=_load_registered
-    )
+    path = find_inner_file(folder, options.suite, "evaluator, suite")
+    definition = load_suite(path, load=_load_registered)
     if any("command" in server for server in definition.mcp_servers):
         raise InvalidInput(
             f"{options.suite}: an MCP server that is a command would run outside of the sandbox",
@@ -141,10 +139,10 @@ async def _ask_agent(suite: FilledSuite, agent: Model, options: SuiteOptions) ->
     async def keep(result: CaseResult) -> None:
         results.append(result)
 
-    run = Run(suite, agent, RunLimits(tries=2, timeout=options.timeout))
+    evaluation = SuiteEvaluation(suite, agent, RunLimits(tries=2, timeout=options.timeout))
     try:
         async with asyncio.timeout(options.time_limit):
-            await run.run(keep)
+            await evaluation.run(keep)
     except TimeoutError:
         pass  # what is missing has failed
     finally:

@@ -21,8 +21,6 @@ from tallymark.scoring import (
 
 if TYPE_CHECKING:
     from tallymark.sandbox import PluginCode, Sandbox
-    from tallymark.scoring import Score
-
 
 PluginKind: TypeAlias = Literal["sandboxed", "formula", "built-in"]
 

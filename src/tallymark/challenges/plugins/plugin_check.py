@@ -28,9 +28,8 @@ def check_plugin(
     Each is scored alone, alone again, and in a batch in another order; what comes out must not
     depend on that.
     """
-    plugin.score(
-        ORDINARY, config, CHECK_CONTEXT, timeout_s
-    )  # a guest's start is not the plugin's time
+    # Once ahead: the time that a guest takes to start is not the plugin's.
+    plugin.score(ORDINARY, config, CHECK_CONTEXT, timeout_s)
     trials = list(_try_alone(plugin, config, timeout_s))
     if len(trials) == len(SAMPLES):
         backwards = [trial.metrics for trial in reversed(trials)]

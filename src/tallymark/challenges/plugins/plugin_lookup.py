@@ -24,12 +24,27 @@ if TYPE_CHECKING:
     from tallymark.challenges.plugins.plugin import Plugin
     from tallymark.sandbox import Sandbox
 
-
 FoundPlugin: TypeAlias = BuiltinPlugin | FormulaPlugin | PluginCode
 """A plugin that can be used as it is, or code that needs a sandbox."""
-
 FORMULA_PREFIX = "formula:"
+ENTRY_POINT_GROUP = "tallymark.scorers"
+"""What packages name their plugins in. They are found by metadata and files, never imported."""
+OWN_PACKAGE = "tallymark"
 _HOW = "write file.py:Class, module:Class, builtin.weighted_scorer or formula: ..."
+
+
+def load_plugin(reference: str, *, folder: Path, sandbox: Sandbox | None) -> Plugin:
+    """The plugin that a reference names, its code looked for in the organiser's folder."""
+    return prepare_plugin(find_plugin(reference, folder=folder), sandbox)
+
+
+def prepare_plugin(found: FoundPlugin, sandbox: Sandbox | None) -> Plugin:
+    """A plugin that was found, in the sandbox if it is somebody's code."""
+    if not isinstance(found, PluginCode):
+        return found
+    if sandbox is None:
+        raise WorkFailed(f"{found.name} is Python code, and there is no sandbox to run it in")
+    return SandboxedPlugin(found, sandbox)
 
 
 def find_plugin(reference: str, *, folder: Path) -> FoundPlugin:
@@ -67,12 +82,12 @@ def _make_code(reference: str, name: str, sources: PluginSources) -> PluginCode:
 def _find_named(name: str) -> FoundPlugin:
     if name in BUILTINS:
         return BuiltinPlugin(name)
-    point = find_by_name(name)
+    point = _find_entry_by_name(name)
     if point is None:
-        near = suggest(name, [*BUILTINS, *list_entry_names()])
+        near = suggest(name, [*BUILTINS, *_list_entry_names()])
         hint = f"did you mean {near!r}?" if near else _HOW
         raise ScorerError(f"there is no plugin {name!r}", hint=hint)
-    return _make_code(name, point.attr, read_entry_sources(point))
+    return _make_code(name, point.attr, _read_entry_sources(point))
 
 
 def _read_file(home: str, folder: Path) -> PluginSources:
@@ -116,9 +131,9 @@ def _refuse_taken(top: str, home: str) -> None:
 
 
 def _read_installed(module: str, folder: Path) -> PluginSources:
-    point = find_by_module(module)
+    point = _find_entry_by_module(module)
     if point is not None:
-        return read_entry_sources(point)
+        return _read_entry_sources(point)
     raise ScorerError(
         f"there is no module {module} in {folder}",
         hint=_suggest_file(folder.joinpath(*module.split(".")))
@@ -131,12 +146,7 @@ def _suggest_file(path: Path) -> str | None:
     return f"did you mean {near}.py?" if near else None
 
 
-ENTRY_POINT_GROUP = "tallymark.scorers"
-"""What packages name their plugins in. They are found by metadata and files, never imported."""
-OWN_PACKAGE = "tallymark"
-
-
-def find_by_name(name: str) -> EntryPoint | None:
+def _find_entry_by_name(name: str) -> EntryPoint | None:
     """The entry point of that name; two packages that both have one is an error."""
     found = [point for point in _list_entry_points() if point.name == name]
     if len({point.value for point in found}) > 1:
@@ -145,17 +155,17 @@ def find_by_name(name: str) -> EntryPoint | None:
     return found[0] if found else None
 
 
-def find_by_module(module: str) -> EntryPoint | None:
+def _find_entry_by_module(module: str) -> EntryPoint | None:
     """An entry point that names something in that module."""
     return next((point for point in _list_entry_points() if point.module == module), None)
 
 
-def list_entry_names() -> list[str]:
+def _list_entry_names() -> list[str]:
     """The names of all of them."""
     return sorted({point.name for point in _list_entry_points()})
 
 
-def read_entry_sources(point: EntryPoint) -> PluginSources:
+def _read_entry_sources(point: EntryPoint) -> PluginSources:
     """The files of its package that it needs."""
     top = point.module.partition(".")[0]
     for root in _list_roots(point):
@@ -176,17 +186,3 @@ def _list_roots(point: EntryPoint) -> Iterator[Path]:
     if point.dist is not None:
         yield Path(str(point.dist.locate_file("")))
     yield from (Path(each) for each in sys.path if Path(each).is_absolute())
-
-
-def load_plugin(reference: str, *, folder: Path, sandbox: Sandbox | None) -> Plugin:
-    """The plugin that a reference names, its code looked for in the organiser's folder."""
-    return prepare_plugin(find_plugin(reference, folder=folder), sandbox)
-
-
-def prepare_plugin(found: FoundPlugin, sandbox: Sandbox | None) -> Plugin:
-    """A plugin that was found, in the sandbox if it is somebody's code."""
-    if not isinstance(found, PluginCode):
-        return found
-    if sandbox is None:
-        raise WorkFailed(f"{found.name} is Python code, and there is no sandbox to run it in")
-    return SandboxedPlugin(found, sandbox)

@@ -20,12 +20,12 @@ from tallymark.importing import parse_alone
 
 MOST_FILES = 500
 MOST_BYTES = 4_000_000
-_LIMIT = f"{MOST_FILES} files or {MOST_BYTES // 1_000_000} MB"
 TAKEN_MODULES = sys.stdlib_module_names | {"tallymark", "msgspec"}
 """Modules that are always Python's or ours, whatever a plugin's folder has.
 
 What `import json` means must not depend on which modules a guest has loaded already.
 """
+_LIMIT = f"{MOST_FILES} files or {MOST_BYTES // 1_000_000} MB"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class _SourceReader:
             path = None if name in self._asked else self._find(name)
             self._asked.add(name)
             if path is not None:
-                tree = self.trees[name] = parse_source(self._content(name, path), path.name)
+                tree = self.trees[name] = parse_source(self._read_content(name, path), path.name)
                 is_package = path.name == "__init__.py"
                 yield from _find_imports(tree, name if is_package else name.rpartition(".")[0])
 
@@ -96,7 +96,7 @@ class _SourceReader:
         files = (root / f"{stem}{end}" for root in self._roots for end in ("/__init__.py", ".py"))
         return next(filter(is_file, files), None)
 
-    def _content(self, module: str, path: Path) -> bytes:
+    def _read_content(self, module: str, path: Path) -> bytes:
         target = path.resolve()
         if not any(target.is_relative_to(root) for root in self._roots):
             raise ScorerError(f"{path} leads out of its folder", hint="put the file itself there")

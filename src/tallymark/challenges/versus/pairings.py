@@ -13,6 +13,8 @@ from tallymark.scoring.score import show_value
 
 Side = Literal["red", "blue"]
 OTHER_SIDE: dict[Side, Side] = {"red": "blue", "blue": "red"}
+VerdictState = Literal["pending", "judged", "failed"]
+MAX_REASON_CHARS = 2000
 
 
 class SideSubmission(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,10 +67,6 @@ def require_versus(challenge: Challenge) -> Versus:
             hint="such a challenge has kind: versus",
         )
     return challenge.versus
-
-
-MAX_REASON_CHARS = 2000
-VerdictState = Literal["pending", "judged", "failed"]
 
 
 class Meeting(NamedTuple):
