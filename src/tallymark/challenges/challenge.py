@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from tallymark.challenges.strategies import STRATEGIES
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 
 Tier = Literal["newcomer", "contender", "veteran", "legendary"]
 EvaluatorType = Literal["deterministic", "tests", "script", "judge", "reported", "suite"]
 JudgeType = Literal["script", "judge", "scorer"]
 SubmissionFormat = Literal["json", "text", "files", "agent"]
+# The table's own names: what is read from JSON is one of them, and a default is left out again.
+if TYPE_CHECKING:
+    StrategyName = str
+else:
+    StrategyName = Literal[tuple(STRATEGIES)]
 
 
 class Constraints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,7 +65,7 @@ class ScoringRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     may use by their keys and as `total`.
     """
 
-    strategy: str = "custom"
+    strategy: StrategyName = "custom"
     plugin: str | None = None
     formula: str | None = None
     dimensions: tuple[DimensionWeight, ...] = ()
