@@ -30,7 +30,7 @@ coverage: $(VENV)/.dev
 
 # What the command says to all that is in tests/golden/cases, compared with what it said before.
 golden: $(VENV)/.dev
-	$(BIN)/pytest -n 2 -q tests/golden
+	$(BIN)/pytest -n 2 -q -p no:hypothesispytest tests/golden
 
 # Shows the difference and asks before it keeps it; YES=1 says yes.
 golden-update: $(VENV)/.dev

@@ -18,8 +18,8 @@ from tests.golden.zygote import Call, Outcome
 STARTED = {
     "errors-formulas: as JSON",
     "errors-suites: several mistakes at once",
+    "errors-traces: not JSON on the third line",
     "errors-usage: init and validate",
-    "errors-usage: vars and secrets",
     "example-challenges: bean-counter is checked",
     "help: tally",
     "python: dimensions",
