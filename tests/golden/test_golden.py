@@ -30,7 +30,8 @@ STARTED = {
 """Stories that show no times, so that they are the same whatever a clock says."""
 
 
-@pytest.fixture(scope="session")
+# Not for the session: other tests count the processes that this one has.
+@pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
     with opened() as ready:
         yield ready
