@@ -58,6 +58,8 @@ class Story:
     starts: float = NEW_YEAR
     measured: bool = False
     """Whether it waits for somebody, so that its latencies are not always the same."""
+    unmasked: list[str] = field(default_factory=list)
+    """Labels of masks that it does without, because what they hide is the same each time."""
 
     def __str__(self) -> str:
         return f"{self.topic}: {self.name}"
@@ -82,6 +84,7 @@ def read_topic(path: Path) -> Iterator[Story]:
             copy=topic.get("copy", []) + told.get("copy", []),
             store=told.get("store", topic.get("store", False)),
             starts=topic.get("starts", NEW_YEAR),
+            unmasked=topic.get("unmasked", []),
             measured=told.get("measured", topic.get("measured", False)),
         )
 

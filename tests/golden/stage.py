@@ -55,7 +55,8 @@ class Stage:
             home.mkdir()
             places = {str(here): "{here}", str(home): "{home}", str(ROOT): "{repo}"}
             places[self.server] = "{server}"
-            masker = Masker(places, self.masks + MEASURED if story.measured else self.masks)
+            masks = self.masks + MEASURED if story.measured else self.masks
+            masker = Masker(places, tuple(m for m in masks if m.label not in story.unmasked))
             _lay(here, story.copy)
             if story.store:
                 (here / STORE).parent.mkdir()
