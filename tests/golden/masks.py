@@ -37,7 +37,12 @@ MASKS: tuple[Mask, ...] = (
         "a hash of our own code follows every edit",
         numbered=True,
     ),
-    Mask("version", r"^tally (\d\S+)$", "it grows"),
+    Mask("version", r'^tally (\d\S+)$|"tallymark": "(\d[^"]+)"', "it grows"),
+    Mask(
+        "machine",
+        r'"(?:python|kernel|landlock_abi|present|why_not|install)": (.+?),?$',
+        "what `tally doctor` finds out about it",
+    ),
     Mask(
         "unpacked",
         r"(/\S*/tally-challenge-\w+)",

@@ -15,6 +15,7 @@ from tests.golden.masks import MASKS, MEASURED, Masker
         ('"scorer": "a",\n  "version": "96cd56072351"', '"scorer": "a",\n  "version": "<code-1>"'),
         ("code     " + "0a" * 32, "code     <code-1>"),
         ("tally 0.1.0", "tally <version>"),
+        ('"present": true,', '"present": <machine>,'),
         ('"worst_ms": 7.25', '"worst_ms": <ms>'),
         ('"low": 953.9467016499973', '"low": 953.946702'),
         ("no file in /tmp/tally-challenge-wpmkn_q_", "no file in <unpacked>"),
