@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
     from pathlib import Path
 
-    from tallymark.suites import Report, Suite, Test
+    from tallymark.runs.run import Run
+    from tallymark.suites import Suite, Test
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,37 +65,42 @@ class EvalItem(pytest.Item):
         super().__init__(**kwargs)
         self._suite = suite
         self._test = test
-        self._report: Report | None = None
+        self._run: Run | None = None
 
     def setup(self) -> None:
         """Run the test; what keeps it from being judged is an error, not a failure."""
         from tallymark import errors, suites  # noqa: PLC0415 (plain runs do not need them)
 
         try:
-            self._report = suites.run(self._suite.only([self._test]))
+            self._run = suites.run(self._suite.only([self._test]))
         except errors.TallymarkError as error:
             pytest.fail(error.render(), pytrace=False)
-        if self._report.interrupted:
+        if self._run.interrupted:
             raise KeyboardInterrupt
-        if self._report.counts["error"] and not self._report.counts["failed"]:
-            pytest.fail(_list_problems(self._report), pytrace=False)
+        if self._run.counts["error"] and not self._run.counts["failed"]:
+            pytest.fail(_list_problems(self._run), pytrace=False)
 
     def runtest(self) -> None:
         """Judge what the agent did."""
-        if self._report is not None and not self._report.passed:
-            pytest.fail(_list_problems(self._report), pytrace=False)
+        if self._run is not None and not self._run.passed:
+            pytest.fail(_list_problems(self._run), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Where the item comes from."""
         return self.path, None, f"{self._suite.name}::{self.name}"
 
 
-def _list_problems(report: Report) -> str:
+def _list_problems(run: Run) -> str:
     """Everything that kept the epochs of a test from passing, and what the agent answered."""
+    from tallymark.runs.problems import list_problems  # noqa: PLC0415 (plain runs do not need it)
+
     lines = []
-    for result in report.results:
-        epoch = f"epoch {result.epoch}: " if report.planned > 1 else ""
-        lines += [epoch + problem for problem in result.problems()]
-        if result.scores and not result.passed:
+    for result in run.results:
+        epoch = f"epoch {result.epoch + 1}: " if run.record.total > 1 else ""
+        wrong = [] if result.passed else list_problems(result)
+        lines += [
+            f"{epoch}{why if title == 'error' else f'{title}: {why}'}" for title, why in wrong
+        ]
+        if result.checks and not result.passed:
             lines.append(f"{epoch}the agent answered {result.output!r}")
     return "\n".join(lines)

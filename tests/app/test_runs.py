@@ -15,10 +15,12 @@ from tests.models.provider_server import Fail, ProviderServer, Reply
 from tests.postgres import postgres, postgres_url
 
 from tallymark.app.app import App
-from tallymark.app.runs import RunOptions, make_id, sort_by_suite
+from tallymark.app.runs import RunOptions
 from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.formula import Formula
+from tallymark.runs.ongoing_run import make_id, sort_by_suite
 from tallymark.runs.record import CaseResult, RunRecord
+from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
 from tallymark.suites.suite_evaluation import RunLimits
 from tallymark.suites.suite_file import load_suite
@@ -36,6 +38,10 @@ evals:
     checks: [{match: "*6*"}]
 score: {formula: four * 10 + success_pct}
 """
+
+
+def records(runs: list[Run]) -> list[RunRecord]:
+    return [run.record for run in runs]
 
 
 class Silent:
@@ -78,67 +84,67 @@ def dataset(tmp_path: Path, rows: int, model: str = "echo/x", check: str = "*ite
 
 
 def test_a_run_is_scored_by_its_formula_and_kept(app: App, tmp_path: Path) -> None:
-    (record,) = app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
+    (record,) = records(app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent()))
     assert (record.status, record.passed, record.failed, record.errors) == ("completed", 1, 1, 0)
     assert record.score == 60
     assert record.formula == "four * 10 + success_pct"
-    kept, results = app.runs.load_run(record.id)
+    loaded = app.runs.load_run(record.id)
+    kept, results = loaded.record, loaded.results
     assert kept.score == 60
     assert kept.metrics["total_cost"] == pytest.approx(record.metrics["total_cost"])
     assert [(each.case, each.status) for each in results] == [("four", "passed"), ("six", "failed")]
 
 
 def test_several_models_make_runs_of_one_group(app: App, tmp_path: Path) -> None:
-    records = app.runs.run(
-        load_suite(suite(tmp_path)), ["echo/a", "echo/b"], RunOptions(), Silent()
-    )
-    assert [each.model for each in records] == ["echo/a", "echo/b"]
-    assert len({each.group for each in records}) == 1
-    assert len(app.store.runs(group=records[0].group)) == 2
+    runs = app.runs.run(load_suite(suite(tmp_path)), ["echo/a", "echo/b"], RunOptions(), Silent())
+    kept = records(runs)
+    assert [each.model for each in kept] == ["echo/a", "echo/b"]
+    assert len({each.group for each in kept}) == 1
+    assert len(app.store.runs(group=kept[0].group)) == 2
 
 
 def test_epochs_and_limit(app: App, tmp_path: Path) -> None:
     options = RunOptions(RunLimits(epochs=3, cases=1))
-    (record,) = app.runs.run(load_suite(suite(tmp_path)), [], options, Silent())
+    (record,) = records(app.runs.run(load_suite(suite(tmp_path)), [], options, Silent()))
     assert record.total == 3
-    keys = [each.key for each in app.runs.load_run(record.id)[1]]
+    keys = [each.key for each in app.runs.load_run(record.id).results]
     assert keys == [("four", 0), ("four", 1), ("four", 2)]
 
 
 def test_a_run_resumes_with_the_epochs_it_began_with(app: App, tmp_path: Path) -> None:
     text = SUITE.replace("  - name: four\n", "  - name: four\n    epochs: 2\n")
-    (record,) = app.runs.run(load_suite(suite(tmp_path, text)), [], RunOptions(), Silent())
+    (record,) = records(app.runs.run(load_suite(suite(tmp_path, text)), [], RunOptions(), Silent()))
     assert record.total == 3
-    resumed = app.runs.resume(record.id, RunOptions(), Silent())
-    assert (resumed.status, len(app.runs.load_run(record.id)[1])) == ("completed", 3)
+    resumed = app.runs.resume(record.id, RunOptions(), Silent()).record
+    assert (resumed.status, len(app.runs.load_run(record.id).results)) == ("completed", 3)
 
 
 def test_a_run_whose_data_changed_is_not_resumed(app: App, tmp_path: Path) -> None:
-    (record,) = app.runs.run(load_suite(dataset(tmp_path, 3)), [], RunOptions(), Silent())
+    (record,) = records(app.runs.run(load_suite(dataset(tmp_path, 3)), [], RunOptions(), Silent()))
     (tmp_path / "rows.csv").write_text("n\n7\n")
     with pytest.raises(InvalidInput, match="have changed since the run"):
         app.runs.resume(record.id, RunOptions(), Silent())
 
 
 def test_rescoring_by_a_formula_equals_running_with_it(app: App, tmp_path: Path) -> None:
-    (record,) = app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
+    (record,) = records(app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent()))
     other = load_suite(suite(tmp_path, SUITE.replace("four * 10 + success_pct", "success_pct / 2")))
-    (fresh,) = app.runs.run(other, [], RunOptions(), Silent())
+    (fresh,) = records(app.runs.run(other, [], RunOptions(), Silent()))
     before, after = app.runs.rescore_run(record.id, formula="success_pct / 2")
-    assert (before[0].score, after[0].score) == (60, fresh.score)
+    assert (before.score, after.score) == (60, fresh.score)
     saved = app.runs.save_as_new(after)
     assert app.store.run(saved.id).score == fresh.score
     assert app.store.run(record.id).score == 60
 
 
 def test_rescoring_by_a_suite_checks_the_stored_answers_again(app: App, tmp_path: Path) -> None:
-    (record,) = app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
+    (record,) = records(app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent()))
     mended = load_suite(suite(tmp_path, SUITE.replace('"*6*"', '"*7*"')))
-    _, (after, results) = app.runs.rescore_run(
+    _, rescored = app.runs.rescore_run(
         record.id, suite=app.runs.resolve_suite(mended, RunOptions())
     )
-    assert (after.passed, after.score) == (2, 110)
-    assert [each.status for each in results] == ["passed", "passed"]
+    assert (rescored.record.passed, rescored.score) == (2, 110)
+    assert [each.status for each in rescored.results] == ["passed", "passed"]
 
 
 def test_a_suite_without_a_model_is_refused_before_anything_is_kept(tmp_path: Path) -> None:
@@ -170,8 +176,8 @@ def test_values_come_from_the_user_then_the_store_then_the_environment(
         if step == 1:
             app.store.set_var("said", "4 from the store")
         values = {"said": "4 from the user"} if step == 2 else {}
-        (record,) = app.runs.run(definition, [], RunOptions(values=values), Silent())
-        outputs.append(app.runs.load_run(record.id)[1][0].output.rpartition("from ")[2])
+        (record,) = records(app.runs.run(definition, [], RunOptions(values=values), Silent()))
+        outputs.append(app.runs.load_run(record.id).results[0].output.rpartition("from ")[2])
     assert outputs == ["the environment", "the store", "the user"]
 
 
@@ -189,11 +195,12 @@ def test_a_secret_is_nowhere_but_in_the_request(tmp_path: Path) -> None:
     text = text.replace("*6*", "*{{secret('token')}}6*")
     with ProviderServer() as server:
         model = f"{server.url}/v1#m"
-        (record,) = app.runs.run(load_suite(suite(tmp_path, text)), [model], RunOptions(), Silent())
+        definition = load_suite(suite(tmp_path, text))
+        (record,) = records(app.runs.run(definition, [model], RunOptions(), Silent()))
         assert secret in str(server.bodies)
     loaded = app.runs.load_run(record.id)
-    assert loaded[1][0].output == "***token*** 4"
-    reports = [summed(*loaded), *(r([loaded]) for r in (csv_report, json_report, junit_report))]
+    assert loaded.results[0].output == "***token*** 4"
+    reports = [summed(loaded), *(r([loaded]) for r in (csv_report, json_report, junit_report))]
     reports += [markdown_report([loaded]), html_report([loaded])]
     assert not [report for report in reports if secret in report]
     app.close()
@@ -215,22 +222,21 @@ def test_a_provider_that_fails_half_its_calls_loses_no_case(app: App, tmp_path: 
             server.on(f"item {number}", Fail(500), Reply())
         path = dataset(tmp_path, 20, f"{server.url}/v1#m")
         options = RunOptions(RunLimits(tries=3))
-        (record,) = app.runs.run(load_suite(path), [], options, Silent())
+        (record,) = records(app.runs.run(load_suite(path), [], options, Silent()))
     assert (record.status, record.passed) == ("completed", 20)
-    assert {each.tries for each in app.runs.load_run(record.id)[1]} == {2}
+    assert {each.tries for each in app.runs.load_run(record.id).results} == {2}
 
 
 def test_a_case_that_cannot_run_is_an_error_not_a_fail(app: App, tmp_path: Path) -> None:
     with ProviderServer() as server:
         server.on("item 3", Fail(400))
-        (record,) = app.runs.run(
-            load_suite(dataset(tmp_path, 5, f"{server.url}/v1#m")), [], RunOptions(), Silent()
-        )
+        definition = load_suite(dataset(tmp_path, 5, f"{server.url}/v1#m"))
+        (record,) = records(app.runs.run(definition, [], RunOptions(), Silent()))
         assert (record.status, record.passed, record.errors) == ("partial_failure", 4, 1)
         assert record.metrics["success_pct"] == 100
         server.on("item 3", Reply())
         server.count.clear()
-        resumed = app.runs.resume(record.id, RunOptions(), Silent())
+        resumed = app.runs.resume(record.id, RunOptions(), Silent()).record
         assert dict(server.count) == {"item 3": 1}
     assert (resumed.status, resumed.passed, resumed.errors) == ("completed", 5, 0)
 
@@ -240,7 +246,7 @@ def test_a_model_that_refuses_everything_is_not_asked_forever(app: App, tmp_path
         for number in range(200):
             server.on(f"item {number}", Fail(401))
         path = dataset(tmp_path, 200, f"{server.url}/v1#m")
-        (record,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
+        (record,) = records(app.runs.run(load_suite(path), [], RunOptions(), Silent()))
         assert sum(server.count.values()) < 60
     assert record.status == "cancelled"
     assert record.error == "the model refused every case so far"
@@ -253,8 +259,8 @@ def test_a_budget_stops_before_it_is_passed(app: App, tmp_path: Path) -> None:
         .replace("threads: 8", "threads: 8, pricing: {input: 100000, output: 100000}")
     )
     options = RunOptions(RunLimits(budget=5.0))
-    (record,) = app.runs.run(load_suite(suite(tmp_path, text)), [], options, Silent())
-    spent = sum(each.cost or 0 for each in app.runs.load_run(record.id)[1])
+    (record,) = records(app.runs.run(load_suite(suite(tmp_path, text)), [], options, Silent()))
+    spent = sum(each.cost or 0 for each in app.runs.load_run(record.id).results)
     assert 0 < spent <= 5.0
     assert (record.status, record.error) == ("cancelled", "the budget is spent")
 
@@ -263,9 +269,9 @@ def test_a_model_that_answers_with_5_mb(app: App, tmp_path: Path) -> None:
     with ProviderServer() as server:
         server.on("item 0", Reply(output="item " + "x" * 5_000_000))
         path = dataset(tmp_path, 2, f"{server.url}/v1#m")
-        (record,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
+        (record,) = records(app.runs.run(load_suite(path), [], RunOptions(), Silent()))
     assert record.passed == 2
-    assert len(app.runs.load_run(record.id)[1][0].output) == 5_000_005
+    assert len(app.runs.load_run(record.id).results[0].output) == 5_000_005
 
 
 KILLED = """
@@ -306,9 +312,9 @@ def test_killed_20_times_in_a_row_and_resumed_no_case_is_lost_doubled_or_changed
             assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
     app = App(str(database))
     assert run_id is not None
-    record = app.runs.resume(run_id, RunOptions(), Silent())
-    (whole,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
-    cases = [each.case for each in app.runs.load_run(run_id)[1]]
+    record = app.runs.resume(run_id, RunOptions(), Silent()).record
+    (whole,) = records(app.runs.run(load_suite(path), [], RunOptions(), Silent()))
+    cases = [each.case for each in app.runs.load_run(run_id).results]
     assert cases == [f"row[{number}]" for number in range(1, rows + 1)] or len(set(cases)) == rows
     assert len(cases) == rows
     assert (record.score, record.status, record.passed) == (whole.score, "completed", rows)
@@ -335,7 +341,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_kept_stays(tmp_path: Path) -> 
     app = App(str(database))
     (record,) = app.store.runs()
     done_before = len(app.store.result_keys(record.id))
-    resumed = app.runs.resume(record.id, RunOptions(), Silent())
+    resumed = app.runs.resume(record.id, RunOptions(), Silent()).record
     assert 0 <= done_before < 3000
     assert resumed.passed == 3000
 
@@ -353,7 +359,7 @@ def test_a_database_locked_by_another_process_is_waited_for(tmp_path: Path) -> N
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        (record,) = app.runs.run(load_suite(path), [], RunOptions(), Silent())
+        (record,) = records(app.runs.run(load_suite(path), [], RunOptions(), Silent()))
     assert record.status == "completed"
 
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from tallymark.errors import FormulaError, InvalidInput
 from tallymark.runs.comparison import Comparison, compare, compare_all, is_regression, verdict
-from tallymark.runs.record import CaseResult, CaseStatus, CheckResult, Run, RunRecord
+from tallymark.runs.record import CaseResult, CaseStatus, CheckResult, RunRecord
+from tallymark.runs.run import Run
 
 WORDS: Mapping[str, CaseStatus] = {"+": "passed", "-": "failed", "!": "error"}
 
@@ -30,7 +31,11 @@ def run(
         for case, marks in cases.items()
         for epoch, mark in enumerate(marks)
     ]
-    return RunRecord(id=name, suite="s", model="m", formula=formula), results
+    return Run(RunRecord(id=name, suite="s", model="m", formula=formula), results)
+
+
+def parts(run: Run) -> tuple[RunRecord, Sequence[CaseResult]]:
+    return run.record, run.results
 
 
 def kinds(comparison: Comparison) -> dict[str, str]:
@@ -78,9 +83,9 @@ def test_the_worst_changes_come_first() -> None:
 
 
 def test_a_broken_case_says_why() -> None:
-    record, results = run({"a": "-", "b": "+"})
+    record, results = parts(run({"a": "-", "b": "+"}))
     check = CheckResult(kind="match", passed=False, reason="no hola")
-    second = (record, [replace(results[0], checks=[check]), results[1]])
+    second = Run(record, [replace(results[0], checks=[check]), results[1]])
     (change,) = compare(run({"a": "+", "b": "+"}), second).changes
     assert (change.reason, change.first, change.second) == ("match: no hola", "1/1", "0/1")
 
@@ -126,8 +131,8 @@ class TestFormula:
             compare(run("+"), run("+"), formula="nope * 2")
 
     def test_a_score_that_the_suite_put_in_is_kept(self) -> None:
-        record, results = run("+-", formula="1 / (success_pct - 50)")
-        put_in = (replace(record, score=7.0, score_error="division by zero"), results)
+        record, results = parts(run("+-", formula="1 / (success_pct - 50)"))
+        put_in = Run(replace(record, score=7.0, score_error="division by zero"), results)
         assert compare(put_in, run("++")).first.score == 7.0
 
 
@@ -139,8 +144,8 @@ class TestWarnings:
         assert compare(run("+-" * 8), run("++" * 8)).warnings == []
 
     def test_suites_that_differ(self) -> None:
-        record, results = run("+-" * 8)
-        other = (replace(record, definition_hash="other"), results)
+        record, results = parts(run("+-" * 8))
+        other = Run(replace(record, definition_hash="other"), results)
         assert "the suites differ" in self.warned(run("+-" * 8), other)
 
     def test_few_shared_cases(self) -> None:
@@ -153,13 +158,15 @@ class TestWarnings:
         )
 
     def test_epochs_that_differ(self) -> None:
-        record, results = run("+" * 12)
-        assert "1 and 5 epochs" in self.warned(run("+" * 12), (replace(record, epochs=5), results))
+        record, results = parts(run("+" * 12))
+        assert "1 and 5 epochs" in self.warned(
+            run("+" * 12), Run(replace(record, epochs=5), results)
+        )
 
     def test_results_that_are_missing(self) -> None:
-        record, results = run("+" * 12)
+        record, results = parts(run("+" * 12))
         assert "r has 12 of its 20 results" in self.warned(
-            (replace(record, total=20), results), run("+" * 12)
+            Run(replace(record, total=20), results), run("+" * 12)
         )
 
 
@@ -181,7 +188,7 @@ class TestRegression:
     def test_it_is_said_in_one_sentence(self) -> None:
         found = verdict(compare(run("+" * 20), run("-" * 8 + "+" * 12)))
         assert found.reason == (
-            "the score changed by -40: its 95 % interval, -65 to -20, lies below zero"
+            "the score changed by -40: its 95 % interval, -65 to -15, lies below zero"
         )
 
     @pytest.mark.parametrize(("second", "regression"), [("-", True), ("+", False)])

@@ -6,7 +6,6 @@ from itertools import combinations
 
 import pytest
 
-from tallymark.runs.record import CaseResult
 from tallymark.runs.repeats import mean_repeats, pass_all_k, pass_at_k, summarise_repeats
 from tallymark.runs.tally import Counts
 
@@ -32,7 +31,7 @@ def test_known_values(tries: int, passed: int, k: int, at: float, every: float) 
 def counts(passed: int, ran: int) -> Counts:
     found = Counts()
     for epoch in range(ran):
-        found.add(CaseResult(case="a", status="passed" if epoch < passed else "failed"))
+        found.add((epoch < passed, None, None, []))
     return found
 
 

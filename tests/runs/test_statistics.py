@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.runs.statistics import MeanEstimate, Spread, estimate_clusters, student_t
+from tallymark.runs.statistics import MeanEstimate, estimate_clusters, student_t
 
 VALUES = st.lists(st.floats(0, 1), max_size=40)
 
@@ -34,10 +34,7 @@ def test_student_t(degrees: int, printed: float) -> None:
 
 
 def spread(values: list[float]) -> MeanEstimate:
-    found = Spread()
-    for value in values:
-        found.add(value)
-    return found.estimate()
+    return estimate_clusters([(1, value) for value in values])
 
 
 @pytest.mark.parametrize(
@@ -60,25 +57,17 @@ def test_an_interval(
 
 
 def test_epochs_that_agree_say_no_more_than_one_of_them() -> None:
-    once = estimate_clusters([[0.0], [1.0], [1.0]])
-    five_times = estimate_clusters([[0.0] * 5, [1.0] * 5, [1.0] * 5])
+    once = estimate_clusters([(1, 0.0), (1, 1.0), (1, 1.0)])
+    five_times = estimate_clusters([(5, 0.0), (5, 5.0), (5, 5.0)])
     assert (five_times.low, five_times.high) == pytest.approx((once.low, once.high))
 
 
 def test_epochs_that_differ_say_more() -> None:
-    once = estimate_clusters([[0.0], [1.0], [0.0], [1.0]])
-    twice = estimate_clusters([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    once = estimate_clusters([(1, 0.0), (1, 1.0), (1, 0.0), (1, 1.0)])
+    twice = estimate_clusters([(2, 1.0)] * 4)
     assert once.low is not None
     assert twice.low is not None
     assert twice.low > once.low
-
-
-@given(VALUES)
-def test_one_value_a_cluster_is_no_cluster(values: list[float]) -> None:
-    streamed, gathered = spread(values), estimate_clusters([[value] for value in values])
-    for name in ("mean", "low", "high"):
-        one, other = getattr(streamed, name), getattr(gathered, name)
-        assert one == (None if other is None else pytest.approx(other, abs=1e-6))
 
 
 @given(VALUES)
@@ -94,9 +83,8 @@ def test_the_mean_lies_in_its_interval_and_in_its_values(values: list[float]) ->
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
 def test_the_error_is_the_usual_one(values: list[float]) -> None:
-    found = Spread()
-    for value in values:
-        found.add(value)
-    error = statistics.stdev(values) / math.sqrt(len(values))
-    usual = math.sqrt(found.squares / (found.count - 1) / found.count)
-    assert usual == pytest.approx(error, abs=1e-9)
+    found = spread(values)
+    mean, error = statistics.mean(values), statistics.stdev(values) / math.sqrt(len(values))
+    reach = student_t(len(values) - 1) * error
+    assert found.low == pytest.approx(max(0.0, mean - reach), abs=1e-9)
+    assert found.high == pytest.approx(min(1.0, mean + reach), abs=1e-9)

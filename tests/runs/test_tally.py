@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tallymark.errors import FormulaError
+from tallymark.formula import RUN_METRICS
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.tally import Tally, eval_of
 
@@ -19,7 +25,7 @@ RESULTS = [
 
 
 def test_the_metrics_of_a_run() -> None:
-    assert Tally(RESULTS).metrics(evals=["sum", "qa", "down"]) == {
+    assert Tally(RESULTS).metrics() == {
         "success_pct": 60.0,
         "max_latency": 4.0,
         "min_latency": 0.5,
@@ -70,7 +76,7 @@ def test_one_unknown_cost_makes_every_cost_of_the_run_unknown() -> None:
 
 
 def test_nothing_is_known_of_a_run_without_results() -> None:
-    assert set(Tally().metrics(evals=["sum"], scorers=["tone"]).values()) == {None}
+    assert set(Tally().metrics().values()) == {None}
 
 
 def scored(*values: float | None) -> list[CheckResult]:
@@ -85,9 +91,81 @@ def test_a_scorer_stands_for_the_mean_of_what_it_measured() -> None:
         CaseResult(case="c", status="passed"),
     ]
     tally = Tally(results)
-    assert tally.scorers == ["tone"]
-    assert tally.metrics(scorers=["tone", "other"])["tone"] == 0.625
-    assert tally.metrics(scorers=["tone", "other"])["other"] is None
+    assert list(tally.scorers) == ["tone"]
+    assert tally.metrics()["tone"] == 0.625
+
+
+def test_a_scorers_mean_takes_in_what_it_measured_of_cases_in_error() -> None:
+    broken = CheckResult(kind="scorer", name="judge", passed=False, error="no answer")
+    results = [
+        CaseResult(case="a", status="passed", checks=scored(1.0), latency=1.0, cost=0.1),
+        CaseResult(case="b", status="error", checks=[*scored(0.5), broken], latency=9.0, cost=9.0),
+    ]
+    tally = Tally(results)
+    metrics = tally.metrics()
+    assert (metrics["tone"], metrics["judge"]) == (0.75, None)
+    assert (metrics["success_pct"], metrics["total_cost"], metrics["max_latency"]) == (100, 0.1, 1)
+    judge = tally.scorers["judge"]
+    assert (judge.scored, judge.unscored, judge.first_error) == (0, 1, "no answer")
+
+
+def test_sums_are_exact() -> None:
+    cases = [CaseResult(case=f"c{n}", status="passed", cost=0.1) for n in range(3)]
+    assert Tally(cases).metrics()["total_cost"] == 0.3
+    assert sum([0.1] * 3) != 0.3  # what adding up alone would give
+    far = [
+        CaseResult(case=f"c{n}", status="passed", cost=c) for n, c in enumerate([1e14, 1.0, 1.0])
+    ]
+    assert Tally(far).metrics()["total_cost"] == 1e14 + 2
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b", "c[1]", "c[2]", "#9"]),
+            st.sampled_from(["passed", "failed", "error"]),
+            st.none() | st.floats(0, 100),
+            st.none() | st.floats(0, 1),
+        ),
+        max_size=30,
+    )
+)
+def test_metrics_are_those_of_plain_arithmetic(rows: list[tuple[str, Any, Any, Any]]) -> None:
+    results = [
+        CaseResult(case=case, epoch=n, status=status, cost=cost, checks=scored(value))
+        for n, (case, status, cost, value) in enumerate(rows)
+    ]
+    metrics = Tally(results).metrics()
+    ran = [(status == "passed", cost) for _, status, cost, _ in rows if status != "error"]
+    costs = [cost for _, cost in ran]
+    success = 100 * sum(passed for passed, _ in ran) / len(ran) if ran else None
+    assert metrics["success_pct"] == (None if success is None else pytest.approx(success))
+    if None in costs or not costs:
+        assert metrics["total_cost"] is metrics["avg_cost"] is metrics["max_cost"] is None
+    else:
+        assert metrics["total_cost"] == pytest.approx(math.fsum(costs), rel=1e-14)
+        assert (metrics["min_cost"], metrics["max_cost"]) == (min(costs), max(costs))
+    values = [value for *_, value in rows if value is not None]
+    assert metrics.get("tone") == (pytest.approx(sum(values) / len(values)) if values else None)
+
+
+def test_cases_beyond_a_bound_share_places_and_nothing_is_lost() -> None:
+    results = [
+        CaseResult(case=f"t[{n}]", status="passed" if n % 4 else "failed", latency=1.0, cost=0.25)
+        for n in range(1000)
+    ]
+    bounded, whole = Tally(results, most_cases=50), Tally(results)
+    assert bounded.metrics() == whole.metrics()
+    assert len(bounded.cases) <= 100
+    assert sum(each.ran for each in bounded.cases.values()) == 1000
+    assert {eval_of(case) for case in bounded.cases} == {"t"}
+
+
+def test_names_that_formulas_cannot_use_are_no_metrics() -> None:
+    results = [
+        CaseResult(case=case, status="passed") for case in ("two words", "5", "max", "total_cost")
+    ]
+    assert set(Tally(results).metrics()) == set(RUN_METRICS)
 
 
 @pytest.mark.parametrize(

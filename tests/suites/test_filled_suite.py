@@ -9,8 +9,9 @@ from tests.suites.suite_texts import load
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.models import Answer, McpServer, Message, Request
+from tallymark.runs.case_verdict import judge_case
 from tallymark.scoring import Scorer, load_scorer
-from tallymark.suites.checks.check_results import run_checks, verdict
+from tallymark.suites.checks.check_results import run_checks
 from tallymark.suites.filled_suite import FilledCase, FilledSuite, resolve
 
 
@@ -151,7 +152,9 @@ def test_templates_everywhere() -> None:
     assert case.system_prompt == "You are Robin"
     assert (case.expected.output, case.metadata) == ("Robin", {"who": "Robin"})
     answer = Answer(output="I am robin.", latency=1.0)
-    assert verdict(run_checks(case.checks, case.subject(answer, Request(messages=())))) == "passed"
+    assert (
+        judge_case(run_checks(case.checks, case.subject(answer, Request(messages=())))) == "passed"
+    )
 
 
 def test_what_is_stored_has_no_values() -> None:

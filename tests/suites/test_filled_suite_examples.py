@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tallymark.models import Request, open_model
+from tallymark.runs.case_verdict import judge_case
 from tallymark.runs.record import CaseStatus, CheckResult
-from tallymark.suites.checks.check_results import evaluate_checks, verdict
+from tallymark.suites.checks.check_results import evaluate_checks
 from tallymark.suites.filled_suite import FilledCase, resolve
 from tallymark.suites.starter import read_starter_suite
 from tallymark.suites.suite_findings import validate
@@ -31,7 +32,7 @@ async def asked(case: FilledCase, model: str, folder: Path, epoch: int = 0) -> C
         said.append(answer.output)
         if len(said) == len(case.asked):
             results += await evaluate_checks(case.checks, subject)
-    return verdict(results)
+    return judge_case(results)
 
 
 def statuses(path: Path, model: str) -> dict[str, CaseStatus]:

@@ -4,52 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput
-from tallymark.formula import Formula
 from tallymark.models import Model
 from tallymark.models.model_kinds import open_model
+from tallymark.runs.ongoing_run import OngoingRun, RunEnding, RunWatch, make_id, sort_by_suite
 from tallymark.runs.outcome import final_status, outcome
-from tallymark.runs.record import CaseResult, Run, RunRecord
+from tallymark.runs.record import CaseResult, RunRecord
+from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
-from tallymark.store import ResultWriter, Store
+from tallymark.store import Store
 from tallymark.suites.filled_suite import FilledSuite, resolve
 from tallymark.suites.rechecks import recheck
 from tallymark.suites.suite_definition import SuiteDefinition
-from tallymark.suites.suite_evaluation import RunEnding, RunLimits, SuiteEvaluation, plan_cases
+from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation, plan_cases
 from tallymark.suites.suite_file import load_stored
-
-# Crockford's base 32: without i, l, o and u, which are taken for other signs.
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_ENDING_WORDS: Mapping[RunEnding, str] = {
-    "budget": "the budget is spent",
-    "hopeless": "the model refused every case so far",
-    "stopped": "stopped by hand",
-    "broken": "broke off",
-}
-
-
-class RunWatch(Protocol):
-    """Whoever wants to see a run go on."""
-
-    def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
-        """A run begins, or goes on with what it had."""
-
-    def moved(self, result: CaseResult, tally: Tally) -> None:
-        """A case is done."""
-
-    def ended(self, record: RunRecord) -> None:
-        """A run is over."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +79,7 @@ class RunService:
 
     def run(
         self, definition: SuiteDefinition, models: list[str], options: RunOptions, watch: RunWatch
-    ) -> list[RunRecord]:
+    ) -> list[Run]:
         """Runs a suite against each model in turn; the runs share a group."""
         suite = self.resolve_suite(definition, options)
         chosen = models or list(suite.models)
@@ -115,7 +92,7 @@ class RunService:
         # A wrong name must not leave a run behind, so all are opened first.
         opened = [(each, _open_model(each, suite, options)) for each in chosen]
         group = make_id("g")
-        records = []
+        runs = []
         for name, model in opened:
             record = RunRecord(
                 id=make_id("r"),
@@ -139,22 +116,20 @@ class RunService:
             )
             # Stored before anything is asked: a process that is killed leaves a run to resume.
             self.store.create_run(record)
-            records.append(
-                self._evaluate(_RunWork(record, suite, model, options.limits, watch, Tally(), ()))
-            )
-        return records
+            runs.append(self._evaluate(record, suite, model, options.limits, watch))
+        return runs
 
     def load_run(self, run: str) -> Run:
         """A run with all its results."""
         record = self.store.run(run)
-        results = self.store.results(record.id, with_traces=True)
-        return record, sort_by_suite(record, results)
+        return Run(record, sort_by_suite(record, self.store.results(record.id, with_traces=True)))
 
     def rescore_run(
         self, run: str, *, formula: str | None = None, suite: FilledSuite | None = None
     ) -> tuple[Run, Run]:
         """A run as it is and as another formula or suite sees it. No model is asked."""
-        record, results = before = self.load_run(run)
+        before = self.load_run(run)
+        record, results = before.record, before.results
         if suite is not None:
             results = asyncio.run(recheck(suite, results))
             if not results:
@@ -167,21 +142,24 @@ class RunService:
         if suite is not None:
             definition = suite.definition
             after = replace(after, definition=definition.to_json(), definition_hash=definition.hash)
-        return before, (replace(after, status=final_status(after, stopped=False)), results)
+        after = replace(after, status=final_status(after, stopped=False))
+        return before, Run(after, results, tally)
 
     def save_as_new(self, run: Run) -> RunRecord:
         """Keeps a rescored run beside the one that it came from."""
-        record, results = run
-        now = time.time()
+        record = run.record
         tags = {**record.tags, "rescored_from": record.id}
-        new = replace(record, id=make_id("r"), created_at=now, group=None, tags=tags)
+        new = replace(record, id=make_id("r"), created_at=time.time(), group=None, tags=tags)
         self.store.create_run(new)
-        self.store.add_results(new.id, results)
+        self.store.add_results(new.id, run.results)
         return new
 
-    def resume(self, run: str, options: RunOptions, watch: RunWatch) -> RunRecord:
+    def resume(self, run: str, options: RunOptions, watch: RunWatch) -> Run:
         """Asks again only what is missing or could not run."""
         record = self.store.run(run)
+        if (door := record.tags.get("door")) is not None:
+            message = f"the run {record.id} came from {door}, and only runs of suites in YAML go on"
+            raise InvalidInput(message, hint="start it again")
         definition = load_stored(record.definition, folder=Path(record.tags.get("folder", ".")))
         if definition.hash != record.definition_hash:
             message = f"the datasets of the suite have changed since the run {record.id} began"
@@ -190,58 +168,50 @@ class RunService:
         limits = replace_fields(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
         options = replace_fields(options, limits=limits)
         suite = self.resolve_suite(definition, options)
-        keys = self.store.result_keys(record.id)
-        done = {key for key, status in keys.items() if status != "error"}
-        results = (r for r in self.store.results(record.id) if r.status != "error")
+        stored = self.store.results(record.id, with_traces=True)
+        earlier = [result for result in stored if result.status != "error"]
         # A name with a secret in it was stored redacted; the suite knows the real one.
         hidden = {suite.redactor.text(each): each for each in suite.models}
         model = _open_model(hidden.get(record.model, record.model), suite, options)
         record = replace(record, status="running", error=None)
         self.store.save_run(record)
-        return self._evaluate(_RunWork(record, suite, model, limits, watch, Tally(results), done))
+        return self._evaluate(record, suite, model, limits, watch, earlier)
 
-    def _evaluate(self, work: _RunWork) -> RunRecord:
-        ending: RunEnding = "broken"
-        work.watch.started(work.record, work.tally, work.suite.formula)
-        try:
-            ending = asyncio.run(self._ask_cases(work))
-        except KeyboardInterrupt:
-            ending = "stopped"
-            raise
-        finally:
-            # Also after Ctrl-C or a broken disk: what is known by then is summed up.
-            record = _sum_up(work, ending)
-            self.store.save_run(record)
-            work.watch.ended(record)
-        return record
+    def _evaluate(
+        self,
+        record: RunRecord,
+        suite: FilledSuite,
+        model: Model,
+        limits: RunLimits,
+        watch: RunWatch,
+        earlier: Sequence[CaseResult] = (),
+    ) -> Run:
+        ongoing = OngoingRun(
+            record,
+            suite.formula,
+            undefined=suite.definition.undefined,
+            earlier=earlier,
+            keeper=self.store,
+            watch=watch,
+        )
+        evaluation = SuiteEvaluation(
+            suite,
+            model,
+            limits,
+            done={result.key for result in earlier},
+            spent=ongoing.tally.all.cost,
+        )
+        with ongoing:
+            ongoing.ending = asyncio.run(_ask_cases(evaluation, ongoing))
+        run = ongoing.run
+        return Run(run.record, sort_by_suite(run.record, run.results), run.tally)
 
-    async def _ask_cases(self, work: _RunWork) -> RunEnding:
-        try:
-            with ResultWriter(self.store, work.record.id) as writer:
-                evaluation = SuiteEvaluation(
-                    work.suite, work.model, work.limits, tally=work.tally, done=work.done
-                )
 
-                async def keep(result: CaseResult) -> None:
-                    await writer.aput(result)
-                    work.watch.moved(result, work.tally)
-
-                return await evaluation.run(keep)
-        finally:
-            await work.model.close()
-
-
-@dataclass(frozen=True)
-class _RunWork:
-    """A run that is to be done, or gone on with from what it has."""
-
-    record: RunRecord
-    suite: FilledSuite
-    model: Model
-    limits: RunLimits
-    watch: RunWatch
-    tally: Tally
-    done: Collection[tuple[str, int]]
+async def _ask_cases(evaluation: SuiteEvaluation, ongoing: OngoingRun) -> RunEnding:
+    try:
+        return await evaluation.run(ongoing.aadd)
+    finally:
+        await evaluation.model.close()
 
 
 def _open_model(reference: str, suite: FilledSuite, options: RunOptions) -> Model:
@@ -252,40 +222,3 @@ def _open_model(reference: str, suite: FilledSuite, options: RunOptions) -> Mode
         record=options.record,
         cache=options.cache,
     )
-
-
-def _sum_up(work: _RunWork, ending: RunEnding) -> RunRecord:
-    summary = outcome(work.suite.formula, work.tally, undefined=work.suite.definition.undefined)
-    record = replace(work.record, **summary, finished_at=time.time())
-    status = final_status(record, stopped=ending != "finished")
-    return replace(
-        record, status=status, error=_ENDING_WORDS.get(ending) if status == "cancelled" else None
-    )
-
-
-def sort_by_suite(record: RunRecord, results: Iterable[CaseResult]) -> list[CaseResult]:
-    """Results as the suite has their evals; the rows of a dataset by number, then by name."""
-    document = msgspec.json.decode(record.definition or "{}")
-    places = {
-        entry.get("name") or f"#{number}": number
-        for number, entry in enumerate(document.get("evals", []), 1)
-    }
-
-    def place(result: CaseResult) -> tuple[int, int, str, int]:
-        name, _, row = result.case.partition("[")
-        row = row.rstrip("]")
-        return (places.get(name, 0), int(row) if row.isdecimal() else 0, row, result.epoch)
-
-    return sorted(results, key=place)
-
-
-def make_id(letter: str) -> str:
-    """A short name that nothing else has: a letter, the time in six signs, four of chance.
-
-    Later ids sort after earlier ones, to the second, for about 34 years.
-    """
-    signs, number = "", int(time.time()) % 32**6
-    for _ in range(6):
-        number, rest = divmod(number, 32)
-        signs = _ALPHABET[rest] + signs
-    return letter + signs + "".join(secrets.choice(_ALPHABET) for _ in range(4))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tallymark.errors import InvalidInput, WorkFailed
 
 if TYPE_CHECKING:
-    from tallymark.runs.record import Run
+    from tallymark.runs.run import Run
 
 REPORT_ENDINGS = (".json", ".csv", ".xml", ".md", ".html")
 

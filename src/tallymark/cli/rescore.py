@@ -100,11 +100,11 @@ def _rescore_run(
         before, after = app.runs.rescore_run(run, formula=formula, suite=other)
         saved = app.runs.save_as_new(after) if save else None
     if as_json:
-        document = {"before": run_document(*before), "after": run_document(*after)}
+        document = {"before": run_document(before), "after": run_document(after)}
         print_json(document | {"saved_as": saved.id if saved else None})
         return
-    typer.echo(summary(*after))
-    typer.echo(f"\nBefore: {_format_score(before[0].score)} (formula: {before[0].formula})")
+    typer.echo(summary(after))
+    typer.echo(f"\nBefore: {_format_score(before.score)} (formula: {before.record.formula})")
     typer.echo(f"Saved as {saved.id}" if saved else "Not saved; --save keeps it as a new run")
 
 

@@ -73,11 +73,11 @@ class PlainWatch:
     def describe(self, tally: Tally) -> str:
         """`120/200  score 71.2, 80.0 % passed, 2 errors, $0.0177`."""
         score = tally.score(self.formula).score if self.formula is not None else None
-        success = tally.all.success
+        total = tally.all
         parts = [f"score {score:.4g}"] if score is not None else []
-        parts += [f"{100 * success:.1f} % passed"] if success is not None else []
+        parts += [f"{100 * total.success:.1f} % passed"] if total.success is not None else []
         parts += [f"{tally.errors} errors"] if tally.errors else []
-        parts += [f"${tally.all.cost.total:.4f}"] if tally.all.cost.known else []
+        parts += [f"${total.cost.total:.4f}"] if total.cost.known else []
         return f"{tally.finished}/{self.total}  {', '.join(parts)}"
 
 
@@ -127,7 +127,6 @@ class BarWatch(PlainWatch):
 
 
 def _find_reason(result: CaseResult) -> str:
-    said = result.error or next(
-        (check.reason for check in result.checks if not check.passed), "a check failed"
-    )
-    return shorten_line(said, 100)
+    from tallymark.runs.problems import list_problems
+
+    return shorten_line(result.error or list_problems(result)[0][1], 100)

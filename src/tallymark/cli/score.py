@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallymark.cli.app_session import Db, open_app
 from tallymark.cli.progress import show_progress
-from tallymark.cli.streams import print_json, read_text
+from tallymark.cli.report_files import check_reports
+from tallymark.cli.run_ending import Baseline, FailOnRegression, Reports, RunEnd, require_baseline
+from tallymark.cli.streams import read_text
 from tallymark.errors import InvalidInput, Problem, WorkFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tallymark.app.app import App
     from tallymark.cli.progress import ProgressUpdate
     from tallymark.errors import TraceError
+    from tallymark.runs.result_files import WriteResult
+    from tallymark.runs.run import Run
     from tallymark.scoring import Expected
-    from tallymark.suites import Report, Suite
-    from tallymark.suites.result_files import WriteResult
+    from tallymark.suites import Suite
 
 _SHOWN = 5
 """Broken records that are shown; the others are counted."""
@@ -42,6 +47,7 @@ class _ScoreOptions:
     limit: int | None
     skip_broken: bool
     agent: str | None
+    keep: bool
     as_json: bool
 
 
@@ -98,53 +104,59 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         str | None,
         typer.Option(metavar="REF", help="For suites: the agent, as file.py:name or module:name."),
     ] = None,
+    report: Reports = None,
+    baseline: Baseline = None,
+    fail_on_regression: FailOnRegression = False,
+    no_keep: Annotated[
+        bool, typer.Option("--no-keep", help="Only show the run: keep nothing of it.")
+    ] = False,
+    db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Score traces that you have, or run suites written in Python."""
+    """Score traces that you have, or run suites written in Python. The runs are kept."""
     options = _ScoreOptions(
         paths, scorer or [], formula, output, format, expected,
-        threshold, timeout, fail_under, limit, skip_broken, agent, as_json,
+        threshold, timeout, fail_under, limit, skip_broken, agent, not no_keep, as_json,
     )  # fmt: skip
+    require_baseline(baseline, fail_on_regression=fail_on_regression)
+    check_reports(report or [])
     suites = [path.endswith(".py") for path in paths]
     if any(suites) != all(suites):
         raise InvalidInput("give either traces or suites in Python files, not both")
     # What a user's code prints must not get into our JSON document.
-    with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        outcome = _run_suites(options) if all(suites) else _score_stored(options)
-    _tell(outcome, as_json=as_json)
+    with open_app(db) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
+        before = app.runs.load_run(baseline) if baseline is not None else None
+        outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
+        if outcome.interrupted or outcome.failures:
+            report, before = [], None
+        elif (report or before) and options.keep:
+            # Of many traces only some results are at hand.
+            outcome.runs[:] = [app.runs.load_run(run.record.id) for run in outcome.runs]
+    end = RunEnd(report or [], before, fail_on_regression, as_json)
+    if outcome.interrupted:
+        end.show(outcome.runs, outcome.facts)
+        raise typer.Exit(130)
+    if outcome.failures:
+        end.show(outcome.runs, outcome.facts)
+        raise WorkFailed(Problem(failure) for failure in outcome.failures)
+    end.tell(outcome.runs, outcome.gates, outcome.facts)
 
 
 @dataclass(frozen=True)
 class _ScoreOutcome:
     """What the command has to say, and how it ends."""
 
-    document: dict[str, Any]
-    text: str
+    runs: list[Run]
     gates: list[str]
     """Why a gate failed."""
     failures: list[str]
     """Why the work could not be done."""
+    facts: dict[str, Any]
     interrupted: bool = False
 
 
-def _tell(outcome: _ScoreOutcome, *, as_json: bool) -> None:
-    if as_json:
-        print_json(outcome.document)
-    else:
-        typer.echo(outcome.text)
-    if outcome.interrupted:
-        raise typer.Exit(130)
-    if outcome.failures:
-        raise WorkFailed(Problem(failure) for failure in outcome.failures)
-    for gate in outcome.gates:
-        typer.echo(f"tally: {gate}", err=True)
-    if outcome.gates:
-        raise typer.Exit(1)
-
-
-def _score_stored(options: _ScoreOptions) -> _ScoreOutcome:
-    from tallymark.runs.gates import find_shortfalls, find_unscored
-    from tallymark.runs.metrics import parse_formula
+def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
+    from tallymark.runs.gates import find_shortfall, find_unscored, find_weak_scorers
     from tallymark.scoring import load_scorer
     from tallymark.suites import ScoredTraces
     from tallymark.traces import read_traces
@@ -155,7 +167,6 @@ def _score_stored(options: _ScoreOptions) -> _ScoreOutcome:
         raise InvalidInput("name at least one scorer", hint=hint)
     scorers = [load_scorer(reference) for reference in options.scorer]
     names = [each.name for each in scorers]
-    formula = None if options.formula is None else parse_formula(options.formula, names)
     expected = _read_expectations(options.expected)
     broken = _BrokenRecords()
     with show_progress("scoring") as update, _open_writer(options.output, names) as write:
@@ -169,27 +180,35 @@ def _score_stored(options: _ScoreOptions) -> _ScoreOutcome:
         scored = ScoredTraces(
             islice(traces, options.limit),
             scorers,
+            name=_name_sources(options.paths),
+            formula=options.formula,
             threshold=options.threshold,
             timeout=options.timeout,
             expected=expected,
+            store=app.store if options.keep else None,
             on_broken=broken.note if options.skip_broken else None,
         )
         for result in scored:
             write(result)
-        summary = scored.summary(formula)
-        if not summary.traces:
+        run = scored.run
+        if not run.tally.finished:
             raise InvalidInput(f"there are no traces in {', '.join(options.paths)}")
     broken.tell()
     if scored.unmet and options.limit is None:
         note = f"{scored.unmet:,} of {len(expected):,} lines match no trace"
         typer.echo(f"tally: {options.expected}: {note}", err=True)
-    at_least = options.fail_under
-    return _ScoreOutcome(
-        summary.to_dict() | {"broken": broken.count},
-        summary.render(),
-        [] if at_least is None else find_shortfalls(at_least, summary.formula, summary.scorers),
-        find_unscored(summary.scorers),
-    )
+    gates = []
+    if options.fail_under is not None and options.formula is None:
+        gates = find_weak_scorers(run, options.fail_under)
+    elif options.fail_under is not None:
+        gates = [said for said in [find_shortfall(run, options.fail_under)] if said]
+    return _ScoreOutcome([run], gates, find_unscored(run), {"broken": broken.count})
+
+
+def _name_sources(paths: list[str]) -> str:
+    """What a run of traces is called: by its files."""
+    names = ["stdin" if path == "-" else Path(path).name or path for path in paths]
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 class _BrokenRecords:
@@ -208,42 +227,33 @@ class _BrokenRecords:
             typer.echo(f"tally: skipped {self.count - _SHOWN:,} more", err=True)
 
 
-def _run_suites(options: _ScoreOptions) -> _ScoreOutcome:
-    from tallymark.runs.gates import find_shortfalls
-    from tallymark.runs.metrics import formula_facts
-    from tallymark.suites.report_text import formula_line
+def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:
+    from tallymark.runs.gates import find_shortfall, find_weak_scorers
 
     suites = _choose_suites(options)
-    reports = []
+    runs: list[Run] = []
     names = list(dict.fromkeys(name for suite in suites for name in suite.scorer_names))
     with show_progress("running") as update, _open_writer(options.output, names) as write:
         for suite in suites:
-            reports.append(_run_suite(suite, options, update))
-            for result in reports[-1].results:
+            runs.append(_run_suite(suite, options, app, update))
+            for result in runs[-1].results:
                 write(result)
-            if reports[-1].interrupted:
+            if runs[-1].interrupted:
                 break
-    documents, texts, gates = [], [], []
-    for report in reports:
-        formula = None if options.formula is None else report.score(options.formula)
-        documents.append({**report.to_dict(traces=False), **formula_facts(formula)})
-        texts.append(report.render() + (f"\n\n{formula_line(formula)}" if formula else ""))
-        if options.fail_under is not None:
-            gates += find_shortfalls(options.fail_under, formula, report.scorers)
-        elif not report.passed:
-            gates.append(f"not every test of {report.suite} passed")
-    return _ScoreOutcome(
-        {"passed": not gates, "suites": documents},
-        "\n\n".join(texts),
-        gates,
-        [],
-        interrupted=reports[-1].interrupted,
-    )
+    gates: list[str] = []
+    for run in runs:
+        if options.fail_under is None:
+            gates += [] if run.passed else [f"not every test of {run.record.suite} passed"]
+        elif options.formula is None and run.record.formula == "success_pct":
+            gates += find_weak_scorers(run, options.fail_under)
+        elif (said := find_shortfall(run, options.fail_under)) is not None:
+            gates.append(said)
+    return _ScoreOutcome(runs, gates, [], {"passed": not gates}, interrupted=runs[-1].interrupted)
 
 
 def _choose_suites(options: _ScoreOptions) -> list[Suite]:
-    from tallymark.runs.metrics import parse_formula
     from tallymark.suites.python_suites.eval_files import load_agent, load_suites
+    from tallymark.suites.python_suites.suite_document import parse_formula
 
     mine = {"--scorer": options.scorer, "--format": options.format, "--expected": options.expected}
     _refuse({**mine, "--skip-broken": options.skip_broken}, "is for traces, not for suites")
@@ -255,11 +265,13 @@ def _choose_suites(options: _ScoreOptions) -> list[Suite]:
         suites = [suite.only(suite.tests[: options.limit]) for suite in suites]
     if options.formula is not None:
         for suite in suites:  # before anything runs
-            parse_formula(options.formula, suite.scorer_names)
+            parse_formula(options.formula, suite)
     return suites
 
 
-def _run_suite(suite: Suite, options: _ScoreOptions, update: ProgressUpdate | None) -> Report:
+def _run_suite(
+    suite: Suite, options: _ScoreOptions, app: App, update: ProgressUpdate | None
+) -> Run:
     from tallymark.suites import run
 
     done = count(1)
@@ -268,6 +280,8 @@ def _run_suite(suite: Suite, options: _ScoreOptions, update: ProgressUpdate | No
         suite,
         threshold=options.threshold,
         timeout=options.timeout,
+        formula=options.formula,
+        store=app.store if options.keep else None,
         on_result=None if update is None else lambda _: update(next(done), total),
     )
 
@@ -285,6 +299,6 @@ def _read_expectations(path: Path | None) -> Mapping[str, Expected]:
 
 
 def _open_writer(path: Path | None, scorers: list[str]) -> AbstractContextManager[WriteResult]:
-    from tallymark.suites.result_files import open_result_file
+    from tallymark.runs.result_files import open_result_file
 
     return nullcontext(lambda _: None) if path is None else open_result_file(path, scorers)

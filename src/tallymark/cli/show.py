@@ -30,6 +30,6 @@ def show(
         loaded = app.runs.load_run(run)
     write_reports(report or [], [loaded])
     if as_json:
-        print_json(run_document(*loaded))
+        print_json(run_document(loaded))
     else:
-        typer.echo(summary(*loaded, most=cases))
+        typer.echo(summary(loaded, most=cases))

@@ -13,7 +13,9 @@ import msgspec
 
 from tallymark.errors import InvalidInput
 from tallymark.runs.intervals import Difference, score_difference
-from tallymark.runs.record import CaseResult, Run, RunRecord
+from tallymark.runs.problems import explain_check
+from tallymark.runs.record import CaseResult, RunRecord
+from tallymark.runs.run import Run
 from tallymark.runs.tally import Counts, Tally
 from tallymark.scoring.score import make_json_safe
 
@@ -110,26 +112,30 @@ class RegressionVerdict(msgspec.Struct, frozen=True):
 
 def compare(first: Run, second: Run, *, formula: str | None = None, seed: int = 0) -> Comparison:
     """The second run against the first, by one formula for both: the first run's unless given."""
-    tallies = Tally(first[1]), Tally(second[1])
+    tallies, records = (first.tally, second.tally), (first.record, second.record)
     if not tallies[0].cases.keys() & tallies[1].cases.keys():
-        message = f"the runs {first[0].id!r} and {second[0].id!r} have no case in common"
+        message = f"the runs {records[0].id!r} and {records[1].id!r} have no case in common"
         raise InvalidInput(message, hint="compare runs of the same suite")
-    text = formula or first[0].formula
-    names = (*tallies[1].evals, *tallies[1].scorers, *first[0].metrics, *second[0].metrics)
+    text = formula or records[0].formula
+    names = (*tallies[1].evals, *tallies[1].scorers, *records[0].metrics, *records[1].metrics)
     parsed = tallies[0].formula(text, also=names)
     changes = sorted(
-        _find_changes(*tallies, second[1]), key=lambda each: list(CHANGE_KINDS).index(each.kind)
+        _find_changes(*tallies, second.results),
+        key=lambda each: list(CHANGE_KINDS).index(each.kind),
     )
     ran = [{case for case, counts in tally.cases.items() if counts.ran} for tally in tallies]
     shared = ran[0] & ran[1]
-    over = Tally(_pick_shared(shared, first[1])), Tally(_pick_shared(shared, second[1]))
+    over = (
+        Tally(_pick_shared(shared, first.results)),
+        Tally(_pick_shared(shared, second.results)),
+    )
     run_wide = [Tally().formula(name) for name in ("success_pct", "total_cost", "avg_latency")]
     score, success, cost, latency = (
         _compare_measure(each, over, seed) for each in (parsed, *run_wide)
     )
     return Comparison(
-        first=_describe_run(first[0], tallies[0], parsed),
-        second=_describe_run(second[0], tallies[1], parsed),
+        first=_describe_run(records[0], tallies[0], parsed),
+        second=_describe_run(records[1], tallies[1], parsed),
         formula=text,
         shared=len(shared),
         unchanged=len(shared) - sum(each.first != "" != each.second for each in changes),
@@ -138,7 +144,7 @@ def compare(first: Run, second: Run, *, formula: str | None = None, seed: int = 
         total_cost=cost,
         avg_latency=latency,
         changes=changes,
-        warnings=list(_list_warnings((first[0], second[0]), tallies, text, len(shared))),
+        warnings=list(_list_warnings(records, tallies, text, len(shared))),
     )
 
 
@@ -217,6 +223,7 @@ def _describe_run(record: RunRecord, tally: Tally, formula: Formula) -> Compared
     scored = tally.score(formula)
     # What is stored may be the suite's stand-in for an undefined score; the tally has none.
     own = record.formula == formula.text and record.score is not None
+    total = tally.all
     return ComparedRun(
         id=record.id,
         suite=record.suite,
@@ -224,8 +231,8 @@ def _describe_run(record: RunRecord, tally: Tally, formula: Formula) -> Compared
         score=record.score if own else scored.score,
         score_error=record.score_error if own else scored.error,
         own_formula=record.formula,
-        passed=tally.all.passed,
-        failed=tally.all.ran - tally.all.passed,
+        passed=total.passed,
+        failed=total.ran - total.passed,
         errors=tally.errors,
     )
 
@@ -270,10 +277,10 @@ def _format_passes(counts: Counts | None) -> str:
 
 def _find_reason(result: CaseResult) -> str:
     """The first thing that went wrong with a result."""
-    wrong = next((c for c in result.checks if c.error is not None or not c.passed), None)
+    wrong = next((check for check in result.checks if not check.passed), None)
     if result.error is not None or wrong is None:
         return result.error or ""
-    return f"{wrong.name or wrong.kind}: {wrong.error or wrong.reason or 'failed'}"
+    return f"{wrong.name or wrong.kind}: {wrong.error or explain_check(wrong) or 'failed'}"
 
 
 def _list_warnings(

@@ -1,4 +1,4 @@
-"""`--fail-under`: is the outcome good enough to go on?"""
+"""Gates: is a run good enough to go on?"""
 
 from __future__ import annotations
 
@@ -7,36 +7,33 @@ from typing import TYPE_CHECKING
 from tallymark.text import UNDEFINED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tallymark.runs.metrics import FormulaScore
-    from tallymark.runs.scorer_summary import ScorerSummary
+    from tallymark.runs.run import Run
 
 
-def find_shortfalls(
-    at_least: float, formula: FormulaScore | None, scorers: Mapping[str, ScorerSummary]
-) -> list[str]:
-    """Why the formula's score, or without a formula the mean of a scorer, is not enough."""
-    values = (
-        {name: each.mean for name, each in scorers.items() if not _has_only_labels(each)}
-        if formula is None
-        else {formula.formula: formula.score}
-    )
+def find_shortfall(run: Run, at_least: float) -> str | None:
+    """Why a run's score is not enough, if it is not; a missing score never is."""
+    record = run.record
+    if record.score is None:
+        why = run.explain_no_score()
+        return f"{record.model} has no score, which counts as under {at_least:g}: {why}"
+    if record.score < at_least:
+        return f"{record.model} scored {record.score:g}, under {at_least:g}"
+    return None
+
+
+def find_weak_scorers(run: Run, at_least: float) -> list[str]:
+    """The scorers whose mean is not enough; one that only gives labels has none to be weak."""
     return [
-        f"{name} is {UNDEFINED if value is None else f'{value:g}'}; wanted is {at_least:g}"
-        for name, value in values.items()
-        if value is None or value < at_least
+        f"{name} is {UNDEFINED if each.mean is None else f'{each.mean:g}'}; wanted is {at_least:g}"
+        for name, each in run.scorers.items()
+        if (each.mean is None or each.mean < at_least) and not (each.labels and each.mean is None)
     ]
 
 
-def _has_only_labels(summary: ScorerSummary) -> bool:
-    return bool(summary.labels) and summary.mean is None
-
-
-def find_unscored(scorers: Mapping[str, ScorerSummary]) -> list[str]:
+def find_unscored(run: Run) -> list[str]:
     """The scorers that could not score anything, each with the first reason."""
     return [
         f"{name} could not score anything: {each.first_error}"
-        for name, each in scorers.items()
+        for name, each in run.scorers.items()
         if each.unscored and not each.scored
     ]

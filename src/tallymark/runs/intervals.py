@@ -66,7 +66,7 @@ class _CaseTable:
             self._columns[f"max_{measure}"] = _make_column([each.high for each in amounts])
             self._columns[f"min_{measure}"] = _make_column([each.low for each in amounts])
         for name in scorers:
-            scores = [None if c.scores is None else c.scores.get(name) for c in cases]
+            scores = [c.scores.get(name) for c in cases]
             self._columns[f"{name} total"] = _make_column([s.total if s else 0.0 for s in scores])
             self._columns[f"{name} scored"] = _make_column([s.known if s else 0 for s in scores])
         self._unknown = np.full(len(cases), np.nan)
@@ -202,8 +202,10 @@ class _Draws:
 
 def score_interval(formula: Formula, tally: Tally, *, seed: int = 0) -> Interval | None:
     """The 95 % interval of a run's score; None when the cases cannot tell."""
-    cases = [case for case, counts in tally.cases.items() if counts.ran]
-    table = _CaseTable([tally.cases[case] for case in cases], tally.scorers)
+    counted = tally.cases
+    # Sorted: the same results in another order of arrival have the same interval.
+    cases = sorted(case for case, counts in counted.items() if counts.ran)
+    table = _CaseTable([counted[case] for case in cases], tally.scorers)
     strata = _Strata(formula.names, cases)
     units = strata.units(table)
     if units < 2:
@@ -219,13 +221,13 @@ def score_interval(formula: Formula, tally: Tally, *, seed: int = 0) -> Interval
 
 def score_difference(formula: Formula, first: Tally, second: Tally, *, seed: int = 0) -> Difference:
     """The second run's score less the first one's, over the cases that both have run."""
-    ran = [case for case, counts in first.cases.items() if counts.ran]
-    shared = [case for case in ran if case in second.cases and second.cases[case].ran]
+    one, two = first.cases, second.cases
+    shared = sorted(case for case in one if one[case].ran and case in two and two[case].ran)
     if not shared:
         return Difference()
     pair = _RunPair(formula, first, second, shared)
-    one, two = (float(scores[0]) for scores in pair.scores(pair.itself))
-    if math.isnan(one) or math.isnan(two):
+    before, now = (float(scores[0]) for scores in pair.scores(pair.itself))
+    if math.isnan(before) or math.isnan(now):
         return Difference()
     rng = np.random.default_rng(seed)
     drawn, swapped = list[Array](), list[Array]()
@@ -234,15 +236,15 @@ def score_difference(formula: Formula, first: Tally, second: Tally, *, seed: int
         swapped.append(pair.swap_differences(rng, draws))
     units = pair.strata.units(pair.table)
     interval = _find_interval(np.concatenate(drawn), units) if units > 1 else None
-    least = abs(two - one) - _ROUNDING * max(abs(one), abs(two))
-    return Difference(two - one, interval, _p_value(np.concatenate(swapped), least))
+    least = abs(now - before) - _ROUNDING * max(abs(before), abs(now))
+    return Difference(now - before, interval, _p_value(np.concatenate(swapped), least))
 
 
 class _RunPair:
     """Two runs over the cases that both ran, the second below the first in one table."""
 
     def __init__(self, formula: Formula, first: Tally, second: Tally, shared: list[str]) -> None:
-        counts = [tally.cases[case] for tally in (first, second) for case in shared]
+        counts = [cases[case] for cases in (first.cases, second.cases) for case in shared]
         self.formula = formula
         self.table = _CaseTable(counts, {*first.scorers, *second.scorers})
         self.strata = _Strata(formula.names, shared)

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tallymark.formula import Formula
-from tallymark.runs.record import RunRecord, RunStatus
-from tallymark.runs.tally import Tally
+if TYPE_CHECKING:
+    from tallymark.formula import Formula
+    from tallymark.runs.intervals import Interval
+    from tallymark.runs.record import RunRecord, RunStatus
+    from tallymark.runs.tally import Tally
 
 
-def outcome(formula: Formula, tally: Tally, *, undefined: float | None = None) -> dict[str, Any]:
+def outcome(
+    formula: Formula, tally: Tally, *, undefined: float | None = None, interval: bool = True
+) -> dict[str, Any]:
     """The fields of a `RunRecord` that sum it up. `undefined` stands in for a missing score."""
     scored = tally.score(formula)
-    interval = None
-    if scored.score is not None:
-        from tallymark.runs.intervals import score_interval  # noqa: PLC0415 (numpy is heavy)
-
-        interval = score_interval(formula, tally)
+    ends = find_interval(formula, tally) if interval and scored.score is not None else None
+    total = tally.all
     return {
         "formula": str(formula),
         "metrics": tally.metrics(),
         "score": undefined if scored.score is None else scored.score,
         "score_error": scored.error,
-        "score_low": interval.low if interval else None,
-        "score_high": interval.high if interval else None,
-        "passed": tally.all.passed,
-        "failed": tally.all.ran - tally.all.passed,
+        "score_low": ends.low if ends else None,
+        "score_high": ends.high if ends else None,
+        "passed": total.passed,
+        "failed": total.ran - total.passed,
         "errors": tally.errors,
     }
+
+
+def find_interval(formula: Formula, tally: Tally) -> Interval | None:
+    """The 95 % interval of a score; of a single result there is none."""
+    if tally.finished < 2:
+        return None
+    from tallymark.runs.intervals import score_interval  # noqa: PLC0415 (numpy is heavy)
+
+    return score_interval(formula, tally)
 
 
 def final_status(record: RunRecord, *, stopped: bool) -> RunStatus:

@@ -1,14 +1,14 @@
 """What is kept of a run: plain records that the store writes, and reports and comparisons read.
 
-A run is one suite against one model; several models in one command make several runs that share
-a `group`. A case result is stored as soon as it is there, so these are structs and not a tree of
-validated models; they cannot form circles, so the garbage collector need not look at them.
+A run is one suite against one model or agent, or traces that were scored; several models in one
+command make several runs that share a `group`. A case result is stored as soon as it is there, so
+these are structs and not a tree of validated models; they cannot form circles, so the garbage
+collector need not look at them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import msgspec
 
@@ -29,6 +29,14 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Of a `scorer` check: the name that formulas use."""
     value: float | None = None
     """Of a `scorer` check: what it measured."""
+    label: str | None = None
+    """Of a `scorer` check: the word it chose, with or without a number."""
+    threshold: float | None = None
+    """Of a `scorer` check: the value that passes."""
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Of a `scorer` check: what else it told."""
+    version: str | None = None
+    """Of a `scorer` check: the scorer's own, or a hash of its code."""
     error: str | None = None
     """Why the check itself could not be done; unless another check failed, the case is an error."""
     parts: list[CheckResult] = msgspec.field(default_factory=list)
@@ -60,9 +68,25 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         """What must not occur twice in a run."""
         return (self.case, self.epoch)
 
+    @property
+    def passed(self) -> bool:
+        """True when it ran and every check passed."""
+        return self.status == "passed"
+
+    @property
+    def scores(self) -> dict[str, CheckResult]:
+        """What each scorer said, by its name."""
+        return {check.name: check for check in self.checks if check.name is not None}
+
+    @property
+    def tokens(self) -> int | None:
+        """Input and output tokens together; None when neither is known."""
+        known = [each for each in (self.input_tokens, self.output_tokens) if each is not None]
+        return sum(known) if known else None
+
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One suite against one model, summed up."""
+    """One run, summed up: a suite against a model or an agent, or traces by scorers."""
 
     id: str
     suite: str
@@ -95,7 +119,3 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     """Why the run as a whole failed."""
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
-
-
-Run: TypeAlias = tuple[RunRecord, Sequence[CaseResult]]
-"""A run and all its results: what comparisons and reports are made from."""

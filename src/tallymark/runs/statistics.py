@@ -1,4 +1,4 @@
-"""Means with 95 % intervals, of values that come one by one or in clusters.
+"""Means with 95 % intervals, of values that come in clusters.
 
 The standard error is the cluster-robust one of the mean (Miller 2024, "Adding Error Bars to
 Evals", section 2.2) with the factor C / (C - 1) for C clusters; with one value a cluster it is
@@ -8,7 +8,7 @@ the usual one. The interval is mean ± t * error with C - 1 degrees of freedom, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -21,43 +21,19 @@ class MeanEstimate(msgspec.Struct, frozen=True):
     high: float | None = None
 
 
-class Spread:
-    """A mean and its error over values that come one by one (Welford's updates)."""
+def estimate_clusters(clusters: Iterable[tuple[int, float]]) -> MeanEstimate:
+    """The estimate over clusters of values that belong together, such as a case's epochs.
 
-    __slots__ = ("count", "mean", "squares")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.mean = 0.0
-        self.squares = 0.0
-        """The sum of the squared distances from the mean."""
-
-    def add(self, value: float) -> None:
-        """Take one more value into account."""
-        self.count += 1
-        distance = value - self.mean
-        self.mean += distance / self.count
-        self.squares += distance * (value - self.mean)
-
-    def estimate(self) -> MeanEstimate:
-        """What is known by now."""
-        if not self.count:
-            return MeanEstimate()
-        variance = self.squares / (self.count - 1) / self.count if self.count > 1 else None
-        return _make_estimate(self.mean, variance, self.count)
-
-
-def estimate_clusters(clusters: Iterable[Sequence[float]]) -> MeanEstimate:
-    """The estimate over clusters of values that belong together, such as a test's epochs."""
-    filled = [cluster for cluster in clusters if cluster]
-    count = sum(map(len, filled))
+    Of each cluster its count and its sum are enough.
+    """
+    filled = [(count, total) for count, total in clusters if count]
+    count = sum(count for count, _ in filled)
     if not count:
         return MeanEstimate()
-    mean = math.fsum(value for cluster in filled for value in cluster) / count
+    mean = math.fsum(total for _, total in filled) / count
     variance = None
     if len(filled) > 1:
-        residues = (math.fsum(value - mean for value in cluster) for cluster in filled)
-        squares = math.fsum(residue * residue for residue in residues)
+        squares = math.fsum((total - count * mean) ** 2 for count, total in filled)
         variance = squares / count**2 * len(filled) / (len(filled) - 1)
     return _make_estimate(mean, variance, len(filled))
 

@@ -2,64 +2,110 @@
 
 Success is counted over the cases that ran; a case that could not run (an error) is counted apart.
 When the cost or the latency of one case is not known, no metric of cost or latency is known: a
-total that leaves cases out would look cheap.
+total that leaves cases out would look cheap. A scorer's mean is over all that it measured.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+from zlib import crc32
 
 import msgspec
 
-from tallymark.formula import RUN_METRICS, Formula, Names, Variable
-from tallymark.runs.metrics import FormulaScore, MetricValues
+from tallymark.formula import RUN_METRICS, Formula, Names, Variable, eval_name_problems
 from tallymark.runs.record import CaseResult, CheckResult
+from tallymark.text import UNDEFINED
 
+MetricValues = dict[str, float | None]
 MEASURES = ("latency", "cost")
+
+
+class FormulaScore(msgspec.Struct, frozen=True):
+    """What a formula made of a run: a score, or the reason why there is none."""
+
+    formula: str
+    score: float | None
+    error: str | None = None
 
 
 class Amounts(msgspec.Struct, gc=False):
     """How many values there were, what they sum up to, and the lowest and highest of them."""
 
     known: int = 0
-    total: float = 0.0
+    sum: float = 0.0
+    lost: float = 0.0
+    """What rounding took from the sum (Neumaier 1974)."""
     low: float = math.inf
     high: float = -math.inf
+
+    @property
+    def total(self) -> float:
+        """The sum to the 15 digits that a float keeps of a decimal number."""
+        total = self.sum + self.lost
+        return total if self.known < 2 else float(f"{total:.15g}")
 
     def add(self, value: float) -> None:
         """Takes one more value into account."""
         self.known += 1
-        self.total += value
+        total = self.sum + value
+        if abs(self.sum) >= abs(value):
+            self.lost += (self.sum - total) + value
+        else:
+            self.lost += (value - total) + self.sum
+        self.sum = total
         # Quicker than min() and max(), which matters where it is done three times a case.
         if value < self.low:  # noqa: PLR1730
             self.low = value
         if value > self.high:  # noqa: PLR1730
             self.high = value
 
+    def merge(self, other: Amounts) -> None:
+        """Takes all values of another into account."""
+        known = self.known + other.known
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        if other.known:
+            self.add(other.sum)
+            self.lost += other.lost
+        self.known, self.low, self.high = known, low, high
+
 
 class Counts(msgspec.Struct, gc=False):
-    """What was counted for one case over its epochs, or for one eval over its cases."""
+    """What was counted for one case over its epochs, for one eval, or for a whole run."""
 
     ran: int = 0
     passed: int = 0
     latency: Amounts = msgspec.field(default_factory=Amounts)
     cost: Amounts = msgspec.field(default_factory=Amounts)
-    scores: dict[str, Amounts] | None = None
-    """What each scorer measured, by its name; None where no scorer was asked."""
+    scores: dict[str, Amounts] = msgspec.field(default_factory=dict)
+    """What each scorer measured, by its name."""
 
-    def add(self, result: CaseResult) -> None:
-        """Takes one more result into account, which must not be an error."""
-        self.ran += 1
-        self.passed += result.status == "passed"
-        if result.latency is not None:
-            self.latency.add(result.latency)
-        if result.cost is not None:
-            self.cost.add(result.cost)
-        for name, value in _list_measured(result.checks):
-            if self.scores is None:
-                self.scores = {}
-            self.scores.setdefault(name, Amounts()).add(value)
+    def add(self, seen: _Seen) -> None:
+        """Takes one more result into account."""
+        passed, latency, cost, measured = seen
+        if passed is not None:
+            self.ran += 1
+            self.passed += passed
+            if latency is not None:
+                self.latency.add(latency)
+            if cost is not None:
+                self.cost.add(cost)
+        for name, value in measured:
+            amounts = self.scores.get(name)
+            if amounts is None:
+                amounts = self.scores[name] = Amounts()
+            amounts.add(value)
+
+    def merge(self, other: Counts) -> None:
+        """Takes all results of another into account."""
+        self.ran += other.ran
+        self.passed += other.passed
+        self.latency.merge(other.latency)
+        self.cost.merge(other.cost)
+        for name, amounts in other.scores.items():
+            self.scores.setdefault(name, Amounts()).merge(amounts)
 
     def of(self, measure: str) -> Amounts:
         """The latencies, or the costs."""
@@ -76,107 +122,157 @@ class Counts(msgspec.Struct, gc=False):
         return self.passed / self.ran if self.ran else None
 
 
-def _list_measured(checks: Iterable[CheckResult]) -> Iterator[tuple[str, float]]:
-    """The values of scorers, those among the alternatives of an `or` included."""
-    for check in checks:
-        if check.name is not None and check.value is not None:
-            yield check.name, check.value
-        if check.parts:
-            yield from _list_measured(check.parts)
+# Whether it passed (None: it did not run), latency, cost, and what scorers measured. A tuple,
+# because most cases have one result, and a run may have a million of them.
+_Seen = tuple[bool | None, float | None, float | None, list[tuple[str, float]]]
+
+
+class ScorerCounts(msgspec.Struct, gc=False):
+    """How often a scorer could say something; what it measured is with the other counts."""
+
+    scored: int = 0
+    unscored: int = 0
+    labels: Counter[str] = msgspec.field(default_factory=Counter)
+    first_error: str | None = None
 
 
 class Tally:
     """All counts of one run."""
 
-    def __init__(self, results: Iterable[CaseResult] = ()) -> None:
-        self.all = Counts()
-        self.cases: dict[str, Counts] = {}
-        self.evals: dict[str, Counts] = {}
+    def __init__(
+        self, results: Iterable[CaseResult] = (), *, most_cases: int | None = None
+    ) -> None:
+        """With `most_cases`, the cases after so many share places, to bound the memory."""
         self.errors = 0
+        self.scorers: dict[str, ScorerCounts] = {}
+        self._most_cases = most_cases
+        self._cases: dict[str, Counts | _Seen] = {}
+        self._evals: dict[str | None, Counts] = {}
         for result in results:
             self.add(result)
 
     def add(self, result: CaseResult) -> None:
         """Takes one more result into account."""
-        case = result.case
-        counts = self.cases.get(case)
-        if counts is None:
-            counts = self.cases[case] = Counts()
-        name = eval_of(case)
-        if name is not None and name not in self.evals:
-            # Of an eval with a single case, the case's counts are the eval's.
-            self.evals[name] = counts if name == case else Counts()
+        measured = list[tuple[str, float]]()
+        for check in result.checks:
+            if check.name is not None or check.parts:
+                self._take_check(check, measured)
         if result.status == "error":
             self.errors += 1
-            return
-        counts.add(result)
-        self.all.add(result)
-        if name is not None and name != case:
-            self.evals[name].add(result)
+            seen: _Seen = (None, None, None, measured)
+        else:
+            seen = (result.status == "passed", result.latency, result.cost, measured)
+        case = result.case
+        name = eval_of(case)
+        counts = self._evals.get(name)
+        if counts is None:
+            if self._most_cases is not None and len(self._evals) >= self._most_cases:
+                name = None
+            counts = self._evals.setdefault(name, Counts())
+        counts.add(seen)
+        self._note_case(case, name, seen)
+
+    def _take_check(self, check: CheckResult, measured: list[tuple[str, float]]) -> None:
+        """The value of a scorer, or those among the alternatives of an `or`."""
+        if check.name is not None:
+            counts = self.scorers.get(check.name)
+            if counts is None:
+                counts = self.scorers[check.name] = ScorerCounts()
+            if check.error is None:
+                counts.scored += 1
+                if check.label is not None:
+                    counts.labels[check.label] += 1
+            else:
+                counts.unscored += 1
+                counts.first_error = counts.first_error or check.error
+            if check.value is not None:
+                measured.append((check.name, check.value))
+        for part in check.parts:
+            self._take_check(part, measured)
+
+    def _note_case(self, case: str, name: str | None, seen: _Seen) -> None:
+        known = self._cases.get(case)
+        if known is None:
+            if self._most_cases is not None and len(self._cases) >= self._most_cases:
+                # Cases drawn together at random are as good to draw from as single ones, and
+                # a case comes to the same place again.
+                case = f"{name or '#'}[{crc32(case.encode()) % self._most_cases} and others]"
+                known = self._cases.get(case)
+            if known is None:
+                self._cases[case] = seen
+                return
+        if isinstance(known, tuple):
+            known = self._cases[case] = _count(known)
+        known.add(seen)
+
+    @property
+    def cases(self) -> dict[str, Counts]:
+        """The counts of each case."""
+        for case, known in self._cases.items():
+            if isinstance(known, tuple):
+                self._cases[case] = _count(known)
+        found: dict[str, Any] = self._cases
+        return found
+
+    @property
+    def evals(self) -> dict[str, Counts]:
+        """The counts of each eval that has a name."""
+        return {name: counts for name, counts in self._evals.items() if name is not None}
+
+    @property
+    def all(self) -> Counts:
+        """The counts of the whole run."""
+        total = Counts()
+        for counts in self._evals.values():
+            total.merge(counts)
+        return total
 
     @property
     def finished(self) -> int:
         """How many results there are, errors included."""
-        return self.all.ran + self.errors
-
-    @property
-    def scorers(self) -> list[str]:
-        """The names of the scorers that measured something."""
-        return list(self.all.scores or ())
+        return sum(counts.ran for counts in self._evals.values()) + self.errors
 
     def formula(self, text: str, also: Iterable[str] = ()) -> Formula:
         """A formula over all that was counted here, and over `also`, names known from elsewhere."""
-        names = [end for name in self.evals for end in (name, f"{name}_latency", f"{name}_cost")]
-        known = dict.fromkeys((*names, *self.scorers, *also))
-        more = [Variable(name) for name in known if name not in RUN_METRICS]
-        return Formula.parse(text, Names([*RUN_METRICS.values(), *more]))
+        return Formula.parse(text, name_metrics(self._evals, (*self.scorers, *also)))
 
-    def metrics(
-        self, evals: Iterable[str] | None = None, scorers: Iterable[str] | None = None
-    ) -> MetricValues:
-        """Every name that a formula may use, with its value; None where it is not known.
-
-        Without names given, those of all evals and scorers that were counted.
-        """
-        success = self.all.success
-        found: MetricValues = {"success_pct": None if success is None else 100.0 * success}
-        for measure in MEASURES:
-            amounts = self.all.of(measure)
-            known = self.all.ran > 0 and amounts.known == self.all.ran
-            found |= {
-                f"max_{measure}": amounts.high if known else None,
-                f"min_{measure}": amounts.low if known else None,
-                f"avg_{measure}": self.all.mean(measure),
-                f"total_{measure}": amounts.total if known else None,
-            }
-        for name in self.evals if evals is None else evals:
-            counts = self.evals.get(name, _NO_COUNTS)
+    def metrics(self) -> MetricValues:
+        """Every name that a formula may use, with its value; None where it is not known."""
+        total = self.all
+        found: MetricValues = {}
+        for name, counts in self.evals.items():
             found[name] = counts.success
             found |= {f"{name}_{measure}": counts.mean(measure) for measure in MEASURES}
-        scores = self.all.scores or {}
-        for name in scores if scorers is None else scorers:
-            found[name] = scores[name].total / scores[name].known if name in scores else None
-        return found
+        for name in self.scorers:
+            amounts = total.scores.get(name)
+            found[name] = amounts.total / amounts.known if amounts else None
+        known = name_metrics(self._evals, self.scorers)
+        return run_wide(total) | {
+            name: value
+            for name, value in found.items()
+            if name in known and name not in RUN_METRICS
+        }
 
     def score(self, formula: Formula) -> FormulaScore:
         """What a formula makes of these counts: a score, or the reason why there is none."""
         values = self.metrics()
         if (score := formula.evaluate(values)) is not None:
             return FormulaScore(formula.text, score)
-        why = [formula.reason(values) or "undefined"]
+        why = [formula.reason(values) or UNDEFINED]
         why += [said for name in formula.names if (said := self.unknown(name)) is not None]
         return FormulaScore(formula.text, None, "; ".join(dict.fromkeys(why)))
 
     def unknown(self, metric: str) -> str | None:
         """Why a metric has no value, in words; None when nothing is known to be missing."""
         measure = next((m for m in MEASURES if metric.endswith(f"_{m}")), None)
-        name = metric if metric in self.evals else metric.removesuffix(f"_{measure}")
-        counts, whose = self.all, "cases"
-        if name in self.evals:
-            counts, whose = self.evals[name], f"results of {name!r}"
+        name = metric if metric in self._evals else metric.removesuffix(f"_{measure}")
+        counts, whose, never = self.all, "cases", "no case ran"
+        if name in self._evals:
+            counts, whose = self._evals[name], f"results of {name!r}"
+            never = f"no result of {name!r}: it never ran"
             measure = None if name == metric else measure
         if not counts.ran:
-            return "no case ran" if counts is self.all else f"no result of {name!r}: it never ran"
+            return never
         if measure is None or counts.of(measure).known == counts.ran:
             return None
         missing = counts.ran - counts.of(measure).known
@@ -184,7 +280,44 @@ class Tally:
         return f"the {measure} of {missing} of {counts.ran} {whose} is not known{mend}"
 
 
-_NO_COUNTS = Counts()
+def _count(seen: _Seen) -> Counts:
+    counts = Counts()
+    counts.add(seen)
+    return counts
+
+
+def run_wide(counts: Counts) -> MetricValues:
+    """The metrics that every run has."""
+    found: MetricValues = {
+        "success_pct": None if counts.success is None else 100.0 * counts.success
+    }
+    for measure in MEASURES:
+        amounts = counts.of(measure)
+        known = counts.ran > 0 and amounts.known == counts.ran
+        found |= {
+            f"max_{measure}": amounts.high if known else None,
+            f"min_{measure}": amounts.low if known else None,
+            f"avg_{measure}": counts.mean(measure),
+            f"total_{measure}": amounts.total if known else None,
+        }
+    return found
+
+
+def name_metrics(evals: Iterable[str | None], others: Iterable[str] = ()) -> Names:
+    """The names of a formula over a run: run-wide metrics, evals, and scorers or other numbers.
+
+    A name that formulas cannot use, such as `two words`, is left out.
+    """
+    known = [name for name in evals if name is not None]
+    bad = {index for index, _ in eval_name_problems(known)}
+    names: Mapping[str, None] = dict.fromkeys(
+        made
+        for index, name in enumerate(known)
+        if index not in bad
+        for made in (name, *(f"{name}_{measure}" for measure in MEASURES))
+    )
+    more = [Variable(each) for each in dict.fromkeys((*names, *others)) if each not in RUN_METRICS]
+    return Names([*RUN_METRICS.values(), *more])
 
 
 def eval_of(case: str) -> str | None:

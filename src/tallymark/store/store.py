@@ -21,6 +21,7 @@ from tallymark.store.contests.rescorings import Rescorings
 from tallymark.store.contests.versus_rows import VersusRows
 from tallymark.store.database import Database
 from tallymark.store.runs import result_rows, run_rows
+from tallymark.store.runs.result_writer import ResultWriter
 from tallymark.store.storable_text import make_storable
 
 if TYPE_CHECKING:
@@ -132,6 +133,10 @@ class Store:
             return run_rows.search(connection, self.tenant, filters, order, limit)
 
     # Case results
+
+    def open_writer(self, run_id: str) -> ResultWriter:
+        """Keeps the results of a run as they come, until it is closed."""
+        return ResultWriter(self, run_id)
 
     def add_results(self, run_id: str, results: Iterable[CaseResult]) -> None:
         """Stores results of a run, all or none.

@@ -9,27 +9,20 @@ from typing import TYPE_CHECKING, Any
 from tallymark.suites.python_suites.suite_and_test import Agent, Suite, Test
 
 if TYPE_CHECKING:
-    from tallymark.suites.python_suites.suite_report import Report, TestResult
     from tallymark.suites.python_suites.suite_run import arun, run
-    from tallymark.suites.scored_traces import ScoredTraces, StoredSummary
+    from tallymark.suites.scored_traces import ScoredTraces
 
 __all__ = [
     "Agent",
-    "Report",
     "ScoredTraces",
-    "StoredSummary",
     "Suite",
     "Test",
-    "TestResult",
     "arun",
     "run",
 ]
 
 _LATE = {
-    "Report": "tallymark.suites.python_suites.suite_report",
     "ScoredTraces": "tallymark.suites.scored_traces",
-    "StoredSummary": "tallymark.suites.scored_traces",
-    "TestResult": "tallymark.suites.python_suites.suite_report",
     "arun": "tallymark.suites.python_suites.suite_run",
     "run": "tallymark.suites.python_suites.suite_run",
 }

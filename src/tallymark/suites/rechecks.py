@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tallymark.models.model import Answer, Request
+from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult
-from tallymark.suites.checks.check_results import evaluate_checks, verdict
+from tallymark.runs.tally import eval_of
+from tallymark.suites.checks.check_results import evaluate_checks
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
@@ -24,18 +26,20 @@ async def recheck(suite: FilledSuite, results: Iterable[CaseResult]) -> list[Cas
     cases = {case.key: case for case in suite.definition.cases}
     checked = []
     for result in results:
-        if result.case not in cases:
+        # Of scored traces, each is a row of the eval that it has the name of.
+        asked = cases.get(result.case) or cases.get(eval_of(result.case) or "")
+        if asked is None:
             continue
         if result.status == "error" and not result.checks:
             checked.append(result)
             continue
-        case = suite.case(cases[result.case])
+        case = suite.case(asked)
         # Earlier answers of a conversation are not kept, so they are empty here.
         messages = case.messages([""] * (len(case.asked) - 1)) or ()
         subject = case.subject(_restore_answer(result), Request(messages=messages), result.trace)
         checks = await evaluate_checks(case.checks, subject)
-        status = verdict(checks)
-        error = next((c.error for c in checks if c.error), None) if status == "error" else None
+        status = judge_case(checks)
+        error = find_error(checks) if status == "error" else None
         checked.append(
             suite.redactor.redact(replace(result, checks=checks, status=status, error=error))
         )

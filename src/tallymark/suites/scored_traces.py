@@ -2,88 +2,65 @@
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tallymark.errors import InvalidInput, Place, TraceError
-from tallymark.runs.metrics import (
-    FormulaScore,
-    MetricValues,
-    RunMetrics,
-    apply_formula,
-    formula_facts,
-    sum_spending,
-)
-from tallymark.runs.scorer_summary import ScorerSummary, ScorerTally
+from tallymark.runs.case_verdict import DEFAULT_THRESHOLD, judge_trace
+from tallymark.runs.ongoing_run import OngoingRun, make_id, open_keeper
+from tallymark.runs.record import RunRecord
+from tallymark.runs.run import Run
+from tallymark.runs.tally import Tally
 from tallymark.scoring import Config, EvalContext, Expected, Scorer
-from tallymark.scoring.score import make_json_safe
 from tallymark.suites.python_suites.suite_and_test import (
-    DEFAULT_THRESHOLD,
     DEFAULT_TIMEOUT,
     pick_first,
     require_threshold,
     require_timeout,
 )
-from tallymark.suites.python_suites.suite_report import TestResult, judge_trace
-from tallymark.suites.report_text import render_stored
+from tallymark.suites.python_suites.suite_document import (
+    DEFAULT_FORMULA,
+    parse_for_scorers,
+    write_definition,
+)
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
-    from tallymark.formula import Formula
+    from tallymark.runs.ongoing_run import RunKeeper
+    from tallymark.runs.record import CaseResult, CaseStatus
     from tallymark.scoring import Score
 
-WORST_SHOWN = 10
-"""How many of the traces that did not pass the summary shows."""
+RESULTS_SHOWN = 20
+"""How many results of each status are at hand when all are scored."""
+MOST_CASES = 50_000
+"""Traces that are counted one by one; others are counted together, which bounds the memory."""
 _NOTHING = Expected()
 
 
-class StoredSummary(msgspec.Struct, frozen=True):
-    """What the scores of stored traces come to."""
-
-    traces: int
-    passed: int
-    scorers: dict[str, ScorerSummary]
-    thresholds: dict[str, float]
-    metrics: MetricValues
-    worst: list[TestResult]
-    """The worst of those that did not pass, worst first."""
-    formula: FormulaScore | None = None
-
-    def render(self) -> str:
-        """The summary for people, at most 80 columns where names allow."""
-        return render_stored(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values that any JSON writer takes."""
-        return {
-            "traces": self.traces,
-            "passed": self.passed,
-            "scorers": make_json_safe(self.scorers),
-            "thresholds": self.thresholds,
-            "metrics": self.metrics,
-            **formula_facts(self.formula),
-            "worst": [
-                {"trace_id": each.trace.trace_id, **each.to_dict(trace=False)}
-                for each in self.worst
-            ],
-        }
-
-
 class ScoredTraces:
-    """Iterating gives the result of each trace in turn; `summary` tells what they come to."""
+    """Iterating gives the result of each trace in turn; `run` tells what they come to.
 
-    def __init__(
+    It can be iterated once. With a `store`, the run is kept there as the traces come.
+    """
+
+    def __init__(  # noqa: PLR0913 (what a caller may set, all but the first two by keyword)
         self,
         traces: Iterable[Trace],
         scorers: Sequence[Scorer],
         *,
+        name: str = "traces",
+        formula: str | None = None,
         threshold: float | None = None,
         timeout: float | None = None,
         expected: Mapping[str, Expected] | None = None,
+        store: RunKeeper | str | None = None,
         on_broken: Callable[[TraceError], object] | None = None,
     ) -> None:
         """`expected` is by trace id; a trace may also say it itself, in `metadata["expected"]`.
@@ -104,49 +81,80 @@ class ScoredTraces:
         self._expected = expected or {}
         self._met: set[str] = set()
         self._on_broken = on_broken
-        self._tallies = [ScorerTally(each.origin) for each in self._scorers]
-        self._metrics = RunMetrics()
-        self._worst: list[tuple[float, int, TestResult]] = []
+        self._store = store
+        text = formula or DEFAULT_FORMULA
+        self._formula = parse_for_scorers(text, self._thresholds if formula else ())
+        self._record = self._make_record(name)
+        self._ongoing: OngoingRun | None = None
+        self._shown: dict[CaseStatus, list[tuple[float, int, CaseResult]]] = {}
+        self._cases: set[str] = set()
+        self._count = 0
 
-    def __iter__(self) -> Iterator[TestResult]:
-        if all(scorer.inline for scorer in self._scorers):
-            return self._score_in_place()
-        return self._score_in_loop()
-
-    def summary(self, formula: Formula | None = None) -> StoredSummary:
-        """What the results so far come to."""
-        scorers = {
-            each.name: tally.summary()
-            for each, tally in zip(self._scorers, self._tallies, strict=True)
-        }
-        means = {name: each.mean for name, each in scorers.items()}
-        return StoredSummary(
-            self._metrics.cases,
-            self._metrics.passed,
-            scorers,
-            self._thresholds,
-            self._metrics.values(),
-            [result for *_, result in sorted(self._worst, reverse=True)],
-            None if formula is None else apply_formula(formula, self._metrics, means),
+    def _make_record(self, name: str) -> RunRecord:
+        now = time.time()
+        definition = write_definition(name, [], self._scorers)
+        return RunRecord(
+            id=make_id("r"),
+            suite=name,
+            model="traces",
+            status="running",
+            definition=definition,
+            definition_hash=hashlib.sha256(definition.encode()).hexdigest(),
+            created_at=now,
+            started_at=now,
+            formula=self._formula.text,
+            tags={"door": "traces"},
         )
+
+    def __iter__(self) -> Iterator[CaseResult]:
+        if self._ongoing is not None:
+            raise InvalidInput("these traces were scored already", hint="make new ScoredTraces")
+        scored = self._score_all()
+        first = next(scored, None)
+        if first is None:  # nothing happened, so there is nothing to keep
+            return
+        with open_keeper(self._store) as keeper:
+            tally = Tally(most_cases=MOST_CASES)
+            ongoing = self._ongoing = OngoingRun(
+                self._record, self._formula, keeper=keeper, tally=tally
+            )
+            if keeper is not None:
+                keeper.create_run(self._record)
+            with ongoing:
+                for trace, scores in chain([first], scored):
+                    result = self._judge(trace, scores)
+                    ongoing.add(result)
+                    yield result
+                ongoing.ending = "finished"
+                ongoing.record = msgspec.structs.replace(ongoing.record, total=self._count)
+
+    @property
+    def run(self) -> Run:
+        """What the results so far come to, with the worst and the first of them."""
+        if self._ongoing is None:
+            return Run(self._record, [], kept=False)
+        shown = (
+            [result for *_, result in sorted(self._shown.get(status, ()), reverse=True)]
+            for status in ("failed", "error", "passed")
+        )
+        run = self._ongoing.run
+        return Run(run.record, [each for some in shown for each in some], run.tally, kept=run.kept)
 
     @property
     def unmet(self) -> int:
         """How many of the expectations were for traces that have not come."""
         return len(self._expected) - len(self._met)
 
-    def _score_in_place(self) -> Iterator[TestResult]:
+    def _score_all(self) -> Iterator[tuple[Trace, list[Score]]]:
         scorers = self._scorers
-        for ctx in self._make_contexts():
-            yield self._judge_trace(ctx.trace, [scorer.score(ctx) for scorer in scorers])
-
-    def _score_in_loop(self) -> Iterator[TestResult]:
-        """Many traces at the same time, their results in the order of the traces."""
+        if all(scorer.inline for scorer in scorers):
+            for ctx in self._make_contexts():
+                yield ctx.trace, [scorer.score(ctx) for scorer in scorers]
+            return
         from tallymark.suites.trace_loop import score_in_loop  # noqa: PLC0415 (asyncio is heavy)
 
-        scored = score_in_loop(self._scorers, self._make_contexts(), self._config.timeout)
-        for trace, scores in scored:
-            yield self._judge_trace(trace, scores)
+        # Many traces at the same time, their results in the order of the traces.
+        yield from score_in_loop(scorers, self._make_contexts(), self._config.timeout)
 
     def _make_contexts(self) -> Iterator[EvalContext]:
         config = self._config
@@ -174,28 +182,41 @@ class ScoredTraces:
             place = Place(source=f"trace {trace.trace_id or trace.name!r}")
             raise TraceError(error.problems[0].message, place=place) from None
 
-    def _judge_trace(self, trace: Trace, found: list[Score]) -> TestResult:
-        result = judge_trace(trace.name, 1, self._thresholds, trace, found)
-        for tally, score in zip(self._tallies, found, strict=True):
-            tally.add(score)
-        passed = True if result.passed else None if result.status == "error" else False
-        self._metrics.add(passed=passed, duration_ms=trace.duration_ms, cost=sum_spending(trace)[0])
-        if not passed:
-            self._note_bad(result)
+    def _judge(self, trace: Trace, found: list[Score]) -> CaseResult:
+        self._count += 1
+        result = judge_trace(self._name_case(trace), 0, self._thresholds, trace, found)
+        self._show(result)
         return result
 
-    def _note_bad(self, result: TestResult) -> None:
-        """Keep the worst: those furthest below a threshold, and last those without a value."""
-        margin = -1.0
-        for name, score in result.scores.items():
-            if score.value is not None:
-                margin = max(margin, self._thresholds[name] - score.value)
+    def _name_case(self, trace: Trace) -> str:
+        """A trace is a row of the eval that it has the name of: `refunds[t-17]`."""
+        row = trace.trace_id or str(self._count)
+        case = f"{trace.name}[{row}]" if trace.name else f"#{row}"
+        if self._store is None:
+            return case
+        if case in self._cases:  # an id that is used twice must not cost a result
+            case = f"{trace.name}[{row} {self._count}]" if trace.name else f"#{row} {self._count}"
+        self._cases.add(case)
+        return case
+
+    def _show(self, result: CaseResult) -> None:
+        """Keeps the failed ones furthest below a threshold, and the first of the others."""
+        shown = self._shown.setdefault(result.status, [])
+        margin = 0.0
+        if result.status == "failed":
+            margin = max(
+                self._thresholds[name] - check.value
+                for name, check in result.scores.items()
+                if check.value is not None
+            )
+        elif len(shown) >= RESULTS_SHOWN:
+            return
         # The number settles ties, since results have no order: of equals, the earlier is kept.
-        entry = (margin, -self._metrics.cases, result)
-        if len(self._worst) < WORST_SHOWN:
-            heapq.heappush(self._worst, entry)
+        entry = (margin, -self._count, result)
+        if len(shown) < RESULTS_SHOWN:
+            heapq.heappush(shown, entry)
         else:
-            heapq.heappushpop(self._worst, entry)
+            heapq.heappushpop(shown, entry)
 
 
 def read_expectation(told: object) -> Expected:

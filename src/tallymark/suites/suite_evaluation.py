@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -21,18 +21,19 @@ from tallymark.models.model import Answer, Message, Model, Request
 from tallymark.models.model_answers import trace_of
 from tallymark.models.pace import Pace
 from tallymark.models.retries import answer_with_retries
+from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult, CheckResult
-from tallymark.runs.tally import Tally
-from tallymark.suites.checks.check_results import evaluate_checks, run_checks, verdict
+from tallymark.runs.tally import Amounts
+from tallymark.suites.checks.check_results import evaluate_checks, run_checks
 
 if TYPE_CHECKING:
+    from tallymark.runs.ongoing_run import RunEnding
     from tallymark.suites.checks.check_definition import Checks
     from tallymark.suites.filled_suite import FilledCase, FilledSuite
     from tallymark.suites.suite_definition import Case
     from tallymark.traces import Trace
 
 _Amount = TypeVar("_Amount", int, float)
-RunEnding = Literal["finished", "budget", "hopeless", "stopped", "broken"]
 DEFAULT_THREADS = 10
 _MOST_REFUSALS = 20
 """A model that refused this many cases, and answered none, will not answer the rest."""
@@ -71,13 +72,12 @@ class SuiteEvaluation:
         model: Model,
         limits: RunLimits,
         *,
-        tally: Tally | None = None,
         done: Collection[tuple[str, int]] = (),
+        spent: Amounts | None = None,
     ) -> None:
-        """`done` and `tally` are what an interrupted run has already."""
+        """`done` is what an interrupted run has already, `spent` what its results have cost."""
         definition = suite.definition
         self.suite, self.model, self.limits = suite, model, limits
-        self.tally = tally or Tally()
         self.jobs = plan_cases(suite, limits)
         if done:
             self.jobs = (job for job in self.jobs if (job.case.key, job.epoch) not in done)
@@ -86,13 +86,14 @@ class SuiteEvaluation:
         self.workers = threads
         retries = 4 if definition.retries is None else definition.retries
         self.tries = limits.tries or retries + 1
-        self.budget = _Budget(limits.budget, self.tally)
+        self.budget = _Budget(limits.budget, Amounts() if spent is None else spent)
         self.ending: RunEnding = "finished"
         self.refused = 0
+        self.answered = bool(done)
 
-    async def run(self, keep: Callable[[CaseResult], Awaitable[None]]) -> RunEnding:
-        """Works until all is done or the budget is spent; `keep` is given every result."""
-        workers = [asyncio.create_task(self._work(keep)) for _ in range(self.workers)]
+    async def run(self, add: Callable[[CaseResult], Awaitable[None]]) -> RunEnding:
+        """Works until all is done or the budget is spent; `add` is given every result."""
+        workers = [asyncio.create_task(self._work(add)) for _ in range(self.workers)]
         try:
             await asyncio.gather(*workers)
         except BaseException:
@@ -103,7 +104,7 @@ class SuiteEvaluation:
             raise
         return self.ending
 
-    async def _work(self, keep: Callable[[CaseResult], Awaitable[None]]) -> None:
+    async def _work(self, add: Callable[[CaseResult], Awaitable[None]]) -> None:
         while self.ending == "finished":
             # Before a job is taken: one that is taken and then not asked would be lost.
             if not await self.budget.reserve():
@@ -111,13 +112,12 @@ class SuiteEvaluation:
                 return
             job = next(self.jobs, None)
             if job is None:
-                self.budget.release()
+                self.budget.release(None)
                 return
             result = await self._ask(job)
-            # Counted before it is released, because the budget looks at what was counted.
-            self.tally.add(result)
-            self.budget.release()
-            await keep(result)
+            self.answered |= result.status != "error"
+            self.budget.release(result.cost)
+            await add(result)
 
     async def _ask(self, job: CaseJob) -> CaseResult:
         try:
@@ -132,7 +132,7 @@ class SuiteEvaluation:
 
     def _lose_hope(self, error: ModelError) -> None:
         self.refused += not error.retryable
-        if self.refused >= _MOST_REFUSALS and not self.tally.all.ran:
+        if self.refused >= _MOST_REFUSALS and not self.answered:
             self.ending = "hopeless"
 
     def _make_error(self, job: CaseJob, error: str) -> CaseResult:
@@ -232,7 +232,7 @@ def _make_result(
     request: Request,
     answer: Answer,
 ) -> CaseResult:
-    status = verdict(checks)
+    status = judge_case(checks)
     return CaseResult(
         case=case,
         epoch=epoch,
@@ -244,7 +244,7 @@ def _make_result(
         input_tokens=answer.input_tokens,
         output_tokens=answer.output_tokens,
         tokens_counted_by=answer.tokens_counted_by,
-        error=next((c.error for c in checks if c.error), None) if status == "error" else None,
+        error=find_error(checks) if status == "error" else None,
         tries=tries,
         trace=trace_of(request, answer) if answer.spans else None,
     )
@@ -260,9 +260,9 @@ class _Budget:
     Until the first cost is known, one case runs at a time.
     """
 
-    def __init__(self, limit: float | None, tally: Tally) -> None:
+    def __init__(self, limit: float | None, spent: Amounts) -> None:
         self.limit = limit
-        self.tally = tally
+        self.spent = spent
         self.under_way = 0
         self.changed = asyncio.Event()
 
@@ -276,16 +276,17 @@ class _Budget:
         self.under_way += 1
         return True
 
-    def release(self) -> None:
-        """A case is over, and counted."""
+    def release(self, cost: float | None) -> None:
+        """A case is over, and what it cost is counted."""
+        if cost is not None:
+            self.spent.add(cost)
         self.under_way -= 1
         self.changed.set()
 
     def _fits(self, limit: float) -> bool:
-        cost = self.tally.all.cost
-        if not cost.known:
+        if not self.spent.known:
             return self.under_way == 0
-        return cost.total + cost.high * (self.under_way + 1) <= limit
+        return self.spent.total + self.spent.high * (self.under_way + 1) <= limit
 
 
 def plan_cases(suite: FilledSuite, limits: RunLimits) -> Iterator[CaseJob]:

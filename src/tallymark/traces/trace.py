@@ -6,7 +6,8 @@ Times are milliseconds, as in the files people have; costs are US dollars. `None
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
 
@@ -23,7 +24,15 @@ SpanType = Literal["span", "generation", "tool", "retrieval", "event"]
 Status = Literal["ok", "error"]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-_N = TypeVar("_N", int, float)
+
+
+class Spending(NamedTuple):
+    """What a trace took; None where no span knows."""
+
+    cost: float | None
+    """US dollars."""
+    input_tokens: int | None
+    output_tokens: int | None
 
 
 # gc=False: plain data without circles, which the garbage collector need not walk.
@@ -165,7 +174,21 @@ class Trace(
     @property
     def cost(self) -> float | None:
         """US dollars over all spans; None when no span's cost is known."""
-        return _add_known(span.cost for span in self.spans)
+        return self.sum_spending().cost
+
+    def sum_spending(self) -> Spending:
+        """Cost and tokens over all spans, in one pass."""
+        costs = []
+        given: int | None = None
+        gave: int | None = None
+        for span in self.spans:
+            if span.cost is not None:
+                costs.append(span.cost)
+            if span.input_tokens is not None:
+                given = span.input_tokens + (given or 0)
+            if span.output_tokens is not None:
+                gave = span.output_tokens + (gave or 0)
+        return Spending(math.fsum(costs) if costs else None, given, gave)
 
     @property
     def roots(self) -> list[Span]:
@@ -198,6 +221,6 @@ class Trace(
                 stack.extend((depth + 1, child) for child in reversed(below.get(span.span_id, ())))
 
 
-def _add_known(parts: Iterable[_N | None]) -> _N | None:
+def _add_known(parts: Iterable[int | None]) -> int | None:
     known = [part for part in parts if part is not None]
     return sum(known) if known else None

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tallymark.runs.outcome import final_status, outcome
-from tallymark.runs.record import CaseResult, CheckResult, Run, RunRecord
+from tallymark.runs.record import CaseResult, CheckResult, RunRecord
+from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
 from tallymark.traces import Span, Trace
 
@@ -27,7 +28,12 @@ def finished(record: RunRecord, results: Sequence[CaseResult]) -> Run:
     record = replace(record, total=record.total or tally.finished)
     record = replace(record, **outcome(tally.formula(record.formula), tally))
     record = replace(record, status=final_status(record, stopped=False))
-    return record, results
+    return Run(record, results)
+
+
+def parts(run: Run) -> tuple[RunRecord, Sequence[CaseResult]]:
+    """The record and the results of a run, to change one of them."""
+    return run.record, run.results
 
 
 def two_cases(formula: str = "success_pct / total_cost") -> Run:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tests.runs.reports.sample_runs import finished, support_run
+from tests.runs.reports.sample_runs import finished, parts, support_run
 
 from tallymark.runs.comparison import compare, compare_all
 from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
 from tallymark.runs.reports.comparison_report import comparison_text, comparisons_table
+from tallymark.runs.run import Run
 
 
 def run(name: str, outcomes: str) -> tuple[RunRecord, list[CaseResult]]:
@@ -16,8 +17,8 @@ def run(name: str, outcomes: str) -> tuple[RunRecord, list[CaseResult]]:
         CaseResult(case=chr(97 + n), status=words[mark], latency=1.0, cost=0.01)
         for n, mark in enumerate(outcomes)
     ]
-    record, _ = finished(RunRecord(id=name, suite="s", model=f"m/{name}"), results)
-    return record, results
+    record, _ = parts(finished(RunRecord(id=name, suite="s", model=f"m/{name}"), results))
+    return Run(record, results)
 
 
 def test_two_runs_in_full() -> None:

@@ -10,6 +10,7 @@ from tests.runs.reports.sample_runs import support_run, two_cases
 
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.reports import csv_report
+from tallymark.runs.run import Run
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -17,7 +18,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 
 def one(result: CaseResult) -> dict[str, str]:
-    return rows(csv_report([(RunRecord(id="r", suite="s", model="m"), [result])]))[0]
+    return rows(csv_report([Run(RunRecord(id="r", suite="s", model="m"), [result])]))[0]
 
 
 def test_a_row_for_every_result_of_every_run() -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.runs.reports.sample_runs import HOSTILE, finished, support_run, two_cases
+from tests.runs.reports.sample_runs import HOSTILE, finished, parts, support_run, two_cases
 
-from tallymark.runs.record import CaseResult, CheckResult, Run, RunRecord
+from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.reports.html_page import html_report
+from tallymark.runs.run import Run
 from tallymark.traces import Span, Trace
 
 VOID = {"meta", "br", "input", "img", "link"}
@@ -104,7 +105,7 @@ def test_one_run_has_no_chart_of_score_against_cost() -> None:
 
 def test_a_run_without_results_still_makes_a_page() -> None:
     record = RunRecord(id="r", suite="s", model="m", status="failed", error="no such model")
-    found = page((record, []))
+    found = page(Run(record, []))
     assert "no such model" in found.text
     assert "undefined" in found.text
     assert found.tags["figure"] == 0
@@ -127,7 +128,7 @@ def test_without_a_trace_the_prompt_is_the_suites() -> None:
     definition = json.dumps({"evals": [{"name": "qa", "prompt": "Say hi"}, {"prompt": "Say bye"}]})
     record = RunRecord(id="r", suite="s", model="m", definition=definition)
     results = [CaseResult(case=case, status="passed") for case in ("qa[1]", "#2")]
-    found = page((record, results))
+    found = page(Run(record, results))
     assert "Say hi" in found.text
     assert "Say bye" in found.text
 
@@ -137,7 +138,7 @@ def test_without_a_trace_the_prompt_is_the_suites() -> None:
 )
 def test_a_definition_of_any_shape_does_no_harm(definition: str) -> None:
     record = RunRecord(id="r", suite="s", model="m", definition=definition)
-    assert page((record, [CaseResult(case="a", status="passed")])).statuses == ["passed"]
+    assert page(Run(record, [CaseResult(case="a", status="passed")])).statuses == ["passed"]
 
 
 def test_cases_that_failed_in_any_run_come_first() -> None:
@@ -149,8 +150,8 @@ def test_cases_that_failed_in_any_run_come_first() -> None:
 def test_the_filter_counts_a_case_that_fails_here_and_errs_there_twice() -> None:
     record = RunRecord(id="r", suite="s", model="m")
     runs: list[Run] = [
-        (record, [CaseResult(case="a", status="failed"), CaseResult(case="b", status="passed")]),
-        (record, [CaseResult(case="a", status="error"), CaseResult(case="b", status="passed")]),
+        Run(record, [CaseResult(case="a", status="failed"), CaseResult(case="b", status="passed")]),
+        Run(record, [CaseResult(case="a", status="error"), CaseResult(case="b", status="passed")]),
     ]
     text = html_report(runs)
     assert 'data-has="error failed"' in text
@@ -202,23 +203,23 @@ def test_hostile_text_stays_text() -> None:
 
 
 def test_an_answer_of_5_mb_is_cut_with_a_note() -> None:
-    record, results = two_cases()
-    text = html_report([(record, [replace(results[0], output="x" * 5_000_000)])])
+    record, results = parts(two_cases())
+    text = html_report([Run(record, [replace(results[0], output="x" * 5_000_000)])])
     assert len(text) < 100_000
     assert "4,996,000 more characters" in text
 
 
 def test_a_trace_of_many_spans_is_cut_with_a_note() -> None:
-    record, results = two_cases()
+    record, results = parts(two_cases())
     trace = Trace(spans=[Span(span_id=str(n), name=f"step {n}") for n in range(500)])
-    found = page((record, [replace(results[0], trace=trace)]))
+    found = page(Run(record, [replace(results[0], trace=trace)]))
     assert "Trace, 500 spans" in found.text
     assert "460 more spans are left out" in found.text
 
 
 def test_10_000_cases_make_a_page_that_opens() -> None:
-    record, results = support_run("a/one", cases=10_000, skill=0.5)
-    text = html_report([(record, results), (replace(record, model="b/two"), results)])
+    record, results = parts(support_run("a/one", cases=10_000, skill=0.5))
+    text = html_report([Run(record, results), Run(replace(record, model="b/two"), results)])
     assert len(text.encode()) < 6_000_000
     assert text.count('<details class="case"') == 2_000
     assert "lists 2,000 of 10,000 cases" in text
@@ -252,8 +253,8 @@ def test_a_browser_runs_its_script_and_no_other(tmp_path: Path) -> None:
     attack = (
         "<script>document.title='attacked'</script><img src=x onerror=document.title='attacked'>"
     )
-    record, results = two_cases()
-    runs = [(record, [replace(each, output=attack) for each in results])]
+    record, results = parts(two_cases())
+    runs = [Run(record, [replace(each, output=attack) for each in results])]
     path = tmp_path / "report.html"
     path.write_text(html_report(runs), encoding="utf-8")
     command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
@@ -271,5 +272,5 @@ def test_a_browser_runs_its_script_and_no_other(tmp_path: Path) -> None:
 
 
 def test_the_sample_is_what_the_runner_would_keep() -> None:
-    record, results = finished(RunRecord(id="r", suite="s", model="m"), two_cases()[1])
+    record, results = parts(finished(RunRecord(id="r", suite="s", model="m"), two_cases().results))
     assert (record.score, record.status, len(results)) == (50.0, "completed", 2)

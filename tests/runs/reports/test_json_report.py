@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.runs.reports.sample_runs import HOSTILE, finished, support_run, two_cases
+from tests.runs.reports.sample_runs import HOSTILE, finished, parts, support_run, two_cases
 
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.reports import json_report, run_document
 from tallymark.runs.reports.json_report import json_report as report
+from tallymark.runs.run import Run
 
 
 def strict(text: str) -> Any:
@@ -35,15 +36,15 @@ def test_the_score_its_formula_and_its_interval() -> None:
 
 
 def test_every_result_has_the_same_keys_and_all_of_its_checks() -> None:
-    run = run_document(*two_cases())
+    run = run_document(two_cases())
     assert [each["case"] for each in run["results"]] == ["math-question", "translation-test"]
     assert run["results"][1]["checks"][0]["reason"] == '"*hola*" does not match'
     assert {frozenset(each) for each in run["results"]} == {frozenset(CaseResult.__struct_fields__)}
 
 
 def test_without_results_the_counts_are_the_records() -> None:
-    record, _ = support_run(errors=2)
-    run = run_document(replace(record, total=25), [])
+    record, _ = parts(support_run(errors=2))
+    run = run_document(Run(replace(record, total=25), []))
     assert run["counts"] == {
         "passed": record.passed,
         "failed": record.failed,
@@ -55,15 +56,15 @@ def test_without_results_the_counts_are_the_records() -> None:
 
 
 def test_an_undefined_score_is_null_with_its_reason() -> None:
-    run = run_document(*support_run(price=None))
+    run = run_document(support_run(price=None))
     assert run["score"] is None
     assert run["score_error"].startswith("total_cost has no value")
     assert run["total_cost"] is None
 
 
 def test_a_score_that_the_suite_put_in_keeps_the_reason() -> None:
-    record, results = support_run(price=None)
-    run = run_document(replace(record, score=0.0), results)
+    record, results = parts(support_run(price=None))
+    run = run_document(Run(replace(record, score=0.0), results))
     assert run["score"] == 0.0
     assert run["score_error"].startswith("total_cost has no value")
 
@@ -72,21 +73,21 @@ def test_a_score_that_the_suite_put_in_keeps_the_reason() -> None:
 def test_numbers_that_json_lacks_become_null(value: float) -> None:
     results = [CaseResult(case="a", status="passed", latency=value, cost=value)]
     record = RunRecord(id="r", suite="s", model="m", score=value, tags={"x": value})
-    (run,) = strict(json_report([(record, results)]))["runs"]
+    (run,) = strict(json_report([Run(record, results)]))["runs"]
     assert run["score"] is None
     assert run["results"][0]["cost"] is None
     assert run["tags"] == {"x": None}
 
 
 def test_repeats_are_there_when_cases_were_repeated() -> None:
-    assert run_document(*two_cases())["repeats"] is None
-    repeats = run_document(*support_run(cases=2, epochs=3))["repeats"]
+    assert run_document(two_cases())["repeats"] is None
+    repeats = run_document(support_run(cases=2, epochs=3))["repeats"]
     assert set(repeats["cases"]) == {"refund-policy", "shipping-abroad"}
     assert set(repeats["all"]["pass_at"]) == {"1", "2", "3"}
 
 
 def test_traces_are_kept() -> None:
-    run = run_document(*support_run(cases=1))
+    run = run_document(support_run(cases=1))
     assert [span["name"] for span in run["results"][0]["trace"]["spans"]][1] == "lookup"
 
 

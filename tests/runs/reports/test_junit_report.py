@@ -7,11 +7,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from msgspec.structs import replace
-from tests.runs.reports.sample_runs import HOSTILE, finished, support_run, two_cases
+from tests.runs.reports.sample_runs import HOSTILE, finished, parts, support_run, two_cases
 
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.reports import junit_report
-from tallymark.runs.reports.run_view import RunView
+from tallymark.runs.run import Run
 
 # The common schema: what may stand in an element, in this order, and what it must carry.
 CHILDREN = {
@@ -108,12 +108,12 @@ def test_an_undefined_score_says_why_and_is_no_number() -> None:
     ],
 )
 def test_a_run_that_broke_off_is_not_green(record: RunRecord, message: str) -> None:
-    root = checked(junit_report([(record, two_cases()[1])]))
+    root = checked(junit_report([Run(record, two_cases().results)]))
     assert [error.attrib["message"] for error in root.iter("error")] == [message]
 
 
 def test_a_run_without_results_is_not_green() -> None:
-    root = checked(junit_report([(RunRecord(id="r", suite="s", model="m"), [])]))
+    root = checked(junit_report([Run(RunRecord(id="r", suite="s", model="m"), [])]))
     assert root.attrib["errors"] == "1"
 
 
@@ -130,7 +130,7 @@ def test_what_xml_cannot_hold_is_left_out() -> None:
     every = "".join(map(chr, [*range(0x20), *range(0x7F, 0xA0), 0xD83D, 0xFFFE, 0xFFFF]))
     result = CaseResult(case="a" + every, status="failed", output=HOSTILE + every, error=every)
     record = RunRecord(id=every, suite=HOSTILE, model=every + "m", formula=every)
-    root = checked(junit_report([(record, [result])]))
+    root = checked(junit_report([Run(record, [result])]))
     out = root.find(".//system-out")
     assert out is not None
     assert out.text is not None
@@ -138,8 +138,8 @@ def test_what_xml_cannot_hold_is_left_out() -> None:
 
 
 def test_long_answers_are_cut() -> None:
-    record, results = two_cases()
-    text = junit_report([(record, [replace(results[0], output="x" * 5_000_000)])])
+    record, results = parts(two_cases())
+    text = junit_report([Run(record, [replace(results[0], output="x" * 5_000_000)])])
     assert len(text) < 20_000
     assert "more characters)" in text
 
@@ -152,6 +152,6 @@ def test_the_time_is_that_of_the_cases() -> None:
 def test_a_failure_without_a_reason_still_has_a_message() -> None:
     record = RunRecord(id="r", suite="s", model="m")
     run = finished(record, [CaseResult(case="a", status="failed")])
-    assert RunView(*run).tally.all.ran == 1
+    assert run.tally.all.ran == 1
     (failure,) = checked(junit_report([run])).iter("failure")
     assert failure.attrib["message"] == "failed: no reason was given"

@@ -6,10 +6,11 @@ import re
 
 import pytest
 from msgspec.structs import replace
-from tests.runs.reports.sample_runs import HOSTILE, support_run, two_cases
+from tests.runs.reports.sample_runs import HOSTILE, parts, support_run, two_cases
 
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.reports import markdown_report
+from tallymark.runs.run import Run
 
 
 def test_a_small_run_in_full() -> None:
@@ -52,9 +53,9 @@ def test_formulas_that_differ_are_all_named() -> None:
 
 
 def test_a_run_that_broke_off_says_so() -> None:
-    record, results = two_cases()
+    record, results = parts(two_cases())
     text = markdown_report(
-        [(replace(record, status="cancelled", total=9, error="budget"), results)]
+        [Run(replace(record, status="cancelled", total=9, error="budget"), results)]
     )
     assert "- `replay/careful` ended with an error: `budget`" in text
     assert "- `replay/careful` is cancelled: 7 of 9 results are missing" in text
@@ -62,8 +63,8 @@ def test_a_run_that_broke_off_says_so() -> None:
 
 @pytest.mark.parametrize("name", ["a|b", "a`b", "``", "<b>x</b>", "*x*", "a\nb|c", "[x](http://h)"])
 def test_a_models_name_cannot_break_the_table(name: str) -> None:
-    record, results = two_cases()
-    lines = markdown_report([(replace(record, model=name), results)]).splitlines()
+    record, results = parts(two_cases())
+    lines = markdown_report([Run(replace(record, model=name), results)]).splitlines()
     row = lines[4]
     # As GitHub does it: a pipe ends a cell unless a backslash stands before it.
     assert len(re.split(r"(?<!\\)\|", row)) == 9
@@ -77,7 +78,7 @@ def test_answers_cannot_add_markup() -> None:
     record = RunRecord(id="r", suite="s", model="m")
     output = f"{HOSTILE}\n\n</pre></details>\n\n| a | b |\n@someone # heading"
     result = CaseResult(case=HOSTILE, status="failed", output=output, error=HOSTILE)
-    text = markdown_report([(record, [result])])
+    text = markdown_report([Run(record, [result])])
     block = text[text.index("<details>") :]
     assert "\n\n" not in block.strip()
     assert set(re.findall(r"</?\w+", block)) == {
@@ -88,9 +89,9 @@ def test_answers_cannot_add_markup() -> None:
 
 
 def test_a_large_run_stays_below_a_megabyte() -> None:
-    record, results = support_run(cases=400, skill=-1.0)
+    record, results = parts(support_run(cases=400, skill=-1.0))
     long = [replace(result, output="<" * 5_000) for result in results]
-    text = markdown_report([(record, long), (record, long)])
+    text = markdown_report([Run(record, long), Run(record, long)])
     assert len(text.encode()) < 1_000_000
     assert text.count("<details>") == 50
     assert "And 350 more." in text

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
-from tests.runs.reports.sample_runs import HOSTILE, finished, support_run, two_cases
+from tests.runs.reports.sample_runs import HOSTILE, finished, parts, support_run, two_cases
 
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.reports import summary, summary_lines
 from tallymark.runs.reports.colours import coloured
+from tallymark.runs.run import Run
 
 EXPECTED = """\
 === Run Summary ===
@@ -33,7 +34,7 @@ How the Score Comes About
 
 
 def test_a_small_run_in_full() -> None:
-    assert summary(*two_cases()) == EXPECTED
+    assert summary(two_cases()) == EXPECTED
 
 
 def test_the_documents_example_has_its_true_score() -> None:
@@ -45,7 +46,7 @@ def test_the_documents_example_has_its_true_score() -> None:
         score=80 / 0.0177,
         metrics={"success_pct": 80.0, "total_cost": 0.0177, "avg_latency": 1.0, "max_latency": 2.0},
     )
-    lines = summary(record, []).splitlines()
+    lines = summary(Run(record, [])).splitlines()
     assert lines[:4] == [
         "=== Run Summary ===",
         "Score: 4519.77 (formula: success_pct / total_cost)",
@@ -55,27 +56,27 @@ def test_the_documents_example_has_its_true_score() -> None:
 
 
 def test_an_undefined_score_explains_itself() -> None:
-    text = summary(*support_run(price=None))
+    text = summary(support_run(price=None))
     assert "Score: undefined (formula: success_pct / total_cost)\n  because total_cost" in text
     assert "Total Cost: unknown (the cost of 20 of 20 cases is not known; set" in text
     assert "└─ total_cost             = undefined" in text
 
 
 def test_a_score_that_the_suite_put_in_says_why() -> None:
-    record, results = support_run(price=None)
-    text = summary(replace(record, score=0.0), results)
+    record, results = parts(support_run(price=None))
+    text = summary(Run(replace(record, score=0.0), results))
     assert "Score: 0.00" in text
     assert "set by the suite, because total_cost has no value" in text
 
 
 def test_a_run_without_results_says_so() -> None:
-    text = summary(RunRecord(id="r", suite="s", model="m", total=4), [])
+    text = summary(Run(RunRecord(id="r", suite="s", model="m", total=4), []))
     assert "because the run has no result yet" in text
     assert "Success Rate: unknown (0 passed, 0 failed, 4 not run)" in text
 
 
 def test_errors_stand_apart_with_their_reason_and_tries() -> None:
-    text = summary(*support_run(errors=2))
+    text = summary(support_run(errors=2))
     assert ", 2 errors)" in text
     assert "Errors (2)\n  ! bulk-order " in text
     assert " 3 tries " in text
@@ -83,7 +84,7 @@ def test_errors_stand_apart_with_their_reason_and_tries() -> None:
 
 
 def test_failures_come_before_passes() -> None:
-    text = summary(*support_run(errors=1))
+    text = summary(support_run(errors=1))
     assert text.index("Failed (") < text.index("Errors (") < text.index("Passed (")
 
 
@@ -94,7 +95,7 @@ def test_repeated_cases_have_mean_pass_at_k_and_pass_all_k() -> None:
         for epoch in range(4)
     ]
     record = RunRecord(id="r", suite="s", model="m", epochs=4)
-    lines = summary(*finished(record, results)).splitlines()
+    lines = summary(finished(record, results)).splitlines()
     at = lines.index("Repeated Cases")
     assert lines[at + 1 : at + 5] == [
         "  case        mean  pass@2  pass^2  pass@4  pass^4",
@@ -107,18 +108,18 @@ def test_repeated_cases_have_mean_pass_at_k_and_pass_all_k() -> None:
 
 
 def test_what_each_term_contributes_is_told() -> None:
-    text = summary(*support_run(formula="0.7 * success_pct - 100 * total_cost"))
+    text = summary(support_run(formula="0.7 * success_pct - 100 * total_cost"))
     assert "What each term contributes:" in text
     assert "-100 * total_cost" in text
 
 
 def test_a_single_name_needs_no_explanation() -> None:
-    assert "How the Score" not in summary(*two_cases("success_pct"))
+    assert "How the Score" not in summary(two_cases("success_pct"))
 
 
 def test_a_formula_that_no_longer_fits_is_shown_but_not_explained() -> None:
-    record, results = two_cases()
-    text = summary(replace(record, formula="gone * 2", metrics={**record.metrics}), results)
+    record, results = parts(two_cases())
+    text = summary(Run(replace(record, formula="gone * 2", metrics={**record.metrics}), results))
     assert "(formula: gone * 2)" in text
     assert "How the Score" not in text
 
@@ -129,12 +130,12 @@ def test_it_is_80_columns_wide_whatever_is_in_it() -> None:
     results = [CaseResult(case="c" * 300, status="failed", checks=checks, error=long)]
     names = " + ".join(f"{n} * success_pct" for n in range(30))
     record = RunRecord(id="i" * 90, suite=long, model=long, formula=names, error=long)
-    for text in (summary(record, results), summary(*finished(record, results))):
+    for text in (summary(Run(record, results)), summary(finished(record, results))):
         assert max(map(len, text.splitlines())) <= 80
 
 
 def test_many_cases_are_counted_and_not_all_shown() -> None:
-    text = summary(*support_run(cases=300, skill=0.5), most=3)
+    text = summary(support_run(cases=300, skill=0.5), most=3)
     assert text.count("\n  ✗ ") == 3
     assert text.count("\n  and ") == 2
 
@@ -146,7 +147,7 @@ def test_of_many_reasons_and_repeated_cases_some_are_shown() -> None:
         for case in "abc"
         for epoch in range(2)
     ]
-    text = summary(RunRecord(id="r", suite="s", model="m", epochs=2), results, most=2)
+    text = summary(Run(RunRecord(id="r", suite="s", model="m", epochs=2), results), most=2)
     assert "      check4: no\n      and 3 more reasons" in text
     assert "and 1 more case" in text
 
@@ -154,13 +155,13 @@ def test_of_many_reasons_and_repeated_cases_some_are_shown() -> None:
 def test_hostile_text_cannot_move_the_cursor() -> None:
     checks = [CheckResult(kind=HOSTILE, passed=False, reason=HOSTILE)]
     results = [CaseResult(case=HOSTILE, status="failed", checks=checks, output=HOSTILE)]
-    text = summary(RunRecord(id=HOSTILE, suite=HOSTILE, model=HOSTILE, error=HOSTILE), results)
+    text = summary(Run(RunRecord(id=HOSTILE, suite=HOSTILE, model=HOSTILE, error=HOSTILE), results))
     assert not {"\x1b", "\x00"} & set(text)
 
 
 def test_colours_change_nothing_but_colours() -> None:
-    record, results = support_run(errors=1)
-    lines = summary_lines(replace(record, suite="[bold]x[/bold]"), results)
+    record, results = parts(support_run(errors=1))
+    lines = summary_lines(Run(replace(record, suite="[bold]x[/bold]"), results))
     text = coloured(lines)
     assert text.plain == "\n".join(line.text for line in lines)
     assert "[bold]x[/bold]" in text.plain

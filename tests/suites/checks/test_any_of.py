@@ -8,11 +8,12 @@ from itertools import product
 import pytest
 from tests.suites.checks.built_checks import subject
 
+from tallymark.runs.case_verdict import judge_case
 from tallymark.runs.record import CheckResult
 from tallymark.suites.checks.answer_under_check import Subject
 from tallymark.suites.checks.any_of import all_of, any_of
 from tallymark.suites.checks.check_definition import Check, Checks
-from tallymark.suites.checks.check_results import evaluate_checks, run_checks, verdict
+from tallymark.suites.checks.check_results import evaluate_checks, run_checks
 
 YES = CheckResult(kind="yes", passed=True)
 NO = CheckResult(kind="no", passed=False)
@@ -30,8 +31,8 @@ def says(result: CheckResult, *, late: bool = False) -> Check:
 def outcome(check: Check) -> str:
     checks = Checks.of([check])
     if not checks.waits:
-        return verdict(run_checks(checks, subject()))
-    return verdict(asyncio.run(evaluate_checks(checks, subject())))
+        return judge_case(run_checks(checks, subject()))
+    return judge_case(asyncio.run(evaluate_checks(checks, subject())))
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ import asyncio
 import pytest
 from tests.suites.checks.built_checks import built, subject
 
+from tallymark.runs.case_verdict import judge_case
 from tallymark.runs.record import CheckResult
 from tallymark.suites.checks.answer_under_check import Subject
 from tallymark.suites.checks.check_definition import Check, Checks
-from tallymark.suites.checks.check_results import evaluate_checks, run_checks, verdict
+from tallymark.suites.checks.check_results import evaluate_checks, run_checks
 
 
 def breaks(_: Subject) -> CheckResult:
@@ -90,4 +91,4 @@ BROKEN = CheckResult(kind="a", passed=False, error="e")
     ],
 )
 def test_the_verdict(results: list[CheckResult], status: str) -> None:
-    assert verdict(results) == status
+    assert judge_case(results) == status

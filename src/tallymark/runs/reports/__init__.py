@@ -1,9 +1,9 @@
 """Reports of runs: for the terminal, for scripts, spreadsheets, CI systems and browsers.
 
-Every report is a pure function from runs to text, where a run is the pair of its record and its
-results; `summary` takes one run, the others take several. The page, comparisons and colours load
-heavy libraries (a template engine with a chart engine, numpy, rich), so they are not exported here:
-`html_page.html_report`, `comparison_report.comparison_text`, `colours.coloured`.
+Every report is a pure function from runs to text; `summary` takes one run, the others several. The
+page, comparisons and colours load heavy libraries (a template engine with a chart engine, numpy,
+rich), so they are not exported here: `html_page.html_report`, `comparison_report.comparison_text`,
+`colours.coloured`.
 """
 
 from tallymark.runs.reports.csv_report import csv_report

@@ -6,8 +6,9 @@ import csv
 import io
 from collections.abc import Sequence
 
-from tallymark.runs.record import CaseResult, Run, RunRecord
-from tallymark.runs.reports.run_view import list_problems
+from tallymark.runs.problems import list_problems
+from tallymark.runs.record import CaseResult, RunRecord
+from tallymark.runs.run import Run
 from tallymark.text import clean_excerpt
 
 COLUMNS = (
@@ -25,8 +26,8 @@ def csv_report(runs: Sequence[Run]) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
-    for record, results in runs:
-        writer.writerows(_make_row(record, result) for result in results)
+    for run in runs:
+        writer.writerows(_make_row(run.record, result) for result in run.results)
     return text.getvalue()
 
 

@@ -10,8 +10,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tallymark.runs.problems import check_title, explain_check
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult, RunRecord
-from tallymark.runs.reports.run_view import CaseView, RunView, check_title
+from tallymark.runs.run import CaseView, Run
 from tallymark.text import clean, clean_excerpt, clean_line, format_money, format_seconds
 from tallymark.traces import Span, Trace
 
@@ -37,7 +38,7 @@ class CaseList(NamedTuple):
     """How many cases have a result of each status, for the filter."""
 
 
-def list_cases(keys: Sequence[str], views: Sequence[RunView]) -> CaseList:
+def list_cases(keys: Sequence[str], views: Sequence[Run]) -> CaseList:
     """Every case with its outcome in each run, the troubled ones first."""
     names = list(dict.fromkeys(case for view in views for case in view.cases))
     status = {name: _find_worst(name, views) for name in names}
@@ -73,17 +74,17 @@ def anchor(number: int) -> str:
     return f"case-{number}"
 
 
-def _find_worst(name: str, views: Sequence[RunView]) -> CaseStatus:
+def _find_worst(name: str, views: Sequence[Run]) -> CaseStatus:
     found = [view.cases[name].status for view in views if name in view.cases]
     return min(found, key=lambda status: _ORDER[status])
 
 
-def _collect_statuses(name: str, views: Sequence[RunView]) -> set[CaseStatus]:
+def _collect_statuses(name: str, views: Sequence[Run]) -> set[CaseStatus]:
     cases = (view.cases[name] for view in views if name in view.cases)
     return {result.status for case in cases for result in case.results}
 
 
-def _count_passed(name: str, views: Sequence[RunView]) -> int:
+def _count_passed(name: str, views: Sequence[Run]) -> int:
     return sum(view.cases[name].passed for view in views if name in view.cases)
 
 
@@ -94,7 +95,7 @@ def case_outcome(case: CaseView | None) -> str:
     return "flaky" if case.status == "failed" and case.passed else case.status
 
 
-def _describe_cell(key: str, view: RunView, name: str) -> dict[str, Any]:
+def _describe_cell(key: str, view: Run, name: str) -> dict[str, Any]:
     case = view.cases.get(name)
     found = case_outcome(case)
     repeated = case is not None and len(case.results) > 1
@@ -120,7 +121,7 @@ def _read_prompts(record: RunRecord) -> dict[str, str]:
     return {str(name): prompt for name, prompt in pairs if isinstance(prompt, str)}
 
 
-def _find_prompt(name: str, views: Sequence[RunView], prompts: list[dict[str, str]]) -> str | None:
+def _find_prompt(name: str, views: Sequence[Run], prompts: list[dict[str, str]]) -> str | None:
     """What was asked: as the trace has it, else as the suite has it."""
     for view, known in zip(views, prompts, strict=True):
         results = view.cases[name].results if name in view.cases else []
@@ -130,16 +131,14 @@ def _find_prompt(name: str, views: Sequence[RunView], prompts: list[dict[str, st
     return None
 
 
-def _list_results(
-    keys: Sequence[str], views: Sequence[RunView], name: str
-) -> Iterator[dict[str, Any]]:
+def _list_results(keys: Sequence[str], views: Sequence[Run], name: str) -> Iterator[dict[str, Any]]:
     for key, view in zip(keys, views, strict=True):
         case = view.cases.get(name)
         for result in () if case is None else case.results:
             yield _describe_result(key, view, result)
 
 
-def _describe_result(key: str, view: RunView, result: CaseResult) -> dict[str, Any]:
+def _describe_result(key: str, view: Run, result: CaseResult) -> dict[str, Any]:
     facts = [format_seconds(result.latency)] if result.latency is not None else []
     facts += [format_money(result.cost)] if result.cost is not None else []
     if result.output_tokens is not None:
@@ -167,9 +166,7 @@ def _list_checks(check: CheckResult, depth: int) -> Iterator[dict[str, Any]]:
         "depth": min(depth, 5),
         "outcome": "error" if not done else "passed" if check.passed else "failed",
         "title": clean_line(check_title(check), 120),
-        "reason": clean_excerpt(
-            check.error if check.error is not None else check.reason, _MOST_SPAN
-        ),
+        "reason": clean_excerpt(check.error or explain_check(check), _MOST_SPAN),
     }
     for part in check.parts:
         yield from _list_checks(part, depth + 1)

@@ -10,7 +10,7 @@ from typing import Any
 from tallymark.charts import chart_specs
 from tallymark.charts.svg import COLOURS, svg
 from tallymark.runs.reports.html_cases import CaseList, anchor, case_outcome
-from tallymark.runs.reports.run_view import RunView
+from tallymark.runs.run import Run
 from tallymark.text import clean_line, format_count, format_money, format_score, format_seconds
 
 Figure = dict[str, Any]
@@ -24,7 +24,7 @@ OUTCOMES = (
 """How a case can end in a run, and what the page calls it."""
 
 
-def draw_figures(keys: Sequence[str], views: Sequence[RunView], listed: CaseList) -> list[Figure]:
+def draw_figures(keys: Sequence[str], views: Sequence[Run], listed: CaseList) -> list[Figure]:
     """The charts that these runs give something to draw for."""
     pairs = list(zip(keys, views, strict=True))[: chart_specs.MOST_RUNS]
     drawn = [_draw_score_against_cost(pairs), _draw_latency(pairs), _draw_matrix(pairs, listed)]
@@ -35,11 +35,11 @@ def draw_figures(keys: Sequence[str], views: Sequence[RunView], listed: CaseList
     return [figure for figure in drawn if figure is not None]
 
 
-def _label_run(key: str, view: RunView, several: bool = True) -> str:
+def _label_run(key: str, view: Run, several: bool = True) -> str:
     return f"{key}  {clean_line(view.record.model, 26)}" if several else "all results"
 
 
-def _draw_score_against_cost(pairs: list[tuple[str, RunView]]) -> Figure | None:
+def _draw_score_against_cost(pairs: list[tuple[str, Run]]) -> Figure | None:
     """Only where there are two points to compare."""
     points, missing = [], []
     for key, view in pairs:
@@ -47,8 +47,7 @@ def _draw_score_against_cost(pairs: list[tuple[str, RunView]]) -> Figure | None:
         if record.score is None or cost is None:
             missing.append(key)
             continue
-        low = record.score if record.score_low is None else record.score_low
-        high = record.score if record.score_high is None else record.score_high
+        low, high = view.interval or (record.score, record.score)
         points.append(chart_specs.RunPoint(key, cost, record.score, low, high))
     if len(points) < 2:
         return None
@@ -78,7 +77,7 @@ def _format_range(point: chart_specs.RunPoint) -> str:
     return f"{format_score(point.low)} to {format_score(point.high)}"
 
 
-def _draw_latency(pairs: list[tuple[str, RunView]]) -> Figure | None:
+def _draw_latency(pairs: list[tuple[str, Run]]) -> Figure | None:
     several = len(pairs) > 1
     known = [
         (
@@ -109,7 +108,7 @@ def _quantile(ordered: Sequence[float], q: float) -> float:
     return ordered[math.ceil(q * len(ordered)) - 1]
 
 
-def _draw_matrix(pairs: list[tuple[str, RunView]], listed: CaseList) -> Figure | None:
+def _draw_matrix(pairs: list[tuple[str, Run]], listed: CaseList) -> Figure | None:
     """The cases, or some chosen evenly from all; each square links to its case in the list."""
     if not listed.names:
         return None
@@ -156,7 +155,7 @@ def _choose_evenly(total: int, most: int) -> list[int]:
     return [place * total // count for place in range(count)]
 
 
-def _count_outcomes(label: str, view: RunView, total: int) -> tuple[str, ...]:
+def _count_outcomes(label: str, view: Run, total: int) -> tuple[str, ...]:
     found = Counter(case_outcome(case) for case in view.cases.values())
     found["none"] = total - len(view.cases)
     return (label, *(f"{found[name]:,}" for name, _ in OUTCOMES))

@@ -16,10 +16,10 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from tallymark.runs.record import Run
 from tallymark.runs.reports.html_cases import list_cases
 from tallymark.runs.reports.html_charts import draw_figures
-from tallymark.runs.reports.run_view import RunView, explain_score
+from tallymark.runs.reports.score_explanation import explain_score
+from tallymark.runs.run import Run
 from tallymark.text import (
     clean_line,
     format_count,
@@ -33,9 +33,8 @@ from tallymark.text import (
 _PAGE = Path(__file__).parent / "page"
 
 
-def html_report(runs: Sequence[Run]) -> str:
+def html_report(views: Sequence[Run]) -> str:
     """All runs in one page."""
-    views = [RunView(record, results) for record, results in runs]
     keys = _make_keys(len(views))
     listed = list_cases(keys, views)
     script = _read_part("report.js")
@@ -68,7 +67,7 @@ def _make_keys(count: int) -> list[str]:
     return [ascii_uppercase[n] if count <= 26 else str(n + 1) for n in range(count)]
 
 
-def _list_facts(views: Sequence[RunView]) -> list[str]:
+def _list_facts(views: Sequence[Run]) -> list[str]:
     """The line under the title."""
     started = [at for view in views if (at := view.record.started_at or view.record.created_at)]
     cases = len({case for view in views for case in view.cases})
@@ -79,7 +78,7 @@ def _list_facts(views: Sequence[RunView]) -> list[str]:
     return facts + ([f"{epochs} epochs"] if epochs > 1 else [])
 
 
-def _describe_run(key: str, view: RunView) -> dict[str, Any]:
+def _describe_run(key: str, view: Run) -> dict[str, Any]:
     """One run as the page shows it."""
     record, metrics, tally = view.record, view.metrics, view.tally
     each = metrics["avg_cost"]
@@ -90,13 +89,13 @@ def _describe_run(key: str, view: RunView) -> dict[str, Any]:
         "status": record.status,
         "error": record.error and clean_line(record.error, 1000),
         "score": format_score(record.score),
-        "interval": view.interval(),
+        "interval": view.describe_interval(),
         "formula": clean_line(record.formula, 4096),
-        "no_score": clean_line(view.no_score(), 1000) if record.score is None else None,
+        "no_score": clean_line(view.explain_no_score(), 1000) if record.score is None else None,
         "explanation": "\n".join(explain_score(view.explanation, 110)),
         "success": format_percent(metrics["success_pct"]),
         "success_pct": metrics["success_pct"] or 0.0,
-        "counts": view.counts(),
+        "counts": view.describe_counts(),
         "cost": format_money(metrics["total_cost"]),
         "each_cost": f"{format_money(each)} each" if each is not None else "",
         "no_cost": tally.unknown("total_cost") if metrics["total_cost"] is None else None,
@@ -106,7 +105,7 @@ def _describe_run(key: str, view: RunView) -> dict[str, Any]:
     }
 
 
-def _list_repeats(view: RunView) -> list[tuple[str, str]]:
+def _list_repeats(view: Run) -> list[tuple[str, str]]:
     """pass@k and pass^k over all cases, where cases were repeated."""
     found = view.mean_repeats
     if not view.repeated or found is None:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from tallymark.runs.record import CaseResult, Run, RunRecord
-from tallymark.runs.reports.run_view import RunView
+from tallymark.runs.record import CaseResult
+from tallymark.runs.run import Run
 from tallymark.scoring.score import make_json_safe
 
 
 def json_report(runs: Sequence[Run]) -> str:
     """All runs as the text `{"runs": [...]}`."""
-    documents = [run_document(record, results) for record, results in runs]
+    documents = [run_document(run) for run in runs]
     return json.dumps({"runs": documents}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def run_document(record: RunRecord, results: Iterable[CaseResult]) -> dict[str, Any]:
+def run_document(run: Run) -> dict[str, Any]:
     """One run as plain values that any JSON writer takes.
 
     For a list of runs, give no results: counts and metrics are then those of the record.
     """
-    run = RunView(record, results)
+    record = run.record
     document = {
         "id": record.id,
         "suite": record.suite,
@@ -34,12 +34,13 @@ def run_document(record: RunRecord, results: Iterable[CaseResult]) -> dict[str, 
         "error": record.error,
         "score": record.score,
         "score_formula": record.formula,
-        "score_error": record.score_error if record.score is not None else run.no_score(),
-        "score_interval": _describe_interval(record),
+        "score_error": record.score_error if record.score is not None else run.explain_no_score(),
+        "score_interval": run.interval and dict(zip(("low", "high"), run.interval, strict=True)),
         "success_pct": run.metrics["success_pct"],
         "total_cost": run.metrics["total_cost"],
         "counts": _count_results(run),
         "metrics": run.metrics,
+        "scorers": run.scorers,
         "explanation": run.explanation and run.explanation.to_dict(),
         "repeats": _describe_repeats(run),
         "epochs": record.epochs,
@@ -54,22 +55,16 @@ def run_document(record: RunRecord, results: Iterable[CaseResult]) -> dict[str, 
     return plain
 
 
-def _count_results(run: RunView) -> dict[str, int]:
-    tally, record = run.tally, run.record
-    passed, failed, errors = tally.all.passed, tally.all.ran - tally.all.passed, tally.errors
-    if not tally.finished:
+def _count_results(run: Run) -> dict[str, int]:
+    total, record = run.tally.all, run.record
+    passed, failed, errors = total.passed, total.ran - total.passed, run.tally.errors
+    if not run.tally.finished:
         passed, failed, errors = record.passed, record.failed, record.errors
     missing = max(0, record.total - passed - failed - errors)
     return {"passed": passed, "failed": failed, "errors": errors, "missing": missing}
 
 
-def _describe_interval(record: RunRecord) -> dict[str, float] | None:
-    if record.score_low is None or record.score_high is None:
-        return None
-    return {"low": record.score_low, "high": record.score_high}
-
-
-def _describe_repeats(run: RunView) -> dict[str, Any] | None:
+def _describe_repeats(run: Run) -> dict[str, Any] | None:
     """Mean, pass@k and pass^k over all cases and of each, where cases were repeated."""
     if not run.repeated:
         return None

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
-from tallymark.runs.record import CaseResult, Run
-from tallymark.runs.reports.run_view import RunView, list_problems
+from tallymark.runs.problems import list_problems
+from tallymark.runs.record import CaseResult
+from tallymark.runs.run import Run
 from tallymark.text import clean, clean_excerpt, clean_line
 
 _MOST_OUTPUT = 10_000
@@ -21,8 +22,7 @@ _MOST_MESSAGE = 300
 def junit_report(runs: Sequence[Run]) -> str:
     """All runs as one `<testsuites>`."""
     root = ET.Element("testsuites")
-    for number, (record, results) in enumerate(runs):
-        root.append(_make_suite(number, RunView(record, results)))
+    root.extend(_make_suite(number, run) for number, run in enumerate(runs))
     for name in ("tests", "failures", "errors"):
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
     root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
@@ -30,7 +30,7 @@ def junit_report(runs: Sequence[Run]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def _make_suite(number: int, run: RunView) -> ET.Element:
+def _make_suite(number: int, run: Run) -> ET.Element:
     record = run.record
     name = clean_line(f"{record.suite} ({record.model})", 300)
     suite = ET.Element("testsuite", {"id": str(number), "name": name, "package": name})
@@ -51,16 +51,17 @@ def _make_suite(number: int, run: RunView) -> ET.Element:
     return suite
 
 
-def _list_properties(run: RunView) -> Iterator[tuple[str, str]]:
+def _list_properties(run: Run) -> Iterator[tuple[str, str]]:
     record = run.record
     yield from (("run", record.id), ("model", record.model), ("status", record.status))
     yield "score_formula", record.formula
     if record.score is None:
-        yield "score_error", run.no_score()
+        yield "score_error", run.explain_no_score()
+    low, high = run.interval or (None, None)
     found = {
         "score": record.score,
-        "score_low": record.score_low,
-        "score_high": record.score_high,
+        "score_low": low,
+        "score_high": high,
         "success_pct": run.metrics["success_pct"],
         "total_cost": run.metrics["total_cost"],
         "avg_latency": run.metrics["avg_latency"],
@@ -89,7 +90,7 @@ def _make_case(suite: str, result: CaseResult) -> ET.Element:
     return case
 
 
-def _find_trouble(run: RunView) -> str | None:
+def _find_trouble(run: Run) -> str | None:
     """What is wrong with the run itself: without it, a run that broke off would look green."""
     record = run.record
     if record.error is not None:

@@ -10,8 +10,8 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from tallymark.runs.record import Run
-from tallymark.runs.reports.run_view import CaseView, RunView, list_problems
+from tallymark.runs.problems import list_problems
+from tallymark.runs.run import CaseView, Run
 from tallymark.text import (
     clean_excerpt,
     clean_line,
@@ -26,9 +26,8 @@ MOST_CASES_SHOWN = 50
 _MOST_OUTPUT = 2_000
 
 
-def markdown_report(runs: Sequence[Run]) -> str:
+def markdown_report(views: Sequence[Run]) -> str:
     """A table with a row for each run, then the cases that failed or could not run."""
-    views = [RunView(record, results) for record, results in runs]
     suites = dict.fromkeys(clean_line(view.record.suite, 100) for view in views)
     lines = [
         f"## {', '.join(_write_code_span(suite) for suite in suites)}",
@@ -50,7 +49,7 @@ def markdown_report(runs: Sequence[Run]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _write_table(views: Sequence[RunView]) -> Iterator[str]:
+def _write_table(views: Sequence[Run]) -> Iterator[str]:
     yield "| Model | Score | 95 % interval | Success | Cost | Avg latency | Errors |"
     yield "|:--|--:|:-:|--:|--:|--:|--:|"
     for view in views:
@@ -58,7 +57,7 @@ def _write_table(views: Sequence[RunView]) -> Iterator[str]:
         cells = (
             _write_model(view).replace("|", "\\|"),
             f"**{format_score(view.record.score)}**",
-            view.interval() or "-",
+            view.describe_interval() or "-",
             f"{format_percent(view.metrics['success_pct'])} ({tally.all.passed}/{tally.all.ran})",
             format_money(view.metrics["total_cost"]),
             format_seconds(view.metrics["avg_latency"]),
@@ -67,11 +66,12 @@ def _write_table(views: Sequence[RunView]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _write_notes(view: RunView) -> Iterator[str]:
+def _write_notes(view: Run) -> Iterator[str]:
     """What the table cannot say: why there is no score, and that a run did not end well."""
     record, model = view.record, _write_model(view)
     if record.score is None:
-        yield f"- {model} has no score: {_write_code_span(clean_line(view.no_score(), 500))}"
+        why = clean_line(view.explain_no_score(), 500)
+        yield f"- {model} has no score: {_write_code_span(why)}"
     if record.error is not None:
         yield f"- {model} ended with an error: {_write_code_span(clean_line(record.error, 500))}"
     if view.missing:
@@ -79,7 +79,7 @@ def _write_notes(view: RunView) -> Iterator[str]:
         yield f"- {model} is {status}: {view.missing:,} of {record.total:,} results are missing"
 
 
-def _write_failures(view: RunView, wrong: list[CaseView], shown: list[CaseView]) -> Iterator[str]:
+def _write_failures(view: Run, wrong: list[CaseView], shown: list[CaseView]) -> Iterator[str]:
     if not wrong:
         return
     failed = sum(case.status == "failed" for case in wrong)
@@ -110,11 +110,11 @@ def _write_details(case: CaseView) -> Iterator[str]:
     yield ""
 
 
-def _write_model(view: RunView) -> str:
+def _write_model(view: Run) -> str:
     return _write_code_span(clean_line(view.record.model, 100))
 
 
-def _write_formula(view: RunView) -> str:
+def _write_formula(view: Run) -> str:
     return _write_code_span(clean_line(view.record.formula, 1000))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import NamedTuple
 
-from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+from tallymark.runs.problems import list_problems
+from tallymark.runs.record import CaseStatus
 from tallymark.runs.repeats import Repeats
-from tallymark.runs.reports.run_view import CaseView, RunView, explain_score, list_problems
+from tallymark.runs.reports.score_explanation import explain_score
+from tallymark.runs.run import CaseView, Run
+from tallymark.runs.scorer_summary import ScorerSummary
 from tallymark.text import (
     UNDEFINED,
     align_numbers,
@@ -41,17 +44,15 @@ class StyledLine(NamedTuple):
     style: str = ""
 
 
-def summary(record: RunRecord, results: Iterable[CaseResult], *, most: int = MOST) -> str:
+def summary(run: Run, *, most: int = MOST) -> str:
     """The summary as plain text."""
-    return "\n".join(line.text for line in summary_lines(record, results, most=most))
+    return "\n".join(line.text for line in summary_lines(run, most=most))
 
 
-def summary_lines(
-    record: RunRecord, results: Iterable[CaseResult], *, most: int = MOST
-) -> list[StyledLine]:
+def summary_lines(run: Run, *, most: int = MOST) -> list[StyledLine]:
     """The score, what it is made of, and every case with its checks, `most` of each status."""
-    run = RunView(record, results)
     lines = [StyledLine("=== Run Summary ===", "bold"), *_write_score(run), *_write_measures(run)]
+    lines += _write_scorers(run)
     for status, title in _SECTIONS:
         lines += _write_cases(run, status, title, most)
     lines += _write_repeats(run, most)
@@ -59,23 +60,25 @@ def summary_lines(
     return lines
 
 
-def _write_score(run: RunView) -> Iterator[StyledLine]:
+def _write_score(run: Run) -> Iterator[StyledLine]:
     record = run.record
     formula = clean_line(record.formula, 400)
     if record.score is None:
         yield from wrap_lines(f"Score: {UNDEFINED} (formula: {formula})", "bold red")
-        yield from wrap_lines(f"  because {clean(run.no_score())}", "red", indent=2)
+        yield from wrap_lines(f"  because {clean(run.explain_no_score())}", "red", indent=2)
         return
     yield from wrap_lines(f"Score: {format_score(record.score)} (formula: {formula})", "bold")
     if record.score_error is not None:
         yield from wrap_lines(f"  set by the suite, because {clean(record.score_error)}", indent=2)
-    if (interval := run.interval()) is not None:
+    if (interval := run.describe_interval()) is not None:
         yield StyledLine(f"95 % Interval: {interval}")
 
 
-def _write_measures(run: RunView) -> Iterator[StyledLine]:
+def _write_measures(run: Run) -> Iterator[StyledLine]:
     metrics, record = run.metrics, run.record
-    yield StyledLine(f"Success Rate: {format_percent(metrics['success_pct'])} ({run.counts()})")
+    yield StyledLine(
+        f"Success Rate: {format_percent(metrics['success_pct'])} ({run.describe_counts()})"
+    )
     if metrics["total_cost"] is None and (why := run.tally.unknown("total_cost")) is not None:
         yield from wrap_lines(f"Total Cost: unknown ({why})", "yellow")
     else:
@@ -91,17 +94,41 @@ def _write_measures(run: RunView) -> Iterator[StyledLine]:
         yield from wrap_lines(f"  {clean(record.error)}", "red", indent=2)
 
 
-def _write_cases(run: RunView, status: CaseStatus, title: str, most: int) -> Iterator[StyledLine]:
+def _write_scorers(run: Run) -> Iterator[StyledLine]:
+    """A line for every scorer, and under them how often each label was given."""
+    if not run.scorers:
+        return
+    header = ("scorer", "mean", "95 % interval", "scored", "unscored")
+    rows = [_make_scorer_row(name, each) for name, each in run.scorers.items()]
+    yield from (StyledLine(""), StyledLine("Scorers", "bold"))
+    yield from (StyledLine(f"  {text}") for text in align_numbers([header, *rows]))
+    for name, each in run.scorers.items():
+        if each.labels:
+            told = ", ".join(f"{label} {count:,}" for label, count in each.labels.items())
+            yield from wrap_lines(f"  {clean_line(name, 40)}: {clean(told)}", indent=4)
+        if each.first_error is not None:
+            said = clean_line(f"{name} could not score: {each.first_error}", 3 * (WIDTH - 4))
+            yield from wrap_lines(f"  {said}", "yellow", indent=4)
+
+
+def _make_scorer_row(name: str, each: ScorerSummary) -> tuple[str, ...]:
+    interval = "-" if each.low is None else f"{each.low:.3f} to {each.high:.3f}"
+    mean = "-" if each.mean is None else f"{each.mean:.3f}"
+    return (clean_line(name, 30), mean, interval, f"{each.scored:,}", f"{each.unscored:,}")
+
+
+def _write_cases(run: Run, status: CaseStatus, title: str, most: int) -> Iterator[StyledLine]:
     found = run.of_status(status)
     if not found:
         return
+    count = run.count_cases(status)
     yield StyledLine("")
-    yield StyledLine(f"{title} ({len(found):,})", f"bold {_STYLES[status]}")
+    yield StyledLine(f"{title} ({count:,})", f"bold {_STYLES[status]}")
     for case in found[:most]:
         yield StyledLine(_write_case_row(case), _STYLES[status])
         yield from _write_reasons(case)
-    if len(found) > most:
-        yield StyledLine(f"  and {len(found) - most:,} more", "dim")
+    if count > most:
+        yield StyledLine(f"  and {count - most:,} more", "dim")
 
 
 def _write_case_row(case: CaseView) -> str:
@@ -137,7 +164,7 @@ def _write_reasons(case: CaseView) -> Iterator[StyledLine]:
         yield StyledLine(f"      ✓ {clean_line(', '.join(passed), WIDTH - 10)}", "dim")
 
 
-def _write_repeats(run: RunView, most: int) -> Iterator[StyledLine]:
+def _write_repeats(run: Run, most: int) -> Iterator[StyledLine]:
     """Mean, pass@k and pass^k of every case, those that are neither sure nor lost first."""
     total = run.mean_repeats
     if not run.repeated or total is None:
@@ -159,7 +186,7 @@ def _make_repeats_row(name: str, each: Repeats, ks: Sequence[int]) -> tuple[str,
     return (name, f"{each.mean:.3f}", *cells)
 
 
-def _write_explanation(run: RunView) -> Iterator[StyledLine]:
+def _write_explanation(run: Run) -> Iterator[StyledLine]:
     """The formula with the run's values."""
     lines = list(explain_score(run.explanation, WIDTH - 2))
     if lines:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CheckResult
 from tallymark.suites.checks.check_definition import Check, Checks, QuickCheck, WaitingCheck
-from tallymark.suites.checks.check_results import evaluate_checks, run_checks, verdict
+from tallymark.suites.checks.check_results import evaluate_checks, run_checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,12 +20,11 @@ def any_of(parts: Sequence[Check]) -> Check:
 
     def result(results: list[CheckResult]) -> CheckResult:
         passed = sum(each.passed for each in results)
-        broken = next((each.error for each in results if each.error is not None), None)
         return CheckResult(
             kind="or",
             passed=passed > 0,
             reason=f"{passed} of {len(results)} alternatives passed",
-            error=None if passed else broken,
+            error=None if passed else find_error(results),
             parts=results,
         )
 
@@ -35,14 +35,13 @@ def all_of(parts: Sequence[Check]) -> Check:
     """Passes when every part passes: an alternative with several checks in it."""
 
     def result(results: list[CheckResult]) -> CheckResult:
-        status = verdict(results)
+        status = judge_case(results)
         passed = sum(each.passed for each in results)
-        broken = next((each.error for each in results if each.error is not None), None)
         return CheckResult(
             kind="all",
             passed=status == "passed",
             reason=f"{passed} of {len(results)} checks passed",
-            error=broken if status == "error" else None,
+            error=find_error(results) if status == "error" else None,
             parts=results,
         )
 

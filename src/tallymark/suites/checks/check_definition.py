@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from tallymark.runs.case_verdict import DEFAULT_THRESHOLD
 from tallymark.runs.record import CheckResult
 from tallymark.scoring import Scorer, load_scorer
 from tallymark.text import shorten
@@ -22,7 +23,6 @@ QuickCheck: TypeAlias = Callable[["Subject"], CheckResult]
 WaitingCheck: TypeAlias = Callable[["Subject"], Awaitable[CheckResult]]
 CheckJudge: TypeAlias = str | Callable[[str], Any]
 """The model that judges by reference, or a function from prompt to answer."""
-DEFAULT_THRESHOLD = 0.7
 
 
 class CheckSpec(msgspec.Struct, frozen=True):

@@ -1,15 +1,12 @@
-"""Running the checks of one answer, and what they say together."""
+"""Running the checks of one answer."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from tallymark.runs.record import CaseStatus, CheckResult
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from tallymark.runs.record import CheckResult
     from tallymark.suites.checks.answer_under_check import Subject
     from tallymark.suites.checks.check_definition import Check, Checks
 
@@ -40,17 +37,3 @@ async def _settle(check: Check, subject: Subject) -> CheckResult:
     except Exception as error:  # noqa: BLE001 (a check that breaks is a result, not a crash)
         return check.failure(error)
     return settled
-
-
-def verdict(results: Iterable[CheckResult]) -> CaseStatus:
-    """Failed when a check failed, else error when one could not be done, else passed.
-
-    A check that failed decides the case, whatever the one that broke would have said.
-    """
-    status: CaseStatus = "passed"
-    for result in results:
-        if not result.passed:
-            if result.error is None:
-                return "failed"
-            status = "error"
-    return status

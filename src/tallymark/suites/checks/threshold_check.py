@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.runs.record import CheckResult
+from tallymark.runs.case_verdict import judge_score
 from tallymark.suites.checks.check_definition import QuickCheck, WaitingCheck
-from tallymark.suites.python_suites.suite_report import THRESHOLD_ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tallymark.runs.record import CheckResult
     from tallymark.scoring import EvalContext, Score, Scorer
     from tallymark.suites.checks.answer_under_check import Subject
 
@@ -26,14 +26,7 @@ def build_threshold_check(
     """The check of a scorer; `name` is how formulas call its value."""
 
     def result(score: Score) -> CheckResult:
-        if score.value is None:
-            said = score.error or f"the label {score.label!r} has no number"
-            return CheckResult(kind=kind, passed=False, name=name, error=said)
-        passed = score.value + THRESHOLD_ROUNDING >= threshold
-        reason = f"{score.value:.3g}; at least {threshold:g} asked"
-        if score.reason:
-            reason = f"{reason}: {score.reason}"
-        return CheckResult(kind=kind, passed=passed, reason=reason, name=name, value=score.value)
+        return judge_score(score, threshold, kind=kind, name=name)
 
     if scorer.inline:
         return lambda subject: result(scorer.score(context(subject)))

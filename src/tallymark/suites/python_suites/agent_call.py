@@ -6,17 +6,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import InvalidInput
+from tallymark.runs.case_verdict import judge_trace, make_result
 from tallymark.scoring import EvalContext
 from tallymark.scoring.score import show_value
 from tallymark.suites.python_suites.answer_trace import CallFacts, make_failed_trace, to_trace
 from tallymark.suites.python_suites.span_capture import CURRENT_CATCH, CaughtSpans
-from tallymark.suites.python_suites.suite_report import TestResult, judge_trace
 from tallymark.text import shorten
 from tallymark.traces.lenient_json import compact
 
 if TYPE_CHECKING:
     from contextvars import Context
 
+    from tallymark.runs.record import CaseResult
     from tallymark.scoring import Score
     from tallymark.suites.python_suites.span_capture import SpanCapture
     from tallymark.suites.python_suites.suite_run import TestPlan
@@ -61,7 +62,7 @@ class AgentCall(CaughtSpans):
             context.run(CURRENT_CATCH.set, self)
         self._began = time.perf_counter()
 
-    def read_return(self, returned: object) -> EvalContext | TestResult:
+    def read_return(self, returned: object) -> EvalContext | CaseResult:
         """What the scorers see, or the result when the agent's return is not fit for that."""
         plan = self.plan
         if isinstance(returned, AgentFailure):
@@ -75,21 +76,20 @@ class AgentCall(CaughtSpans):
             return self.fail(f"the agent returned a value that raises {kind} when read")
         return EvalContext(trace, plan.test.expected, plan.test.metadata, plan.config)
 
-    def judge_scores(self, trace: Trace, found: list[Score]) -> TestResult:
+    def judge_scores(self, trace: Trace, found: list[Score]) -> CaseResult:
         """The result of a test that was scored."""
         return judge_trace(self.plan.test.name, self.epoch, self.plan.thresholds, trace, found)
 
-    def fail(self, error: str) -> TestResult:
+    def fail(self, error: str) -> CaseResult:
         """The result of a test whose agent did not answer."""
         trace = make_failed_trace(error, self._describe_call(), self._close_capture())
-        thresholds = self.plan.thresholds
-        return TestResult(self.plan.test.name, self.epoch, False, {}, thresholds, trace, error)
+        return make_result(self.plan.test.name, self.epoch, trace, [], "error", error)
 
     def _describe_call(self) -> CallFacts:
         test = self.plan.test
         milliseconds = (time.perf_counter() - self._began) * 1000
         return CallFacts(
-            f"{self.plan.path}#{self.epoch}", test.name, _write_input(test.input), milliseconds
+            f"{self.plan.path}#{self.epoch + 1}", test.name, _write_input(test.input), milliseconds
         )
 
     def _close_capture(self) -> Trace | None:

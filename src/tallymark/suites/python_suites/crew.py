@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from tallymark.runs.record import CaseResult
     from tallymark.suites.python_suites.agent_call import AgentCall
-    from tallymark.suites.python_suites.suite_report import TestResult
     from tallymark.suites.python_suites.suite_run import SuiteJob
 
 
@@ -140,7 +140,7 @@ class Crew(ABC):
         slot.start(case)
         return case
 
-    def _tell(self, case: AgentCall, result: TestResult) -> None:
+    def _tell(self, case: AgentCall, result: CaseResult) -> None:
         """Note a result, and wake the watch when it was the last one."""
         if not self._stopped:
             self._job.tell(case.number, result)

@@ -9,13 +9,13 @@ from copy import copy
 from typing import Any, ClassVar, TypeAlias
 
 from tallymark.errors import InvalidInput, ScorerError, suggest
+from tallymark.runs.case_verdict import DEFAULT_THRESHOLD
 from tallymark.scoring import Expected, Scorer, default_registry, load_scorer
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_reference import ScorerReference
 
 Agent: TypeAlias = Callable[[Any], Any]
 """What is tested: a sync or async function of a test's input."""
-DEFAULT_THRESHOLD = 0.7
 DEFAULT_TIMEOUT = 600.0
 """Seconds when nobody says otherwise: a run that never ends helps no one."""
 
@@ -108,6 +108,7 @@ class Suite:
         "_judges",
         "agent",
         "epochs",
+        "formula",
         "name",
         "parallelism",
         "scorers",
@@ -127,8 +128,12 @@ class Suite:
         parallelism: int | None = None,
         epochs: int = 1,
         agent: Agent | None = None,
+        formula: str | None = None,
     ) -> None:
-        """`scorers` are scorers, or references such as `"contains(values=['refund'])"`."""
+        """`scorers` are scorers, or references such as `"contains(values=['refund'])"`.
+
+        `formula` makes one score of a run; without it, that is the percentage that passed.
+        """
         self.name = require_name("a suite", name)
         where = f"suite {name!r}"
         self.tests = tuple(tests)
@@ -141,6 +146,7 @@ class Suite:
         self.parallelism = require_count(where, "parallelism", parallelism)
         self.epochs = require_count(where, "epochs", epochs) or 1
         self.agent = agent
+        self.formula = formula
         _check_tests(self.tests, where)
         everything = tuple(self.scorers.values())
         loaded = dict(self.scorers)

@@ -6,6 +6,7 @@ run by number, and their results as they come. A crew takes the cases from it.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
 import time
@@ -16,6 +17,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tallymark.errors import InvalidInput
+from tallymark.runs.ongoing_run import OngoingRun, make_id, open_keeper
+from tallymark.runs.record import RunRecord
+from tallymark.runs.run import Run
+from tallymark.runs.tally import Tally
 from tallymark.scoring import Config, Scorer
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_calls import evaluate_all
@@ -29,7 +34,11 @@ from tallymark.suites.python_suites.suite_and_test import (
     require_threshold,
     require_timeout,
 )
-from tallymark.suites.python_suites.suite_report import Report, summarise_scorers
+from tallymark.suites.python_suites.suite_document import (
+    describe_suite,
+    name_agent,
+    parse_formula,
+)
 from tallymark.suites.python_suites.task_crew import TaskCrew
 from tallymark.suites.python_suites.thread_crew import ThreadCrew
 
@@ -37,9 +46,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextvars import Context
 
-    from tallymark.scoring import EvalContext, Origin, Score
+    from tallymark.formula import Formula
+    from tallymark.runs.ongoing_run import RunKeeper
+    from tallymark.runs.record import CaseResult
+    from tallymark.scoring import EvalContext, Score
     from tallymark.suites.python_suites.suite_and_test import Agent, Suite, Test
-    from tallymark.suites.python_suites.suite_report import TestResult
 
 CALLS_AT_ONCE = 10
 """Calls of the agent at the same time when nobody says otherwise."""
@@ -101,11 +112,12 @@ class SuiteJob:
         parallelism: int | None,
         epochs: int | None,
         timeout: float | None,
-        on_result: Callable[[TestResult], object] | None,
+        formula: str | None,
+        keeper: RunKeeper | None,
+        on_result: Callable[[CaseResult], object] | None,
     ) -> None:
         where = f"run of {suite.name!r}"
         self.agent = _require_agent(suite, agent)
-        self._suite = suite
         self._on_result = on_result
         self._plans = list(
             plan_tests(suite, require_threshold(where, threshold), require_timeout(where, timeout))
@@ -118,20 +130,44 @@ class SuiteJob:
         self.shortest = min(plan.seconds for plan in self._plans)
         """The shortest time limit of any case."""
         self._capture = open_capture()
-        self._results: dict[int, TestResult] = {}
+        self._results: dict[int, CaseResult] = {}
         self._result_lock = Lock()
+        parsed = parse_formula(formula or suite.formula, suite)
+        record = self._make_record(suite, parsed, definition=keeper is not None)
+        self.ongoing = OngoingRun(record, parsed, keeper=keeper, tally=Tally())
+        if keeper is not None:
+            keeper.create_run(record)
+
+    def _make_record(self, suite: Suite, formula: Formula, *, definition: bool) -> RunRecord:
+        now = time.time()
+        told = describe_suite(suite) if definition else ""
+        return RunRecord(
+            id=make_id("r"),
+            suite=suite.name,
+            model=name_agent(self.agent),
+            status="running",
+            definition=told,
+            definition_hash=hashlib.sha256(told.encode()).hexdigest() if told else "",
+            epochs=self._epochs,
+            created_at=now,
+            started_at=now,
+            formula=formula.text,
+            total=self.total,
+            tags={"door": "Python"},
+        )
 
     def case(self, number: int, context: Context) -> AgentCall:
         """The case of that number, ready to start."""
         test, epoch = divmod(number, self._epochs)
-        return AgentCall(number, self._plans[test], epoch + 1, context, self._capture)
+        return AgentCall(number, self._plans[test], epoch, context, self._capture)
 
-    def tell(self, number: int, result: TestResult) -> None:
-        """Note the result of a case; `on_result` is called with one at a time."""
-        if self._on_result is not None:
-            with self._result_lock:
+    def tell(self, number: int, result: CaseResult) -> None:
+        """Note the result of a case, one at a time."""
+        with self._result_lock:
+            self.ongoing.add(result)
+            if self._on_result is not None:
                 self._on_result(result)
-        # After the call: a run is not complete before its last result was told.
+        # After the calls: a run is not complete before its last result was told.
         self._results[number] = result
 
     @property
@@ -139,25 +175,13 @@ class SuiteJob:
         """True when every case has its result."""
         return len(self._results) == self.total
 
-    def report(self, duration_ms: float) -> Report:
+    @property
+    def run(self) -> Run:
         """The results that have come by now, in the order of the tests."""
         # A copy, since after Ctrl-C a worker may still be telling its result.
         results = [result for _, result in sorted(self._results.copy().items())]
-        return Report(
-            self._suite.name,
-            results,
-            summarise_scorers(results, self._find_origins()),
-            duration_ms,
-            planned=self.total,
-        )
-
-    def _find_origins(self) -> dict[str, Origin | None]:
-        """Where the scores of each name come from, if from one scorer."""
-        found: dict[str, Origin | None] = {}
-        for scorer in {scorer: None for plan in self._plans for scorer in plan.scorers}:
-            same = scorer.name not in found or found[scorer.name] == scorer.origin
-            found[scorer.name] = scorer.origin if same else None
-        return found
+        run = self.ongoing.run
+        return Run(run.record, results, run.tally, kept=run.kept)
 
 
 def _require_agent(suite: Suite, given: Agent | None) -> Agent:
@@ -186,26 +210,31 @@ def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
     parallelism: int | None = None,
     epochs: int | None = None,
     timeout: float | None = None,
-    on_result: Callable[[TestResult], object] | None = None,
-) -> Report:
-    """Call the agent with every test's input, score what it did, and report.
+    formula: str | None = None,
+    store: RunKeeper | str | None = None,
+    on_result: Callable[[CaseResult], object] | None = None,
+) -> Run:
+    """Call the agent with every test's input, score what it did, and sum it up.
 
     An agent or a scorer that raises, hangs or returns rubbish spoils its own test only. After
-    Ctrl-C the report has the results so far, and `interrupted` is true.
+    Ctrl-C the run has the results so far, and `interrupted` is true. `store` keeps the run: an
+    address such as `.tally/tally.db`, or an open store.
     """
-    job = SuiteJob(
-        suite,
-        agent,
-        threshold=threshold,
-        parallelism=parallelism,
-        epochs=epochs,
-        timeout=timeout,
-        on_result=on_result,
-    )
-    began = time.perf_counter()
-    with suppress(KeyboardInterrupt):
-        run_to_end(lambda: _run_all_cases(job))
-    return job.report((time.perf_counter() - began) * 1000)
+    with open_keeper(store) as keeper:
+        job = SuiteJob(
+            suite,
+            agent,
+            threshold=threshold,
+            parallelism=parallelism,
+            epochs=epochs,
+            timeout=timeout,
+            formula=formula,
+            keeper=keeper,
+            on_result=on_result,
+        )
+        with suppress(KeyboardInterrupt), job.ongoing:
+            run_to_end(lambda: _run_all_cases(job))
+        return job.run
 
 
 async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
@@ -216,24 +245,30 @@ async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
     parallelism: int | None = None,
     epochs: int | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 (the limit is each test's own)
-    on_result: Callable[[TestResult], object] | None = None,
-) -> Report:
+    formula: str | None = None,
+    store: RunKeeper | str | None = None,
+    on_result: Callable[[CaseResult], object] | None = None,
+) -> Run:
     """`run` for async code: the agent is called in the loop that is running."""
-    job = SuiteJob(
-        suite,
-        agent,
-        threshold=threshold,
-        parallelism=parallelism,
-        epochs=epochs,
-        timeout=timeout,
-        on_result=on_result,
-    )
-    began = time.perf_counter()
-    await _run_all_cases(job)
-    return job.report((time.perf_counter() - began) * 1000)
+    with open_keeper(store) as keeper:
+        job = SuiteJob(
+            suite,
+            agent,
+            threshold=threshold,
+            parallelism=parallelism,
+            epochs=epochs,
+            timeout=timeout,
+            formula=formula,
+            keeper=keeper,
+            on_result=on_result,
+        )
+        with job.ongoing:
+            await _run_all_cases(job)
+        return job.run
 
 
 async def _run_all_cases(job: SuiteJob) -> None:
     called = getattr(job.agent, "__call__", None)  # noqa: B004 (its own kind is what matters)
     is_async = inspect.iscoroutinefunction(job.agent) or inspect.iscoroutinefunction(called)
     await (TaskCrew if is_async else ThreadCrew)(job).run()
+    job.ongoing.ending = "finished"

@@ -16,17 +16,15 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.runs.metrics import sum_spending
 from tallymark.scoring.score import make_json_safe
-from tallymark.suites.python_suites.suite_report import score_facts
 
 if TYPE_CHECKING:
-    from tallymark.scoring import Score
-    from tallymark.suites.python_suites.suite_report import TestResult
+    from tallymark.runs.record import CaseResult, CheckResult
 
-WriteResult = Callable[["TestResult"], None]
-WriteRow = Callable[[dict[str, Any], "dict[str, Score]"], None]
+WriteResult = Callable[["CaseResult"], None]
+WriteRow = Callable[[dict[str, Any], "dict[str, CheckResult]"], None]
 _FACTS = {
+    "case": "string",
     "trace_id": "string",
     "name": "string",
     "epoch": "int64",
@@ -64,18 +62,29 @@ def open_result_file(path: Path, scorers: Sequence[str]) -> Iterator[WriteResult
         part.unlink(missing_ok=True)
 
 
-def _describe_result(result: TestResult) -> dict[str, Any]:
+def _describe_result(result: CaseResult) -> dict[str, Any]:
     trace = result.trace
-    cost, tokens = sum_spending(trace)
     return {
-        "trace_id": trace.trace_id,
-        "name": result.name,
+        "case": result.case,
+        "trace_id": None if trace is None else trace.trace_id,
+        "name": None if trace is None else trace.name,
         "epoch": result.epoch,
         "status": result.status,
-        "duration_ms": trace.duration_ms,
-        "cost": cost,
-        "tokens": tokens,
+        "duration_ms": None if result.latency is None else result.latency * 1000,
+        "cost": result.cost,
+        "tokens": result.tokens,
         "error": result.error,
+    }
+
+
+def _describe_score(score: CheckResult) -> dict[str, Any]:
+    return {
+        "value": score.value,
+        "label": score.label,
+        "reason": score.reason,
+        "error": score.error,
+        "metadata": score.metadata,
+        "version": score.version,
     }
 
 
@@ -83,8 +92,8 @@ def _describe_result(result: TestResult) -> dict[str, Any]:
 def _write_json_lines(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:  # noqa: ARG001
     encode = msgspec.json.Encoder(enc_hook=str).encode
 
-    def write(facts: dict[str, Any], scores: dict[str, Score]) -> None:
-        row = {**facts, "scores": {name: score_facts(score) for name, score in scores.items()}}
+    def write(facts: dict[str, Any], scores: dict[str, CheckResult]) -> None:
+        row = {**facts, "scores": {name: _describe_score(score) for name, score in scores.items()}}
         try:
             line = encode(row)
         except (TypeError, ValueError, RecursionError):  # metadata that JSON does not know
@@ -115,7 +124,7 @@ def _list_columns(scorers: Sequence[str]) -> dict[str, str]:
 
 
 def _list_cells(
-    facts: dict[str, Any], scores: dict[str, Score], scorers: Sequence[str]
+    facts: dict[str, Any], scores: dict[str, CheckResult], scorers: Sequence[str]
 ) -> Iterator[Any]:
     yield from facts.values()
     for name in scorers:
@@ -126,7 +135,7 @@ def _list_cells(
 @contextmanager
 def _write_parquet(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
     try:
-        from tallymark.suites.parquet_rows import open_parquet_rows  # noqa: PLC0415 (an extra)
+        from tallymark.runs.parquet_rows import open_parquet_rows  # noqa: PLC0415 (an extra)
     except ImportError:
         hint = 'install it with: pip install "tallymark[parquet]"'
         raise InvalidInput("writing Parquet needs pyarrow", hint=hint) from None

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from tallymark.errors import InvalidInput
+from tallymark.runs.result_files import open_result_file
 from tallymark.scoring import EvalContext, Score, scorer
 from tallymark.suites import ScoredTraces, TestResult
-from tallymark.suites.result_files import open_result_file
 from tallymark.traces import Span, Trace
 
 

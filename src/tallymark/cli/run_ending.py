@@ -1,0 +1,107 @@
+"""What is told of runs when they are over, whatever started them: text or JSON, reports, gates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallymark.cli.report_files import write_reports
+from tallymark.cli.streams import print_json
+from tallymark.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tallymark.runs.comparison import Comparison
+    from tallymark.runs.run import Run
+
+Reports = Annotated[
+    list[Path] | None,
+    typer.Option("--report", "-r", help="Write a .html, .md, .xml (JUnit), .csv or .json."),
+]
+Baseline = Annotated[
+    str | None, typer.Option(metavar="RUN", help="A run to compare the first one with.")
+]
+FailOnRegression = Annotated[
+    bool, typer.Option("--fail-on-regression", help="Exit with 1 when worse than --baseline.")
+]
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """What a user wants to have and to know of the runs of one command."""
+
+    reports: Sequence[Path]
+    before: Run | None
+    """The baseline."""
+    fail_on_regression: bool
+    as_json: bool
+
+    def tell(
+        self, runs: Sequence[Run], failures: Sequence[str], facts: Mapping[str, Any] | None = None
+    ) -> None:
+        """Writes reports, prints, and ends the command with 1 when there are failures."""
+        write_reports(self.reports, runs)
+        failures = [*failures, *self._find_regression(self.show(runs, facts or {}))]
+        for failure in failures:
+            typer.echo(f"tally: {failure}", err=True)
+        if failures:
+            raise typer.Exit(1)
+
+    def show(self, runs: Sequence[Run], facts: Mapping[str, Any]) -> Comparison | None:
+        """Prints the runs, and gives their comparison with the baseline."""
+        compared = self._compare(runs)
+        against = compared[0] if self.before is not None else None
+        if self.as_json:
+            self._print_document(runs, against, facts)
+        else:
+            self._print_text(runs, compared)
+        return against
+
+    def _compare(self, runs: Sequence[Run]) -> list[Comparison]:
+        """The first run with the baseline, then the other runs with the first."""
+        if len(runs) < 2 and self.before is None:
+            return []
+        from tallymark.runs.comparison import compare
+
+        first = [] if self.before is None else [compare(self.before, runs[0])]
+        return [*first, *(compare(runs[0], each) for each in runs[1:])]
+
+    def _print_text(self, runs: Sequence[Run], compared: list[Comparison]) -> None:
+        from tallymark.runs.reports.summary_report import summary
+
+        texts = [summary(run) for run in runs]
+        if compared:
+            from tallymark.runs.reports.comparison_report import comparison_text
+
+            others, against = compared, []
+            if self.before is not None:
+                against, others = compared[:1], compared[1:]
+            texts += [comparison_text(each) for each in (*others, *against)]
+        typer.echo("\n\n".join(texts))
+
+    def _print_document(
+        self, runs: Sequence[Run], against: Comparison | None, facts: Mapping[str, Any]
+    ) -> None:
+        from tallymark.runs.reports.json_report import run_document
+
+        document = {"runs": [run_document(run) for run in runs], **facts}
+        print_json(document | ({} if against is None else {"comparison": against.to_dict()}))
+
+    def _find_regression(self, against: Comparison | None) -> list[str]:
+        if against is None or not self.fail_on_regression:
+            return []
+        from tallymark.runs.comparison import verdict
+
+        judged = verdict(against)
+        worse = f"worse than the baseline {against.first.id}: {judged.reason}"
+        return [worse] if judged.regression else []
+
+
+def require_baseline(baseline: str | None, *, fail_on_regression: bool) -> None:
+    """Refuses a gate that has nothing to compare with."""
+    if fail_on_regression and baseline is None:
+        raise InvalidInput("--fail-on-regression needs --baseline", hint="add --baseline RUN")

@@ -1,0 +1,96 @@
+"""When a score passes, and what the checks of a case say together: the same by every door."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallymark.runs.record import CaseResult, CaseStatus, CheckResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tallymark.scoring import Score
+    from tallymark.traces import Trace
+
+DEFAULT_THRESHOLD = 0.7
+"""The value that passes when neither caller, case, scorer nor suite says another."""
+THRESHOLD_ROUNDING = 1e-9
+"""A value this little below its threshold reaches it: weighted sums round."""
+
+
+def judge_score(
+    score: Score, threshold: float, *, name: str | None, kind: str = "scorer"
+) -> CheckResult:
+    """A score as a check. A label without a number has nothing to reach, so it passes."""
+    value = score.value
+    passed = score.error is None if value is None else value + THRESHOLD_ROUNDING >= threshold
+    return CheckResult(
+        kind=kind,
+        passed=passed,
+        reason=score.reason,
+        name=name,
+        value=value,
+        label=score.label,
+        threshold=threshold,
+        metadata=score.metadata,
+        version=None if score.origin is None else score.origin.version,
+        error=score.error,
+    )
+
+
+def judge_trace(
+    case: str, epoch: int, thresholds: Mapping[str, float], trace: Trace, scores: Iterable[Score]
+) -> CaseResult:
+    """The result of a trace that was scored, its scores in the order of the thresholds."""
+    checks = [
+        judge_score(score, threshold, name=name)
+        for (name, threshold), score in zip(thresholds.items(), scores, strict=True)
+    ]
+    status = judge_case(checks)
+    return make_result(
+        case, epoch, trace, checks, status, find_error(checks) if status == "error" else None
+    )
+
+
+def make_result(
+    case: str,
+    epoch: int,
+    trace: Trace,
+    checks: list[CheckResult],
+    status: CaseStatus,
+    error: str | None,
+) -> CaseResult:
+    """A result with the numbers of its trace; a duration of 0 is one that nobody measured."""
+    spent = trace.sum_spending()
+    return CaseResult(
+        case=case,
+        epoch=epoch,
+        status=status,
+        output=trace.last_output,
+        checks=checks,
+        latency=trace.duration_ms / 1000 if trace.duration_ms > 0 else None,
+        cost=spent.cost,
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        error=error,
+        trace=trace,
+    )
+
+
+def judge_case(checks: Iterable[CheckResult]) -> CaseStatus:
+    """Failed when a check failed, else error when one could not be done, else passed.
+
+    A check that failed decides the case, whatever the one that broke would have said.
+    """
+    status: CaseStatus = "passed"
+    for check in checks:
+        if not check.passed:
+            if check.error is None:
+                return "failed"
+            status = "error"
+    return status
+
+
+def find_error(checks: Iterable[CheckResult]) -> str | None:
+    """Why the first of the checks that could not be done could not."""
+    return next((check.error for check in checks if check.error is not None), None)

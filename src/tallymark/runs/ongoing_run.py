@@ -1,0 +1,202 @@
+"""`OngoingRun`: a run while it goes on, whatever the door. What arrives is counted and kept."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+
+import msgspec
+from msgspec.structs import replace
+
+from tallymark.errors import InvalidInput
+from tallymark.runs.outcome import final_status, outcome
+from tallymark.runs.run import Run
+from tallymark.runs.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tallymark.formula import Formula
+    from tallymark.runs.record import CaseResult, RunRecord
+
+RunEnding = Literal["finished", "budget", "hopeless", "stopped", "broken"]
+_ENDING_WORDS: Mapping[RunEnding, str] = {
+    "budget": "the budget is spent",
+    "hopeless": "the model refused every case so far",
+    "stopped": "stopped by hand",
+    "broken": "broke off",
+}
+# Crockford's base 32: without i, l, o and u, which are taken for other signs.
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+class ResultSink(Protocol):
+    """Takes results that are to be kept."""
+
+    def put(self, result: CaseResult) -> None:
+        """Takes one; blocks while there is no room."""
+
+    async def aput(self, result: CaseResult) -> None:
+        """Takes one; lets others go on while there is no room."""
+
+    def close(self) -> None:
+        """Returns when all that was taken is kept."""
+
+
+class RunKeeper(Protocol):
+    """Whoever keeps runs; the store is one."""
+
+    def create_run(self, record: RunRecord) -> None:
+        """Keeps a new run."""
+
+    def save_run(self, record: RunRecord) -> None:
+        """Keeps what has changed of a run."""
+
+    def open_writer(self, run_id: str) -> ResultSink:
+        """Something that keeps the results of a run."""
+
+
+class RunWatch(Protocol):
+    """Whoever wants to see a run go on."""
+
+    def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
+        """A run begins, or goes on with what it had."""
+
+    def moved(self, result: CaseResult, tally: Tally) -> None:
+        """A case is done."""
+
+    def ended(self, record: RunRecord) -> None:
+        """A run is over."""
+
+
+class OngoingRun:
+    """Counts and keeps results. As a context it has an end, also after Ctrl-C or a full disk."""
+
+    def __init__(  # noqa: PLR0913 (a run and whoever wants to know of it, by keyword)
+        self,
+        record: RunRecord,
+        formula: Formula,
+        *,
+        undefined: float | None = None,
+        earlier: Iterable[CaseResult] = (),
+        keeper: RunKeeper | None = None,
+        watch: RunWatch | None = None,
+        tally: Tally | None = None,
+    ) -> None:
+        """`earlier` results are those of a run that goes on; `tally` counts in a way of its own.
+
+        With a tally of its own, the run does not hold on to its results.
+        """
+        self.record = record
+        self.formula = formula
+        self.results = None if tally is not None else list(earlier)
+        self.tally = Tally(self.results or ()) if tally is None else tally
+        self.ending: RunEnding = "broken"
+        self._undefined = undefined
+        self._keeper = keeper
+        self._watch = watch
+        self._writer: ResultSink | None = None
+
+    def __enter__(self) -> Self:
+        if self._keeper is not None:
+            self._writer = self._keeper.open_writer(self.record.id)
+        if self._watch is not None:
+            self._watch.started(self.record, self.tally, self.formula)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is KeyboardInterrupt:
+            self.ending = "stopped"
+        try:
+            if self._writer is not None:
+                self._writer.close()
+        except Exception:
+            # What went wrong in the block is the cause, and must not be hidden by a second error.
+            if kind is None:
+                raise
+        finally:
+            self._end()
+
+    def add(self, result: CaseResult) -> None:
+        """Takes one more result."""
+        self._count(result)
+        if self._writer is not None:
+            self._writer.put(result)
+        if self._watch is not None:
+            self._watch.moved(result, self.tally)
+
+    async def aadd(self, result: CaseResult) -> None:
+        """The same where an event loop should go on meanwhile."""
+        self._count(result)
+        if self._writer is not None:
+            await self._writer.aput(result)
+        if self._watch is not None:
+            self._watch.moved(result, self.tally)
+
+    def _count(self, result: CaseResult) -> None:
+        self.tally.add(result)
+        if self.results is not None:
+            self.results.append(result)
+
+    def _end(self) -> None:
+        kept = self._keeper is not None
+        summary = outcome(self.formula, self.tally, undefined=self._undefined, interval=kept)
+        record = replace(self.record, **summary, finished_at=time.time())
+        status = final_status(record, stopped=self.ending != "finished")
+        said = _ENDING_WORDS.get(self.ending) if status == "cancelled" else None
+        self.record = replace(record, status=status, error=said)
+        if self._keeper is not None:
+            self._keeper.save_run(self.record)
+        if self._watch is not None:
+            self._watch.ended(self.record)
+
+    @property
+    def run(self) -> Run:
+        """The run as it is by now."""
+        return Run(self.record, self.results or [], self.tally, kept=self._keeper is not None)
+
+
+@contextmanager
+def open_keeper(given: RunKeeper | str | None) -> Iterator[RunKeeper | None]:
+    """What a caller gave as `store`: a store, or its address, which is then closed again."""
+    if not isinstance(given, str):
+        if given is not None and not hasattr(given, "open_writer"):
+            raise InvalidInput(f"store is an address or an open store, not {type(given).__name__}")
+        yield given
+        return
+    # By its name: this room lies below the store, and only callers who keep runs load it.
+    with import_module("tallymark.store").open_store(given) as opened:
+        yield opened
+
+
+def sort_by_suite(record: RunRecord, results: Iterable[CaseResult]) -> list[CaseResult]:
+    """Results as the suite has their evals; the rows of a dataset by number, then by name."""
+    document: dict[str, Any] = msgspec.json.decode(record.definition or "{}")
+    places = {
+        entry.get("name") or f"#{number}": number
+        for number, entry in enumerate(document.get("evals", []), 1)
+    }
+
+    def place(result: CaseResult) -> tuple[int, int, str, int]:
+        if result.case in places:
+            return (places[result.case], 0, "", result.epoch)
+        name, _, row = result.case.partition("[")
+        row = row.rstrip("]")
+        return (places.get(name, 0), int(row) if row.isdecimal() else 0, row, result.epoch)
+
+    return sorted(results, key=place)
+
+
+def make_id(letter: str) -> str:
+    """A short name that nothing else has: a letter, the time in six signs, four of chance.
+
+    Later ids sort after earlier ones, to the second, for about 34 years.
+    """
+    signs, number = "", int(time.time()) % 32**6
+    for _ in range(6):
+        number, rest = divmod(number, 32)
+        signs = _ALPHABET[rest] + signs
+    return letter + signs + "".join(secrets.choice(_ALPHABET) for _ in range(4))

@@ -1,0 +1,204 @@
+"""`Run`: one run by whatever door, its results grouped by case, its score explained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tallymark.errors import FormulaError
+from tallymark.runs.outcome import find_interval
+from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+from tallymark.runs.repeats import Repeats, mean_repeats, summarise_repeats
+from tallymark.runs.scorer_summary import ScorerSummary, summarise_scorer
+from tallymark.runs.tally import FormulaScore, Tally
+from tallymark.text import format_count, format_score
+
+if TYPE_CHECKING:
+    from tallymark.formula.explanation import Explanation
+
+
+class CaseView:
+    """One case with its results, one for each epoch."""
+
+    __slots__ = ("name", "results")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.results: list[CaseResult] = []
+
+    @property
+    def status(self) -> CaseStatus:
+        """Failed if one epoch failed, else an error if one could not run."""
+        found = {result.status for result in self.results}
+        return "failed" if "failed" in found else "error" if "error" in found else "passed"
+
+    @property
+    def passed(self) -> int:
+        """How many epochs passed."""
+        return sum(result.status == "passed" for result in self.results)
+
+    @property
+    def latency(self) -> float | None:
+        """The mean over the epochs that know it."""
+        known = [r.latency for r in self.results if r.latency is not None]
+        return sum(known) / len(known) if known else None
+
+    @property
+    def cost(self) -> float | None:
+        """The sum over all epochs; None when one that ran does not know."""
+        ran = [result.cost for result in self.results if result.status != "error"]
+        known = [cost for cost in ran if cost is not None]
+        return sum(known) if ran and len(known) == len(ran) else None
+
+
+class Run:
+    """A run's record and its results, and what follows from them."""
+
+    def __init__(
+        self,
+        record: RunRecord,
+        results: Sequence[CaseResult],
+        tally: Tally | None = None,
+        *,
+        kept: bool = True,
+    ) -> None:
+        """A `tally` may have counted more than the results that are still at hand."""
+        self.kept = kept
+        self.record = record
+        self.results = results
+        self.tally = Tally(results) if tally is None else tally
+
+    def __repr__(self) -> str:
+        return f"Run({self.record.id}, {self.record.suite!r}: {self.describe_counts()})"
+
+    @property
+    def score(self) -> float | None:
+        """What the run's formula gives; `record.score_error` says why there is none."""
+        return self.record.score
+
+    @property
+    def passed(self) -> bool:
+        """True when everything ran and passed."""
+        return self.record.passed == self.record.total > 0
+
+    @property
+    def interrupted(self) -> bool:
+        """True when the run was stopped before its end."""
+        return self.record.status == "cancelled"
+
+    @property
+    def counts(self) -> dict[CaseStatus, int]:
+        """How many results passed, failed, or could not run."""
+        record = self.record
+        return {"passed": record.passed, "failed": record.failed, "error": record.errors}
+
+    @cached_property
+    def cases(self) -> dict[str, CaseView]:
+        """The results by case."""
+        found: dict[str, CaseView] = {}
+        for result in self.results:
+            found.setdefault(result.case, CaseView(result.case)).results.append(result)
+        return found
+
+    def of_status(self, status: CaseStatus) -> list[CaseView]:
+        """The cases of one status."""
+        return [case for case in self.cases.values() if case.status == status]
+
+    def count_cases(self, status: CaseStatus) -> int:
+        """How many cases have a status, those included whose results are not at hand."""
+        if len(self.results) == self.tally.finished:
+            return len(self.of_status(status))
+        total = self.tally.all
+        ran = {"passed": total.passed, "failed": total.ran - total.passed}
+        return ran.get(status, self.tally.errors)
+
+    @property
+    def missing(self) -> int:
+        """Results that the run should have and has not."""
+        return max(0, self.record.total - self.tally.finished)
+
+    @cached_property
+    def metrics(self) -> dict[str, float | None]:
+        """Every name that the formula could use, with its value."""
+        return self.tally.metrics() | self.record.metrics
+
+    @cached_property
+    def scorers(self) -> dict[str, ScorerSummary]:
+        """What each scorer came to."""
+        return {name: summarise_scorer(self.tally, name) for name in self.tally.scorers}
+
+    def score_by(self, formula: str) -> FormulaScore:
+        """What another formula over the run's metrics gives."""
+        return self.tally.score(self.tally.formula(formula, also=self.metrics))
+
+    @cached_property
+    def explanation(self) -> Explanation | None:
+        """The formula with the run's values; None for one that these results do not fit."""
+        try:
+            formula = self.tally.formula(self.record.formula, also=self.metrics)
+        except FormulaError:
+            return None
+        return formula.explain(self.metrics)
+
+    @cached_property
+    def repeated(self) -> bool:
+        """True when cases were asked more than once."""
+        return any(len(case.results) > 1 for case in self.cases.values())
+
+    @cached_property
+    def repeats(self) -> dict[str, Repeats]:
+        """What the epochs of each case that ran tell."""
+        found = ((name, summarise_repeats(counts)) for name, counts in self.tally.cases.items())
+        return {name: each for name, each in found if each is not None}
+
+    @property
+    def mean_repeats(self) -> Repeats | None:
+        """The same over all cases."""
+        return mean_repeats(self.repeats.values())
+
+    def describe_counts(self) -> str:
+        """How many passed, failed, and could not run, in words."""
+        tally, total = self.tally, self.tally.all
+        words = [f"{total.passed:,} passed", f"{total.ran - total.passed:,} failed"]
+        words += [format_count(tally.errors, "error")] if tally.errors else []
+        words += [f"{self.missing:,} not run"] if self.missing else []
+        return ", ".join(words)
+
+    @cached_property
+    def interval(self) -> tuple[float, float] | None:
+        """The ends of the 95 % interval of the score, if there is one.
+
+        A run that is kept has it; of one that is not, it is found when somebody asks.
+        """
+        record = self.record
+        if record.score_low is not None and record.score_high is not None:
+            return (record.score_low, record.score_high)
+        if self.kept or record.score is None or record.score_error is not None:
+            return None
+        found = find_interval(self.tally.formula(record.formula, also=record.metrics), self.tally)
+        return None if found is None else (found.low, found.high)
+
+    def describe_interval(self) -> str | None:
+        """The interval in words."""
+        if self.interval is None:
+            return None
+        return " to ".join(map(format_score, self.interval))
+
+    def explain_no_score(self) -> str:
+        """Why there is no score, in words."""
+        empty = not (self.tally.finished or self.record.passed or self.record.failed)
+        unscored = "the run has no result yet" if empty else "it was not scored"
+        return self.record.score_error or self.record.error or unscored
+
+    def render(self) -> str:
+        """The summary for people, at most 80 columns where names allow."""
+        from tallymark.runs.reports.summary_report import summary  # noqa: PLC0415 (it reads runs)
+
+        return summary(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values that any JSON writer takes."""
+        from tallymark.runs.reports.json_report import run_document  # noqa: PLC0415 (it reads runs)
+
+        return run_document(self)
