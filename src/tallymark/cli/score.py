@@ -159,6 +159,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     from tallymark.runs.gates import find_shortfall, find_unscored, find_weak_scorers
     from tallymark.scoring import load_scorer
     from tallymark.suites import ScoredTraces
+    from tallymark.suites.python_suites.suite_document import parse_for_scorers
     from tallymark.traces import read_traces
 
     _refuse({"--agent": options.agent}, "is for suites in Python files")
@@ -167,6 +168,8 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         raise InvalidInput("name at least one scorer", hint=hint)
     scorers = [load_scorer(reference) for reference in options.scorer]
     names = [each.name for each in scorers]
+    if options.formula is not None:  # before anything is read
+        parse_for_scorers(options.formula, names)
     expected = _read_expectations(options.expected)
     broken = _BrokenRecords()
     with show_progress("scoring") as update, _open_writer(options.output, names) as write:

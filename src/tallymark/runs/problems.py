@@ -8,9 +8,9 @@ from tallymark.runs.record import CaseResult, CheckResult
 
 
 def check_title(check: CheckResult) -> str:
-    """What a check is: `match`, or `tone 0.42` for a scorer."""
-    value = "" if check.value is None else f" {check.value:.3g}"
-    return f"{check.name or check.kind}{value}"
+    """What a check is: `match`, or the scorer's name; its value too where the reason has none."""
+    told = check.value is None or check.threshold is not None
+    return f"{check.name or check.kind}" + ("" if told else f" {check.value:.3g}")
 
 
 def explain_check(check: CheckResult) -> str:
