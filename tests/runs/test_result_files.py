@@ -12,9 +12,10 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from tallymark.errors import InvalidInput
+from tallymark.runs.record import CaseResult
 from tallymark.runs.result_files import open_result_file
 from tallymark.scoring import EvalContext, Score, scorer
-from tallymark.suites import ScoredTraces, TestResult
+from tallymark.suites import ScoredTraces
 from tallymark.traces import Span, Trace
 
 
@@ -28,7 +29,7 @@ def tone(ctx: EvalContext) -> str:
     return 'for"mal,'
 
 
-def results(*outputs: str) -> list[TestResult]:
+def results(*outputs: str) -> list[CaseResult]:
     traces = [
         Trace(
             trace_id=f"t-{n}",
@@ -41,7 +42,7 @@ def results(*outputs: str) -> list[TestResult]:
     return list(ScoredTraces(traces, [said, tone]))
 
 
-def write(path: Path, found: list[TestResult]) -> None:
+def write(path: Path, found: list[CaseResult]) -> None:
     with open_result_file(path, ["said", "tone"]) as write_one:
         for result in found:
             write_one(result)
@@ -78,7 +79,7 @@ def test_tables_have_a_column_for_everything(tmp_path: Path, name: str) -> None:
     (tmp_path / name).rename(path)
     first, second = read(path)
     assert list(first) == [
-        *("trace_id", "name", "epoch", "status", "duration_ms", "cost", "tokens", "error"),
+        *("case", "trace_id", "name", "epoch", "status", "duration_ms", "cost", "tokens", "error"),
         *("said", "said.label", "said.reason", "said.error"),
         *("tone", "tone.label", "tone.reason", "tone.error"),
     ]
@@ -91,7 +92,7 @@ def test_tables_have_a_column_for_everything(tmp_path: Path, name: str) -> None:
 def test_all_rows_arrive_however_many(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallymark.suites.parquet_rows._BATCH", 7)
+    monkeypatch.setattr("tallymark.runs.parquet_rows._BATCH", 7)
     write(tmp_path / name, results(*["1"] * 30))
     assert [row["trace_id"] for row in read(tmp_path / name)] == [f"t-{n}" for n in range(30)]
 
@@ -141,7 +142,7 @@ def test_parquet_without_pyarrow_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "tallymark.suites.parquet_rows", raising=False)
+    monkeypatch.delitem(sys.modules, "tallymark.runs.parquet_rows", raising=False)
     with pytest.raises(InvalidInput, match=r'needs pyarrow; install it with: .*\[parquet\]"'):
         write(tmp_path / "out.parquet", [])
     assert not list(tmp_path.iterdir())

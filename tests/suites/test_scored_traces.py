@@ -7,17 +7,19 @@ import itertools
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.errors import InvalidInput, TraceError
-from tallymark.runs.metrics import parse_formula
+from tallymark.errors import FormulaError, InvalidInput, TraceError
+from tallymark.runs.run import Run
 from tallymark.scoring import EvalContext, Scorer, scorer
-from tallymark.suites import ScoredTraces, StoredSummary
-from tallymark.suites.scored_traces import read_expectations
+from tallymark.store import open_store
+from tallymark.suites import ScoredTraces
+from tallymark.suites.scored_traces import RESULTS_SHOWN, read_expectations
 from tallymark.suites.trace_loop import TRACES_AT_ONCE
 from tallymark.traces import Span, Trace
 
@@ -48,10 +50,10 @@ def as_expected(ctx: EvalContext) -> bool:
     return bool(ctx.output == ctx.expected["output"])
 
 
-def summary(traces: list[Trace], *scorers: Scorer, **facts: Any) -> StoredSummary:
+def score(traces: list[Trace], *scorers: Scorer, **facts: Any) -> Run:
     scored = ScoredTraces(traces, scorers, **facts)
     list(scored)
-    return scored.summary()
+    return scored.run
 
 
 WAYS = pytest.mark.parametrize("way", [as_said, as_said_in_a_thread, as_said_async])
@@ -66,9 +68,9 @@ def test_results_come_in_the_order_of_the_traces(way: Scorer) -> None:
 
 @WAYS
 def test_a_failed_score_is_unscored_and_keeps_its_trace_from_passing(way: Scorer) -> None:
-    found = summary([trace("1"), trace("rubbish"), trace("0.5")], way)
+    found = score([trace("1"), trace("rubbish"), trace("0.5")], way)
     scores = found.scorers[way.name]
-    assert (found.traces, found.passed) == (3, 1)
+    assert found.counts == {"passed": 1, "failed": 1, "error": 1}
     assert (scores.mean, scores.scored, scores.unscored) == (0.75, 2, 1)
     assert "could not convert string to float: 'rubbish'" in (scores.first_error or "")
 
@@ -96,7 +98,7 @@ def test_slow_scorers_score_many_traces_at_the_same_time() -> None:
         together.wait(30)
         return True
 
-    assert summary([trace("x")] * 8, meet).passed == 8
+    assert score([trace("x")] * 8, meet).counts["passed"] == 8
 
 
 def test_a_slow_scorer_has_a_time_limit() -> None:
@@ -105,16 +107,16 @@ def test_a_slow_scorer_has_a_time_limit() -> None:
         await asyncio.get_running_loop().create_future()
         return True
 
-    found = summary([trace("1")], hangs, as_said, timeout=0.05)
+    found = score([trace("1")], hangs, as_said, timeout=0.05)
     assert found.scorers["hangs"].first_error == "hangs did not finish in 0.05 s"
     assert found.scorers["as_said"].mean == 1.0
 
 
 def test_slow_scorers_work_where_an_event_loop_is_running() -> None:
-    async def main() -> StoredSummary:
-        return summary([trace("1")], as_said_async)
+    async def main() -> Run:
+        return score([trace("1")], as_said_async)
 
-    assert asyncio.run(main()).passed == 1
+    assert asyncio.run(main()).passed
 
 
 @pytest.mark.parametrize(
@@ -125,8 +127,8 @@ def test_the_callers_threshold_counts_before_the_scorers(
     of_scorer: float | None, of_caller: float | None, passed: int
 ) -> None:
     judge = as_said.replace(threshold=of_scorer)
-    found = summary([trace("0.1"), trace("0.6"), trace("1")], judge, threshold=of_caller)
-    assert found.passed == passed
+    found = score([trace("0.1"), trace("0.6"), trace("1")], judge, threshold=of_caller)
+    assert found.counts["passed"] == passed
 
 
 # What is expected
@@ -186,58 +188,83 @@ def test_a_line_of_expectations_is_refused_with_its_place(line: str, said: str) 
     assert said in str(error.value)
 
 
-# The summary
+# The run
 
 
-def test_the_summary_has_the_run_wide_metrics_and_the_formula() -> None:
-    scored = ScoredTraces([trace("1"), trace("0")], [as_said])
-    list(scored)
-    found = scored.summary(parse_formula("success_pct * as_said / total_cost", ["as_said"]))
-    assert found.formula is not None
-    assert found.formula.score == 25.0
+def test_the_run_has_the_run_wide_metrics_and_the_formula() -> None:
+    found = score(
+        [trace("1"), trace("0", 2)], as_said, formula="success_pct * as_said / total_cost"
+    )
+    assert found.score == 25.0
     assert found.metrics["avg_latency"] == 0.5
 
 
 def test_an_unknown_cost_makes_the_formula_undefined() -> None:
-    scored = ScoredTraces(
-        [trace("1"), trace("1", spans=[Span(span_type="generation", output="1")])], [as_said]
-    )
-    list(scored)
-    found = scored.summary(parse_formula("total_cost", ["as_said"])).formula
-    assert found is not None
-    assert found.score is None
-    assert found.error == "total_cost has no value; the cost is not known for 1 of 2"
+    free = trace("1", 2, spans=[Span(span_type="generation", output="1")])
+    record = score([trace("1"), free], as_said, formula="total_cost").record
+    assert record.score is None
+    assert "the cost of 1 of 2 cases is not known" in (record.score_error or "")
+
+
+def test_a_duration_of_zero_is_one_that_nobody_measured() -> None:
+    found = score([trace("1", duration_ms=0.0)], as_said)
+    assert found.metrics["total_latency"] is None
+    assert found.metrics["total_cost"] == 0.5
 
 
 def test_the_worst_come_first_and_those_without_a_value_last() -> None:
-    traces = [trace(output, n) for n, output in enumerate(["0.6", "x", "1", "0.1", "0.3"])]
-    worst = summary(traces, as_said).worst
-    assert [result.trace.trace_id for result in worst] == ["t-3", "t-4", "t-0", "t-1"]
+    traces = [trace(output, n) for n, output in enumerate(["0.6", "x", "0.1", "0.3"])]
+    results = score(traces, as_said).results
+    assert [result.case for result in results] == ["#t-2", "#t-3", "#t-0", "#t-1"]
 
 
-def test_the_summary_reads_well() -> None:
-    traces = [trace(output, n, name="chat") for n, output in enumerate(["0.6", "x", "1"])]
-    assert summary(traces, as_said).render() == (
-        "3 traces, 1 passed (33 %)\n"
-        "\n"
-        "scorer    mean   95 % interval  scored  unscored\n"
-        "as_said  0.800  0.000 to 1.000       2         1\n"
-        "\n"
-        "unscored: as_said raised ValueError: could not convert string to float: 'x'\n"
-        "\n"
-        "did not pass: 2, the worst first\n"
-        "  t-0 chat\n"
-        "    as_said 0.60 < 0.70\n"
-        "  t-1 chat\n"
-        "    as_said raised ValueError: could not convert string to float: 'x'"
-    )
+def test_few_results_are_held_however_many_are_counted() -> None:
+    found = score([trace("1" if n % 2 else "0.1", n) for n in range(100)], as_said)
+    assert found.counts == {"passed": 50, "failed": 50, "error": 0}
+    assert len(found.results) == 2 * RESULTS_SHOWN
+    assert "Failed (50)" in found.render()
+    assert "  and 30 more" in found.render()
 
 
-def test_any_json_writer_takes_a_summary() -> None:
-    document = json.loads(json.dumps(summary([trace("x")], as_said).to_dict(), allow_nan=False))
-    assert document["worst"][0]["trace_id"] == "t-1"
-    assert (document["formula"], document["score"], document["score_error"]) == (None, None, None)
-    assert document["scorers"]["as_said"]["origin"]["version"] == as_said.origin.version
+def test_a_formula_may_use_scorers_and_no_unknown_name() -> None:
+    with pytest.raises(FormulaError, match="unknown name 'as_sad'; did you mean 'as_said'"):
+        ScoredTraces([], [as_said], formula="as_sad")
+
+
+def test_any_json_writer_takes_the_run() -> None:
+    document = json.loads(json.dumps(score([trace("x")], as_said).to_dict(), allow_nan=False))
+    assert document["results"][0]["trace"]["trace_id"] == "t-1"
+    assert (document["score"], document["success_pct"]) == (None, None)
+    assert document["scorers"]["as_said"]["unscored"] == 1
+
+
+def test_a_run_is_kept_with_every_trace_also_where_ids_repeat(tmp_path: Path) -> None:
+    traces = [trace("1", n % 2, name="chat") for n in range(5)]
+    store = open_store(str(tmp_path / "t.db"))
+    run = score(traces, as_said, store=store, name="chats")
+    (kept,) = store.runs()
+    assert (kept.id, kept.suite, kept.passed, kept.total) == (run.record.id, "chats", 5, 5)
+    cases = {result.case for result in store.results(kept.id)}
+    assert cases == {"chat[t-0]", "chat[t-1]", "chat[t-0 3]", "chat[t-1 4]", "chat[t-0 5]"}
+    store.close()
+
+
+def test_no_trace_is_no_run(tmp_path: Path) -> None:
+    assert not score([], as_said, store=str(tmp_path / "t.db")).tally.finished
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_breaks_off_is_kept_as_far_as_it_came(tmp_path: Path) -> None:
+    def broken() -> Iterator[Trace]:
+        yield trace("1")
+        raise TraceError("not a trace")
+
+    store = open_store(str(tmp_path / "t.db"))
+    with pytest.raises(TraceError, match="not a trace"):
+        score(broken(), as_said, store=store)  # type: ignore[arg-type]
+    (kept,) = store.runs()
+    assert (kept.status, kept.error, kept.passed) == ("cancelled", "broke off", 1)
+    store.close()
 
 
 @pytest.mark.parametrize(
@@ -254,8 +281,7 @@ def test_scorers_that_cannot_be_told_apart_are_refused(scorers: list[Scorer], sa
 
 @given(st.lists(st.sampled_from(["0", "0.25", "0.7", "1", "x"]), max_size=20))
 def test_every_trace_is_counted_once(outputs: list[str]) -> None:
-    found = summary([trace(output) for output in outputs], as_said)
-    scores = found.scorers["as_said"]
-    assert found.traces == scores.scored + scores.unscored == len(outputs)
-    assert found.passed == sum(output in ("0.7", "1") for output in outputs)
-    assert len(found.worst) == min(10, found.traces - found.passed)
+    found = score([trace(output) for output in outputs], as_said)
+    assert sum(found.counts.values()) == len(outputs)
+    assert found.counts["passed"] == sum(output in ("0.7", "1") for output in outputs)
+    assert found.counts["error"] == outputs.count("x")

@@ -43,7 +43,7 @@ def find_interval(formula: Formula, tally: Tally) -> Interval | None:
 def final_status(record: RunRecord, *, stopped: bool) -> RunStatus:
     """What a run is when nothing of it runs any more."""
     finished = record.passed + record.failed + record.errors
-    if stopped and finished < record.total:
+    if stopped and (finished < record.total or not record.total):
         return "cancelled"
     if record.passed + record.failed == 0:
         return "failed"

@@ -115,7 +115,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: int = 0
     errors: int = 0
     total: int = 0
-    """Cases times epochs that the run should have."""
+    """Cases times epochs that the run should have; 0 where nobody knows before it ends."""
     error: str | None = None
     """Why the run as a whole failed."""
     tags: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -189,7 +189,7 @@ def hostile_run() -> Run:
         formula=HOSTILE,
         definition=json.dumps({"evals": [{"name": HOSTILE, "prompt": HOSTILE}]}),
     )
-    return record, [result]
+    return Run(record, [result])
 
 
 def test_hostile_text_stays_text() -> None:

@@ -14,8 +14,9 @@ import pytest
 from opentelemetry import context, trace
 from opentelemetry.sdk.trace import TracerProvider
 
+from tallymark.runs.run import Run
 from tallymark.scoring import EvalContext, scorer
-from tallymark.suites import Report, Suite, Test, run
+from tallymark.suites import Suite, Test, run
 from tallymark.traces import Span
 
 
@@ -32,13 +33,13 @@ def anything(ctx: EvalContext) -> bool:
     return True
 
 
-def answers(inputs: list[str], agent: Any, **facts: Any) -> Report:
+def answers(inputs: list[str], agent: Any, **facts: Any) -> Run:
     tests = [Test(given, given, scorer=anything) for given in inputs]
     return run(Suite("s", tests, **facts), agent)
 
 
-def spans(report: Report) -> dict[str, list[str]]:
-    return {result.name: [span.name for span in result.trace.spans] for result in report.results}
+def spans(report: Run) -> dict[str, list[str]]:
+    return {result.case: [span.name for span in result.trace.spans] for result in report.results}
 
 
 def call_tool(tracer: trace.Tracer, name: str) -> None:

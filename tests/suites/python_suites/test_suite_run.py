@@ -14,8 +14,10 @@ import pytest
 from tests.suites.python_suites.yes_suite import SECONDS, coroutine, has_yes, plain, statuses, suite
 
 from tallymark.errors import InvalidInput
+from tallymark.runs.record import CaseResult
+from tallymark.runs.run import Run
 from tallymark.scoring import EvalContext, Score, scorer
-from tallymark.suites import Report, Suite, Test, TestResult, arun, run
+from tallymark.suites import Suite, Test, arun, run
 from tallymark.testing import AsyncFakeAgent, FakeAgent
 from tallymark.traces import Span, Trace
 
@@ -55,7 +57,7 @@ def test_an_agent_is_any_function_of_the_input(agent: Any) -> None:
 
 @pytest.mark.parametrize("agent", [plain, coroutine])
 def test_async_code_may_use_either_run(agent: Any) -> None:
-    async def main() -> tuple[Report, Report]:
+    async def main() -> tuple[Run, Run]:
         return run(suite("a"), agent), await arun(suite("a"), agent)
 
     inside, awaited = asyncio.run(main())
@@ -230,7 +232,8 @@ def test_the_nearest_threshold_counts(
     facts: dict[str, Any] = {} if of_suite is None else {"threshold": of_suite}
     tests = [Test("t", "a", scorers=[half, most], threshold=of_test)]
     report = run(Suite("s", tests, **facts), plain, threshold=of_run)
-    assert report.results[0].thresholds == passed
+    found = {name: score.threshold for name, score in report.results[0].scores.items()}
+    assert found == passed
     values = {"half": 0.5, "most": 0.69}
     assert report.passed is all(values[name] >= passed[name] for name in values)
 
@@ -314,8 +317,8 @@ def test_no_more_tests_run_at_the_same_time_than_wanted(is_async: bool) -> None:
 
 def test_epochs_repeat_every_test_and_keep_its_order() -> None:
     report = run(suite("a", "b", epochs=3), coroutine)
-    order = [(result.name, result.epoch) for result in report.results]
-    assert order == [("t0", 1), ("t0", 2), ("t0", 3), ("t1", 1), ("t1", 2), ("t1", 3)]
+    order = [(result.case, result.epoch) for result in report.results]
+    assert order == [("t0", 0), ("t0", 1), ("t0", 2), ("t1", 0), ("t1", 1), ("t1", 2)]
     assert len({result.trace.trace_id for result in report.results}) == 6
     assert len(run(suite("a", "b", epochs=3), coroutine, epochs=1).results) == 2
 
@@ -324,9 +327,9 @@ def test_on_result_is_called_once_for_each_result_one_at_a_time() -> None:
     busy = threading.Lock()
     names = []
 
-    def on_result(result: TestResult) -> None:
+    def on_result(result: CaseResult) -> None:
         assert busy.acquire(blocking=False)
-        names.append(result.name)
+        names.append(result.case)
         busy.release()
 
     run(suite(*range(200), parallelism=8), plain, on_result=on_result)
@@ -335,7 +338,7 @@ def test_on_result_is_called_once_for_each_result_one_at_a_time() -> None:
 
 @pytest.mark.parametrize("agent", [plain, coroutine])
 def test_what_on_result_raises_comes_out(agent: Any) -> None:
-    def on_result(_: TestResult) -> None:
+    def on_result(_: CaseResult) -> None:
         raise RuntimeError("the caller's own")
 
     with pytest.raises(RuntimeError, match="the caller's own"):

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from tests.suites.python_suites.yes_suite import SECONDS, coroutine, has_yes, plain, statuses, suite
 
+from tallymark.runs.record import CaseResult
 from tallymark.scoring import EvalContext, scorer
-from tallymark.suites import Suite, Test, TestResult, arun, run
+from tallymark.suites import Suite, Test, arun, run
 from tallymark.testing import HANG, AsyncFakeAgent, FakeAgent
 
 
@@ -53,7 +54,7 @@ def test_trouble_is_an_error_of_its_own_test(kind: type[FakeAgent], reply: Any, 
     spoilt = report.results[1]
     assert said in (spoilt.error or "")
     assert (spoilt.scores, spoilt.trace.status) == ({}, "error")
-    assert report.scorers["has_yes"].unscored == 1
+    assert report.scorers["has_yes"].scored == len(report.results) - 1
 
 
 def test_an_interrupt_that_an_agent_raises_in_a_thread_is_its_own() -> None:
@@ -113,15 +114,15 @@ def test_an_awaitable_of_a_plain_function_has_a_time_limit_too() -> None:
 
 
 def test_a_result_that_comes_too_late_changes_nothing() -> None:
-    told: list[TestResult] = []
+    told: list[CaseResult] = []
     agent = FakeAgent({"a": HANG, "b": "yes"})
 
-    def on_result(result: TestResult) -> None:
+    def on_result(result: CaseResult) -> None:
         told.append(result)
         agent.release()
 
     run(late_suite("a", "b", late="a"), agent, on_result=on_result)
-    assert [(result.name, result.status) for result in told] == [("t0", "error"), ("t1", "passed")]
+    assert [(result.case, result.status) for result in told] == [("t0", "error"), ("t1", "passed")]
 
 
 def test_an_agent_of_which_too_many_calls_hang_is_no_longer_called(
@@ -193,8 +194,8 @@ def test_a_blocking_scorer_does_not_hold_up_other_tests() -> None:
     def blocks(ctx: EvalContext) -> bool:
         return release.wait(SECONDS)
 
-    def on_result(result: TestResult) -> None:
-        if result.name == "quick":
+    def on_result(result: CaseResult) -> None:
+        if result.case == "quick":
             release.set()
 
     tests = [Test("slow", "a", scorer=blocks), Test("quick", "b", scorer=has_yes)]
@@ -226,14 +227,14 @@ def main():
     tests = [Test("quick", "a"), Test("slow", "b"), Test("never begun", "c")]
     # One at a time: when the second call begins, the first result is surely in the report.
     suite = Suite("s", tests, scorers={{"yes": yes}}, parallelism=1)
-    return run(suite, {kind}(reply), on_result=lambda result: told.append(result.name))
+    return run(suite, {kind}(reply), on_result=lambda result: told.append(result.case))
 
 async def inside():
     return main()
 
 report = {call}
-print([result.name for result in report.results], report.interrupted, report.passed)
-print(report.render().splitlines()[0].split(",")[-1])
+print([result.case for result in report.results], report.interrupted, report.passed)
+print(report.describe_counts().split(",")[-1])
 """
 
 
@@ -249,7 +250,7 @@ def test_ctrl_c_stops_with_the_results_so_far(kind: str, call: str) -> None:
         timeout=60,
     )
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["['quick'] True False", " stopped before 2 more"]
+    assert done.stdout.splitlines() == ["['quick'] True False", " 2 not run"]
 
 
 def test_cancelling_arun_stops_it() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tallymark.runs.run import Run
 from tallymark.scoring import EvalContext, scorer
-from tallymark.suites import Report, Suite, Test
+from tallymark.suites import Suite, Test
 
 SECONDS = 30.0
 """Longer than anything here takes; for waiting on what must come."""
@@ -23,7 +24,7 @@ def suite(*inputs: Any, **facts: Any) -> Suite:
     return Suite("s", tests, **{"scorers": {"has_yes": has_yes}, **facts})
 
 
-def statuses(report: Report) -> list[str]:
+def statuses(report: Run) -> list[str]:
     return [result.status for result in report.results]
 
 

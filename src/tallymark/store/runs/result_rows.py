@@ -13,6 +13,7 @@ from sqlalchemy import and_, select
 
 from tallymark.errors import WorkFailed
 from tallymark.runs.record import CaseResult, CheckResult
+from tallymark.scoring.score import make_json_safe
 from tallymark.store.runs.run_tables import case_results as table
 from tallymark.store.storable_text import json_text, make_storable
 from tallymark.traces import Trace
@@ -113,7 +114,7 @@ def _make_row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
         _keep_storable(result.cost),
         _keep_storable(result.input_tokens),
         _keep_storable(result.output_tokens),
-        json_text(detail),
+        _encode_detail(detail),
         None if result.trace is None else _encode_trace(result.trace),
     )
 
@@ -121,6 +122,13 @@ def _make_row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
 def _keep_storable(number: float | None) -> float | None:
     """A number that a column can hold; NaN and what is out of all bounds are not known."""
     return number if number is not None and -_BEYOND < number < _BEYOND else None
+
+
+def _encode_detail(detail: _Detail) -> str:
+    try:
+        return json_text(detail)
+    except RecursionError:  # a scorer's metadata may hold itself
+        return json_text(make_json_safe(detail))
 
 
 def _encode_trace(trace: Trace) -> str:

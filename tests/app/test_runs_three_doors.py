@@ -1,0 +1,208 @@
+"""One run, three doors: a suite in YAML, a suite in Python and traces of the same answers agree."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.app.test_runs import Silent
+
+from tallymark.app.app import App
+from tallymark.app.runs import RunOptions
+from tallymark.errors import InvalidInput
+from tallymark.runs.comparison import compare
+from tallymark.runs.run import Run
+from tallymark.scoring import EvalContext, Score, Scorer, scorer
+from tallymark.suites import ScoredTraces, Suite, Test, run
+from tallymark.suites.suite_file import load_suite
+from tallymark.traces import Span, Trace
+
+FORMULA = "success_pct * said + 10 * a - total_latency / 7"
+SCORERS = """
+from tallymark import Score, scorer
+
+@scorer(blocking=False, threshold=0.5)
+def said(ctx):
+    return Score(float(ctx.output.split()[0]), "as it said")
+
+@scorer(blocking=False, data_type="categorical")
+def tone(ctx):
+    return ctx.output.split()[1]
+"""
+
+
+@scorer(blocking=False, threshold=0.5)
+def said(ctx: EvalContext) -> Score:
+    return Score(float(ctx.output.split()[0]), "as it said")
+
+
+@scorer(blocking=False, data_type="categorical")
+def tone(ctx: EvalContext) -> str:
+    return ctx.output.split()[1]
+
+
+JUDGES: tuple[Scorer, ...] = (said, tone)
+
+Answer = Mapping[str, Any]
+Cases = dict[str, list[Answer]]
+"""The answers to each case, one an epoch."""
+# Times are eighths of a second, so that milliseconds and seconds are the same to the last digit.
+ANSWERS = st.fixed_dictionaries(
+    {
+        "output": st.sampled_from(["0 calm", "0.25 calm", "0.5 curt", "1 curt", "rubbish calm"]),
+        "latency": st.integers(1, 40).map(lambda eighths: eighths / 8),
+        "cost": st.sampled_from([0.1, 0.003, None]),
+    }
+)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Cases:
+    names = draw(st.lists(st.sampled_from(["b", "c", "d"]), unique=True))
+    epochs = draw(st.integers(1, 3))
+    asked = st.lists(ANSWERS, min_size=epochs, max_size=epochs)
+    return {name: draw(asked) for name in ["a", *names]}
+
+
+def by_yaml(given: Cases, folder: Path, app: App) -> Run:
+    epochs = len(given["a"])
+    (folder / "judges.py").write_text(SCORERS)
+    lines = [
+        json.dumps({"prompt": name, "epoch": epoch, **answer})
+        for name, answers in given.items()
+        for epoch, answer in enumerate(answers)
+    ]
+    (folder / "recorded.jsonl").write_text("\n".join(lines))
+    scorers = [{"use": "judges.py:said"}, {"use": "judges.py:tone"}]
+    document = {
+        "metadata": {"name": "law", "model": "replay/recorded.jsonl", "epochs": epochs},
+        "evals": [
+            {"name": name, "prompt": name, "checks": [{"scorer": each} for each in scorers]}
+            for name in given
+        ],
+        "score": {"formula": FORMULA},
+    }
+    (folder / "suite.yaml").write_text(json.dumps(document))
+    options = RunOptions()
+    (found,) = app.runs.run(load_suite(folder / "suite.yaml"), [], options, Silent())
+    return found
+
+
+def by_python(given: Cases, app: App) -> Run:
+    asked = {name: iter(answers) for name, answers in given.items()}
+
+    def agent(name: str) -> Trace:
+        answer = next(asked[name])
+        return Trace(duration_ms=answer["latency"] * 1000, spans=[_span(answer)])
+
+    suite = Suite("law", [Test(name, name) for name in given], scorers={j.name: j for j in JUDGES})
+    epochs = len(given["a"])
+    return run(suite, agent, epochs=epochs, parallelism=1, formula=FORMULA, store=app.store)
+
+
+def by_traces(given: Cases, app: App) -> Run:
+    scored = ScoredTraces(_traces(given), JUDGES, store=app.store)
+    list(scored)
+    # Names of traces are not known before they are read, so such a formula comes afterwards.
+    return app.runs.rescore_run(scored.run.record.id, formula=FORMULA)[1]
+
+
+def _traces(given: Cases) -> Iterator[Trace]:
+    for name, answers in given.items():
+        for epoch, answer in enumerate(answers):
+            yield Trace(
+                trace_id=f"t{epoch}",
+                name=name,
+                duration_ms=answer["latency"] * 1000,
+                spans=[_span(answer)],
+            )
+
+
+def _span(answer: Answer) -> Span:
+    return Span(span_type="generation", output=answer["output"], cost=answer["cost"])
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases())
+def test_every_door_gives_the_same_numbers(given: Cases) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        app = App(str(folder / "tally.db"))
+        try:
+            runs = [by_yaml(given, folder, app), by_python(given, app), by_traces(given, app)]
+            first = runs[0]
+            for other in runs[1:]:
+                assert other.metrics == first.metrics
+                assert (other.score, other.record.score_error) == (
+                    first.score,
+                    first.record.score_error,
+                )
+                assert other.counts == first.counts
+                assert other.record.status == first.record.status
+                assert statuses(other) == statuses(first)
+                assert other.scorers == first.scorers or repeated(given)
+            kept = [app.runs.load_run(each.record.id) for each in runs]
+            assert [each.metrics for each in kept] == [first.metrics] * 3
+        finally:
+            app.close()
+
+
+def statuses(found: Run) -> dict[str, list[str]]:
+    """How each eval ended, epoch by epoch."""
+    told: dict[str, list[str]] = {}
+    for result in found.results:
+        told.setdefault(result.case.partition("[")[0], []).append(result.status)
+    return {name: sorted(each) for name, each in told.items()}
+
+
+def repeated(given: Cases) -> bool:
+    """Traces know no epochs: each is a case of its own, and so an interval is narrower."""
+    return len(given["a"]) > 1
+
+
+def test_an_agent_that_cannot_answer_is_an_error_by_both_doors(tmp_path: Path) -> None:
+    """The trial that found two engines: one pass after 0.1 s, one error after 0.6 s."""
+    app = App(str(tmp_path / "tally.db"))
+    good = {"output": "1 calm", "latency": 0.125, "cost": 0.1}
+    yaml = by_yaml(
+        {"a": [good], "b": [{"error": "no connection", "latency": 0.625}]}, tmp_path, app
+    )
+
+    def agent(name: str) -> Trace:
+        if name == "b":
+            raise ConnectionError("no connection")
+        return Trace(duration_ms=125, spans=[_span(good)])
+
+    suite = Suite("law", [Test("a", "a"), Test("b", "b")], scorers={"said": said, "tone": tone})
+    python = run(suite, agent, formula=FORMULA)
+    assert python.metrics == yaml.metrics
+    assert python.metrics["avg_latency"] == 0.125
+    assert (python.score, python.counts) == (yaml.score, yaml.counts)
+    app.close()
+
+
+def test_runs_of_different_doors_can_be_compared(tmp_path: Path) -> None:
+    app = App(str(tmp_path / "tally.db"))
+    good = {"output": "1 calm", "latency": 0.125, "cost": 0.1}
+    bad = {"output": "0 curt", "latency": 0.125, "cost": 0.1}
+    yaml, python = by_yaml({"a": [good]}, tmp_path, app), by_python({"a": [bad]}, app)
+    found = compare(yaml, python)
+    assert [(change.case, change.kind) for change in found.changes] == [("a", "broken")]
+    assert found.changes[0].reason == "said: 0; at least 0.5 asked: as it said"
+    app.close()
+
+
+@pytest.mark.parametrize("door", ["python", "traces"])
+def test_what_was_not_a_suite_in_yaml_is_not_resumed(tmp_path: Path, door: str) -> None:
+    app = App(str(tmp_path / "tally.db"))
+    given: Cases = {"a": [{"output": "1 calm", "latency": 0.125, "cost": 0.1}]}
+    found = by_python(given, app) if door == "python" else by_traces(given, app)
+    with pytest.raises(InvalidInput, match="only runs of suites in YAML go on"):
+        app.runs.resume(found.record.id, RunOptions(), Silent())
+    app.close()
