@@ -99,8 +99,8 @@ def by_tallymark(path: Path) -> tuple[list[float], int]:
     scored = ScoredTraces(read_traces(path), [load_scorer(reference) for reference in SCORERS])
     for _ in scored:
         pass
-    summary = scored.summary()
-    return [each.mean or 0.0 for each in summary.scorers.values()], summary.passed
+    run = scored.run
+    return [each.mean or 0.0 for each in run.scorers.values()], run.counts["passed"]
 
 
 def main() -> int:

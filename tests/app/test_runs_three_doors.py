@@ -53,7 +53,7 @@ Answer = Mapping[str, Any]
 Cases = dict[str, list[Answer]]
 """The answers to each case, one an epoch."""
 # Times are eighths of a second, so that milliseconds and seconds are the same to the last digit.
-ANSWERS = st.fixed_dictionaries(
+ANSWERS: st.SearchStrategy[Answer] = st.fixed_dictionaries(
     {
         "output": st.sampled_from(["0 calm", "0.25 calm", "0.5 curt", "1 curt", "rubbish calm"]),
         "latency": st.integers(1, 40).map(lambda eighths: eighths / 8),

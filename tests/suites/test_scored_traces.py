@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.suites.python_suites.yes_suite import trace_of
 
 from tallymark.errors import FormulaError, InvalidInput, TraceError
 from tallymark.runs.run import Run
@@ -167,7 +168,7 @@ def test_an_expectation_that_cannot_be_read_is_a_broken_record(told: object) -> 
         list(ScoredTraces(traces, [as_expected]))
     broken: list[TraceError] = []
     scored = ScoredTraces(traces, [as_expected], on_broken=broken.append)
-    assert [result.trace.trace_id for result in scored] == ["t-2"]
+    assert [trace_of(result).trace_id for result in scored] == ["t-2"]
     assert len(broken) == 1
 
 

@@ -10,7 +10,7 @@ from tallymark.runs.reports.comparison_report import comparison_text, comparison
 from tallymark.runs.run import Run
 
 
-def run(name: str, outcomes: str) -> tuple[RunRecord, list[CaseResult]]:
+def run(name: str, outcomes: str) -> Run:
     """A run whose cases a, b, c... passed (`+`), failed (`-`) or could not run (`!`)."""
     words: dict[str, CaseStatus] = {"+": "passed", "-": "failed", "!": "error"}
     results = [

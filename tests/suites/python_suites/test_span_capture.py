@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from opentelemetry import context, trace
 from opentelemetry.sdk.trace import TracerProvider
+from tests.suites.python_suites.yes_suite import trace_of
 
 from tallymark.runs.run import Run
 from tallymark.scoring import EvalContext, scorer
@@ -39,7 +40,9 @@ def answers(inputs: list[str], agent: Any, **facts: Any) -> Run:
 
 
 def spans(report: Run) -> dict[str, list[str]]:
-    return {result.case: [span.name for span in result.trace.spans] for result in report.results}
+    return {
+        result.case: [span.name for span in trace_of(result).spans] for result in report.results
+    }
 
 
 def call_tool(tracer: trace.Tracer, name: str) -> None:
@@ -63,10 +66,14 @@ def test_spans_of_a_call_are_the_trace(tracer: trace.Tracer) -> None:
         return "found"
 
     (result,) = answers(["a"], agent).results
-    assert [span.name for span in result.trace.spans] == ["agent", "execute_tool search", "chat"]
-    assert result.trace.tool_names == ["search"]
+    assert [span.name for span in trace_of(result).spans] == [
+        "agent",
+        "execute_tool search",
+        "chat",
+    ]
+    assert trace_of(result).tool_names == ["search"]
     assert (result.output, result.tokens) == ("found", 10)
-    assert result.trace.trace_id == "s/a#1"
+    assert trace_of(result).trace_id == "s/a#1"
 
 
 def test_the_return_is_the_last_generation_when_it_differs(tracer: trace.Tracer) -> None:
@@ -76,7 +83,7 @@ def test_the_return_is_the_last_generation_when_it_differs(tracer: trace.Tracer)
 
     (result,) = answers(["a"], agent).results
     assert result.output == "Paris"
-    assert [span.output for span in result.trace.generations] == ['{"city": "Paris"}', "Paris"]
+    assert [span.output for span in trace_of(result).generations] == ['{"city": "Paris"}', "Paris"]
 
 
 NAMES = [f"case-{number}" for number in range(20)]
@@ -144,7 +151,7 @@ def test_spans_without_a_common_parent_are_one_trace(tracer: trace.Tracer) -> No
         return "done"
 
     (result,) = answers(["a"], agent).results
-    assert result.trace.tool_names == ["first", "second"]
+    assert trace_of(result).tool_names == ["first", "second"]
 
 
 def test_spans_of_scorers_do_not_belong_to_the_agent(tracer: trace.Tracer) -> None:
@@ -176,7 +183,7 @@ def test_what_a_failed_call_emitted_is_kept(tracer: trace.Tracer, ending: str) -
     (result,) = answers(["a"], agent, timeout=0.2).results
     release.set()
     assert result.status == "error"
-    assert result.trace.tool_names == ["search"]
+    assert trace_of(result).tool_names == ["search"]
 
 
 def run_alone(code: str) -> str:

@@ -11,7 +11,15 @@ import threading
 from typing import Any
 
 import pytest
-from tests.suites.python_suites.yes_suite import SECONDS, coroutine, has_yes, plain, statuses, suite
+from tests.suites.python_suites.yes_suite import (
+    SECONDS,
+    coroutine,
+    has_yes,
+    plain,
+    statuses,
+    suite,
+    trace_of,
+)
 
 from tallymark.errors import InvalidInput
 from tallymark.runs.record import CaseResult
@@ -159,7 +167,7 @@ def in_a_circle() -> list[Any]:
 def test_any_input_has_a_text(given: object, text: str) -> None:
     (result,) = run(suite(given), lambda _: "yes").results
     assert result.passed
-    assert result.trace.first_input == text
+    assert trace_of(result).first_input == text
 
 
 def test_there_may_be_no_time_limit() -> None:
@@ -319,7 +327,7 @@ def test_epochs_repeat_every_test_and_keep_its_order() -> None:
     report = run(suite("a", "b", epochs=3), coroutine)
     order = [(result.case, result.epoch) for result in report.results]
     assert order == [("t0", 0), ("t0", 1), ("t0", 2), ("t1", 0), ("t1", 1), ("t1", 2)]
-    assert len({result.trace.trace_id for result in report.results}) == 6
+    assert len({trace_of(result).trace_id for result in report.results}) == 6
     assert len(run(suite("a", "b", epochs=3), coroutine, epochs=1).results) == 2
 
 

@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from tests.suites.python_suites.yes_suite import SECONDS, coroutine, has_yes, plain, statuses, suite
+from tests.suites.python_suites.yes_suite import (
+    SECONDS,
+    coroutine,
+    has_yes,
+    plain,
+    statuses,
+    suite,
+    trace_of,
+)
 
 from tallymark.runs.record import CaseResult
 from tallymark.scoring import EvalContext, scorer
@@ -53,7 +61,7 @@ def test_trouble_is_an_error_of_its_own_test(kind: type[FakeAgent], reply: Any, 
     assert statuses(report) == ["passed", "error", "passed"]
     spoilt = report.results[1]
     assert said in (spoilt.error or "")
-    assert (spoilt.scores, spoilt.trace.status) == ({}, "error")
+    assert (spoilt.scores, trace_of(spoilt).status) == ({}, "error")
     assert report.scorers["has_yes"].scored == len(report.results) - 1
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tallymark.runs.record import CaseResult
 from tallymark.runs.run import Run
 from tallymark.scoring import EvalContext, scorer
 from tallymark.suites import Suite, Test
+from tallymark.traces import Trace
 
 SECONDS = 30.0
 """Longer than anything here takes; for waiting on what must come."""
@@ -22,6 +24,11 @@ def suite(*inputs: Any, **facts: Any) -> Suite:
     """A test for each input."""
     tests = [Test(f"t{number}", given) for number, given in enumerate(inputs)]
     return Suite("s", tests, **{"scorers": {"has_yes": has_yes}, **facts})
+
+
+def trace_of(result: CaseResult) -> Trace:
+    assert result.trace is not None
+    return result.trace
 
 
 def statuses(report: Run) -> list[str]:
