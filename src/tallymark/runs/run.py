@@ -10,7 +10,7 @@ from tallymark.errors import FormulaError
 from tallymark.runs.outcome import find_interval
 from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
 from tallymark.runs.repeats import Repeats, mean_repeats, summarise_repeats
-from tallymark.runs.scorer_summary import ScorerSummary, summarise_scorer
+from tallymark.runs.scorer_summary import ScorerSummary, summarise_scorers
 from tallymark.runs.tally import FormulaScore, Tally
 from tallymark.text import format_count, format_score
 
@@ -126,7 +126,7 @@ class Run:
     @cached_property
     def scorers(self) -> dict[str, ScorerSummary]:
         """What each scorer came to."""
-        return {name: summarise_scorer(self.tally, name) for name in self.tally.scorers}
+        return summarise_scorers(self.tally)
 
     def score_by(self, formula: str) -> FormulaScore:
         """What another formula over the run's metrics gives."""

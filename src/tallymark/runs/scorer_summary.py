@@ -9,7 +9,8 @@ import msgspec
 from tallymark.runs.statistics import estimate_clusters
 
 if TYPE_CHECKING:
-    from tallymark.runs.tally import Tally
+    from tallymark.runs.statistics import MeanEstimate
+    from tallymark.runs.tally import ScorerCounts, Tally
 
 
 class ScorerSummary(msgspec.Struct, frozen=True):
@@ -28,11 +29,15 @@ class ScorerSummary(msgspec.Struct, frozen=True):
     """Why the first of the unscored has no score."""
 
 
-def summarise_scorer(tally: Tally, name: str) -> ScorerSummary:
-    """The mean with its interval; the epochs of a case depend on each other."""
-    counts = tally.scorers[name]
-    scores = [each.scores[name] for each in tally.cases.values() if name in each.scores]
-    estimate = estimate_clusters([(each.known, each.total) for each in scores])
+def summarise_scorers(tally: Tally) -> dict[str, ScorerSummary]:
+    """Each with its mean and interval; the epochs of a case depend on each other."""
+    return {
+        name: _summarise(tally.scorers[name], estimate_clusters(clusters))
+        for name, clusters in tally.clusters().items()
+    }
+
+
+def _summarise(counts: ScorerCounts, estimate: MeanEstimate) -> ScorerSummary:
     return ScorerSummary(
         estimate.mean,
         estimate.low,

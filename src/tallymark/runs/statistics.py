@@ -27,13 +27,14 @@ def estimate_clusters(clusters: Iterable[tuple[int, float]]) -> MeanEstimate:
     Of each cluster its count and its sum are enough.
     """
     filled = [(count, total) for count, total in clusters if count]
-    count = sum(count for count, _ in filled)
+    # Lists, not generators: there may be a million clusters.
+    count = sum([count for count, _ in filled])
     if not count:
         return MeanEstimate()
-    mean = math.fsum(total for _, total in filled) / count
+    mean = math.fsum([total for _, total in filled]) / count
     variance = None
     if len(filled) > 1:
-        squares = math.fsum((total - count * mean) ** 2 for count, total in filled)
+        squares = math.fsum([(total - count * mean) ** 2 for count, total in filled])
         variance = squares / count**2 * len(filled) / (len(filled) - 1)
     return _make_estimate(mean, variance, len(filled))
 

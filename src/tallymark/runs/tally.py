@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -21,6 +21,8 @@ from tallymark.text import UNDEFINED
 
 MetricValues = dict[str, float | None]
 MEASURES = ("latency", "cost")
+_AT_ONCE = 5_000
+"""Results that are added up together."""
 
 
 class FormulaScore(msgspec.Struct, frozen=True):
@@ -36,40 +38,27 @@ class Amounts(msgspec.Struct, gc=False):
 
     known: int = 0
     sum: float = 0.0
-    lost: float = 0.0
-    """What rounding took from the sum (Neumaier 1974)."""
     low: float = math.inf
     high: float = -math.inf
 
     @property
     def total(self) -> float:
-        """The sum to the 15 digits that a float keeps of a decimal number."""
-        total = self.sum + self.lost
-        return total if self.known < 2 else float(f"{total:.15g}")
+        """The sum to the 15 digits that a float keeps of a decimal number: 3 times 0.1 is 0.3."""
+        return self.sum if self.known < 2 else float(f"{self.sum:.15g}")
 
-    def add(self, value: float) -> None:
-        """Takes one more value into account."""
-        self.known += 1
-        total = self.sum + value
-        if abs(self.sum) >= abs(value):
-            self.lost += (self.sum - total) + value
-        else:
-            self.lost += (value - total) + self.sum
-        self.sum = total
-        # Quicker than min() and max(), which matters where it is done three times a case.
-        if value < self.low:  # noqa: PLR1730
-            self.low = value
-        if value > self.high:  # noqa: PLR1730
-            self.high = value
+    def add(self, values: Sequence[float]) -> None:
+        """Takes more values into account."""
+        if values:
+            self.known += len(values)
+            self.sum = math.fsum((self.sum, *values))
+            self.low = min(self.low, *values)
+            self.high = max(self.high, *values)
 
     def merge(self, other: Amounts) -> None:
         """Takes all values of another into account."""
-        known = self.known + other.known
-        low, high = min(self.low, other.low), max(self.high, other.high)
-        if other.known:
-            self.add(other.sum)
-            self.lost += other.lost
-        self.known, self.low, self.high = known, low, high
+        self.known += other.known
+        self.sum += other.sum
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
 
 
 class Counts(msgspec.Struct, gc=False):
@@ -82,21 +71,24 @@ class Counts(msgspec.Struct, gc=False):
     scores: dict[str, Amounts] = msgspec.field(default_factory=dict)
     """What each scorer measured, by its name."""
 
-    def add(self, seen: _Seen) -> None:
-        """Takes one more result into account."""
-        passed, latency, cost, measured = seen
-        if passed is not None:
-            self.ran += 1
-            self.passed += passed
-            if latency is not None:
-                self.latency.add(latency)
-            if cost is not None:
-                self.cost.add(cost)
-        for name, value in measured:
-            amounts = self.scores.get(name)
-            if amounts is None:
-                amounts = self.scores[name] = Amounts()
-            amounts.add(value)
+    def add(self, results: Iterable[_Seen]) -> None:
+        """Takes more results into account."""
+        ran = list[_Seen]()
+        scores: dict[str, list[float]] = {}
+        for seen in results:
+            if seen[0] is not None:
+                ran.append(seen)
+            for name, value in seen[3]:
+                if name in scores:
+                    scores[name].append(value)
+                else:
+                    scores[name] = [value]
+        self.ran += len(ran)
+        self.passed += sum([1 for seen in ran if seen[0]])
+        self.latency.add([seen[1] for seen in ran if seen[1] is not None])
+        self.cost.add([seen[2] for seen in ran if seen[2] is not None])
+        for name, values in scores.items():
+            self.scores.setdefault(name, Amounts()).add(values)
 
     def merge(self, other: Counts) -> None:
         """Takes all results of another into account."""
@@ -147,7 +139,10 @@ class Tally:
         self.scorers: dict[str, ScorerCounts] = {}
         self._most_cases = most_cases
         self._cases: dict[str, Counts | _Seen] = {}
-        self._evals: dict[str | None, Counts] = {}
+        self._counted: dict[str | None, Counts] = {}
+        # Results wait here and are added up many at a time, which is quicker by far.
+        self._waiting: dict[str | None, list[_Seen]] = {}
+        self._room = _AT_ONCE
         for result in results:
             self.add(result)
 
@@ -164,13 +159,26 @@ class Tally:
             seen = (result.status == "passed", result.latency, result.cost, measured)
         case = result.case
         name = eval_of(case)
-        counts = self._evals.get(name)
-        if counts is None:
-            if self._most_cases is not None and len(self._evals) >= self._most_cases:
+        waiting = self._waiting.get(name)
+        if waiting is None:
+            if self._most_cases is not None and len(self._waiting) >= self._most_cases:
                 name = None
-            counts = self._evals.setdefault(name, Counts())
-        counts.add(seen)
+            waiting = self._waiting.setdefault(name, [])
+        waiting.append(seen)
+        self._room -= 1
+        if not self._room:
+            self._add_up()
         self._note_case(case, name, seen)
+
+    def _add_up(self) -> dict[str | None, Counts]:
+        """The counts of each eval, with all that has waited."""
+        if self._room < _AT_ONCE:
+            self._room = _AT_ONCE
+            for name, waiting in self._waiting.items():
+                if waiting:
+                    self._counted.setdefault(name, Counts()).add(waiting)
+                    waiting.clear()
+        return self._counted
 
     def _take_check(self, check: CheckResult, measured: list[tuple[str, float]]) -> None:
         """The value of a scorer, or those among the alternatives of an `or`."""
@@ -202,39 +210,54 @@ class Tally:
                 self._cases[case] = seen
                 return
         if isinstance(known, tuple):
-            known = self._cases[case] = _count(known)
-        known.add(seen)
+            counts = self._cases[case] = Counts()
+            counts.add([known, seen])
+        else:
+            known.add([seen])
 
     @property
     def cases(self) -> dict[str, Counts]:
         """The counts of each case."""
         for case, known in self._cases.items():
             if isinstance(known, tuple):
-                self._cases[case] = _count(known)
+                counts = self._cases[case] = Counts()
+                counts.add([known])
         found: dict[str, Any] = self._cases
+        return found
+
+    def clusters(self) -> dict[str, list[tuple[int, float]]]:
+        """By scorer, and for each case: how often it was measured, and the sum of that."""
+        found: dict[str, list[tuple[int, float]]] = {name: [] for name in self.scorers}
+        for known in self._cases.values():
+            if isinstance(known, tuple):
+                for name, value in known[3]:
+                    found[name].append((1, value))
+            else:
+                for name, amounts in known.scores.items():
+                    found[name].append((amounts.known, amounts.total))
         return found
 
     @property
     def evals(self) -> dict[str, Counts]:
         """The counts of each eval that has a name."""
-        return {name: counts for name, counts in self._evals.items() if name is not None}
+        return {name: counts for name, counts in self._add_up().items() if name is not None}
 
     @property
     def all(self) -> Counts:
         """The counts of the whole run."""
         total = Counts()
-        for counts in self._evals.values():
+        for counts in self._add_up().values():
             total.merge(counts)
         return total
 
     @property
     def finished(self) -> int:
         """How many results there are, errors included."""
-        return sum(counts.ran for counts in self._evals.values()) + self.errors
+        return sum(counts.ran for counts in self._add_up().values()) + self.errors
 
     def formula(self, text: str, also: Iterable[str] = ()) -> Formula:
         """A formula over all that was counted here, and over `also`, names known from elsewhere."""
-        return Formula.parse(text, name_metrics(self._evals, (*self.scorers, *also)))
+        return Formula.parse(text, name_metrics(self._waiting, (*self.scorers, *also)))
 
     def metrics(self) -> MetricValues:
         """Every name that a formula may use, with its value; None where it is not known."""
@@ -246,7 +269,7 @@ class Tally:
         for name in self.scorers:
             amounts = total.scores.get(name)
             found[name] = amounts.total / amounts.known if amounts else None
-        known = name_metrics(self._evals, self.scorers)
+        known = name_metrics(self._waiting, self.scorers)
         return run_wide(total) | {
             name: value
             for name, value in found.items()
@@ -265,10 +288,11 @@ class Tally:
     def unknown(self, metric: str) -> str | None:
         """Why a metric has no value, in words; None when nothing is known to be missing."""
         measure = next((m for m in MEASURES if metric.endswith(f"_{m}")), None)
-        name = metric if metric in self._evals else metric.removesuffix(f"_{measure}")
+        evals = self.evals
+        name = metric if metric in evals else metric.removesuffix(f"_{measure}")
         counts, whose, never = self.all, "cases", "no case ran"
-        if name in self._evals:
-            counts, whose = self._evals[name], f"results of {name!r}"
+        if name in evals:
+            counts, whose = evals[name], f"results of {name!r}"
             never = f"no result of {name!r}: it never ran"
             measure = None if name == metric else measure
         if not counts.ran:
@@ -278,12 +302,6 @@ class Tally:
         missing = counts.ran - counts.of(measure).known
         mend = "; set metadata.pricing in the suite" if measure == "cost" else ""
         return f"the {measure} of {missing} of {counts.ran} {whose} is not known{mend}"
-
-
-def _count(seen: _Seen) -> Counts:
-    counts = Counts()
-    counts.add(seen)
-    return counts
 
 
 def run_wide(counts: Counts) -> MetricValues:

@@ -279,7 +279,7 @@ class _Budget:
     def release(self, cost: float | None) -> None:
         """A case is over, and what it cost is counted."""
         if cost is not None:
-            self.spent.add(cost)
+            self.spent.add([cost])
         self.under_way -= 1
         self.changed.set()
 
