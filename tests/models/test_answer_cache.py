@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,7 @@ def test_a_file_locked_by_another_costs_the_saving_not_the_answer(
 
     async def locked() -> str:
         cached = CachedModel(Counting(), path)
-        cached._writer.execute("PRAGMA busy_timeout=200")
+        cached._files.get().writer.execute("PRAGMA busy_timeout=200")
         other = sqlite3.connect(path)
         other.execute("BEGIN IMMEDIATE")
         task = asyncio.create_task(cached.answer(request("hi")))
@@ -203,6 +204,23 @@ def test_an_answer_that_cannot_be_read_is_asked_again(
     file.close()
     assert outputs(tmp_path / "c.db", (model, None, request("hi"))) == ["hi 2"]
     assert "could not be read" in caplog.text
+
+
+def test_loops_one_after_the_other_and_at_once_share_one_model(tmp_path: Path) -> None:
+    """Each closes what is its own; the others, and later ones, go on."""
+    model = Counting()
+    cached = CachedModel(model, tmp_path / "c.db")
+
+    async def ask(prompt: str) -> str:
+        try:
+            return (await cached.answer(request(prompt))).output
+        finally:
+            await cached.close()
+
+    assert [asyncio.run(ask("hi")) for _ in range(3)] == ["hi 1"] * 3
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda n: asyncio.run(ask(f"p{n % 4}")), range(40)))
+    assert [each.split()[0] for each in found] == [f"p{n % 4}" for n in range(40)]
 
 
 def test_closing_closes_the_model(tmp_path: Path) -> None:

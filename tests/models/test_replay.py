@@ -107,6 +107,29 @@ def test_a_conversation_is_known_by_all_that_the_user_said(tmp_path: Path) -> No
         ask("replay/a", talk("bye"), folder=tmp_path)
 
 
+def test_what_only_the_system_tells_apart_is_told_apart(tmp_path: Path) -> None:
+    lines = [
+        {
+            "messages": [{"role": "system", "content": rule}, {"role": "user", "content": "hi"}],
+            "output": f"{rule} {epoch}",
+            "epoch": epoch,
+        }
+        for rule in ("be brief", "be kind")
+        for epoch in (0, 1)
+    ]
+    write(tmp_path / "a.jsonl", *lines)
+
+    def said(rule: str | None, epoch: int = 0) -> str:
+        told = () if rule is None else (Message("system", rule),)
+        asked = Request(messages=(*told, Message("user", "hi")), epoch=epoch)
+        return ask("replay/a", asked, folder=tmp_path).output
+
+    assert [said("be brief"), said("be brief", 1)] == ["be brief 0", "be brief 1"]
+    assert [said("be kind"), said("be kind", 1)] == ["be kind 0", "be kind 1"]
+    # A prompt that was changed since, or is not sent at all, still has its answers.
+    assert [said("be quick"), said(None, 1)] == ["be kind 0", "be kind 1"]
+
+
 def test_an_error_in_the_file_is_an_error_again(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", {"prompt": "hi", "error": "the server was down"})
     with pytest.raises(ModelError, match="the server was down") as caught:

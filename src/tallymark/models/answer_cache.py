@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tallymark.errors import WorkFailed
+from tallymark.models.loop_local import LoopLocal
 from tallymark.models.model import Answer
 
 if TYPE_CHECKING:
@@ -28,6 +30,21 @@ _TABLE = "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer BLOB)
 _FORM = b"1"
 """Part of every key: raised when stored answers could no longer be read."""
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _CacheFiles:
+    """One event loop's connections."""
+
+    reader: sqlite3.Connection
+    writer: sqlite3.Connection
+    lock: Lock = field(default_factory=Lock)
+    """Answers are kept in threads: they share the writer, and `close` must not come between."""
+
+    def close(self) -> None:
+        with self.lock:
+            self.reader.close()
+            self.writer.close()
 
 
 class CachedModel:
@@ -42,33 +59,34 @@ class CachedModel:
         self._model = model
         self._path = Path(path)
         self._pricing = pricing
-        # Answers are kept in threads: they share the writer, and `close` must not come between.
-        self._lock = Lock()
-        self._reader = self._open_file()
-        # Writing waits for other writers, so it has a thread; reading never waits.
-        self._writer = self._open_file()
+        self._files = LoopLocal(self._open_files, first=self._open_files())
 
     async def answer(self, request: Request) -> Answer:
         """The stored answer, marked `cached`, or the model's, stored before it is given."""
-        key = self._make_key(request)
-        found = self._find_answer(key)
+        key, files = self._make_key(request), self._files.get()
+        found = self._find_answer(files, key)
         if found is not None:
             return msgspec.structs.replace(found, cached=True)
         answer = await self._model.answer(request)
-        await asyncio.to_thread(self._keep_answer, key, answer)
+        await asyncio.to_thread(self._keep_answer, files, key, answer)
         return answer
 
     async def close(self) -> None:
-        """Closes the model and the file."""
-        with self._lock:
-            self._reader.close()
-            self._writer.close()
+        """Closes the model and the running loop's connections; a later request opens new ones."""
+        self._files.get()  # also the first ones, when nothing was asked
+        files = self._files.pop()
+        if files is not None:
+            files.close()
         await self._model.close()
 
     def _make_key(self, request: Request) -> bytes:
         parts = (self.name, self._pricing, request)
         whole = msgspec.json.encode(parts, enc_hook=str, order="sorted")
         return blake2b(_FORM + whole, digest_size=20).digest()
+
+    def _open_files(self) -> _CacheFiles:
+        # Writing waits for other writers, so it has a thread; reading never waits.
+        return _CacheFiles(self._open_file(), self._open_file())
 
     def _open_file(self) -> sqlite3.Connection:
         try:
@@ -88,19 +106,19 @@ class CachedModel:
             ) from None
         return file
 
-    def _find_answer(self, key: bytes) -> Answer | None:
+    def _find_answer(self, files: _CacheFiles, key: bytes) -> Answer | None:
         try:
-            found = self._reader.execute("SELECT answer FROM answers WHERE key = ?", (key,))
+            found = files.reader.execute("SELECT answer FROM answers WHERE key = ?", (key,))
             row = found.fetchone()
             return None if row is None else msgspec.json.decode(row[0], type=Answer)
         except (sqlite3.Error, msgspec.DecodeError) as error:
             _log.warning("the cache %s could not be read: %s", self._path, error)
             return None
 
-    def _keep_answer(self, key: bytes, answer: Answer) -> None:
+    def _keep_answer(self, files: _CacheFiles, key: bytes, answer: Answer) -> None:
         row = (key, msgspec.json.encode(answer, enc_hook=str))
         try:
-            with self._lock:
-                self._writer.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", row)
+            with files.lock:
+                files.writer.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", row)
         except sqlite3.Error as error:
             _log.warning("the cache %s could not be written: %s", self._path, error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,19 +29,24 @@ class RecordedModel:
         self._model = model
         self._path = Path(path)
         self._file: int | None = None
+        # The file's own lock is between processes: threads of one share the descriptor.
+        self._lock = Lock()
         self._open()
 
     async def answer(self, request: Request) -> Answer:
         """The model's answer, on disk before it is given."""
         answer = await self._model.answer(request)
-        self._append(msgspec.json.encode(make_replay_line(request, answer)) + b"\n")
+        line = msgspec.json.encode(make_replay_line(request, answer)) + b"\n"
+        with self._lock:
+            self._append(line)
         return answer
 
     async def close(self) -> None:
-        """Closes the model and the file."""
-        file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
+        """Closes the model and the file; a later answer opens them again."""
+        with self._lock:
+            file, self._file = self._file, None
+            if file is not None:
+                os.close(file)
         await self._model.close()
 
     def _open(self) -> int:

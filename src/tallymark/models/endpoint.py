@@ -169,7 +169,7 @@ def open_endpoint(reference: ModelReference) -> EndpointModel:
         reference.text,
         _parse_address(reference.text),
         reference.pricing,
-        key=os.environ.get(KEY_VARIABLE),
+        key=os.environ.get(KEY_VARIABLE) if reference.key is None else reference.key,
     )
 
 

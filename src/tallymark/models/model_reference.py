@@ -29,6 +29,8 @@ class ModelReference(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path = Path()
     """Where files are looked for: the suite's folder."""
     pricing: Pricing | None = None
+    key: str | None = None
+    """For an address, instead of what the environment has for all of them; empty sends none."""
 
     @classmethod
     def parse(
@@ -37,6 +39,7 @@ class ModelReference(msgspec.Struct, frozen=True, kw_only=True):
         *,
         folder: str | Path | None = None,
         pricing: Mapping[str, Any] | Pricing | None = None,
+        key: str | None = None,
     ) -> ModelReference:
         """Take a reference apart; what names no model is refused."""
         found = _SHAPE.fullmatch(text.strip())
@@ -52,4 +55,5 @@ class ModelReference(msgspec.Struct, frozen=True, kw_only=True):
             rest=found[2],
             folder=Path(folder or ""),
             pricing=pricing if isinstance(pricing, Pricing | None) else Pricing.of(pricing),
+            key=key,
         )

@@ -2,7 +2,9 @@
 
 Each line holds `prompt` (or `messages`) and what `model_answers` reads, and may hold `latency`
 in seconds, `epoch`, `tokens_counted_by`, or `error` instead of an output. Several lines for one
-prompt answer in turn by epoch; after the last, it repeats.
+prompt answer in turn by epoch; after the last, it repeats. Lines that differ only in what the
+system said (a judge is asked about one answer by several rubrics) are told apart by that; who says
+something else to the system gets the last of them.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError, Place, Problem, suggest
+from tallymark.models.model import Answer
 from tallymark.models.model_answers import WrongShape, draft_answer, finish_answer, read_amount
 from tallymark.models.model_failures import one_line
 from tallymark.text import shorten_line
@@ -21,7 +24,7 @@ from tallymark.text import shorten_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tallymark.models.model import Answer, Request
+    from tallymark.models.model import Request
     from tallymark.models.model_reference import ModelReference
     from tallymark.models.token_prices import Pricing
 
@@ -35,6 +38,7 @@ _COMPARED_PROMPTS = 1000
 
 UserTurns = tuple[str, ...]
 """What the user said, turn by turn: what a recorded conversation is known by."""
+AnswersByEpoch = dict[int, "Answer | str"]
 
 
 class ReplayModel:
@@ -44,12 +48,18 @@ class ReplayModel:
         self.name = name
         self._path = path
         self._pricing = pricing
-        self._answers = _read(path)
+        self._answers: dict[UserTurns, AnswersByEpoch] = {}
+        self._told: dict[tuple[str, UserTurns], AnswersByEpoch] = {}
+        """Where the system said something: by that too."""
+        self._read()
 
     async def answer(self, request: Request) -> Answer:
         """The recorded answer, with its recorded latency."""
         turns = tuple(m.content for m in request.messages if m.role == "user")
         recorded = self._answers.get(turns)
+        if self._told:
+            system = "\n".join(m.content for m in request.messages if m.role == "system")
+            recorded = self._told.get((system, turns), recorded)
         if recorded is None:
             raise self._make_missing_error(turns)
         epochs = [epoch for epoch in recorded if epoch <= request.epoch]
@@ -61,6 +71,32 @@ class ReplayModel:
     async def close(self) -> None:
         """Nothing is held."""
 
+    def _read(self) -> None:
+        """Takes in the file; every broken line is reported at once."""
+        problems: list[Problem] = []
+        try:
+            lines = self._path.read_bytes().split(b"\n")
+        except OSError as error:
+            raise InvalidInput(f"{self._path} cannot be read: {error.strerror}") from None
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                self._keep(_read_line(line))
+            except WrongShape as error:
+                problems.append(Problem(str(error), Place(str(self._path), number)))
+        if problems:
+            raise InvalidInput(problems[:_SHOWN_PROBLEMS])
+        if not self._answers:
+            raise InvalidInput(f"{self._path} holds no answers")
+
+    def _keep(self, line: _ReplayLine) -> None:
+        places = [self._answers.setdefault(line.turns, {})]
+        if line.system:
+            places.append(self._told.setdefault((line.system, line.turns), {}))
+        for known in places:
+            known[len(known) if line.epoch is None else line.epoch] = line.answer
+
     def _make_missing_error(self, turns: UserTurns) -> ModelError:
         asked = turns[-1] if turns else ""
         near = _find_most_alike(asked, (recorded[-1] for recorded in self._answers if recorded))
@@ -71,6 +107,13 @@ class ReplayModel:
         else:
             hint = None
         return ModelError(f"{self._path.name} has no answer to {_quote_prompt(asked)}", hint=hint)
+
+
+class _ReplayLine(msgspec.Struct, frozen=True):
+    turns: UserTurns
+    system: str
+    epoch: int | None
+    answer: Answer | str
 
 
 def open_replay(reference: ModelReference) -> ReplayModel:
@@ -94,32 +137,7 @@ def open_replay(reference: ModelReference) -> ReplayModel:
     )
 
 
-def _read(path: Path) -> dict[UserTurns, dict[int, Answer | str]]:
-    """All answers of a file, by conversation and epoch; every broken line is reported at once."""
-    answers: dict[UserTurns, dict[int, Answer | str]] = {}
-    problems: list[Problem] = []
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            turns, epoch, answer = _read_line(line)
-        except WrongShape as error:
-            problems.append(Problem(str(error), Place(str(path), number)))
-            continue
-        known = answers.setdefault(turns, {})
-        known[len(known) if epoch is None else epoch] = answer
-    if problems:
-        raise InvalidInput(problems[:_SHOWN_PROBLEMS])
-    if not answers:
-        raise InvalidInput(f"{path} holds no answers")
-    return answers
-
-
-def _read_line(line: bytes) -> tuple[UserTurns, int | None, Answer | str]:
+def _read_line(line: bytes) -> _ReplayLine:
     try:
         data = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -133,7 +151,8 @@ def _read_line(line: bytes) -> tuple[UserTurns, int | None, Answer | str]:
     epoch = data.get("epoch")
     if epoch is not None and (isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0):
         raise WrongShape(f"epoch must be a whole number of at least 0, not {epoch!r:.40}")
-    return _read_turns(data), epoch, _read_answer(data)
+    turns, system = _read_turns(data)
+    return _ReplayLine(turns, system, epoch, _read_answer(data))
 
 
 def _read_answer(data: Mapping[str, Any]) -> Answer | str:
@@ -147,19 +166,20 @@ def _read_answer(data: Mapping[str, Any]) -> Answer | str:
     return msgspec.structs.replace(draft, tokens_counted_by=counted_by)
 
 
-def _read_turns(data: Mapping[str, Any]) -> UserTurns:
+def _read_turns(data: Mapping[str, Any]) -> tuple[UserTurns, str]:
+    """What the user said, and what the system did."""
     prompt, messages = data.get("prompt"), data.get("messages")
     if isinstance(prompt, str) and messages is None:
-        return (prompt,)
+        return (prompt,), ""
     if prompt is not None or not isinstance(messages, list):
         raise WrongShape("the line needs prompt (text) or messages (a list), and not both")
-    turns = []
+    said: dict[Any, list[str]] = {"user": [], "system": []}
     for index, message in enumerate(messages):
         if not isinstance(message, dict) or not isinstance(message.get("content"), str):
             raise WrongShape(f"messages[{index}] needs role and content")
-        if message.get("role") == "user":
-            turns.append(message["content"])
-    return tuple(turns)
+        if message.get("role") in ("user", "system"):
+            said[message["role"]].append(message["content"])
+    return tuple(said["user"]), "\n".join(said["system"])
 
 
 def _find_most_alike(text: str, others: Iterable[str]) -> str | None:

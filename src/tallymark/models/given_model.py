@@ -1,0 +1,48 @@
+"""A model of pydantic-ai that the user made and handed over. Loads pydantic-ai."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, cast
+
+from pydantic_ai.direct import model_request
+
+from tallymark.models.loop_local import LoopTurns
+from tallymark.models.model_answers import finish_answer
+from tallymark.models.provider_failures import translate_failure
+from tallymark.models.provider_steps import ProviderSteps, make_history
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+    from pydantic_ai.settings import ModelSettings
+
+    from tallymark.models.model import Answer, Request
+
+
+class GivenModel:
+    """There is only one of it, and connections belong to a loop: so event loops take turns."""
+
+    def __init__(self, model: Model) -> None:
+        self.name = model.model_id
+        self._model = model
+        self._turns = LoopTurns()
+
+    async def answer(self, request: Request) -> Answer:
+        """The model's words; it is open as long as somebody of the loop asks."""
+        conversation, steps = make_history(request), ProviderSteps(None)
+        async with self._turns:
+            began = perf_counter()
+            try:
+                async with self._model:
+                    response = await model_request(
+                        self._model,
+                        conversation,
+                        model_settings=cast("ModelSettings", request.settings),
+                    )
+            except Exception as error:
+                raise translate_failure(self.name, error) from error
+        steps.keep_model_call(conversation, response, began)
+        return await finish_answer(request, steps.draft(response, perf_counter() - began), None)
+
+    async def close(self) -> None:
+        """It is closed after every answer."""
