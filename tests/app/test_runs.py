@@ -383,3 +383,65 @@ def test_an_unknown_run_is_refused(app: App, tmp_path: Path) -> None:
     app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
     with pytest.raises(TallymarkError):
         app.runs.load_run("nothing")
+
+
+JUDGED = """
+metadata: {name: judged, model: "python/agent.py:answer", judge: "python/agent.py:judge"}
+evals:
+  - {name: kind, prompt: "Please?", checks: [llm_judge: Is it kind?]}
+  - {name: rude, prompt: "Now!", checks: [llm_judge: Is it kind?, llm_judge: Is it short?]}
+"""
+AGENT = """
+from pathlib import Path
+calls = Path(__file__).with_name("calls")
+
+def answer(prompt):
+    return "Of course, dear." if prompt == "Please?" else "No."
+
+def judge(prompt):
+    with calls.open("a") as file:
+        file.write("x")
+    good = "dear" in prompt or "short" in prompt
+    return {"output": f"choice: {'met' if good else 'not met'}", "cost": 0.5}
+"""
+
+
+def judged_suite(folder: Path) -> Path:
+    (folder / "agent.py").write_text(AGENT)
+    return suite(folder, JUDGED)
+
+
+def statuses(app: App, record: RunRecord) -> list[tuple[str, str, list[float | None]]]:
+    return [
+        (each.case, each.status, [check.value for check in each.checks])
+        for each in app.runs.load_run(record.id)[1]
+    ]
+
+
+def test_a_judge_is_recorded_and_replayed_from_the_models_own_file(
+    app: App, tmp_path: Path
+) -> None:
+    definition = load_suite(judged_suite(tmp_path))
+    recorded = tmp_path / "both.jsonl"
+    (first,) = app.runs.run(definition, [], RunOptions(record=recorded), Silent())
+    assert statuses(app, first) == [("kind", "passed", [1.0]), ("rude", "failed", [0.0, 1.0])]
+    assert len(recorded.read_text().splitlines()) == 5
+    (tmp_path / "agent.py").unlink()
+    (again,) = app.runs.run(definition, ["replay/both"], RunOptions(judge="replay/both"), Silent())
+    assert statuses(app, again) == statuses(app, first)
+
+
+def test_a_judge_is_cached(app: App, tmp_path: Path) -> None:
+    definition = load_suite(judged_suite(tmp_path))
+    options = RunOptions(cache=tmp_path / "cache.db")
+    runs = [app.runs.run(definition, [], options, Silent())[0] for _ in range(2)]
+    assert statuses(app, runs[0]) == statuses(app, runs[1])
+    assert (tmp_path / "calls").read_text() == "xxx"
+
+
+def test_a_judge_that_is_not_there_leaves_no_run_behind(app: App, tmp_path: Path) -> None:
+    definition = load_suite(judged_suite(tmp_path))
+    with pytest.raises(InvalidInput, match="there are no answers 'lost' to replay"):
+        app.runs.run(definition, [], RunOptions(judge="replay/lost"), Silent())
+    assert not app.store.exists or app.store.runs() == []
+    assert not (tmp_path / "calls").exists()

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from tallymark.errors import ScorerError
-from tallymark.judging.rubric import Choice, list_built_in_rubrics, load_rubric, replace_choices
+from tallymark.judging.rubric import (
+    Choice,
+    list_built_in_rubrics,
+    load_rubric,
+    make_criteria_rubric,
+    read_frame,
+    replace_choices,
+)
 
 OWN = """
 description = "Is it polite?"
@@ -24,6 +31,38 @@ def write(folder: Path, text: str) -> str:
     path = folder / "polite.toml"
     path.write_text(text)
     return str(path)
+
+
+@pytest.mark.parametrize(
+    "line", ["Is it polite?", "Polite?", "It greets the user", "Two lines\nof criteria", " kind? "]
+)
+def test_a_rubric_may_be_one_line(line: str) -> None:
+    rubric = load_rubric(line)
+    assert rubric == make_criteria_rubric(line)
+    assert rubric.criteria == line
+    assert list(rubric.choices) == ["met", "partly met", "not met"]
+    assert "expected" in rubric.shows  # where the line stands
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("politness", "there is no rubric 'politness'"),
+        ("safty", "did you mean 'safety'"),
+        ("tool use", "did you mean 'tool_use'"),
+        ("Is it polite.toml", "cannot be read"),
+        ("", "there is no rubric ''"),
+    ],
+)
+def test_a_word_or_a_file_that_is_not_known_is_no_line(name: str, words: str) -> None:
+    with pytest.raises(ScorerError, match=words):
+        load_rubric(name)
+
+
+def test_criteria_are_part_of_the_hash_and_change_no_others() -> None:
+    plain, other = make_criteria_rubric("a b"), make_criteria_rubric("a c")
+    assert plain.hash("frame") != other.hash("frame")
+    assert load_rubric("safety").hash(read_frame()) == "df8f5e3ca6f0"
 
 
 @pytest.mark.parametrize("name", list_built_in_rubrics())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.suites.suite_texts import load
 
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.judging.judge_model import JudgeModel, open_judge
 from tallymark.models import Answer, McpServer, Message, Request
 from tallymark.runs.case_verdict import judge_case
 from tallymark.scoring import Scorer, load_scorer
@@ -290,3 +292,50 @@ def test_a_missing_key_of_a_service_stops_the_run_before_it_starts(
     """)
     with pytest.raises(WorkFailed, match="NO_SUCH_KEY is not set"):
         resolve(definition)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "check", "given"),
+    [
+        ("judge: replay/lost", "llm_judge: kind", None),
+        ("judge: replay/lost", "match: x", None),
+        ("judge: \"replay/{{var('n')}}\"", "llm_judge: kind", None),
+        ("judge: echo/judge", "llm_judge: {criteria: kind, model: replay/lost}", None),
+        ("judge: echo/judge", "scorer: {use: llm_judge, options: {model: replay/lost}}", None),
+        ("judge: echo/judge", "llm_judge: kind", "replay/lost"),
+    ],
+)
+def test_every_judge_is_opened_before_the_first_case(
+    metadata: str, check: str, given: str | None
+) -> None:
+    definition = load(f"""
+        metadata: {{{metadata}}}
+        evals: [{{prompt: p, checks: [{check}]}}]
+    """)
+    with pytest.raises(InvalidInput, match="there are no answers 'lost' to replay"):
+        resolve(definition, vars={"n": "lost"}, judge=given)
+
+
+def test_a_judge_from_outside_stands_for_the_suites_own() -> None:
+    definition = load("""
+        metadata: {judge: replay/lost}
+        evals: [{prompt: p, checks: [llm_judge: kind, scorer: "llm_judge(rubric='safety')"]}]
+    """)
+    assert only_case(resolve(definition, judge="echo/judge")).checks.waits
+
+
+def test_a_judge_is_opened_once() -> None:
+    opened: list[str] = []
+
+    def opening(reference: str, **options: Any) -> JudgeModel:
+        opened.append(reference)
+        return open_judge(reference, **options)
+
+    definition = load("""
+        metadata: {judge: echo/one}
+        evals:
+          - {prompt: p, checks: [llm_judge: kind, llm_judge: short]}
+          - {prompt: q, checks: [llm_judge: {criteria: kind, model: echo/two}]}
+    """)
+    resolve(definition, open_judge=opening)
+    assert opened == ["echo/one", "echo/two"]

@@ -62,7 +62,7 @@ def test_checks(tmp_path: Path, checks: str, said: str) -> None:
     [
         "[match: '*4*', not_match: '*5*', min_tokens: 1, max_tokens: 9]",
         "[scorer: {use: word_count, threshold: 0}]",
-        "[llm_judge: {criteria: kind, model: openai/gpt-5-mini}]",
+        "[llm_judge: {criteria: kind, model: echo/judge}]",
         "[match: \"{{var('x')}}\"]",
     ],
 )
@@ -152,3 +152,58 @@ def test_mistakes_are_raised_as_from_loading(tmp_path: Path) -> None:
     path.write_text("evals: []\nscore: x")
     with pytest.raises(InvalidInput):
         validate(path)
+
+
+@pytest.mark.parametrize(
+    ("judge", "sentence"),
+    [
+        ("gpt-5", "'gpt-5' does not name a model"),
+        ("replay/lost", "there are no answers 'lost' to replay"),
+        ("openai/gpt-5", "openai/gpt-5 needs an API key; set OPENAI_API_KEY"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("suite", "where"),
+    [
+        (
+            "metadata: {{judge: {judge}}}\nevals: [{{prompt: p, checks: [llm_judge: kind]}}]",
+            "s.yaml:1: metadata, judge: ",
+        ),
+        (
+            "evals:\n- {{prompt: p, checks: [llm_judge: {{criteria: kind, model: {judge}}}]}}",
+            "s.yaml:2:35: evals, #1, llm_judge: ",
+        ),
+        (
+            "evals:\n- prompt: p\n  checks:\n  - scorer: llm_judge(model='{judge}')",
+            "s.yaml:4:13: evals, #1, scorer: ",
+        ),
+    ],
+    ids=["of the suite", "of a check", "of a scorer"],
+)
+def test_a_judge_that_cannot_run_is_a_mistake(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    judge: str,
+    sentence: str,
+    suite: str,
+    where: str,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    path = tmp_path / "s.yaml"
+    path.write_text(suite.format(judge=judge))
+    with pytest.raises(InvalidInput) as caught:
+        validate(path)
+    assert f"{where}{sentence}" in str(caught.value)
+    assert len(caught.value.problems) == 1
+
+
+def test_a_judge_is_looked_for_beside_the_suite_and_templates_are_left_alone(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "judge.jsonl").write_text('{"prompt": "p", "output": "met"}\n')
+    path = tmp_path / "s.yaml"
+    for judge in ("replay/judge", "{{var('judge')}}"):
+        path.write_text(
+            f'metadata: {{judge: "{judge}"}}\nevals: [{{prompt: p, checks: [llm_judge: kind]}}]'
+        )
+        assert validate(path)[1] == []

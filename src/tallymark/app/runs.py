@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput
+from tallymark.judging.judge_model import open_judge
 from tallymark.models import Model
 from tallymark.models.model_kinds import open_model
 from tallymark.runs.ongoing_run import OngoingRun, RunEnding, RunWatch, make_id, sort_by_suite
@@ -75,7 +77,13 @@ class RunService:
                 **(self.store.secrets_for_run(wanted) if wanted else {}),
                 **options.values,
             }
-        return resolve(definition, vars=known_vars, secrets=known_secrets, judge=options.judge)
+        return resolve(
+            definition,
+            vars=known_vars,
+            secrets=known_secrets,
+            judge=options.judge,
+            open_judge=partial(open_judge, record=options.record, cache=options.cache),
+        )
 
     def run(
         self, definition: SuiteDefinition, models: list[str], options: RunOptions, watch: RunWatch

@@ -10,7 +10,7 @@ from tallymark.challenges.evaluators import EVALUATORS
 from tallymark.challenges.evaluators.submission_intake import check_schema
 from tallymark.challenges.formula_values import challenge_formula
 from tallymark.challenges.plugins.plugin_lookup import find_plugin
-from tallymark.challenges.versus.judges import judge_of
+from tallymark.challenges.versus.judges import check_judge
 from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.formula import Finding
 
@@ -50,8 +50,7 @@ def check_challenge_file(challenge: Challenge, folder: Path, at: LocatedErrors) 
 def _check_evaluator(challenge: Challenge, folder: Path) -> None:
     if challenge.kind == "versus":
         if challenge.versus is not None:
-            # Any model will do: which one judges may be said later, and asking it costs money.
-            judge_of(challenge, folder, judge_model="echo/")
+            check_judge(challenge, folder)
         return
     problems = EVALUATORS[challenge.evaluator.type].check(challenge, folder)
     if problems:

@@ -1,1 +1,1 @@
-"""Asking a model for a verdict: rubrics, what the judge is shown, reaching it, its verdict."""
+"""Asking a model for a verdict: the judge, what it is asked and shown, its answer, its cost."""

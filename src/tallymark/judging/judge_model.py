@@ -1,100 +1,112 @@
-"""Reaching the judge: a model of any provider through pydantic-ai, or a function of the user's."""
+"""The model that judges: any that `-m` takes, opened before it is needed, asked from anywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-import msgspec
-
-from tallymark.errors import ScorerError, WorkFailed
-from tallymark.models.loop_local import LoopLocal, LoopTurns
+from tallymark.errors import InvalidInput, ModelError, ScorerError
+from tallymark.models import Pace, Request, answer_with_retries, open_model
+from tallymark.models.loop_local import LoopLocal
 from tallymark.scoring.score import show_value
-from tallymark.text import shorten
+from tallymark.scoring.scorer_options import check_url, read_api_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator, Mapping
+    from pathlib import Path
 
-    from pydantic_ai.models import Model
+    from tallymark.models import Answer, Message, Model
 
-
-class JudgeAnswer(msgspec.Struct, frozen=True):
-    """What a judge said, and what that took; None where it is not known."""
-
-    text: str
-    model: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost: float | None = None
+_AT_ONCE = 64
 
 
-AskJudge: TypeAlias = Callable[[str, str], Awaitable[JudgeAnswer]]
-"""From instructions and prompt to the answer."""
+class JudgeModel:
+    """A model that judges. It may be shared by threads and event loops."""
+
+    def __init__(self, model: Model, *, at_once: int = _AT_ONCE) -> None:
+        self.name = model.name
+        self._model = model
+        self._lines = LoopLocal(lambda: _JudgeLine(model, Pace(at_once)))
+
+    async def ask(
+        self,
+        messages: tuple[Message, ...],
+        *,
+        seconds: float,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        """The answer, or a ModelError; `seconds` is for each try."""
+        line = self._lines.get()
+        await line.open()
+        request = Request(messages=messages, settings=dict(settings or {}))
+        answer, _ = await answer_with_retries(self._model, request, line.pace, timeout=seconds)
+        return answer
 
 
-class JudgeModel(msgspec.Struct, frozen=True):
-    """Which model judges, and how it is reached."""
+class _JudgeLine:
+    """What one event loop asks through. Nobody has to close it: that happens when the loop ends."""
 
-    model: Any
-    """`provider:name`, the base address of an OpenAI-compatible API, or a pydantic-ai model."""
-    model_name: str | None
-    """The name of the model at an address."""
-    api_key_env: str | None
-    seconds: float
+    def __init__(self, model: Model, pace: Pace) -> None:
+        self.pace = pace
+        self._model = model
+        self._closer: AsyncGenerator[None] | None = None
 
-    @property
-    def is_address(self) -> bool:
-        """Whether `model` is an address, and not a provider's name or a model."""
-        return isinstance(self.model, str) and "://" in self.model
+    async def open(self) -> None:
+        if self._closer is None:
+            self._closer = self._close_at_end()
+            await anext(self._closer)
 
-    def connect(self) -> AskJudge:
-        """What asks the model. A library, key or name that is missing shows here and not later.
-
-        There is one model for each event loop: connections belong to the loop they began in. A
-        model that the user made is the only one there is, so loops take turns with it.
-        """
-        with _explain_failure(self.model):
-            if not isinstance(self.model, str) and not hasattr(self.model, "request"):
-                raise ScorerError(f"llm_judge: {show_value(self.model)} is not a pydantic-ai model")
-            from tallymark.judging.pydantic_ai_judge import ask_model, make_model  # noqa: PLC0415 (heavy)
-
-            first = make_model(self)
-
-        def make() -> Model:
-            with _explain_failure(self.model):
-                return make_model(self)
-
-        models = LoopLocal(make, first=first)
-        turns = nullcontext() if isinstance(self.model, str) else LoopTurns()
-
-        async def ask(instructions: str, prompt: str) -> JudgeAnswer:
-            async with turns:
-                return await ask_model(self, models.get(), instructions, prompt)
-
-        return ask
+    async def _close_at_end(self) -> AsyncGenerator[None]:
+        # Before a loop ends, it finishes all generators that were begun in it.
+        try:
+            yield
+        finally:
+            await self._model.close()
 
 
-@contextmanager
-def _explain_failure(model: object) -> Iterator[None]:
-    """Turn what pydantic-ai says about a model that cannot be made into our own errors."""
+def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
+    reference: str,
+    *,
+    folder: str | Path | None = None,
+    record: str | Path | None = None,
+    cache: str | Path | None = None,
+    model_name: str | None = None,
+    api_key_env: str | None = None,
+    at_once: int = _AT_ONCE,
+) -> JudgeModel:
+    """The judge that a reference names; what cannot be reached is refused here, in one sentence.
+
+    The base address of an OpenAI-compatible API may come with the name of its model, and with the
+    environment variable of its key: then no other key is sent there.
+    """
+    key = None
+    if "://" in reference and (model_name is not None or api_key_env is not None):
+        check_url(reference, "llm_judge")
+        reference = _name_model_at(reference, model_name)
+        key = read_api_key(api_key_env, "llm_judge") or ""
     try:
-        yield
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "pydantic_ai":
-            raise WorkFailed(f"llm_judge: {one_line(error)}") from None  # says what to install
-        raise WorkFailed(
-            "llm_judge needs pydantic-ai to reach a model",
-            hint='install it with pip install "pydantic-ai-slim[openai]", or the provider you use',
-        ) from None
-    except (ScorerError, WorkFailed):
-        raise
-    except Exception as error:  # noqa: BLE001 (unknown name, missing key, refused option)
-        said = one_line(error).partition(" To try Pydantic AI")[0]
-        raise ScorerError(f"llm_judge cannot use the model {model!r}: {said}") from None
+        model = open_model(reference, folder=folder, record=record, cache=cache, key=key)
+    except ModelError as error:  # a key or a package: as good as a wrong name, before anything runs
+        raise InvalidInput(error.problems) from None
+    return JudgeModel(model, at_once=at_once)
 
 
-def one_line(error: BaseException) -> str:
-    """What an exception says, as one line of a length to read."""
-    said = " ".join(str(error).split()) or type(error).__name__
-    return shorten(said, 500)
+def accept_judge(model: Any) -> JudgeModel:
+    """A judge that is open already, or one for a model of pydantic-ai that the user made."""
+    if isinstance(model, JudgeModel):
+        return model
+    if not (hasattr(model, "request") and hasattr(model, "model_id")):
+        raise ScorerError(f"llm_judge: {show_value(model)} is not a pydantic-ai model")
+    from tallymark.models.given_model import GivenModel  # noqa: PLC0415 (heavy)
+
+    return JudgeModel(GivenModel(model))
+
+
+def _name_model_at(address: str, name: str | None) -> str:
+    """The address as `-m` takes it; only where no name is given may it speak another protocol."""
+    if name is None:
+        return address
+    base = address.rstrip("/")
+    if not base.endswith(("/v1", "/chat/completions")):
+        base += "/chat/completions"
+    return f"{base}#{quote(name)}"

@@ -18,6 +18,7 @@ from tallymark.errors import Place, ScorerError, suggest
 
 _BUILT_IN = Path(__file__).parent / "rubrics"
 _FRAME = Path(__file__).parent / "frame.toml"
+_CRITERIA = Path(__file__).parent / "criteria.toml"
 ShownPart = Literal["input", "output", "expected", "context", "tools"]
 """What a judge can be shown of a trace."""
 
@@ -37,6 +38,8 @@ class Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     question: str
     shows: Annotated[list[ShownPart], msgspec.Meta(min_length=1)]
     choices: dict[str, float | Choice]
+    criteria: str = ""
+    """What an answer must meet, in the author's words: shown in place of an expected answer."""
 
     def verdicts(self) -> dict[str, Choice]:
         """The choices by label, in the file's order."""
@@ -47,7 +50,8 @@ class Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def hash(self, frame: str) -> str:
         """Twelve hex digits that change with any word or number of the rubric and its frame."""
-        words = msgspec.json.encode([frame, self.question, self.shows, self.verdicts()])
+        parts = [frame, self.question, self.shows, self.verdicts()]
+        words = msgspec.json.encode([*parts, self.criteria] if self.criteria else parts)
         return hashlib.sha256(words).hexdigest()[:12]
 
 
@@ -62,18 +66,33 @@ def read_frame() -> str:
 
 
 def load_rubric(name: str) -> Rubric:
-    """A built-in rubric by name, or the user's own by the path of its `.toml` file."""
-    path = Path(name)
-    if not name.endswith(".toml"):
-        if name not in list_built_in_rubrics():
-            near = suggest(name, list_built_in_rubrics())
-            meant = f"did you mean {near!r}? " if near else ""
-            known = ", ".join(list_built_in_rubrics())
-            raise ScorerError(
-                f"there is no rubric {name!r}",
-                hint=f"{meant}The rubrics are {known}, or the path of a .toml file of your own",
-            )
-        path = _BUILT_IN / f"{name}.toml"
+    """A built-in rubric by name, the user's own by the path of its `.toml` file, or in one line."""
+    if name.endswith(".toml"):
+        return _read_rubric(Path(name), name)
+    built_in = list_built_in_rubrics()
+    if name in built_in:
+        return _read_rubric(_BUILT_IN / f"{name}.toml", name)
+    near = suggest(name, built_in)
+    if _is_sentence(name) and near is None:
+        return make_criteria_rubric(name)
+    meant = f"did you mean {near!r}? " if near else ""
+    raise ScorerError(
+        f"there is no rubric {name!r}",
+        hint=f"{meant}The rubrics are {', '.join(built_in)}, or the path of a .toml file of your "
+        "own, or a question of several words",
+    )
+
+
+def make_criteria_rubric(criteria: str) -> Rubric:
+    """The rubric of what was said in a line: is it met, partly met or not met?"""
+    return msgspec.structs.replace(_read_rubric(_CRITERIA, "criteria"), criteria=criteria)
+
+
+def _is_sentence(text: str) -> bool:
+    return len(text.split()) > 1 or text.strip().endswith("?")
+
+
+def _read_rubric(path: Path, name: str) -> Rubric:
     try:
         text = path.read_bytes()
     except OSError as error:

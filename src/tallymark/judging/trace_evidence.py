@@ -5,17 +5,18 @@ For a judge it is fenced off, since others wrote it: an answer may give orders o
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
 from tallymark.documents.agent_json import read_json
 from tallymark.errors import WorkFailed
+from tallymark.judging.fence import fence
 from tallymark.scoring.score import make_json_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tallymark.judging.fence import FencedText
     from tallymark.judging.rubric import ShownPart
     from tallymark.scoring import EvalContext
     from tallymark.traces import Span
@@ -62,18 +63,9 @@ def _choose_first(*texts: str | None) -> str:
     return next((text for text in texts if text), "")
 
 
-def collect_material(ctx: EvalContext, shows: Iterable[ShownPart]) -> tuple[str, str]:
-    """The parts of a trace as one text, and the mark in its fences.
-
-    The mark is a hash of the parts, so no part can hold it and close its own fence.
-    """
-    parts = {_TITLES[part]: str(make_json_safe(_READERS[part](ctx))) for part in shows}
-    mark = hashlib.sha256("\0".join(parts.values()).encode()).hexdigest()[:16]
-    fenced = (
-        f"<<< {title} {mark}\n{text or '(empty)'}\n>>> {title} {mark}"
-        for title, text in parts.items()
-    )
-    return "\n\n".join(fenced), mark
+def collect_material(ctx: EvalContext, shows: Iterable[ShownPart]) -> FencedText:
+    """The parts of a trace that a judge is shown, fenced off."""
+    return fence({_TITLES[part]: str(make_json_safe(_READERS[part](ctx))) for part in shows})
 
 
 def _show_expected(ctx: EvalContext) -> str:

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from collections.abc import Awaitable, Callable, Generator
-from string import Template
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any
 
 import msgspec
 
-from tallymark.errors import ScorerError, WorkFailed
-from tallymark.judging.judge_model import AskJudge, JudgeAnswer, JudgeModel
+from tallymark.errors import ModelError, ScorerError, WorkFailed
+from tallymark.judging.judge_dialogue import AskJudge, JudgeTask, UnreadableAnswer, ask_judge
+from tallymark.judging.judge_model import JudgeModel, accept_judge, open_judge
 from tallymark.judging.rubric import Choice, Rubric, load_rubric, read_frame, replace_choices
 from tallymark.judging.trace_evidence import collect_material
-from tallymark.judging.verdict import read_verdict
-from tallymark.scoring import EvalContext, Score, Scorer
+from tallymark.judging.verdict import Verdict, read_verdict
+from tallymark.models import Answer, Message
+from tallymark.scoring import EvalContext, Expected, Score, Scorer
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import check_seconds
 
-JudgeDialogue: TypeAlias = Generator[tuple[str, str], JudgeAnswer, Score]
-"""Yields instructions and prompt, is sent the answer, and returns the score."""
-
 
 def llm_judge(  # noqa: PLR0913 (options, all but the first by keyword)
-    rubric: str = "correctness",
+    rubric: str | Rubric = "correctness",
     *,
     model: Any = None,
     model_name: str | None = None,
@@ -35,163 +34,131 @@ def llm_judge(  # noqa: PLR0913 (options, all but the first by keyword)
 ) -> Scorer:
     """The number of the label that a model chooses by a rubric, its reasoning written first.
 
-    `rubric` is a built-in's name or the path of a .toml file; `choices` replaces its labels and
-    numbers. `model` is `provider:name`, a pydantic-ai model, or the base address of an
-    OpenAI-compatible API with its `model_name` and the environment variable of its key in
-    `api_key_env`. `judge` is a function from prompt to answer to use instead. An answer that
-    cannot be read is asked for once more; then the score is a failed one.
+    `rubric` is a built-in's name, the path of a .toml file, or a question such as "Is it polite?";
+    `choices` replaces its labels and numbers. `model` is whatever `tally run -m` takes, a
+    pydantic-ai model, or the base address of an OpenAI-compatible API with its `model_name` and
+    the environment variable of its key in `api_key_env`. `judge` is a function from prompt to
+    answer to use instead. An answer that cannot be read is asked for once more; then the score is a
+    failed one.
     """
     check_seconds(timeout, "llm_judge")
     if (model is None) == (judge is None):
         raise ScorerError("llm_judge needs either `model` or `judge`")
-    asked = load_rubric(rubric)
+    asked = load_rubric(rubric) if isinstance(rubric, str) else rubric
     if choices is not None:
         asked = replace_choices(asked, choices, "llm_judge")
-    frame = read_frame()
-    judging = _JudgeQuestion(rubric, asked, asked.hash(frame), tomllib.loads(frame))
+    name = rubric if isinstance(rubric, str) else asked.criteria or asked.description
+    judging = _RubricJudging(name, asked, read_frame())
+    if judge is not None:
+        function = judging.by_function(judge)
+    else:
+        reached = (
+            open_judge(model, model_name=model_name, api_key_env=api_key_env)
+            if isinstance(model, str)
+            else accept_judge(model)
+        )
+        function = judging.by_asking(partial(reached.ask, seconds=timeout))
     return Scorer(
-        _make_judge_function(judging, judge)
-        if judge is not None
-        else _make_async_function(
-            judging, JudgeModel(model, model_name, api_key_env, timeout).connect()
-        ),
+        function,
         name="llm_judge",
         description=asked.description,
         config={
-            "rubric": rubric,
+            "rubric": name,
             "rubric_hash": judging.hash,
             "choices": {label: choice.value for label, choice in asked.verdicts().items()},
             "judge": _name_judge(model if judge is None else judge),
             **({} if model_name is None else {"model_name": model_name}),
         },
-        sources=[
-            _JudgeQuestion,
-            collect_material,
-            read_verdict,
-            *([] if judge is None else [judge]),
-        ],
+        sources=[_RubricJudging, collect_material, read_verdict, *([judge] if judge else [])],
     )
 
 
-class _JudgeQuestion(msgspec.Struct, frozen=True):
-    name: str
-    rubric: Rubric
-    hash: str
-    frame: dict[str, str]
+class _RubricJudging:
+    def __init__(self, name: str, rubric: Rubric, frame: str) -> None:
+        self.hash = rubric.hash(frame)
+        self._name = name
+        self._rubric = rubric
+        self._choices = rubric.verdicts()
+        self._words = tomllib.loads(frame)
 
-    def open_dialogue(self, ctx: EvalContext) -> JudgeDialogue:
-        """The conversation with a judge, whoever it is and however it is reached.
+    def by_asking(self, ask: AskJudge) -> Callable[[EvalContext], Awaitable[Score]]:
+        """The scorer's function for a judge that is waited for."""
 
-        A generator, so that the same lines serve judges that are waited for and those that are not.
-        """
-        choices = self.rubric.verdicts()
-        evidence, mark = collect_material(ctx, self.rubric.shows)
-        words = {
-            "question": self.rubric.question.strip(),
-            "choices": "\n".join(_write_choice(label, each) for label, each in choices.items()),
-            "labels": ", ".join(choices),
-            "mark": mark,
-        }
-        instructions, retry = (
-            Template(self.frame[part]).substitute(words).strip()
-            for part in ("instructions", "retry")
+        async def evaluate(ctx: EvalContext) -> Score:
+            return await self._evaluate(ctx, ask)
+
+        return evaluate
+
+    def by_function(self, judge: Callable[[str], Any]) -> Callable[[EvalContext], Any]:
+        """The scorer's function for a judge that is a function; async if that one is."""
+        called = getattr(judge, "__call__", None)  # noqa: B004 (its own kind is what matters)
+        waits = inspect.iscoroutinefunction(judge) or inspect.iscoroutinefunction(called)
+
+        async def ask(messages: tuple[Message, ...]) -> Answer:
+            said = judge("\n\n".join(each.content for each in messages))
+            if waits:
+                said = await said
+            if not isinstance(said, str):
+                raise ModelError(f"it returned {show_value(said)}, not text")
+            return Answer(output=said, latency=0.0)
+
+        if waits:
+            return self.by_asking(ask)
+        return lambda ctx: _finish_at_once(self._evaluate(ctx, ask))
+
+    async def _evaluate(self, ctx: EvalContext, ask: AskJudge) -> Score:
+        try:
+            task = self._make_task(ctx)
+        except WorkFailed as error:
+            return Score.failed(f"llm_judge: {error}")
+        found = await ask_judge(task, ask)
+        facts = {"rubric": self._name, "rubric_hash": self.hash, **found.spending.to_metadata()}
+        if found.verdict is None:
+            return Score.failed(f"llm_judge: {found.error}", metadata=facts)
+        value = self._choices[found.verdict.label].value
+        return Score(value, found.verdict.reasoning, facts, label=found.verdict.label)
+
+    def _make_task(self, ctx: EvalContext) -> JudgeTask[Verdict]:
+        if self._rubric.criteria:
+            ctx = msgspec.structs.replace(ctx, expected=Expected(output=self._rubric.criteria))
+        labels = self._choices
+        return JudgeTask(
+            self._words,
+            {
+                "question": self._rubric.question.strip(),
+                "choices": "\n".join(_write_choice(label, each) for label, each in labels.items()),
+                "labels": ", ".join(labels),
+            },
+            collect_material(ctx, self._rubric.shows),
+            self._read,
         )
-        spent: list[JudgeAnswer] = []
-        for prompt in (evidence, f"{evidence}\n\n{retry}"):
-            answer = yield instructions, prompt
-            spent.append(answer)
-            verdict = read_verdict(answer.text, choices)
-            if verdict is not None:
-                value = choices[verdict.label].value
-                return Score(value, verdict.reasoning, self._facts(spent), label=verdict.label)
-        said = f"{spent[-1].text[:200]!r}" if spent[-1].text else "nothing"
-        return Score.failed(
-            f"llm_judge: the judge's answer could not be read, twice; it said {said}",
-            metadata=self._facts(spent),
-        )
 
-    def _facts(self, spent: list[JudgeAnswer]) -> dict[str, Any]:
-        return {
-            "rubric": self.name,
-            "rubric_hash": self.hash,
-            "model": spent[-1].model,
-            "attempts": len(spent),
-            "input_tokens": _add_known([each.input_tokens for each in spent]),
-            "output_tokens": _add_known([each.output_tokens for each in spent]),
-            "cost": _add_known([each.cost for each in spent]),
-        }
+    def _read(self, said: str) -> Verdict:
+        verdict = read_verdict(said, self._choices)
+        if verdict is None:
+            raise UnreadableAnswer
+        return verdict
 
 
-def _take_step(asking: JudgeDialogue, answer: JudgeAnswer | None) -> tuple[str, str] | Score:
-    """Hand an answer over (None begins), and get the next request or the score."""
+def _finish_at_once(work: Coroutine[Any, Any, Score]) -> Score:
+    """What a coroutine that waits for nothing returns; it needs no event loop."""
     try:
-        return next(asking) if answer is None else asking.send(answer)
+        work.send(None)
     except StopIteration as done:
         score: Score = done.value
         return score
-
-
-def _make_async_function(
-    judging: _JudgeQuestion, ask: AskJudge
-) -> Callable[[EvalContext], Awaitable[Score]]:
-    """The scorer's function for a judge that is waited for."""
-
-    async def evaluate(ctx: EvalContext) -> Score:
-        asking = judging.open_dialogue(ctx)
-        try:
-            step = _take_step(asking, None)
-            while not isinstance(step, Score):
-                step = _take_step(asking, await ask(*step))
-        except WorkFailed as error:
-            return Score.failed(f"llm_judge: {error}")
-        return step
-
-    return evaluate
-
-
-def _make_judge_function(
-    judging: _JudgeQuestion, judge: Callable[[str], Any]
-) -> Callable[[EvalContext], Any]:
-    """The scorer's function for a judge that is a function; async if that one is."""
-    called = getattr(judge, "__call__", None)  # noqa: B004 (its own kind is what matters)
-    if inspect.iscoroutinefunction(judge) or inspect.iscoroutinefunction(called):
-
-        async def ask(instructions: str, prompt: str) -> JudgeAnswer:
-            return _make_answer(await judge(f"{instructions}\n\n{prompt}"))
-
-        return _make_async_function(judging, ask)
-
-    def evaluate(ctx: EvalContext) -> Score:
-        asking = judging.open_dialogue(ctx)
-        try:
-            step = _take_step(asking, None)
-            while not isinstance(step, Score):
-                step = _take_step(asking, _make_answer(judge("\n\n".join(step))))
-        except WorkFailed as error:
-            return Score.failed(f"llm_judge: {error}")
-        return step
-
-    return evaluate
-
-
-def _make_answer(answer: object) -> JudgeAnswer:
-    if not isinstance(answer, str):
-        raise WorkFailed(f"the judge returned {show_value(answer)}, not text")
-    return JudgeAnswer(answer)
+    raise RuntimeError("a judge that is not async has waited")
 
 
 def _write_choice(label: str, choice: Choice) -> str:
     return f"- {label}: {choice.means}" if choice.means else f"- {label}"
 
 
-def _add_known(parts: list[Any]) -> Any:
-    """The sum; None when a part is not known."""
-    return None if None in parts else sum(parts)
-
-
 def _name_judge(judge: Any) -> str:
     """Which judge it was, for the origin."""
     if isinstance(judge, str):
         return judge
+    if isinstance(judge, JudgeModel):
+        return judge.name
     named = judge if hasattr(judge, "__qualname__") else type(judge)
     return str(getattr(judge, "model_id", f"{named.__module__}:{named.__qualname__}"))

@@ -7,12 +7,14 @@ prompts are not all in memory at the same time.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tallymark.documents.source import Source
 from tallymark.errors import InvalidInput
+from tallymark.judging.judge_model import open_judge
 from tallymark.models.model import McpServer, Message
 from tallymark.scoring import Config, Expected, load_scorer
 from tallymark.suites.checks.answer_under_check import Subject
@@ -25,6 +27,7 @@ from tallymark.suites.templates import TemplateValues, fill_templates, has_templ
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tallymark.judging.judge_model import JudgeModel
     from tallymark.models.model import Answer, Request
     from tallymark.scoring import Scorer
     from tallymark.suites.checks.check_definition import CheckJudge
@@ -107,6 +110,8 @@ class FilledSuite:
             if setting.judge is None
             else setting.judge
         )
+        if isinstance(judge, str):
+            setting.open_judge(judge)  # what is wrong with it shows now, and not in the first case
         self._settings = {
             entry.number: replace(
                 setting, judge=judge, redact=self.redactor.text, threshold=entry.threshold
@@ -206,12 +211,14 @@ def resolve(
     vars: Mapping[str, Any] | None = None,  # noqa: A002 (the word of the format)
     secrets: Mapping[str, str] | None = None,
     judge: CheckJudge | None = None,
+    open_judge: Callable[..., JudgeModel] = open_judge,
     load: Callable[..., Scorer] = load_scorer,
 ) -> FilledSuite:
     """The suite with these values; InvalidInput names all that are missing, before anything runs.
 
     The mappings may hold more than the suite uses, such as the whole environment. `judge` is for
-    `llm_judge` checks: a model's reference, or a function from prompt to answer.
+    `llm_judge` checks: a model's reference, or a function from prompt to answer. Judges are opened
+    here, each once, by `open_judge`.
     """
     values = TemplateValues(definition, vars or {}, secrets or {})
     source = Source("", definition.source)
@@ -222,6 +229,7 @@ def resolve(
         folder=definition.folder,
         suite_threshold=definition.threshold,
         judge=judge,
+        open_judge=cache(partial(open_judge, folder=definition.folder)),
         load=_remember_scorers(load),
     )
     suite = FilledSuite(definition, values, setting)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallymark.documents.located_errors import locate_in_source
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.source import read_source
+from tallymark.errors import InvalidInput, Problem, WorkFailed
 from tallymark.formula import Finding
+from tallymark.judging.judge_model import open_judge
 from tallymark.scoring import load_scorer
-from tallymark.suites.checks.check_types import CHECK_TYPES
+from tallymark.suites.checks.check_definition import CheckSetting
+from tallymark.suites.checks.check_types import CHECK_TYPES, build_check
+from tallymark.suites.checks.llm_judge import answer_nothing
 from tallymark.suites.suite_file import load_with_nodes
 from tallymark.suites.templates import find_near_misses, has_templates
 
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tallymark.documents.source import Source
+    from tallymark.errors import Place
     from tallymark.scoring import Scorer
     from tallymark.suites.checks.check_definition import CheckSpec
     from tallymark.suites.suite_definition import Eval, SuiteDefinition
@@ -32,11 +38,15 @@ def validate(
 ) -> tuple[SuiteDefinition, list[Finding]]:
     """The suite, and what its author should know of it, in the order of the file.
 
-    InvalidInput carries every mistake, as from `load_suite`.
+    InvalidInput carries every mistake, as from `load_suite`, or every judge that cannot be reached.
     """
     source = read_source(path)
     definition, root = load_with_nodes(source, name=Path(path).stem, load=load)
-    found = list(_SuiteFindings(definition, source, root).all())
+    findings = _SuiteFindings(definition, source, root)
+    unreachable = list(findings.unreachable_judges(load))
+    if unreachable:
+        raise InvalidInput(unreachable)
+    found = list(findings.all())
     return definition, sorted(found, key=lambda each: (each.place and each.place.line) or 0)
 
 
@@ -130,12 +140,45 @@ class _SuiteFindings:
                 yield self.warning("judge", message, spec.line)
         yield from self.token_limits(entry)
 
+    def unreachable_judges(self, load: Callable[..., Scorer]) -> Iterator[Problem]:
+        """What would end a run before its first case; templates are filled in only then."""
+        folder, judge = self.definition.folder, self.definition.judge
+        if judge is not None and not has_templates(judge):
+            place = self.source.place(self.line("metadata", "judge"))
+            yield from _explain_refusal(
+                lambda: open_judge(judge, folder=folder), "metadata, judge", place
+            )
+        setting = CheckSetting(
+            folder=folder,
+            judge=answer_nothing,
+            open_judge=partial(open_judge, folder=folder),
+            load=load,
+        )
+        for entry in self.definition.evals:
+            for spec in entry.all_checks():
+                if spec.kind in ("llm_judge", "scorer") and not has_templates(spec.config):
+                    place = self.source.place(spec.line, spec.column)
+                    where = f"evals, #{entry.number}, {spec.kind}"
+                    yield from _explain_refusal(partial(build_check, spec, setting), where, place)
+
     def token_limits(self, entry: Eval) -> Iterator[Finding]:
         low = max((s.config for s in entry.checks if s.kind == "min_tokens"), default=0)
         high = min((s.config for s in entry.checks if s.kind == "max_tokens"), default=low)
         if low > high:
             message = f"{entry.key} can never pass: min_tokens {low} is above max_tokens {high}"
             yield self.warning("never", message, entry.line)
+
+
+def _explain_refusal(
+    work: Callable[[], object], where: str, place: Place | None
+) -> Iterator[Problem]:
+    try:
+        work()
+    except InvalidInput as error:
+        for problem in error.problems:
+            yield Problem(f"{where}: {problem.message}", place, problem.hint)
+    except WorkFailed:
+        pass  # a service is missing, which matters when the suite runs
 
 
 def _names_judge(spec: CheckSpec) -> bool:

@@ -188,6 +188,32 @@ def test_a_check_that_breaks_is_the_organisers_fault(folder: Path) -> None:
     assert not found.metrics.succeeded
 
 
+@pytest.mark.parametrize("judge", ["python/own.py:judge", "cmd/touch ran"])
+@pytest.mark.parametrize("place", ["metadata", "check"])
+def test_a_suites_own_judge_runs_no_code_outside_of_the_sandbox(
+    folder: Path, judge: str, place: str
+) -> None:
+    (folder / "own.py").write_text("raise SystemExit('ran')", encoding="utf-8")
+    check_ = f"{{llm_judge: {{criteria: right, model: '{judge}'}}}}"
+    text = SUITE.replace('{match: "4"}', check_ if place == "check" else "{llm_judge: right}")
+    if place == "metadata":
+        text = text.replace("name: sums", f"name: sums, judge: '{judge}'")
+    (folder / "suite.yaml").write_text(text, encoding="utf-8")
+    said = "\n".join(str(each) for each in check(challenge(), folder))
+    assert f"the judge {judge} would run outside of the sandbox" in said
+    assert not (folder / "ran").exists()
+
+
+def test_a_judge_from_outside_may_be_any(folder: Path) -> None:
+    text = SUITE.replace('{match: "4"}', "{llm_judge: is it right?}")
+    (folder / "suite.yaml").write_text(text, encoding="utf-8")
+    setting = EvaluationSetting(
+        challenge=challenge(allow=["replay"]), folder=folder, judge_model="cmd/echo met"
+    )
+    found = evaluate(Submitted(answer="replay/right", seed=1), setting)
+    assert (found.error, found.metrics.succeeded) == (None, True)
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -11,11 +11,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import tomllib
-from functools import cache
+from functools import partial
 from pathlib import Path
-from string import Template
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -28,22 +26,24 @@ from tallymark.challenges.evaluators.evaluator_kind import (
     own_dimensions,
     read_options,
 )
-from tallymark.errors import InvalidInput, ModelError, Problem
-from tallymark.scoring.score import show_value
+from tallymark.errors import InvalidInput, Problem
+from tallymark.judging.fence import fence
+from tallymark.judging.judge_dialogue import (
+    JudgeTask,
+    UnreadableAnswer,
+    ask_judge,
+    load_words,
+    read_object,
+)
+from tallymark.judging.judge_model import open_judge
+from tallymark.models.model_reference import ModelReference
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
-    from tallymark.models import Answer
 
 _WORDS = Path(__file__).with_suffix(".toml")
 _MAX_RUBRIC = 50_000
-_TRIES = 2
-"""How often a judge is asked when its answer cannot be read."""
-JudgeTurns: TypeAlias = "tuple[tuple[Literal['system', 'user', 'assistant'], str], ...]"
-"""What a judge is told: who speaks, and what is said."""
 
 
 class JudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,6 +82,10 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
         _read_rubric(folder, options.rubric)
     except InvalidInput as error:
         problems += error.problems
+    try:
+        try_judge(options.model, folder)
+    except InvalidInput as error:
+        problems += error.problems
     for name in ("max_rating", "max_chars", "timeout"):
         if not getattr(options, name) > 0:
             problems.append(Problem(f"evaluator, {name}: it must be above 0"))
@@ -103,6 +107,15 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
     return problems
 
 
+def try_judge(model: str | None, folder: Path) -> None:
+    """Refuse a model that cannot be asked, before anybody's attempt waits for it.
+
+    A `python/` one is left alone: opening it runs the challenge's code, and not in the sandbox.
+    """
+    if model is not None and ModelReference.parse(model).kind != "python":
+        open_judge(model, folder=folder)
+
+
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """The judge's rating; an answer that cannot be read twice is an error, and no rating."""
     challenge = setting.challenge
@@ -112,15 +125,30 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
         raise InvalidInput(
             "no model is named to judge", hint="write evaluator.model, or give a judge model"
         )
+    judge = open_judge(reference, folder=setting.folder)
     text, cut = render_submission(submitted.answer, options.max_chars)
-    prompt = JudgePrompt(challenge.goal, _read_rubric(setting.folder, options.rubric), text)
-    spent: list[Answer] = []
-    rating = _rate(prompt, options, reference, setting.folder, spent)
-    facts = {"model": reference, "rubric": prompt.hash, **_sum_spending(spent)}
+    rubric = _read_rubric(setting.folder, options.rubric)
+    task = make_rating_task(challenge.goal, rubric, text, options.max_rating)
+    ask = partial(judge.ask, seconds=options.timeout, settings=choose_settings(options.temperature))
+    found = asyncio.run(ask_judge(task, ask))
+    spent = found.spending
+    facts = {
+        "model": reference,
+        "rubric": hash_rubric(_WORDS, challenge.goal, rubric),
+        "answered_by": spent.model,
+        "tries": spent.asked,
+        "input_tokens": spent.input_tokens,
+        "output_tokens": spent.output_tokens,
+        "cost": spent.cost,
+    }
     notes = (make_warning(cut),) if cut else ()
-    if isinstance(rating, str):
+    rating = found.verdict
+    if rating is None:
         return Evaluation(
-            metrics=metrics_of(submitted), warnings=notes, details={"judge": facts}, error=rating
+            metrics=metrics_of(submitted),
+            warnings=notes,
+            details={"judge": facts},
+            error=found.error,
         )
     dimension = _choose_dimension(options)
     weighed = dimension in own_dimensions(challenge)
@@ -148,117 +176,38 @@ def render_submission(answer: Any, most: int) -> tuple[str, str | None]:
     return text[:most], f"the judge was shown the first {most:,} of {len(text):,} characters"
 
 
-class JudgePrompt:
-    """What the judge is told. The same submission is always told in the same words."""
-
-    def __init__(self, goal: str, rubric: str, submission: str) -> None:
-        self.words = _load_words()
-        # The mark is a hash of what it fences, so that no submission can hold its own.
-        mark = hashlib.sha256(f"{goal}\0{rubric}\0{submission}".encode()).hexdigest()[:16]
-        self.known = {"goal": goal.strip(), "rubric": rubric.strip(), "mark": mark}
-        self.submission = f"<<< SUBMISSION {mark}\n{submission}\n>>> SUBMISSION {mark}"
-        parts = "\0".join((*self.words.values(), goal, rubric))
-        self.hash = hashlib.sha256(parts.encode()).hexdigest()[:12]
-
-    def turns(self, options: JudgeOptions, failed: tuple[str, str] | None) -> JudgeTurns:
-        """The instructions and the submission; after a failure also what was wrong."""
-        most = {"most": f"{options.max_rating:g}"}
-        told = Template(self.words["instructions"]).substitute(self.known, **most).strip()
-        first: JudgeTurns = (("system", told), ("user", self.submission))
-        if failed is None:
-            return first
-        answer, why = failed
-        retry = Template(self.words["retry"]).substitute(most, why=why).strip()
-        return (*first, ("assistant", answer[:2000] or "(nothing)"), ("user", retry))
-
-
-def _rate(
-    prompt: JudgePrompt,
-    options: JudgeOptions,
-    reference: str,
-    folder: Path,
-    spent: list[Answer],
-) -> JudgeRating | str:
-    """The rating, or why there is none; every answer that was paid for is added to `spent`."""
-    # Models are heavy, and whoever only checks a challenge asks none.
-    from tallymark.models import (  # noqa: PLC0415
-        Message,
-        Pace,
-        Request,
-        answer_with_retries,
-        open_model,
+def make_rating_task(
+    goal: str, rubric: str, submission: str, most: float
+) -> JudgeTask[JudgeRating]:
+    """What the judge is told: the same submission always in the same words."""
+    return JudgeTask(
+        load_words(_WORDS),
+        {"goal": goal.strip(), "rubric": rubric.strip(), "most": f"{most:g}"},
+        fence({"SUBMISSION": submission}, goal, rubric),
+        partial(read_rating, most=most),
     )
 
-    model, pace = open_model(reference, folder=folder), Pace(1)
-    settings = {} if options.temperature is None else {"temperature": options.temperature}
 
-    async def ask(turns: JudgeTurns) -> str:
-        request = Request(messages=tuple(Message(*turn) for turn in turns), settings=settings)
-        answer, _ = await answer_with_retries(model, request, pace, timeout=options.timeout)
-        spent.append(answer)
-        return answer.output
-
-    async def rate() -> JudgeRating | str:
-        try:
-            return await _ask_twice(prompt, options, ask)
-        finally:
-            await model.close()
-
-    try:
-        return asyncio.run(rate())
-    except ModelError as error:
-        return f"the judge did not answer: {error}"
-
-
-async def _ask_twice(
-    prompt: JudgePrompt, options: JudgeOptions, ask: Callable[[JudgeTurns], Awaitable[str]]
-) -> JudgeRating | str:
-    failed, why = None, ""
-    for _ in range(_TRIES):
-        output = await ask(prompt.turns(options, failed))
-        rating = read_rating(output, options.max_rating)
-        if isinstance(rating, JudgeRating):
-            return rating
-        why = rating
-        failed = output, why
-    return f"the judge's answer could not be used, twice: {why}"
-
-
-def read_rating(text: str, most: float) -> JudgeRating | str:
+def read_rating(text: str, most: float) -> JudgeRating:
     """The rating in an answer that is one JSON object, or what is wrong with the answer."""
     try:
-        data = json.loads(text.strip()[:20_000], object_pairs_hook=_refuse_doubles)
-        rating = msgspec.convert(data, JudgeRating)
-    except msgspec.ValidationError as error:
-        return f"it is not the object that was asked for ({error})".replace("`", "")
-    except (ValueError, RecursionError):
-        return f"it is not one JSON object but {show_value(text[:200])}"
+        rating = msgspec.convert(read_object(text), JudgeRating)
+    except msgspec.ValidationError:
+        raise UnreadableAnswer("it is not the object that was asked for") from None
     if not 0 <= rating.rating <= most:
-        return f"the rating {rating.rating:g} is not from 0 to {most:g}"
+        raise UnreadableAnswer(f"its rating is not from 0 to {most:g}")
     return rating
 
 
-def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)  # of a key that is there twice, the last counts
-    if len(found) < len(pairs):
-        raise ValueError("a key is there twice")
-    return found
+def choose_settings(temperature: float | None) -> dict[str, Any]:
+    """The model's settings; some models take no temperature."""
+    return {} if temperature is None else {"temperature": temperature}
 
 
-def _sum_spending(answers: list[Answer]) -> dict[str, Any]:
-    """What the judge used; None where one answer does not tell."""
-
-    def total(of: Callable[[Answer], Any]) -> Any:
-        parts = [of(answer) for answer in answers]
-        return None if None in parts else sum(parts)
-
-    return {
-        "answered_by": answers[-1].model if answers else None,
-        "tries": len(answers),
-        "input_tokens": total(lambda answer: answer.input_tokens),
-        "output_tokens": total(lambda answer: answer.output_tokens),
-        "cost": total(lambda answer: answer.cost),
-    }
+def hash_rubric(words: Path, goal: str, rubric: str) -> str:
+    """Twelve hex digits that change with any word that the judge is told."""
+    told = "\0".join((*load_words(words).values(), goal, rubric))
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
 def _choose_dimension(options: JudgeOptions) -> str:
@@ -276,8 +225,3 @@ def _read_rubric(folder: Path, name: str) -> str:
     if len(text) > _MAX_RUBRIC:
         raise InvalidInput(f"evaluator, rubric: {name} has more than {_MAX_RUBRIC:,} characters")
     return text
-
-
-@cache
-def _load_words() -> dict[str, str]:
-    return tomllib.loads(_WORDS.read_text(encoding="utf-8"))

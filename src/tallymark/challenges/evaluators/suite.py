@@ -27,6 +27,8 @@ from tallymark.challenges.evaluators.evaluator_kind import (
 )
 from tallymark.challenges.submitted_agents import AGENT_KINDS, ALWAYS_REFUSED, open_agent
 from tallymark.errors import InvalidInput, Problem, ScorerError
+from tallymark.judging.judge_model import JudgeModel, open_judge
+from tallymark.models.model_reference import ModelReference
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Scorer, load_scorer
 from tallymark.suites.filled_suite import FilledSuite, resolve
@@ -119,7 +121,22 @@ def _resolve_suite(options: SuiteOptions, folder: Path, judge: str | None) -> Fi
             f"{options.suite}: an MCP server that is a command would run outside of the sandbox",
             hint="name it by its url",
         )
-    return resolve(definition, vars=options.vars, judge=judge, load=_load_registered)
+
+    def open_allowed(reference: str, **reached: Any) -> JudgeModel:
+        if ModelReference.parse(reference).kind in ALWAYS_REFUSED and reference != judge:
+            raise InvalidInput(
+                f"{options.suite}: the judge {reference} would run outside of the sandbox",
+                hint="name a provider's model or an address, or give a judge from outside",
+            )
+        return open_judge(reference, **reached)
+
+    return resolve(
+        definition,
+        vars=options.vars,
+        judge=judge,
+        open_judge=open_allowed,
+        load=_load_registered,
+    )
 
 
 def _load_registered(reference: str, /, **options: Any) -> Scorer:

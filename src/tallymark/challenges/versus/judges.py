@@ -55,6 +55,17 @@ def judge_of(
     return ScorerJudge.of(versus.judge.options)
 
 
+def check_judge(challenge: Challenge, folder: Path) -> None:
+    """Refuse a judge that could not rule. It is asked nothing: that may cost money."""
+    # Which model judges may be said later, so any will do for the rest.
+    judge_of(challenge, folder, judge_model="echo/any")
+    judge = require_versus(challenge).judge
+    if judge.type == "judge":
+        from tallymark.challenges.evaluators.judge import try_judge  # noqa: PLC0415 (as above)
+
+        try_judge(judge.options.get("model"), folder)
+
+
 class ScorerJudge:
     """Judges by a scorer: it sees the attack as input and the defence as output.
 

@@ -6,30 +6,34 @@ Its options are those of the evaluator `judge`, as far as they concern the askin
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import tomllib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from tallymark.challenges.evaluators.evaluator_kind import find_inner_file, read_options
-from tallymark.challenges.evaluators.judge import JudgeTurns, render_submission
+from tallymark.challenges.evaluators.judge import choose_settings, hash_rubric, render_submission
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
-from tallymark.documents.agent_json import read_json
-from tallymark.errors import InvalidInput, ModelError
+from tallymark.errors import InvalidInput
+from tallymark.judging.fence import fence
+from tallymark.judging.judge_dialogue import (
+    AskJudge,
+    JudgeTask,
+    UnreadableAnswer,
+    ask_judge,
+    load_words,
+    read_object,
+)
+from tallymark.judging.judge_model import open_judge
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
 
 _WORDS = Path(__file__).with_suffix(".toml")
 _AT_ONCE = 8
-_TRIES = 2
-"""How often a judge is asked when its answer cannot be read."""
 
 
 class ModelJudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,84 +71,35 @@ class ModelJudge:
             rubric = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput(f"versus, judge, rubric: it cannot be read: {error}") from None
-        told = "\0".join((*_load_words().values(), challenge.goal, rubric))
-        words = hashlib.sha256(told.encode()).hexdigest()[:12]
+        words = hash_rubric(_WORDS, challenge.goal, rubric)
         return cls(f"model {model} {words}", model, folder, challenge.goal, rubric, options)
 
     def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
         """One ruling for every meeting."""
-        return asyncio.run(self._rule_all(meetings))
+        judge = open_judge(self.model, folder=self.folder, at_once=_AT_ONCE)
+        settings = choose_settings(self.options.temperature)
+        ask = partial(judge.ask, seconds=self.options.timeout, settings=settings)
+        return asyncio.run(self._rule_all(meetings, ask))
 
-    async def _rule_all(self, meetings: Sequence[Meeting]) -> list[Ruling]:
-        # Models are heavy, and whoever only looks at a board asks none.
-        from tallymark.models import (  # noqa: PLC0415
-            Message,
-            Pace,
-            Request,
-            answer_with_retries,
-            open_model,
-        )
+    async def _rule_all(self, meetings: Sequence[Meeting], ask: AskJudge) -> list[Ruling]:
+        found = await asyncio.gather(*(ask_judge(self.task(each), ask) for each in meetings))
+        return [each.verdict or Ruling.failed(each.error or "") for each in found]
 
-        options = self.options
-        model, pace = open_model(self.model, folder=self.folder), Pace(_AT_ONCE)
-        settings = {} if options.temperature is None else {"temperature": options.temperature}
-
-        async def ask(turns: JudgeTurns) -> str:
-            request = Request(messages=tuple(Message(*turn) for turn in turns), settings=settings)
-            answer, _ = await answer_with_retries(model, request, pace, timeout=options.timeout)
-            return answer.output
-
-        try:
-            return await asyncio.gather(*(self._judge_one(each, ask) for each in meetings))
-        finally:
-            await model.close()
-
-    async def _judge_one(
-        self, meeting: Meeting, ask: Callable[[JudgeTurns], Awaitable[str]]
-    ) -> Ruling:
-        failed, ruling = None, Ruling.failed("")
-        for _ in range(_TRIES):
-            try:
-                output = await ask(self.turns(meeting, failed))
-            except ModelError as error:
-                return Ruling.failed(f"the judge did not answer: {error}")
-            ruling = _read_answer(output)
-            if ruling.error is None:
-                return ruling
-            failed = output, ruling.error
-        return Ruling.failed(f"the judge's answer could not be used, twice: {ruling.error}")
-
-    def turns(self, meeting: Meeting, failed: tuple[str, str] | None = None) -> JudgeTurns:
+    def task(self, meeting: Meeting) -> JudgeTask[Ruling]:
         """What the judge is told: the same meeting always in the same words."""
         attack, _ = render_submission(meeting.attack, self.options.max_chars)
         defence, _ = render_submission(meeting.defence, self.options.max_chars)
-        # The mark is a hash of what it fences, so that no text can hold its own.
-        mark = hashlib.sha256(f"{attack}\0{defence}".encode()).hexdigest()[:16]
-        told = Template(_load_words()["instructions"]).substitute(
-            goal=self.goal.strip(), rubric=self.rubric.strip(), category=meeting.category, mark=mark
-        )
-        shown = "\n\n".join(
-            f"<<< {title} {mark}\n{text}\n>>> {title} {mark}"
-            for title, text in (("ATTACK", attack), ("DEFENCE", defence))
-        )
-        first: JudgeTurns = (("system", told.strip()), ("user", shown))
-        if failed is None:
-            return first
-        answer, why = failed
-        retry = Template(_load_words()["retry"]).substitute(why=why).strip()
-        return (*first, ("assistant", answer[:2000] or "(nothing)"), ("user", retry))
+        values = {
+            "goal": self.goal.strip(),
+            "rubric": self.rubric.strip(),
+            "category": meeting.category,
+        }
+        material = fence({"ATTACK": attack, "DEFENCE": defence})
+        return JudgeTask(load_words(_WORDS), values, material, _read_ruling)
 
 
-def _read_answer(text: str) -> Ruling:
-    try:
-        answer = read_json(text.strip()[:20_000])
-    except ValueError as error:
-        return Ruling.failed(f"it is not one JSON object: {error}")
-    if not isinstance(answer, dict):
-        return Ruling.failed("it is not one JSON object")
-    return read_ruling(answer)
-
-
-@cache
-def _load_words() -> dict[str, str]:
-    return tomllib.loads(_WORDS.read_text(encoding="utf-8"))
+def _read_ruling(text: str) -> Ruling:
+    ruling = read_ruling(read_object(text))
+    if ruling.error is not None:
+        raise UnreadableAnswer("its 'breached' is not true or false, or its 'reason' is not text")
+    return ruling

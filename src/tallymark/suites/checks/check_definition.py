@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from tallymark.judging.judge_model import JudgeModel, open_judge
 from tallymark.runs.case_verdict import DEFAULT_THRESHOLD
 from tallymark.runs.record import CheckResult
 from tallymark.scoring import Scorer, load_scorer
@@ -46,6 +47,8 @@ class CheckSetting:
     """What the eval sets."""
     suite_threshold: float | None = None
     judge: CheckJudge | None = None
+    open_judge: Callable[..., JudgeModel] = open_judge
+    """From a model's reference to the judge, as `judging.judge_model.open_judge`."""
     load: Callable[..., Scorer] = load_scorer
     """Finds scorers; a server passes one that knows registered names only."""
     redact: Callable[[str], str] = str

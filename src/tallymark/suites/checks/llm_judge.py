@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
+from collections.abc import Mapping
+from typing import Any
 
 from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import AnyShape, Key, KindShape, NumberShape, RecordShape, TextShape
 from tallymark.errors import InvalidInput
-from tallymark.scoring import Expected
+from tallymark.judging.rubric import make_criteria_rubric
 from tallymark.suites.checks.check_definition import (
     CheckSetting,
     CheckType,
@@ -20,11 +18,7 @@ from tallymark.suites.checks.check_definition import (
 )
 from tallymark.suites.checks.threshold_check import build_threshold_check
 
-if TYPE_CHECKING:
-    from tallymark.scoring import EvalContext
-    from tallymark.suites.checks.answer_under_check import Subject
-
-_RUBRIC = Path(__file__).parent / "criteria.toml"
+_REACHING = ("model", "model_name", "api_key_env")
 _SHAPE = KindShape(
     scalar=TextShape("text with criteria"),
     mapping=RecordShape(
@@ -44,21 +38,26 @@ _SHAPE = KindShape(
 
 def _build(config: Any, setting: CheckSetting) -> QuickCheck | WaitingCheck:
     given = expand_config(config, "criteria")
-    judge = answer_nothing if setting.dry else given.get("model", setting.judge)
+    named = {key: given[key] for key in ("model",) if key in given}
+    options = reach_judge({**given.get("options", {}), **named}, setting)
+    rubric = make_criteria_rubric(given["criteria"])
+    scorer = setting.load("llm_judge", **{**options, "rubric": rubric})
+    threshold = setting.threshold_for(given.get("threshold"), scorer)
+    return build_threshold_check("llm_judge", scorer, threshold)
+
+
+def reach_judge(options: Mapping[str, Any], setting: CheckSetting) -> dict[str, Any]:
+    """Options of the scorer llm_judge, their judge opened; while only looking, nobody judges."""
+    others = {key: value for key, value in options.items() if key not in _REACHING}
+    judge = answer_nothing if setting.dry else options.get("model", setting.judge)
     if judge is None:
         raise InvalidInput(
             "no model is named to judge", hint="write metadata.judge, or `model` in the check"
         )
-    reached = {"model": judge} if isinstance(judge, str) else {"judge": judge}
-    options = {**given.get("options", {}), **reached, "rubric": str(_RUBRIC)}
-    scorer = setting.load("llm_judge", **options)
-    criteria = Expected(output=given["criteria"])  # what the rubric shows as the reference
-
-    def context(subject: Subject) -> EvalContext:
-        return replace(subject.context, expected=criteria)
-
-    threshold = setting.threshold_for(given.get("threshold"), scorer)
-    return build_threshold_check("llm_judge", scorer, threshold, context=context)
+    if not isinstance(judge, str):
+        return {**others, "judge": judge}
+    reaching = {key: options[key] for key in _REACHING[1:] if key in options}
+    return {**others, "model": setting.open_judge(judge, **reaching)}
 
 
 def answer_nothing(_: str) -> str:

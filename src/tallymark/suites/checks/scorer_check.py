@@ -14,15 +14,13 @@ from tallymark.suites.checks.check_definition import (
     WaitingCheck,
     expand_config,
 )
-from tallymark.suites.checks.llm_judge import answer_nothing
+from tallymark.suites.checks.llm_judge import reach_judge
 from tallymark.suites.checks.threshold_check import build_threshold_check
 from tallymark.suites.templates import has_templates
 
 if TYPE_CHECKING:
     from tallymark.scoring import Scorer
 
-# The options of llm_judge that can be looked at without its model; the others reach for it.
-_JUDGED_BY_ANYONE = ("rubric", "choices", "timeout", "name", "threshold")
 _REFERENCE = TextShape("a scorer such as word_count or checks.py:polite")
 _SHAPE = KindShape(
     scalar=_REFERENCE,
@@ -63,9 +61,8 @@ def _load_scorer(use: str, options: dict[str, Any], setting: CheckSetting) -> Sc
     reference = ScorerReference.parse(use)
     given = {**reference.options, **options}
     if reference.home is None:
-        if setting.dry and reference.name == "llm_judge":
-            given = {key: value for key, value in given.items() if key in _JUDGED_BY_ANYONE}
-            given["judge"] = answer_nothing
+        if reference.name == "llm_judge":
+            given = reach_judge(given, setting)
         return setting.load(reference.name, **given)
     home = reference.home
     if home.endswith(".py"):

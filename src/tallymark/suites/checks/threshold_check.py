@@ -8,20 +8,13 @@ from tallymark.runs.case_verdict import judge_score
 from tallymark.suites.checks.check_definition import QuickCheck, WaitingCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tallymark.runs.record import CheckResult
-    from tallymark.scoring import EvalContext, Score, Scorer
+    from tallymark.scoring import Score, Scorer
     from tallymark.suites.checks.answer_under_check import Subject
 
 
 def build_threshold_check(
-    kind: str,
-    scorer: Scorer,
-    threshold: float,
-    *,
-    name: str | None = None,
-    context: Callable[[Subject], EvalContext] = lambda subject: subject.context,
+    kind: str, scorer: Scorer, threshold: float, *, name: str | None = None
 ) -> QuickCheck | WaitingCheck:
     """The check of a scorer; `name` is how formulas call its value."""
 
@@ -29,10 +22,10 @@ def build_threshold_check(
         return judge_score(score, threshold, kind=kind, name=name)
 
     if scorer.inline:
-        return lambda subject: result(scorer.score(context(subject)))
+        return lambda subject: result(scorer.score(subject.context))
 
     async def evaluate(subject: Subject) -> CheckResult:
         limit = subject.config.timeout
-        return result(await scorer.evaluate(context(subject), timeout=limit))
+        return result(await scorer.evaluate(subject.context, timeout=limit))
 
     return evaluate

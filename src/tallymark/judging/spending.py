@@ -1,0 +1,77 @@
+"""What judges cost: tokens and US dollars of one verdict, and of all in a score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from tallymark.models.model import Answer
+    from tallymark.scoring import Score
+
+_MARK = "rubric_hash"
+"""Only a judge's score has this in its metadata."""
+
+
+class JudgeSpending(msgspec.Struct, frozen=True):
+    """What asking a judge took. A sum with a part that is not known is not known: None."""
+
+    model: str | None
+    """Who answered, by its own name; None when nobody did, or several."""
+    asked: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost: float | None
+    """US dollars."""
+
+    @classmethod
+    def of(cls, answers: Iterable[Answer]) -> JudgeSpending:
+        """For the answers that came."""
+        return cls.total(
+            cls(each.model, 1, each.input_tokens, each.output_tokens, each.cost) for each in answers
+        )
+
+    @classmethod
+    def total(cls, parts: Iterable[JudgeSpending]) -> JudgeSpending:
+        """Of several together."""
+        listed = list(parts)
+        models = {each.model for each in listed}
+        return cls(
+            models.pop() if len(models) == 1 else None,
+            sum(each.asked for each in listed),
+            _add_known(sum, [each.input_tokens for each in listed]),
+            _add_known(sum, [each.output_tokens for each in listed]),
+            _add_known(math.fsum, [each.cost for each in listed]),
+        )
+
+    def to_metadata(self) -> dict[str, Any]:
+        """As a judge's score has it among its metadata."""
+        facts = msgspec.structs.asdict(self)
+        return {"model": facts.pop("model"), "attempts": facts.pop("asked"), **facts}
+
+
+def find_spending(score: Score) -> JudgeSpending | None:
+    """What judges took for a score and for all its parts, failed ones too; None without a judge."""
+    found = list(_walk_spending(score.metadata))
+    return JudgeSpending.total(found) if found else None
+
+
+def _walk_spending(metadata: Mapping[str, Any]) -> Iterator[JudgeSpending]:
+    if _MARK in metadata:
+        yield JudgeSpending(
+            metadata.get("model"),
+            metadata.get("attempts", 0),
+            metadata.get("input_tokens"),
+            metadata.get("output_tokens"),
+            metadata.get("cost"),
+        )
+    for part in metadata.get("breakdown", ()):  # a composite's
+        if isinstance(part, Mapping) and isinstance(part.get("metadata"), Mapping):
+            yield from _walk_spending(part["metadata"])
+
+
+def _add_known(add: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+    return None if None in parts else add(parts)
