@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shlex
 import shutil
@@ -96,8 +97,9 @@ def _empty_store(zygote: Zygote, call: Call) -> Path:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Small, and the same everywhere; nothing of the caller's gets in."""
+    """Small, and the same everywhere; nothing of the caller's gets in but where its code lies."""
     return {
+        **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         "HOME": str(home),
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         "COLUMNS": "80",
