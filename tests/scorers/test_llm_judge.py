@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from weakref import ReferenceType, finalize, ref
 
 import pytest
+from aiohttp import ClientSession
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from tests.judging.injections import INJECTIONS
@@ -20,8 +22,9 @@ from tests.scorers.local_server import LocalServer, Reply, serving
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.judging.judge_model import JudgeModel, open_judge
 from tallymark.models import retries
+from tallymark.models.http_sessions import HttpSessions
 from tallymark.scorers.llm_judge import llm_judge
-from tallymark.scoring import Score, Scorer, load_scorer
+from tallymark.scoring import Score, load_scorer
 from tallymark.traces import Span
 
 CTX = ran(model("Paris", input="What is the capital of France?"), output="Paris, on the Seine")
@@ -464,16 +467,27 @@ class TestWithAnAddress:
             scores = list(pool.map(lambda _: scorer.score(CTX), range(8)))
         assert [score.error for score in scores] == [None] * 8
 
-    def test_models_of_loops_that_ended_are_not_kept(self, server: LocalServer) -> None:
+    def test_connections_of_loops_that_ended_are_closed_and_not_kept(
+        self, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made: list[ReferenceType[ClientSession]] = []
+        make = HttpSessions._make_session
+
+        def watched(sessions: HttpSessions) -> ClientSession:
+            session = make(sessions)
+            made.append(ref(session))
+            finalize(session, closed.append, session.connector)
+            return session
+
+        closed: list[Any] = []
+        monkeypatch.setattr(HttpSessions, "_make_session", watched)
         server.will(completion(CORRECT))
         scorer = llm_judge(model=f"{server.url}/v1", model_name="judge-1")
-        made = [self.models_after(scorer) for _ in range(4)]
-        assert made == [made[0]] * 4
-
-    def models_after(self, scorer: Scorer) -> int:
-        scorer.score(CTX)
+        for _ in range(4):
+            scorer.score(CTX)
         gc.collect()
-        return sum(isinstance(each, OpenAIChatModel) for each in gc.get_objects())
+        assert [each() is None for each in made] == [True] * 4
+        assert [connector.closed for connector in closed] == [True] * 4
 
     def test_one_scorer_judges_many_traces_at_once(self, server: LocalServer) -> None:
         server.will(completion(CORRECT))

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from tallymark.errors import InvalidInput, ModelError, ScorerError
-from tallymark.models import Pace, Request, answer_with_retries, open_model
+from tallymark.models import Pace, Request, answer_with_retries
 from tallymark.models.loop_local import LoopLocal
+from tallymark.models.model_kinds import open_reference
+from tallymark.models.model_reference import ModelReference
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import check_url, read_api_key
 
@@ -33,13 +35,16 @@ class JudgeModel:
         messages: tuple[Message, ...],
         *,
         seconds: float,
+        tries: int = 3,
         settings: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """The answer, or a ModelError; `seconds` is for each try."""
+        """The answer, or a ModelError after so many tries; `seconds` is for each of them."""
         line = self._lines.get()
         await line.open()
         request = Request(messages=messages, settings=dict(settings or {}))
-        answer, _ = await answer_with_retries(self._model, request, line.pace, timeout=seconds)
+        answer, _ = await answer_with_retries(
+            self._model, request, line.pace, tries=tries, timeout=seconds
+        )
         return answer
 
 
@@ -85,7 +90,8 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
         reference = _name_model_at(reference, model_name)
         key = read_api_key(api_key_env, "llm_judge") or ""
     try:
-        model = open_model(reference, folder=folder, record=record, cache=cache, key=key)
+        named = ModelReference.parse(reference, folder=folder, key=key)
+        model = open_reference(named, record=record, cache=cache)
     except ModelError as error:  # a key or a package: as good as a wrong name, before anything runs
         raise InvalidInput(error.problems) from None
     return JudgeModel(model, at_once=at_once)

@@ -29,6 +29,7 @@ from tallymark.challenges.evaluators.evaluator_kind import (
 from tallymark.errors import InvalidInput, Problem
 from tallymark.judging.fence import fence
 from tallymark.judging.judge_dialogue import (
+    AskJudge,
     JudgeTask,
     UnreadableAnswer,
     ask_judge,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 _WORDS = Path(__file__).with_suffix(".toml")
 _MAX_RUBRIC = 50_000
+_AT_ONCE = 8
+_TRIES = 5
 
 
 class JudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,11 +128,10 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
         raise InvalidInput(
             "no model is named to judge", hint="write evaluator.model, or give a judge model"
         )
-    judge = open_judge(reference, folder=setting.folder)
     text, cut = render_submission(submitted.answer, options.max_chars)
     rubric = _read_rubric(setting.folder, options.rubric)
     task = make_rating_task(challenge.goal, rubric, text, options.max_rating)
-    ask = partial(judge.ask, seconds=options.timeout, settings=choose_settings(options.temperature))
+    ask = open_asking(reference, setting.folder, options.timeout, options.temperature)
     found = asyncio.run(ask_judge(task, ask))
     spent = found.spending
     facts = {
@@ -199,9 +201,12 @@ def read_rating(text: str, most: float) -> JudgeRating:
     return rating
 
 
-def choose_settings(temperature: float | None) -> dict[str, Any]:
-    """The model's settings; some models take no temperature."""
-    return {} if temperature is None else {"temperature": temperature}
+def open_asking(model: str, folder: Path, seconds: float, temperature: float | None) -> AskJudge:
+    """What asks a challenge's model; some models take no temperature."""
+    settings = {} if temperature is None else {"temperature": temperature}
+    judge = open_judge(model, folder=folder, at_once=_AT_ONCE)
+    # A run can be resumed, but what has become of an attempt stays: it is worth more tries.
+    return partial(judge.ask, seconds=seconds, tries=_TRIES, settings=settings)
 
 
 def hash_rubric(words: Path, goal: str, rubric: str) -> str:

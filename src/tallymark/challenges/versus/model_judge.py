@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from tallymark.challenges.evaluators.evaluator_kind import find_inner_file, read_options
-from tallymark.challenges.evaluators.judge import choose_settings, hash_rubric, render_submission
+from tallymark.challenges.evaluators.judge import hash_rubric, open_asking, render_submission
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
 from tallymark.errors import InvalidInput
 from tallymark.judging.fence import fence
@@ -27,13 +26,11 @@ from tallymark.judging.judge_dialogue import (
     load_words,
     read_object,
 )
-from tallymark.judging.judge_model import open_judge
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
 
 _WORDS = Path(__file__).with_suffix(".toml")
-_AT_ONCE = 8
 
 
 class ModelJudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,9 +73,8 @@ class ModelJudge:
 
     def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
         """One ruling for every meeting."""
-        judge = open_judge(self.model, folder=self.folder, at_once=_AT_ONCE)
-        settings = choose_settings(self.options.temperature)
-        ask = partial(judge.ask, seconds=self.options.timeout, settings=settings)
+        options = self.options
+        ask = open_asking(self.model, self.folder, options.timeout, options.temperature)
         return asyncio.run(self._rule_all(meetings, ask))
 
     async def _rule_all(self, meetings: Sequence[Meeting], ask: AskJudge) -> list[Ruling]:
