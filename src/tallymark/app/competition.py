@@ -23,7 +23,12 @@ from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_data import ChallengeData, load_challenge_data
 from tallymark.challenges.challenge_file import load_challenge
 from tallymark.challenges.challenge_folder import pack, unpack
-from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
+from tallymark.challenges.evaluators import (
+    EvaluationSetting,
+    Submitted,
+    evaluate,
+    find_evaluator,
+)
 from tallymark.challenges.plugins import load_plugin
 from tallymark.challenges.rescore_plan import RescorePlan, Rescoring, change_scoring
 from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
@@ -193,7 +198,7 @@ class Competition:
     def _refuse_other_kind(self, name: str, wish: str) -> None:
         """One sentence for who knocks at the wrong door."""
         challenge = self.store.challenges.get(name)
-        reported = challenge.evaluator.type == "reported"
+        reported = find_evaluator(challenge.evaluator.type).reported
         if challenge.kind == "versus":
             hint = f"tally versus submit {name} FILE --agent NAME --side red"
             raise InvalidInput(f"{name} is played red against blue; submit to a side", hint=hint)

@@ -16,6 +16,7 @@ import msgspec
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
 from tallymark.challenges.dimension_scores import weigh_dimensions
+from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.formula_values import challenge_formula, formula_values
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import Verification
@@ -143,7 +144,7 @@ def _complete_metrics(
     before = attempt.outcome.metrics if attempt.outcome is not None else Metrics()
     shown = trajectory if trajectory is not None and trajectory.verified else None
     # What is reported is entered and submitted at once, so our clock says nothing of its time.
-    timed = None if challenge.evaluator.type == "reported" else elapsed_ms(attempt)
+    timed = None if find_evaluator(challenge.evaluator.type).reported else elapsed_ms(attempt)
     found = {
         "created_at": _take_first(known.created_at, math.floor(attempt.entered_at * 1000)),
         "elapsed_ms": _take_first(known.elapsed_ms, timed),

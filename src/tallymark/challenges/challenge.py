@@ -10,7 +10,6 @@ from tallymark.challenges.strategies import STRATEGIES
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 
 Tier = Literal["newcomer", "contender", "veteran", "legendary"]
-EvaluatorType = Literal["deterministic", "tests", "script", "judge", "reported", "suite"]
 JudgeType = Literal["script", "judge", "scorer"]
 SubmissionFormat = Literal["json", "text", "files", "agent"]
 # The table's own names: what is read from JSON is one of them, and a default is left out again.
@@ -44,7 +43,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Evaluator(msgspec.Struct, frozen=True, kw_only=True):
     """How a submission is judged: the type, and that type's own options, already checked."""
 
-    type: EvaluatorType
+    type: str
+    """A name in the table of evaluators."""
     options: dict[str, Any] = msgspec.field(default_factory=dict)
 
 

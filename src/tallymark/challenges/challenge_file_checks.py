@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tallymark.challenges.dimension_scores import weighted_dimensions
-from tallymark.challenges.evaluators import EVALUATORS
+from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.evaluators.submission_intake import check_schema
 from tallymark.challenges.formula_values import challenge_formula
 from tallymark.challenges.plugins.plugin_lookup import find_plugin
@@ -52,7 +52,7 @@ def _check_evaluator(challenge: Challenge, folder: Path) -> None:
         if challenge.versus is not None:
             check_judge(challenge, folder)
         return
-    problems = EVALUATORS[challenge.evaluator.type].check(challenge, folder)
+    problems = find_evaluator(challenge.evaluator.type).check(challenge, folder)
     if problems:
         raise InvalidInput(problems)
 
@@ -106,12 +106,8 @@ def _check_dimension_names(challenge: Challenge, at: LocatedErrors) -> None:
 
 def _check_files(challenge: Challenge, at: LocatedErrors) -> None:
     """What must stay secret is not handed out."""
-    options = challenge.evaluator.options
-    secret = {
-        challenge.generate,
-        challenge.reference,
-        *(options.get(key) for key in ("truth", "cases", "script", "rubric", "suite")),
-    }
+    named = find_evaluator(challenge.evaluator.type).secret_files(challenge)
+    secret = {challenge.generate, challenge.reference, *named}
     for name in challenge.public:
         if name in secret:
             at.wrong(("data", "public"), f"{name} is not for competitors", "take it off the list")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from tallymark.challenges.challenge import SubmissionFormat, Tier
-from tallymark.challenges.evaluators.evaluator_format import EVALUATOR, JUDGE, FileNameShape
+from tallymark.challenges.evaluators.evaluator_format import EVALUATOR
+from tallymark.challenges.evaluators.evaluator_options import FileNameShape
 from tallymark.challenges.strategies import STRATEGIES
+from tallymark.challenges.versus.judge_format import JUDGE
 from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import (
     AnyShape,

@@ -13,6 +13,7 @@ from tallymark.challenges.attempt import Attempt, Evaluation, Outcome
 from tallymark.challenges.attempt_scores import origin_of, score_attempts
 from tallymark.challenges.challenge import Challenge, ScoringRule
 from tallymark.challenges.dimension_scores import weighted_dimensions
+from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.formula_values import challenge_formula, formula_values
 from tallymark.dimensions import breakdown
 from tallymark.errors import InvalidInput
@@ -142,7 +143,8 @@ def change_scoring(challenge: Challenge, **changes: Any) -> Challenge:
 def find_need(old: Challenge, new: Challenge, *, same_files: bool) -> Need:
     """What it takes to score by the new version what was scored by the old one."""
     judged = ("evaluator", "submission", "generate")
-    if new.evaluator.type != "reported" and not (same_files and _has_same(old, new, judged)):
+    reported = find_evaluator(new.evaluator.type).reported
+    if not reported and not (same_files and _has_same(old, new, judged)):
         return "evaluate"
     weighed = ("evaluator", "time_limit_s", "constraints")
     plain = (

@@ -56,6 +56,8 @@ def check(
 @app.command()
 def publish(folder: FolderArgument, db: Db = None, as_json: JsonOption = False) -> None:
     """Open a challenge to attempts; published again, it gets a new version."""
+    from tallymark.challenges.evaluators import find_evaluator
+
     with open_competition(db) as competition:
         challenge = competition.publish(folder)
     if as_json:
@@ -64,7 +66,7 @@ def publish(folder: FolderArgument, db: Db = None, as_json: JsonOption = False) 
     typer.echo(f"Published {challenge.name} (version {challenge.version[:12]}).")
     if challenge.kind == "versus":
         typer.echo(f"Play: tally versus submit {challenge.name} FILE --agent NAME --side red")
-    elif challenge.evaluator.type == "reported":
+    elif find_evaluator(challenge.evaluator.type).reported:
         typer.echo(f"Report: tally attempt report {challenge.name} --agent NAME --metric ...")
     else:
         typer.echo(f"Enter: tally attempt enter {challenge.name} --agent NAME")

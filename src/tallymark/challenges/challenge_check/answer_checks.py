@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tallymark.challenges.challenge_check.challenge_report import CheckFinding
 from tallymark.challenges.challenge_check.challenge_trial import SEEDS, reference_answer
 from tallymark.challenges.challenge_check.junk_answers import empty_answers, random_answers
+from tallymark.challenges.evaluators import find_evaluator
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ _EVALUATED_TWICE = 2
 
 def check_answers(trial: Trial, samples: int) -> Iterator[CheckFinding]:
     """Submit answers whose outcome is known."""
-    kind = trial.challenge.evaluator.type
-    if kind == "judge" and trial.judge_model is None:
+    kind = find_evaluator(trial.challenge.evaluator.type)
+    if kind.needs_judge and trial.judge_model is None:
         yield CheckFinding("warning", _REFERENCE, "no answer was tried: name a model that judges")
         return
     reference = None
@@ -40,9 +41,9 @@ def check_answers(trial: Trial, samples: int) -> Iterator[CheckFinding]:
         yield from _check_reference(trial)
     except InvalidInput as error:
         yield CheckFinding("problem", _REFERENCE, str(error))
-    if kind == "reported":
+    if kind.reported:
         return
-    count = min(samples, FEW_ANSWERS) if kind in ("judge", "suite") else samples
+    count = min(samples, FEW_ANSWERS) if kind.varies else samples
     yield _check_junk(trial, "empty answers", empty_answers(trial.challenge))
     noise = random_answers(trial.challenge, reference, count)
     yield _check_junk(trial, "random answers", noise)
@@ -117,8 +118,7 @@ def _list_some(names: list[str], most: int = 3) -> str:
 
 def check_repeats(trial: Trial, samples: int) -> Iterator[CheckFinding]:
     """Evaluate twice: the second time in a copy of the folder, for which nothing is remembered."""
-    kind = trial.challenge.evaluator.type
-    if kind in ("judge", "suite"):
+    if find_evaluator(trial.challenge.evaluator.type).varies:
         said = "a model answers, so the same submission may be rated differently"
         yield CheckFinding("warning", _DETERMINISM, said)
         return
@@ -152,7 +152,7 @@ def _choose_answers(trial: Trial, seed: int, samples: int) -> list[Any]:
         reference = reference_answer(trial, seed)
     except InvalidInput:  # told by whoever checks the reference
         reference = None
-    if trial.challenge.evaluator.type == "reported" or seed != SEEDS[0]:
+    if find_evaluator(trial.challenge.evaluator.type).reported or seed != SEEDS[0]:
         return [reference]
     noise = random_answers(trial.challenge, reference, samples)
     return [reference, *(answer for _, answer in islice(noise, _EVALUATED_TWICE))]

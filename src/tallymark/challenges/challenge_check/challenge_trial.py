@@ -12,7 +12,12 @@ from tallymark.challenges.attempt import Attempt, Evaluation, Outcome
 from tallymark.challenges.attempt_scores import score_attempt
 from tallymark.challenges.challenge_data import ChallengeData, load_challenge_data
 from tallymark.challenges.challenge_folder import read_files
-from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
+from tallymark.challenges.evaluators import (
+    EvaluationSetting,
+    Submitted,
+    evaluate,
+    find_evaluator,
+)
 from tallymark.challenges.organiser_script import call_script
 from tallymark.challenges.trajectory import Verification
 from tallymark.documents.reader import read_plain
@@ -63,7 +68,7 @@ class Trial:
             answer=answer,
             seed=seed,
             agent=AGENT,
-            trusted=self.challenge.evaluator.type == "reported",
+            trusted=find_evaluator(self.challenge.evaluator.type).reported,
         )
         setting = EvaluationSetting(
             challenge=self.challenge,

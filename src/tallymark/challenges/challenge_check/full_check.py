@@ -13,6 +13,7 @@ from tallymark.challenges.challenge_check.challenge_report import ChallengeRepor
 from tallymark.challenges.challenge_check.challenge_trial import SEEDS, Trial
 from tallymark.challenges.challenge_check.secrecy import check_public, check_sandbox
 from tallymark.challenges.challenge_file import validate_challenge
+from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.plugins import find_plugin, prepare_plugin
 from tallymark.challenges.versus.judges import judge_of
 from tallymark.challenges.versus.pairings import Meeting, require_versus
@@ -94,7 +95,7 @@ def _try_answers(
 
 def _find_policy(challenge: Challenge, given: Policy | None) -> Policy | None:
     """How code is run here; asked before anything is tried, so that nothing is half checked."""
-    runs_code = challenge.evaluator.type in ("tests", "script") or challenge.generate
+    runs_code = find_evaluator(challenge.evaluator.type).runs_code or challenge.generate
     if given is None and (runs_code or (challenge.reference or "").endswith(".py")):
         return choose_policy()
     return given
@@ -158,11 +159,11 @@ def _find_odd_times(challenge: Challenge, now: float) -> Iterator[str]:
 
 
 def _find_odd_sizes(challenge: Challenge) -> Iterator[str]:
-    options = challenge.evaluator.options
+    options, kind = challenge.evaluator.options, find_evaluator(challenge.evaluator.type)
     runs = [options, options.get("run") or {}]
     if challenge.submission.max_bytes > LARGEST_BYTES:
         yield f"a submission may have {challenge.submission.max_bytes:,} bytes"
-    if challenge.evaluator.type in ("tests", "script"):
+    if kind.runs_code:
         for each in runs:
             if each.get("time", 0) > LONGEST_RUN_S:
                 yield f"one run may take {each['time']:g} s, and every attempt can use them up"
@@ -171,7 +172,7 @@ def _find_odd_sizes(challenge: Challenge) -> Iterator[str]:
     if challenge.scoring.timeout_ms > LONGEST_SCORING_MS:
         yield f"scoring may take {challenge.scoring.timeout_ms / 1000:g} s"
     unlimited = challenge.attempts is None and challenge.attempts_per_day is None
-    if unlimited and challenge.evaluator.type != "reported" and challenge.kind == "solo":
+    if unlimited and not kind.reported and challenge.kind == "solo":
         yield "attempts are not limited, so answers can be guessed; write attempts: NUMBER"
 
 

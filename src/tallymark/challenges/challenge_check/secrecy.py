@@ -17,6 +17,8 @@ import msgspec
 from tallymark.challenges.challenge import Evaluator
 from tallymark.challenges.challenge_check import truth_probe
 from tallymark.challenges.challenge_check.challenge_report import CheckFinding
+from tallymark.challenges.evaluators import find_evaluator
+from tallymark.challenges.evaluators.evaluator_kind import ProbedCopy
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -52,21 +54,16 @@ def check_public(challenge: Challenge, data: ChallengeData) -> Iterator[CheckFin
 
 def check_sandbox(trial: Trial) -> Iterator[CheckFinding]:
     """A program that looks for the truth is submitted to a copy, in which the truth is marked."""
-    kind = trial.challenge.evaluator.type
-    if not (kind == "tests" or "run" in trial.challenge.evaluator.options):
-        yield CheckFinding("ok", _WHAT, "no submitted code is run")
-        return
-    mark = f"tally-mark-{secrets.token_hex(16)}"
     with tempfile.TemporaryDirectory(prefix="tally-check-") as made:
         folder = Path(made) / "challenge"
         shutil.copytree(trial.folder, folder)
-        (folder / "marked.txt").write_text(mark, encoding="utf-8")
-        probe = _probe_by_tests if kind == "tests" else _probe_by_script
-        places = probe(trial, folder, mark)
-    if isinstance(places, str):
-        yield CheckFinding("problem", _WHAT, f"the sandbox could not be probed: {places}")
-    elif places:
-        said = ", ".join(places)
+        found = _probe_copy(trial, folder)
+    if found is None:
+        yield CheckFinding("ok", _WHAT, "no submitted code is run")
+    elif isinstance(found, str):
+        yield CheckFinding("problem", _WHAT, f"the sandbox could not be probed: {found}")
+    elif found:
+        said = ", ".join(found)
         yield CheckFinding("problem", _WHAT, f"submitted code can read what it must not: {said}")
     else:
         *others, last = PROBED_PLACES
@@ -74,62 +71,35 @@ def check_sandbox(trial: Trial) -> Iterator[CheckFinding]:
         yield CheckFinding("ok", _WHAT, said)
 
 
-def _probe_by_tests(trial: Trial, folder: Path, mark: str) -> list[str] | str:
-    """Each kind is a case that passes when nothing was found."""
-    cases: list[dict[str, Any]] = [
-        {"name": kind, "call": f"probe_{kind}", "args": [str(folder)], "value": []}
-        for kind in PROBED_PLACES
-    ]
-    cases.append({"name": "ran", "call": "has_run", "value": True})
-    # It cannot pass: its value is there so that the cases themselves, the truth, hold the mark.
-    cases.append({"name": "marked", "call": "has_run", "value": mark})
-    (folder / "marked.json").write_text(json.dumps(cases), encoding="utf-8")
-    options = {**trial.challenge.evaluator.options, "cases": "marked.json", "time": _PROBE_TIME_S}
-    copy = _copy_trial(trial, folder, "tests", options)
-    entry = options.setdefault("entry", "solution.py")
-    evaluation = copy.evaluation({entry: PROBE.read_text(encoding="utf-8")}, 1)
-    passed = {each["name"]: each["passed"] for each in evaluation.details.get("cases", [])}
-    if not passed.get("ran"):
-        return evaluation.error or "the probe did not run"
-    return [kind for kind in PROBED_PLACES if not passed.get(kind)]
-
-
-def _probe_by_script(trial: Trial, folder: Path, mark: str) -> list[str] | str:
-    """A script of ours hands on what the submitted program printed."""
-    script = (
-        f"# {mark}\n"
-        "def evaluate(submission, truth, data):\n"
-        '    return {"details": {"printed": data["run"]["stdout"]}}\n'
+def _probe_copy(trial: Trial, folder: Path) -> list[str] | str | None:
+    """Where the truth was found, or why that is not known; None where no submitted code is run."""
+    kind = find_evaluator(trial.challenge.evaluator.type)
+    copy = ProbedCopy(
+        folder=folder,
+        mark=f"tally-mark-{secrets.token_hex(16)}",
+        program=PROBE.read_text(encoding="utf-8"),
+        places=PROBED_PLACES,
+        time_s=_PROBE_TIME_S,
     )
-    (folder / "marked.py").write_text(script, encoding="utf-8")
-    (folder / "marked.json").write_text(json.dumps({"truth": mark}), encoding="utf-8")
-    given = trial.challenge.evaluator.options
-    run = {
-        **given["run"],
-        "command": ["python", "probe.py", str(folder)],
-        "time": _PROBE_TIME_S,
-    }
-    options = {**given, "script": "marked.py", "truth": "marked.json", "run": run}
-    copy = _copy_trial(trial, folder, "script", options)
-    evaluation = copy.evaluation({"probe.py": PROBE.read_text(encoding="utf-8")}, 1)
-    try:
-        found = json.loads(evaluation.details.get("printed", ""))
-    except ValueError:
-        return evaluation.error or "the probe did not run"
-    return [kind for kind in PROBED_PLACES if found.get(kind) != []]
-
-
-def _copy_trial(trial: Trial, folder: Path, kind: Any, options: dict[str, Any]) -> Trial:
+    (folder / "marked.txt").write_text(copy.mark, encoding="utf-8")
+    probe = kind.probe(kind.fill(trial.challenge), copy)
+    if probe is None:
+        return None
     challenge = msgspec.structs.replace(
         trial.challenge,
-        evaluator=Evaluator(type=kind, options=options),
+        evaluator=Evaluator(type=trial.challenge.evaluator.type, options=probe.options),
         submission=msgspec.structs.replace(
             trial.challenge.submission, format="files", schema=None, max_bytes=1_000_000
         ),
         generate=None,
         version=folder.name,
     )
-    return replace(trial, challenge=challenge, folder=folder, known={})
+    marked = replace(trial, challenge=challenge, folder=folder, known={})
+    evaluation = marked.evaluation(probe.files, 1)
+    clean = probe.read_clean(evaluation)
+    if clean is None:
+        return evaluation.error or "the probe did not run"
+    return [place for place in PROBED_PLACES if place not in clean]
 
 
 def _list_pairs(value: Any, path: str) -> Iterator[tuple[str, str]]:

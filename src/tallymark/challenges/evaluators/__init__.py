@@ -1,7 +1,6 @@
 """Evaluators: one file per type, each judging a submission the same way every time.
 
-A new type is a module here, called like the type; its name goes to `EvaluatorType` in
-`challenges.challenge`, its options to `evaluator_format`.
+A new type is a module here with its `EVALUATOR`, and a name in the table of `evaluator_types`.
 """
 
 from tallymark.challenges.evaluators.evaluator_kind import (
@@ -9,6 +8,13 @@ from tallymark.challenges.evaluators.evaluator_kind import (
     EvaluatorKind,
     Submitted,
 )
-from tallymark.challenges.evaluators.evaluator_types import EVALUATORS, evaluate
+from tallymark.challenges.evaluators.evaluator_types import EVALUATORS, evaluate, find_evaluator
 
-__all__ = ["EVALUATORS", "EvaluationSetting", "EvaluatorKind", "Submitted", "evaluate"]
+__all__ = [
+    "EVALUATORS",
+    "EvaluationSetting",
+    "EvaluatorKind",
+    "Submitted",
+    "evaluate",
+    "find_evaluator",
+]

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.challenge_data import load_challenge_data, read_truth
 from tallymark.challenges.evaluators.evaluator_kind import (
+    EvaluatorKind,
     make_warning,
     metrics_of,
     own_dimensions,
     raw_score,
 )
+from tallymark.challenges.evaluators.evaluator_options import PASS_AT, TRUTH, Option
 from tallymark.dimensions import primitives
-from tallymark.dimensions.exact_numbers import MAX_SCORE, to_fraction
+from tallymark.dimensions.exact_numbers import to_fraction
+from tallymark.documents.nodes import MappingNode, Node, ScalarNode
+from tallymark.documents.reader import MISSING, Reader
+from tallymark.documents.shapes import Key, KindShape, MapShape, NumberShape, RecordShape, TextShape
+from tallymark.documents.word_shapes import ChoiceShape
 from tallymark.errors import InvalidInput, Problem
 from tallymark.scoring.score import show_value
 
@@ -84,7 +90,7 @@ def find_truth_problems(
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """Each dimension is the weighted mean of its fields."""
     challenge = setting.challenge
-    options = challenge.evaluator.options
+    options = EVALUATOR.fill(challenge)
     truth = load_challenge_data(challenge, setting.folder, submitted.seed, setting.policy).truth
     warnings: list[dict[str, Any]] = []
     scores: dict[str, float] = {}
@@ -95,7 +101,7 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
         of_dimension.append((scores[path], spec.get("weight", 1)))
     overall = _mean([pair for pairs in weighted.values() for pair in pairs])
     return Evaluation(
-        metrics=metrics_of(submitted, succeeded=overall >= options.get("pass_at", MAX_SCORE)),
+        metrics=metrics_of(submitted, succeeded=overall >= options["pass_at"]),
         dimensions={key: _mean(pairs) for key, pairs in weighted.items()},
         warnings=tuple(warnings),
         details={"fields": scores},
@@ -172,3 +178,51 @@ def _mean(weighted: Sequence[tuple[float, float]]) -> float:
     ]
     total = sum((weight for _, weight in pairs), ZERO)
     return raw_score(sum((number * weight for number, weight in pairs), ZERO) / total)
+
+
+def _require_tolerance(node: MappingNode, reader: Reader) -> None:
+    primitive = node.get("primitive")
+    numeric = isinstance(primitive, ScalarNode) and primitive.text == "numeric_tolerance"
+    if numeric != ("tolerance" in node.entries):
+        reader.wrong(node, "numeric_tolerance needs a 'tolerance', and nothing else takes one")
+
+
+class _FieldShape(KindShape):
+    """A primitive's name alone is short for a mapping with it."""
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        value = super().read(node, reader)
+        if value is MISSING:
+            return MISSING
+        given = value if isinstance(value, dict) else {"primitive": value}
+        return {"primitive": "exact_match"} | given
+
+
+_FIELD = _FieldShape(
+    scalar=ChoiceShape(tuple(PRIMITIVES)),
+    mapping=RecordShape(
+        "a mapping with 'primitive'",
+        {
+            "primitive": Key(ChoiceShape(tuple(PRIMITIVES)), "How it is compared; exact_match."),
+            "dimension": Key(TextShape(), "The dimension that it counts for; correctness."),
+            "weight": Key(NumberShape(above=0), "Its share in that dimension; 1."),
+            "tolerance": Key(
+                NumberShape(low=0), "Full marks within it, none from five times it on."
+            ),
+            "truth": Key(TextShape(), "Where its truth lies, if not at the same path."),
+        },
+        _require_tolerance,
+    ),
+)
+EVALUATOR = EvaluatorKind(
+    help="compares fields with the truth",
+    options={
+        "truth": TRUTH,
+        "fields": Option(
+            MapShape(_FIELD), "How each field, by its path `a.b.0`, is compared.", required=True
+        ),
+        "pass_at": PASS_AT,
+    },
+    check=check,
+    evaluate=evaluate,
+)

@@ -1,19 +1,20 @@
-"""What an evaluator gets, must offer and may be told, and how it begins an `Evaluation`."""
+"""What an evaluator is, gets and may be told, and how it begins an `Evaluation`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
 from tallymark.challenges.attempt import Evaluation, Metrics
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_folder import find_name_problem
+from tallymark.challenges.evaluators.evaluator_options import Option, fill_options
 from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.scoring.score import show_value
 
@@ -57,16 +58,72 @@ class EvaluationSetting:
     """A model that judges in place of the challenge's own."""
 
 
-class EvaluatorKind(Protocol):
-    """One type of evaluator. A module is one: it has these two functions."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbedCopy:
+    """A copy of a challenge to which a program is submitted that looks for the truth."""
 
-    def check(self, challenge: Challenge, folder: Path) -> list[Problem]:
-        """What is wrong with the options and the files that they name."""
-        ...
+    folder: Path
+    mark: str
+    """Stands for the truth: the program looks for it."""
+    program: str
+    """Python with a function `probe_PLACE(folder)` for each place, which lists what it found."""
+    places: tuple[str, ...]
+    time_s: float
 
-    def evaluate(self, submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
-        """Judge one submission; the same one with the same seed is judged alike."""
-        ...
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxProbe:
+    """How the program is submitted to one type of evaluator, and what it found."""
+
+    options: dict[str, Any]
+    """The evaluator's, in the copy."""
+    files: dict[str, str]
+    """What is submitted."""
+    read_clean: Callable[[Evaluation], set[str] | None]
+    """The places where it found nothing; None when it did not run."""
+
+
+def _find_no_problems(_: Challenge, __: Path) -> list[Problem]:
+    return []
+
+
+def _probe_nothing(_: Mapping[str, Any], __: ProbedCopy) -> None:
+    return None
+
+
+Probe: TypeAlias = Callable[[Mapping[str, Any], ProbedCopy], SandboxProbe | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluatorKind:
+    """One type of evaluator: all that others know of it. Each stands in a file of its own."""
+
+    help: str
+    """Its line in the docs."""
+    options: Mapping[str, Option]
+    evaluate: Callable[[Submitted, EvaluationSetting], Evaluation]
+    """Judges one submission; the same one with the same seed is judged alike."""
+    check: Callable[[Challenge, Path], list[Problem]] = _find_no_problems
+    """What is wrong with the options and the files that they name."""
+    reported: bool = False
+    """A trusted system gives the metrics: nothing is entered, timed or judged here."""
+    runs_code: bool = False
+    """Code runs in the sandbox, the organiser's or what was submitted."""
+    probe: Probe = _probe_nothing
+    """For those that run what was submitted; None where the options ask for no such thing."""
+    varies: bool = False
+    """A model answers, so the same submission may be rated differently, and each one costs."""
+    needs_judge: bool = False
+    """A model of the organiser's rates, and is asked only when somebody names it."""
+
+    def fill(self, challenge: Challenge) -> dict[str, Any]:
+        """The options of a challenge, with the defaults of those that it leaves out."""
+        return fill_options(self.options, challenge.evaluator.options)
+
+    def secret_files(self, challenge: Challenge) -> set[str]:
+        """The files of a challenge that competitors must never get."""
+        given = challenge.evaluator.options
+        return {given[name] for name, each in self.options.items() if each.secret and name in given}
 
 
 def own_dimensions(challenge: Challenge) -> list[str]:

@@ -1,19 +1,20 @@
-"""`evaluate`: the one way in; whatever a competitor sent, it gives an `Evaluation`."""
+"""The table of evaluators, and `evaluate`, the one way in.
+
+Whatever a competitor sent, `evaluate` gives an `Evaluation`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.challenge import EvaluatorType
 from tallymark.challenges.evaluators.evaluator_kind import evaluate_unusable, metrics_of
 from tallymark.challenges.evaluators.submission_intake import receive_submission
-from tallymark.errors import TallymarkError
+from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
@@ -24,23 +25,20 @@ if TYPE_CHECKING:
     )
 
 
-class _EvaluatorTable(Mapping[str, "EvaluatorKind"]):
-    """The types by name; each is a module of this folder, imported when it is first used."""
-
-    def __getitem__(self, name: str) -> EvaluatorKind:
-        if name not in get_args(EvaluatorType):
-            raise KeyError(name)
-        # By the type's name, so a module is called like its type; models and suites are heavy.
-        return cast("EvaluatorKind", import_module(f"tallymark.challenges.evaluators.{name}"))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(get_args(EvaluatorType))
-
-    def __len__(self) -> int:
-        return len(get_args(EvaluatorType))
+EVALUATORS = {
+    name: f"{__package__}.{name}"
+    for name in ("deterministic", "tests", "script", "judge", "reported", "suite")
+}
+"""By name, the module with its `EVALUATOR`: imported when it is first used, some are heavy."""
 
 
-EVALUATORS: Mapping[str, EvaluatorKind] = _EvaluatorTable()
+def find_evaluator(name: str) -> EvaluatorKind:
+    """The type of that name; a stored challenge may have one that is gone."""
+    if name not in EVALUATORS:
+        hint = f"the evaluators are {', '.join(EVALUATORS)}"
+        raise InvalidInput(f"there is no evaluator {show_value(name)}", hint=hint)
+    found: EvaluatorKind = import_module(EVALUATORS[name]).EVALUATOR
+    return found
 
 
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
@@ -50,7 +48,7 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
         received = receive_submission(submitted.answer, challenge.submission)
         if received.refused is not None:
             return evaluate_unusable(submitted, challenge, received.refused)
-        kind = EVALUATORS[challenge.evaluator.type]
+        kind = find_evaluator(challenge.evaluator.type)
         found = kind.evaluate(replace(submitted, answer=received.answer), setting)
     except TallymarkError as error:
         return _fail(submitted, "; ".join(str(problem) for problem in error.problems))

@@ -1,9 +1,6 @@
 """`judge`: a model rates the submission from 0 to 10 against a rubric of the challenge.
 
-Options: `rubric` (a text file of the folder), `model`, `max_rating` (10), `pass_at` (70 % of it),
-`dimension` (methodology, where the challenge weighs it), `temperature` (0; null leaves it out, for
-models that take none), `max_chars` of the submission that are shown, `timeout` in seconds. What the
-judge spends is told in `details["judge"]`, and is never counted as the competitor's.
+What the judge spends is told in `details["judge"]`, and is never counted as the competitor's.
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ import msgspec
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.evaluators.evaluator_kind import (
+    EvaluatorKind,
     check_options,
     find_inner_file,
     make_warning,
@@ -26,6 +24,10 @@ from tallymark.challenges.evaluators.evaluator_kind import (
     own_dimensions,
     read_options,
 )
+from tallymark.challenges.evaluators.evaluator_options import FileNameShape, Option, dimension
+from tallymark.documents.nodes import ScalarNode
+from tallymark.documents.shapes import AnyShape, NumberShape, TextShape
+from tallymark.documents.word_shapes import DurationShape
 from tallymark.errors import InvalidInput, Problem
 from tallymark.judging.fence import fence
 from tallymark.judging.judge_dialogue import (
@@ -230,3 +232,39 @@ def _read_rubric(folder: Path, name: str) -> str:
     if len(text) > _MAX_RUBRIC:
         raise InvalidInput(f"evaluator, rubric: {name} has more than {_MAX_RUBRIC:,} characters")
     return text
+
+
+_DEFAULTS = JudgeOptions(rubric="")
+EVALUATOR = EvaluatorKind(
+    help="a model rates by a rubric",
+    options={
+        "rubric": Option(
+            FileNameShape(), "A text file: what the judge goes by.", required=True, secret=True
+        ),
+        "model": Option(TextShape(), "The model that judges."),
+        "max_rating": Option(
+            NumberShape(above=0), "The best rating.", default=_DEFAULTS.max_rating
+        ),
+        "pass_at": Option(
+            NumberShape(low=0), "The rating that an attempt succeeds with; 70 % of the best."
+        ),
+        "dimension": dimension(_choose_dimension(_DEFAULTS)),
+        "temperature": Option(
+            AnyShape(ScalarNode, "a number or null"),
+            "null for models that take none.",
+            default=_DEFAULTS.temperature,
+        ),
+        "max_chars": Option(
+            NumberShape(above=0, whole=True),
+            "How much of a submission it is shown.",
+            default=_DEFAULTS.max_chars,
+        ),
+        "timeout": Option(
+            DurationShape(), "How long it may take to answer.", default=_DEFAULTS.timeout
+        ),
+    },
+    check=check,
+    evaluate=evaluate,
+    varies=True,
+    needs_judge=True,
+)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.evaluators.evaluator_kind import metrics_of
+from tallymark.challenges.evaluators.evaluator_kind import EvaluatorKind, metrics_of
 from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.scoring.score import make_json_safe, show_value
 
@@ -19,11 +18,6 @@ if TYPE_CHECKING:
 COUNTS = ("tokens_total", "elapsed_ms", "created_at", "calls")
 NUMBERS = ("rating", "cost")
 MAPPINGS = ("more", "dimensions", "details")
-
-
-def check(challenge: Challenge, folder: Path) -> list[Problem]:  # noqa: ARG001 (nothing to check)
-    """There is nothing that could be wrong."""
-    return []
 
 
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
@@ -93,3 +87,8 @@ def _describe_unknown(name: object, known: list[str]) -> Problem:
     close = suggest(name, known) if isinstance(name, str) else None
     hint = f"did you mean {close!r}?" if close else f"the metrics are {', '.join(known)}"
     return Problem(f"there is no metric {show_value(name)}", hint=hint)
+
+
+EVALUATOR = EvaluatorKind(
+    help="a trusted system reports the metrics", options={}, evaluate=evaluate, reported=True
+)

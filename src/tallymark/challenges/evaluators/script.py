@@ -6,6 +6,7 @@ printed, and never shares a sandbox with them.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,21 +16,32 @@ from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.challenge_data import load_challenge_data
 from tallymark.challenges.evaluators.evaluator_kind import (
     MEASURED_DIMENSIONS,
+    EvaluatorKind,
+    SandboxProbe,
     make_warning,
     metrics_of,
 )
+from tallymark.challenges.evaluators.evaluator_options import (
+    TRUTH,
+    FileNameShape,
+    Option,
+    fill_options,
+    limits,
+)
 from tallymark.challenges.organiser_script import add_public_data, call_script, run_limited
+from tallymark.documents.shapes import Key, ListShape, RecordShape, TextShape
 from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.sandbox import Limits
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
-    from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
+    from tallymark.challenges.evaluators.evaluator_kind import (
+        EvaluationSetting,
+        ProbedCopy,
+        Submitted,
+    )
 
-TIME_S = 10.0
-RUN_TIME_S = 5.0
-MEMORY_MB = 512
 KEYS = ("dimensions", "metrics", "succeeded", "warnings", "details")
 METRICS = ("rating", "tokens_total", "cost", "calls")
 
@@ -45,7 +57,7 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:  # noqa: ARG001 
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """What the script finds; what it does wrong is the organiser's to mend."""
     challenge = setting.challenge
-    options = challenge.evaluator.options
+    options = EVALUATOR.fill(challenge)
     data = load_challenge_data(challenge, setting.folder, submitted.seed, setting.policy)
     more: dict[str, Any] = {"public": data.public, "seed": submitted.seed}
     if "run" in options:
@@ -56,9 +68,9 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
         options["script"],
         "evaluate",
         [submitted.answer, data.truth, more],
-        time_s=options.get("time", TIME_S),
-        memory_mb=options.get("memory", MEMORY_MB),
-        packages=options.get("packages", False),
+        time_s=options["time"],
+        memory_mb=options["memory"],
+        packages=options["packages"],
         policy=setting.policy,
     )
     problems = list(_find_problems(found))
@@ -68,16 +80,16 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
 
 
 def _run_submitted(
-    options: Mapping[str, Any], files: dict[str, str], setting: EvaluationSetting
+    given: Mapping[str, Any], files: dict[str, str], setting: EvaluationSetting
 ) -> dict[str, Any]:
     """How the submitted program ended, and what it printed."""
-    time_s, memory_mb = options.get("time", RUN_TIME_S), options.get("memory", MEMORY_MB)
+    options = fill_options(_RUN_LIMITS, given)
     outcome = run_limited(
         options["command"],
         files=files,
         stdin=options.get("stdin", ""),
-        limits=Limits(wall_s=time_s, memory_mb=memory_mb),
-        packages=options.get("packages", False),
+        limits=Limits(wall_s=options["time"], memory_mb=options["memory"]),
+        packages=options["packages"],
         policy=setting.policy,
     )
     return {
@@ -161,3 +173,60 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "details": (lambda value: isinstance(value, dict), "a mapping"),
 }
+
+
+def _probe(options: Mapping[str, Any], copy: ProbedCopy) -> SandboxProbe | None:
+    """A script of ours hands on what the submitted program printed."""
+    if "run" not in options:
+        return None
+    script = (
+        f"# {copy.mark}\n"
+        "def evaluate(submission, truth, data):\n"
+        '    return {"details": {"printed": data["run"]["stdout"]}}\n'
+    )
+    (copy.folder / "marked.py").write_text(script, encoding="utf-8")
+    (copy.folder / "marked.json").write_text(json.dumps({"truth": copy.mark}), encoding="utf-8")
+    command = ["python", "probe.py", str(copy.folder)]
+    run = {**options["run"], "command": command, "time": copy.time_s}
+
+    def read_clean(evaluation: Evaluation) -> set[str] | None:
+        try:
+            found = json.loads(evaluation.details.get("printed", ""))
+        except ValueError:
+            return None
+        return {place for place in copy.places if found.get(place) == []}
+
+    return SandboxProbe(
+        options={**options, "script": "marked.py", "truth": "marked.json", "run": run},
+        files={"probe.py": copy.program},
+        read_clean=read_clean,
+    )
+
+
+_RUN_LIMITS = limits(time_s=5.0, memory_mb=512)
+_RUN = RecordShape(
+    "a mapping with 'command'",
+    {
+        "command": Key(ListShape(TextShape("a word"), 1), "Such as [python, main.py].", True),
+        "stdin": Key(TextShape(may_be_empty=True), "What it reads."),
+        **_RUN_LIMITS,
+    },
+)
+EVALUATOR = EvaluatorKind(
+    help="calls your own `evaluate(submission, truth, data)`",
+    options={
+        "script": Option(
+            FileNameShape(),
+            "The file with `evaluate(submission, truth, data)`.",
+            required=True,
+            secret=True,
+        ),
+        "truth": TRUTH,
+        "run": Option(_RUN, "Runs the submitted files first; what they print goes to the script."),
+        **limits(time_s=10.0, memory_mb=512),
+    },
+    check=check,
+    evaluate=evaluate,
+    runs_code=True,
+    probe=_probe,
+)

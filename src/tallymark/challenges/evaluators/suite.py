@@ -1,10 +1,7 @@
 """`suite`: a suite of ours is run against the agent that was submitted by its address.
 
-Options: `suite` (a file of the folder), `pass_at` (success_pct from which it succeeds, 100),
-`allow` (what an agent may be: `http` by default), `dimension` (correctness), `vars`, `timeout` in
-seconds for each request, `time_limit` for all of them. A case that the agent does not answer
-is a case that failed. What an address says of its own tokens and cost is not believed: tokens are
-counted here, and the cost follows from the suite's pricing.
+A case that the agent does not answer is a case that failed. What an address says of its own tokens
+and cost is not believed: tokens are counted here, and the cost follows from the suite's pricing.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ import msgspec
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.evaluators.evaluator_kind import (
+    EvaluatorKind,
     check_options,
     evaluate_unusable,
     find_inner_file,
@@ -25,21 +23,28 @@ from tallymark.challenges.evaluators.evaluator_kind import (
     own_dimensions,
     read_options,
 )
+from tallymark.challenges.evaluators.evaluator_options import (
+    NAMES,
+    FileNameShape,
+    Option,
+    dimension,
+)
 from tallymark.challenges.submitted_agents import AGENT_KINDS, ALWAYS_REFUSED, open_agent
+from tallymark.documents.nodes import MappingNode
+from tallymark.documents.shapes import AnyShape, NumberShape
+from tallymark.documents.word_shapes import DurationShape
 from tallymark.errors import InvalidInput, Problem, ScorerError
 from tallymark.judging.judge_model import JudgeModel, open_judge
 from tallymark.models.model_reference import ModelReference
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Scorer, load_scorer
-from tallymark.suites.filled_suite import FilledSuite, resolve
-from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation
-from tallymark.suites.suite_file import load_suite
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
     from tallymark.models import Model
     from tallymark.runs.record import CaseResult
+    from tallymark.suites.filled_suite import FilledSuite
     from tallymark.suites.suite_definition import SuiteDefinition
 
 _SHOWN_CASES = 200
@@ -114,6 +119,10 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
 
 
 def _resolve_suite(options: SuiteOptions, folder: Path, judge: str | None) -> FilledSuite:
+    # Suites are heavy, and whoever only enters such a challenge runs none.
+    from tallymark.suites.filled_suite import resolve  # noqa: PLC0415
+    from tallymark.suites.suite_file import load_suite  # noqa: PLC0415
+
     path = find_inner_file(folder, options.suite, "evaluator, suite")
     definition = load_suite(path, load=_load_registered)
     if any("command" in server for server in definition.mcp_servers):
@@ -151,6 +160,8 @@ def _load_registered(reference: str, /, **options: Any) -> Scorer:
 
 async def _ask_agent(suite: FilledSuite, agent: Model, options: SuiteOptions) -> list[CaseResult]:
     """Every result that came in time."""
+    from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation  # noqa: PLC0415
+
     results: list[CaseResult] = []
 
     async def keep(result: CaseResult) -> None:
@@ -229,3 +240,36 @@ def _count_planned(definition: SuiteDefinition) -> int:
 
 def _sort_results(results: list[CaseResult]) -> list[CaseResult]:
     return sorted(results, key=lambda each: each.key)
+
+
+_DEFAULTS = SuiteOptions(suite="")
+EVALUATOR = EvaluatorKind(
+    help="a suite of evals, run against the submitted agent",
+    options={
+        "suite": Option(
+            FileNameShape(),
+            "A suite of evals, run against the submitted agent.",
+            required=True,
+            secret=True,
+        ),
+        "allow": Option(
+            NAMES, "Kinds of models that may be submitted.", default=list(_DEFAULTS.allow)
+        ),
+        "pass_at": Option(
+            NumberShape(low=0, high=100),
+            "The success_pct that it succeeds with.",
+            default=_DEFAULTS.pass_at,
+        ),
+        "dimension": dimension(_DEFAULTS.dimension),
+        "vars": Option(AnyShape(MappingNode, "a mapping"), "Values for the suite's variables."),
+        "timeout": Option(
+            DurationShape(), "How long one request may take.", default=_DEFAULTS.timeout
+        ),
+        "time_limit": Option(
+            DurationShape(), "How long all of them may take.", default=_DEFAULTS.time_limit
+        ),
+    },
+    check=check,
+    evaluate=evaluate,
+    varies=True,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -11,36 +12,45 @@ from typing import TYPE_CHECKING, Any
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.challenge_data import ChallengeData, load_challenge_data
 from tallymark.challenges.evaluators.evaluator_kind import (
+    EvaluatorKind,
+    SandboxProbe,
     evaluate_unusable,
     make_warning,
     metrics_of,
     own_dimensions,
     raw_score,
 )
+from tallymark.challenges.evaluators.evaluator_options import (
+    PASS_AT,
+    FileNameShape,
+    Option,
+    dimension,
+    limits,
+)
 from tallymark.challenges.evaluators.function_calls import SubmittedProgram, call_functions
 from tallymark.challenges.evaluators.program_cases import ProgramCase, parse_cases, read_cases
 from tallymark.challenges.organiser_script import add_public_data, run_limited
+from tallymark.documents.shapes import TextShape
 from tallymark.errors import InvalidInput, Problem
 from tallymark.sandbox import Limits
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
-    from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
-
-ENTRY = "solution.py"
-DIMENSION = "correctness"
-TIME_S = 2.0
-MEMORY_MB = 256
+    from tallymark.challenges.evaluators.evaluator_kind import (
+        EvaluationSetting,
+        ProbedCopy,
+        Submitted,
+    )
 
 
 def check(challenge: Challenge, folder: Path) -> list[Problem]:
     """Are there cases, and is code submitted?"""
-    options = challenge.evaluator.options
+    options = EVALUATOR.fill(challenge)
     problems = []
     if challenge.submission.format not in ("files", "text"):
         hint = "write submission: {format: files}"
         problems.append(Problem("tests need code, and none is submitted", hint=hint))
-    scored = options.get("dimension", DIMENSION)
+    scored = options["dimension"]
     problems += [
         Problem(f"tests score {scored!r} alone, and {key!r} has a weight too")
         for key in own_dimensions(challenge)
@@ -57,8 +67,8 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """1000 for all cases passed, in proportion for fewer."""
     challenge = setting.challenge
-    options = challenge.evaluator.options
-    entry = options.get("entry", ENTRY)
+    options = EVALUATOR.fill(challenge)
+    entry = options["entry"]
     code = submitted.answer
     files = {entry: code} if isinstance(code, str) else code
     if not isinstance(files, Mapping):
@@ -70,9 +80,9 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     program = SubmittedProgram(
         files=add_public_data(files, data.public),
         entry=entry,
-        time_s=options.get("time", TIME_S),
-        memory_mb=options.get("memory", MEMORY_MB),
-        packages=options.get("packages", False),
+        time_s=options["time"],
+        memory_mb=options["memory"],
+        packages=options["packages"],
         policy=setting.policy,
     )
     warnings: list[dict[str, Any]] = []
@@ -81,10 +91,10 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     return Evaluation(
         metrics=metrics_of(
             submitted,
-            succeeded=result >= options.get("pass_at", 1000),
+            succeeded=result >= options["pass_at"],
             more={"tests_passed": float(len(passed)), "tests_total": float(len(cases))},
         ),
-        dimensions={options.get("dimension", DIMENSION): result},
+        dimensions={options["dimension"]: result},
         warnings=tuple(warnings),
         details={
             "cases": [
@@ -132,3 +142,44 @@ def _run_case(program: SubmittedProgram, case: ProgramCase) -> bool:
     )
     ended_well = outcome.stopped is None and outcome.exit_code == case.exit
     return ended_well and case.prints(outcome.stdout.decode("utf-8", "replace"))
+
+
+def _probe(options: Mapping[str, Any], copy: ProbedCopy) -> SandboxProbe:
+    """Each place is a case that passes when nothing was found."""
+    cases: list[dict[str, Any]] = [
+        {"name": place, "call": f"probe_{place}", "args": [str(copy.folder)], "value": []}
+        for place in copy.places
+    ]
+    cases.append({"name": "ran", "call": "has_run", "value": True})
+    # It cannot pass: its value is there so that the cases themselves, the truth, hold the mark.
+    cases.append({"name": "marked", "call": "has_run", "value": copy.mark})
+    (copy.folder / "marked.json").write_text(json.dumps(cases), encoding="utf-8")
+
+    def read_clean(evaluation: Evaluation) -> set[str] | None:
+        told = evaluation.details.get("cases", [])
+        passed = {each["name"] for each in told if each["passed"]}
+        return passed if "ran" in passed else None
+
+    return SandboxProbe(
+        options={**options, "cases": "marked.json", "time": copy.time_s},
+        files={options["entry"]: copy.program},
+        read_clean=read_clean,
+    )
+
+
+EVALUATOR = EvaluatorKind(
+    help="runs submitted code against test cases",
+    options={
+        "cases": Option(FileNameShape(), "A YAML or JSON file with the test cases.", secret=True),
+        "entry": Option(
+            TextShape(), "The submitted file that is run or called.", default="solution.py"
+        ),
+        "dimension": dimension("correctness"),
+        "pass_at": PASS_AT,
+        **limits(time_s=2.0, memory_mb=256),
+    },
+    check=check,
+    evaluate=evaluate,
+    runs_code=True,
+    probe=_probe,
+)

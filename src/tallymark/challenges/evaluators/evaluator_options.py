@@ -1,0 +1,92 @@
+"""What an evaluator's options are made of, and the options that several of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tallymark.challenges.challenge_folder import find_name_problem
+from tallymark.documents.nodes import Node
+from tallymark.documents.reader import MISSING, Reader
+from tallymark.documents.shapes import FlagShape, Key, ListShape, NumberShape, Shape, TextShape
+from tallymark.documents.word_shapes import DurationShape
+from tallymark.errors import suggest
+
+_TEXT = TextShape()
+
+
+@dataclass(frozen=True)
+class Option(Key):
+    """What may stand under a key of `evaluator:`, what it is for, and what counts without it."""
+
+    default: Any = None
+    """None where nothing does, or where it depends."""
+    secret: bool = False
+    """It names a file that competitors must never get."""
+
+
+def fill_options(options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, and the defaults of what is not."""
+    defaults = {name: each.default for name, each in options.items() if each.default is not None}
+    return defaults | dict(given)
+
+
+@dataclass(frozen=True)
+class FileNameShape(Shape):
+    """The name of a file in the challenge's folder, which must be there."""
+
+    may_be_folder: bool = False
+
+    def words(self) -> str:
+        return "the name of a file in the challenge's folder"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        name = _TEXT.read(node, reader)
+        if name is MISSING:
+            return MISSING
+        tidy = name.rstrip("/") if self.may_be_folder else name
+        if (problem := find_name_problem(tidy)) is not None:
+            return reader.wrong(node, problem)
+        path = reader.source.folder / tidy
+        # A link could lead out of the folder, which is all that a published challenge has.
+        if path.is_symlink() or not (path.is_file() or (self.may_be_folder and path.is_dir())):
+            near = suggest(tidy, _list_beside(reader))
+            hint = f"did you mean '{near}'?" if near else "names start at the challenge's folder"
+            return reader.wrong(node, f"there is no file '{tidy}'", hint)
+        return tidy
+
+    def schema(self) -> dict[str, Any]:
+        return _TEXT.schema()
+
+
+def _list_beside(reader: Reader) -> list[str]:
+    return sorted(path.name for path in reader.source.folder.iterdir())
+
+
+NAMES = ListShape(TextShape("a name"))
+METRICS = Option(NAMES, "Names of its own metrics, for formulas.")
+"""Every evaluator has it."""
+TRUTH = Option(FileNameShape(), "The file with the truth: JSON or YAML; else a text.", secret=True)
+PASS_AT = Option(
+    NumberShape(low=0, high=1000),
+    "Without dimensions, the score that an attempt succeeds with.",
+    default=1000,
+)
+
+
+def dimension(default: str) -> Option:
+    """The option `dimension`."""
+    return Option(TextShape(), "The dimension that it scores.", default=default)
+
+
+def limits(*, time_s: float, memory_mb: int) -> dict[str, Option]:
+    """The options of whatever runs code in the sandbox."""
+    memory = NumberShape(low=16, high=64_000, whole=True)
+    return {
+        "time": Option(DurationShape(), "How long one run may take.", default=time_s),
+        "memory": Option(memory, "Megabytes that it may use.", default=memory_mb),
+        "packages": Option(
+            FlagShape(), "May it import the packages that are installed here?", default=False
+        ),
+    }
