@@ -1,18 +1,9 @@
-"""The one door to stored traces: `read_traces` finds out what a file is and reads it.
-
-| format | what it is | detected by |
-|---|---|---|
-| jsonl | our own shape | the keys `spans`, `trace`, `trace_id` or `traceId` |
-| inspect | Inspect's logs, `.eval` and `.json` | a zip file; the keys `eval`, `version`, `status` |
-| otlp | OpenTelemetry exports, protobuf and JSON | protobuf framing; the key `resourceSpans` |
-| atif | ATIF trajectories | the keys `agent` and `steps` or `schema_version` |
-| promptfoo | promptfoo's results, JSON and JSONL | `results` with its companions; a result's keys |
-"""
+"""The one door to stored traces: `read_traces` finds out what a file is and reads it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
@@ -22,21 +13,10 @@ from tallymark.traces.json_records import JsonHead
 from tallymark.traces.trace_source import OnProgress, Progress, TraceSource, open_source
 
 if TYPE_CHECKING:
+    from tallymark.traces.dialect import Dialect
     from tallymark.traces.trace import Trace
 
 Where = str | os.PathLike[str] | IO[bytes]
-
-
-class TraceFormat(NamedTuple):
-    """A kind of file: how to know it, and how to read it."""
-
-    name: str
-    read: Callable[[TraceSource], Iterator[Trace | TraceError]]
-    sniff: Callable[[Collection[str]], bool]
-    """By the keys of the first JSON object."""
-    sniff_bytes: Callable[[bytes], bool] | None = None
-    suffixes: tuple[str, ...] = ()
-    """Names that decide when the content does not, such as a file whose first line is broken."""
 
 
 class _File(NamedTuple):
@@ -46,18 +26,17 @@ class _File(NamedTuple):
     folder: Path | None
 
 
-FORMATS = {
+FORMATS: dict[str, Dialect] = {
     each.name: each
     for each in (
-        TraceFormat("jsonl", jsonl.read, jsonl.sniff, suffixes=(".jsonl", ".ndjson")),
-        TraceFormat(
-            "inspect", inspect_log.read, inspect_log.sniff, inspect_log.sniff_bytes, (".eval",)
-        ),
-        TraceFormat("otlp", otlp.read, otlp.sniff, otlp.sniff_bytes, (".pb", ".binpb", ".otlp")),
-        TraceFormat("atif", atif.read, atif.sniff),
-        TraceFormat("promptfoo", promptfoo.read, promptfoo.sniff),
+        jsonl.DIALECT,
+        inspect_log.DIALECT,
+        otlp.DIALECT,
+        atif.DIALECT,
+        promptfoo.DIALECT,
     )
 }
+"""By name, in the order in which they are tried."""
 
 
 def read_traces(
@@ -106,7 +85,7 @@ def _raise_or_skip(
 
 
 def _read_files(
-    files: list[_File], chosen: TraceFormat | None, progress: Progress
+    files: list[_File], chosen: Dialect | None, progress: Progress
 ) -> Iterator[Trace | TraceError]:
     fruitless: dict[Path | None, None] = {file.folder: None for file in files if file.folder}
     for file in files:
@@ -146,7 +125,7 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def _detect_format(source: TraceSource) -> TraceFormat | None:
+def _detect_format(source: TraceSource) -> Dialect | None:
     """The format by the content, else by the name."""
     for each in FORMATS.values():
         if each.sniff_bytes is not None and each.sniff_bytes(source.head):

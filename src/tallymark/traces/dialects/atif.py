@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tallymark.errors import TraceError
 from tallymark.traces.call_price import price
 from tallymark.traces.chat_messages import parse_messages
+from tallymark.traces.dialect import Dialect
 from tallymark.traces.json_records import read_records
 from tallymark.traces.lenient_json import (
     as_amount,
@@ -216,3 +217,12 @@ def _list_names(trajectory: dict[str, Any]) -> list[str]:
 
 def _read_observation(result: dict[str, Any]) -> str:
     return parse_messages([{"role": "user", "content": result.get("content")}])[0].text
+
+
+DIALECT = Dialect(
+    name="atif",
+    files="ATIF 1.x trajectories (Harbor, Terminal-Bench)",
+    known_by="`agent` with `steps` or `schema_version`",
+    read=read,
+    sniff=sniff,
+)

@@ -8,6 +8,7 @@ import zlib
 from typing import IO, TYPE_CHECKING, Any
 
 from tallymark.errors import Place, TraceError
+from tallymark.traces.dialect import Dialect
 from tallymark.traces.inspect_sample import make_sample_trace
 from tallymark.traces.json_records import read_records
 from tallymark.traces.json_scanner import MAX_RECORD, size_error
@@ -170,3 +171,15 @@ class ZipMembers:
         if zlib.crc32(content) != info.CRC:
             raise OSError("its checksum is wrong")
         return content
+
+
+DIALECT = Dialect(
+    name="inspect",
+    files="Inspect's logs, `.eval` (also with zstd and chunked samples) and `.json`; Inspect is"
+    " not needed",
+    known_by="a zip file; the keys `version`, `status`, `eval`",
+    read=read,
+    sniff=sniff,
+    sniff_bytes=sniff_bytes,
+    suffixes=(".eval",),
+)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tallymark.errors import TraceError
+from tallymark.traces.dialect import Dialect
 from tallymark.traces.json_records import read_records
 from tallymark.traces.lenient_json import decode
 from tallymark.traces.trace import Trace
@@ -53,3 +54,13 @@ def _read_leniently(record: JsonRecord) -> Trace | TraceError:
         return TraceError("the record is nested too deeply to read", place=record.place)
     except TraceError as error:
         return error
+
+
+DIALECT = Dialect(
+    name="jsonl",
+    files="our own shape: one trace a line, an array, or a single one",
+    known_by=f"the keys {', '.join(f'`{mark}`' for mark in _MARKS)}",
+    read=read,
+    sniff=sniff,
+    suffixes=(".jsonl", ".ndjson"),
+)

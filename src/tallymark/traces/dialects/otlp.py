@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tallymark.errors import Place, TraceError
 from tallymark.traces import otlp_json
+from tallymark.traces.dialect import Dialect
 from tallymark.traces.json_records import read_records
 from tallymark.traces.otel_traces import assemble
 from tallymark.traces.otlp_frames import find_framing, read_frames
@@ -160,3 +161,16 @@ class _WaitingTraces:
         waiting = [*self._rooted.values(), *self._rootless.values()]
         for pending in sorted(waiting, key=lambda each: each.number):
             yield pending.trace()
+
+
+DIALECT = Dialect(
+    name="otlp",
+    files="OpenTelemetry exports. JSON: one request a line, one document, or an array. "
+    "Protobuf: bare, with four bytes of length (the collector's file exporter), or with "
+    "a varint",
+    known_by="the key `resourceSpans`; the framing",
+    read=read,
+    sniff=sniff,
+    sniff_bytes=sniff_bytes,
+    suffixes=(".pb", ".binpb", ".otlp"),
+)

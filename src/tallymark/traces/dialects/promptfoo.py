@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tallymark.errors import Place, TraceError
 from tallymark.traces.call_price import price
 from tallymark.traces.chat_messages import ToolCall, last_text, parse_messages, unpack_json
+from tallymark.traces.dialect import Dialect
 from tallymark.traces.json_records import read_records
 from tallymark.traces.lenient_json import (
     as_amount,
@@ -165,3 +166,12 @@ def _collect_expected(test: dict[str, Any]) -> dict[str, Any]:
             wanted = value if isinstance(value, list) else [value]
             expected.setdefault("output_contains", []).extend(as_text(each) for each in wanted)
     return expected
+
+
+DIALECT = Dialect(
+    name="promptfoo",
+    files="promptfoo's results, JSON (versions 2 and 3) and JSONL",
+    known_by="`results` and its companions; a result's keys",
+    read=read,
+    sniff=sniff,
+)
