@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallymark.cli.app_session import Db, open_app
-from tallymark.cli.report_files import check_reports
-from tallymark.cli.run_ending import Baseline, FailOnRegression, Reports, RunEnd, require_baseline
+from tallymark.cli.report_files import ReportPaths, check_reports
+from tallymark.cli.run_ending import Baseline, FailOnRegression, RunEnd, require_baseline
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     cache: Annotated[
         Path | None, typer.Option(help="A file of answers that are not asked for again.")
     ] = None,
-    report: Reports = None,
+    report: ReportPaths = None,
     fail_under: Annotated[
         float | None, typer.Option(help="Exit with 1 when a score is lower, or undefined.")
     ] = None,

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from tallymark.runs.comparison import Comparison
     from tallymark.runs.run import Run
 
-Reports = Annotated[
-    list[Path] | None,
-    typer.Option("--report", "-r", help="Write a .html, .md, .xml (JUnit), .csv or .json."),
-]
 Baseline = Annotated[
     str | None, typer.Option(metavar="RUN", help="A run to compare the first one with.")
 ]

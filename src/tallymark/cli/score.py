@@ -13,8 +13,8 @@ import typer
 
 from tallymark.cli.app_session import Db, open_app
 from tallymark.cli.progress import show_progress
-from tallymark.cli.report_files import check_reports
-from tallymark.cli.run_ending import Baseline, FailOnRegression, Reports, RunEnd, require_baseline
+from tallymark.cli.report_files import ReportPaths, check_reports
+from tallymark.cli.run_ending import Baseline, FailOnRegression, RunEnd, require_baseline
 from tallymark.cli.streams import read_text
 from tallymark.errors import InvalidInput, Problem, WorkFailed
 
@@ -104,7 +104,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         str | None,
         typer.Option(metavar="REF", help="For suites: the agent, as file.py:name or module:name."),
     ] = None,
-    report: Reports = None,
+    report: ReportPaths = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
     no_keep: Annotated[

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tallymark.cli.app_session import Db, open_app
-from tallymark.cli.report_files import check_reports, write_reports
+from tallymark.cli.report_files import ReportPaths, check_reports, write_reports
 from tallymark.cli.streams import print_json
 
 
 def show(
     run: Annotated[str, typer.Argument(metavar="RUN", help="An id, its beginning, or latest.")],
     cases: Annotated[int, typer.Option(min=0, help="At most so many cases of each kind.")] = 20,
-    report: Annotated[
-        list[Path] | None,
-        typer.Option("--report", "-r", help="Write a .html, .md, .xml (JUnit), .csv or .json."),
-    ] = None,
+    report: ReportPaths = None,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tallymark.runs.problems import list_problems
 from tallymark.runs.record import CaseResult, RunRecord
+from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import Run
 from tallymark.text import clean_excerpt
 
@@ -57,3 +58,11 @@ def _write_cell(text: str) -> str:
     """Text that a spreadsheet shows and never takes for a formula."""
     plain = clean_excerpt(text, MOST_CHARACTERS)
     return f"'{plain}" if plain.lstrip(" ").startswith(_FORMULA) else plain
+
+
+REPORT = ReportKind(
+    write=csv_report,
+    reader="spreadsheets",
+    gives="a row for each result; text that a spreadsheet would take for a formula gets a "
+    "`'` in front",
+)

@@ -16,6 +16,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
+from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.reports.html_cases import list_cases
 from tallymark.runs.reports.html_charts import draw_figures
 from tallymark.runs.reports.score_explanation import explain_score
@@ -113,3 +114,10 @@ def _list_repeats(view: Run) -> list[tuple[str, str]]:
     k = max(found.pass_at)
     shown = ((f"pass@{k}", found.pass_at[k]), (f"pass^{k}", found.pass_all[k]))
     return [(name, format_percent(100 * value)) for name, value in shown]
+
+
+REPORT = ReportKind(
+    write=html_report,
+    reader="people",
+    gives="one file with charts that opens offline",
+)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tallymark.runs.record import CaseResult
+from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import Run
 from tallymark.scoring.score import make_json_safe
 
@@ -76,3 +77,11 @@ def _describe_result(result: CaseResult) -> dict[str, Any]:
     plain = msgspec.structs.asdict(result)
     trace = None if result.trace is None else result.trace.to_dict()
     return plain | {"trace": trace}
+
+
+REPORT = ReportKind(
+    write=json_report,
+    reader="scripts",
+    gives='`{"runs": [...]}` with `score`, `score_formula`, `score_error` and every result;'
+    " `run_document` gives one run as a dict",
+)

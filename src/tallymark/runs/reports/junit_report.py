@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 from tallymark.runs.problems import list_problems
 from tallymark.runs.record import CaseResult
+from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import Run
 from tallymark.text import clean, clean_excerpt, clean_line
 
@@ -107,3 +108,11 @@ def _make_run_case(suite: str, trouble: str) -> ET.Element:
     message = clean_line(trouble, _MOST_MESSAGE)
     ET.SubElement(case, "error", {"message": message, "type": "run"}).text = clean(trouble)
     return case
+
+
+REPORT = ReportKind(
+    write=junit_report,
+    reader="CI systems",
+    gives="a suite for each run; a failed check is a `<failure>`, an infrastructure problem"
+    " an `<error>`; a run that broke off is an error too",
+)

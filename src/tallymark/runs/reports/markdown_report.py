@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tallymark.runs.problems import list_problems
+from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import CaseView, Run
 from tallymark.text import (
     clean_excerpt,
@@ -127,3 +128,10 @@ def _write_code_span(line: str) -> str:
 
 def _escape_code(line: str) -> str:
     return f"<code>{html.escape(line)}</code>"
+
+
+REPORT = ReportKind(
+    write=markdown_report,
+    reader="a CI job's summary",
+    gives="a table with a row for each run, what went wrong in folded blocks",
+)

@@ -1,0 +1,50 @@
+"""The table of report files: by the ending of its name, the module that writes it.
+
+The modules are imported when a report is asked for: some are heavy, and `tally --help` lists the
+endings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tallymark.runs.run import Run
+
+
+class ReportFormat(NamedTuple):
+    """A line of the table."""
+
+    module: str
+    """With its `REPORT`."""
+    called: str = ""
+    """What the format is called, where its ending does not say it."""
+
+
+class ReportKind(NamedTuple):
+    """A report as its own file describes it."""
+
+    write: Callable[[Sequence[Run]], str]
+    """A pure function from runs to text."""
+    reader: str
+    """For the docs: who reads it."""
+    gives: str
+    """For the docs: what stands in it."""
+
+
+REPORT_FORMATS = {
+    ".json": ReportFormat("tallymark.runs.reports.json_report"),
+    ".csv": ReportFormat("tallymark.runs.reports.csv_report"),
+    ".xml": ReportFormat("tallymark.runs.reports.junit_report", "JUnit"),
+    ".md": ReportFormat("tallymark.runs.reports.markdown_report"),
+    ".html": ReportFormat("tallymark.runs.reports.html_page"),
+}
+"""From the one for programs to the one for people."""
+
+
+def load_report(ending: str) -> ReportKind:
+    """The report that an ending of the table stands for."""
+    found: ReportKind = import_module(REPORT_FORMATS[ending].module).REPORT
+    return found
