@@ -10,8 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "cli.md"
 COMMANDS = [
-    *("init", "validate", "run", "runs", "show", "compare", "rescore", "score", "schema"),
-    "doctor",
+    *("init", "validate", "run", "runs", "show", "compare", "rescore", "score", "scorers"),
+    *("schema", "doctor"),
     *("formula check", "formula explain", "plugin check"),
     *("challenge check", "challenge publish", "challenge list", "challenge show"),
     *("attempt enter", "attempt submit", "attempt report", "attempt settle"),

@@ -34,7 +34,7 @@ def bind_options(
     """The builder's arguments, each of the type that its annotation asks for, defaults filled."""
     signature = inspect.signature(builder)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-    keys = option_names(signature)
+    keys = [each.name for each in list_options(signature)]
     for key in given:
         if key not in keys and not open_ended:
             raise _make_unknown_error(name, key, keys)
@@ -42,7 +42,7 @@ def bind_options(
         bound = signature.bind(*args, **given)
     except TypeError as error:
         raise _make_unbound_error(name, signature, {*keys[: len(args)], *given}, error) from None
-    hints = _resolve_hints(builder)
+    hints = resolve_hints(builder)
     for key, value in bound.arguments.items():
         if key in hints and signature.parameters[key].kind not in _VARIADIC:
             bound.arguments[key] = _check_type(name, key, value, hints[key])
@@ -50,9 +50,9 @@ def bind_options(
     return bound
 
 
-def option_names(signature: inspect.Signature) -> list[str]:
-    """The names that may be given as options."""
-    return [p.name for p in signature.parameters.values() if p.kind not in _VARIADIC]
+def list_options(signature: inspect.Signature) -> list[inspect.Parameter]:
+    """The parameters that may be given as options."""
+    return [each for each in signature.parameters.values() if each.kind not in _VARIADIC]
 
 
 def _make_unknown_error(name: str, key: str, keys: list[str]) -> ScorerError:
@@ -79,7 +79,7 @@ def _make_unbound_error(
     return ScorerError(f"{name} needs the {options} {', '.join(map(repr, missing))}")
 
 
-def _resolve_hints(builder: Builder) -> dict[str, Any]:
+def resolve_hints(builder: Builder) -> dict[str, Any]:
     """The annotations that can be resolved; one that cannot leaves its option unchecked."""
     constructor = inspect.getattr_static(builder, "__init__", None)
     if not isinstance(builder, type) or not inspect.isfunction(constructor):

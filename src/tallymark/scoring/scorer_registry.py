@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -20,9 +20,6 @@ from tallymark.scoring.scorer_decorator import ScorerBuilder
 from tallymark.scoring.scorer_options import bind_options
 from tallymark.scoring.scorer_reference import ScorerReference, import_scorer
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
 GROUP = "tallymark.scorers"
 RegistryEntry: TypeAlias = Scorer | ScorerBuilder[Any] | Callable[..., Scorer]
 """A scorer, or something that builds one from options."""
@@ -33,6 +30,7 @@ _SHARED_OPTIONS = ("name", "threshold")
 
 class _KnownScorer(msgspec.Struct):
     origin: str
+    package: str | None = None
     entry: Any = None
     point: Any = None
 
@@ -54,7 +52,7 @@ class Registry:
         known = self._discover().setdefault(key, [])
         if any(each.entry is entry for each in known):
             return entry
-        added = _KnownScorer(_describe_origin(entry), entry)
+        added = _KnownScorer(_describe_origin(entry), entry=entry)
         if known:
             raise _make_duplicate_error(key, [*known, added])
         known.append(added)
@@ -63,6 +61,10 @@ class Registry:
     def names(self) -> list[str]:
         """All names, sorted; nothing is imported for it."""
         return sorted(self._discover())
+
+    def find_package(self, name: str) -> str | None:
+        """The installed package that offers a scorer; None for one that was registered here."""
+        return next((each.package for each in self._discover().get(name, ())), None)
 
     def get(self, name: str) -> RegistryEntry:
         """The scorer or builder of that name."""
@@ -101,7 +103,9 @@ class Registry:
         if self._group is not None and not self._discovered:
             self._discovered = True
             for point in find_entry_points(self._group):
-                known = _KnownScorer(f"{point.value} of {_describe_package(point)}", point=point)
+                package = point.dist.name if point.dist is not None else None
+                whose = f"the package {package}" if package else "an unknown package"
+                known = _KnownScorer(f"{point.value} of {whose}", package, point=point)
                 self._known.setdefault(point.name, []).append(known)
         return self._known
 
@@ -114,10 +118,6 @@ def _import_entry(known: _KnownScorer) -> object:
     except BaseException as error:  # noqa: BLE001 (a package may raise anything on import)
         said = f"the scorer {known.point.name!r}, {known.origin},"
         raise ScorerError(explain_import_failure(said, error)) from None
-
-
-def _describe_package(point: EntryPoint) -> str:
-    return f"the package {point.dist.name}" if point.dist is not None else "an unknown package"
 
 
 def _describe_origin(entry: object) -> str:

@@ -1,0 +1,45 @@
+"""`tally scorers`: what can be given to --scorer and to `scorer` checks, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallymark.cli.streams import print_json
+from tallymark.text import format_table
+
+if TYPE_CHECKING:
+    from tallymark.scoring.scorer_descriptions import ScorerDescription
+
+
+def scorers(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with its options.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List the installed scorers, or show one with its options."""
+    import msgspec
+
+    from tallymark.scoring.scorer_descriptions import describe_scorer, describe_scorers
+
+    found = list(describe_scorers()) if name is None else [describe_scorer(name)]
+    if as_json:
+        print_json({"scorers": msgspec.to_builtins(found, enc_hook=str)})
+    elif name is None:
+        rows = [(each.name, each.error or each.value) for each in found]
+        typer.echo(format_table(("SCORER", "VALUE"), rows))
+    else:
+        typer.echo(_describe(found[0]))
+
+
+def _describe(found: ScorerDescription) -> str:
+    parts = [f"{found.name}: {found.value}", found.about]
+    if found.options:
+        rows = [
+            (each.name, "required" if each.required else each.values() or "-")
+            for each in found.options
+        ]
+        parts.append(format_table(("OPTION", "DEFAULT"), rows))
+    return "\n\n".join(filter(None, parts))

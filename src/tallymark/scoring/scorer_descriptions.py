@@ -1,0 +1,114 @@
+"""What a scorer says of itself: the first line of its docstring, and its options.
+
+The docs and `tally scorers` show it; a scorer writes it nowhere else.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import typing
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from tallymark.errors import ScorerError
+from tallymark.scoring.scorer import Scorer
+from tallymark.scoring.scorer_decorator import ScorerBuilder
+from tallymark.scoring.scorer_options import list_options, resolve_hints
+from tallymark.scoring.scorer_registry import Registry, default_registry
+
+_MOST_CHARACTERS = 80
+"""Of a default that is shown."""
+
+
+class ScorerOption(msgspec.Struct, frozen=True, kw_only=True):
+    """One option."""
+
+    name: str
+    required: bool = False
+    default: Any = None
+    choices: tuple[Any, ...] = ()
+    """All values that it may have, where they are few."""
+
+    def values(self) -> str:
+        """The default, and what else it may be; empty where there is nothing short to say."""
+        written = "" if self.required else _write_value(self.default)
+        others = ", ".join(_write_value(each) for each in self.choices if each != self.default)
+        return f"{written} (or {others})".strip() if others else written
+
+
+class ScorerDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a scorer without building it."""
+
+    name: str
+    package: str | None
+    """That offers it; None for one that this process registered itself."""
+    value: str = ""
+    """How its value comes about, in a line."""
+    about: str = ""
+    """What else its docstring says."""
+    options: tuple[ScorerOption, ...] = ()
+    error: str | None = None
+    """Why it cannot be used here."""
+
+
+def describe_scorers(registry: Registry = default_registry) -> Iterator[ScorerDescription]:
+    """All that are registered, by name; one that cannot be imported says so."""
+    for name in registry.names():
+        try:
+            yield describe_scorer(name, registry)
+        except ScorerError as error:
+            yield ScorerDescription(
+                name=name, package=registry.find_package(name), error=str(error)
+            )
+
+
+def describe_scorer(name: str, registry: Registry = default_registry) -> ScorerDescription:
+    """The scorer of that name."""
+    entry = registry.get(name)
+    builder: Any = getattr(entry, "wrapped", entry)
+    scorer = isinstance(entry, Scorer)
+    told = inspect.getdoc(entry.function if isinstance(entry, Scorer) else builder) or ""
+    first, _, about = told.partition("\n")
+    own = entry.description if isinstance(entry, Scorer | ScorerBuilder) else ""
+    return ScorerDescription(
+        name=name,
+        package=registry.find_package(name),
+        value=own or first.strip(),
+        about=about.strip(),
+        options=() if scorer else tuple(_list_options(builder)),
+    )
+
+
+def _list_options(builder: Any) -> Iterator[ScorerOption]:
+    hints = resolve_hints(builder)
+    for each in list_options(inspect.signature(builder)):
+        required = each.default is each.empty
+        yield ScorerOption(
+            name=each.name,
+            required=required,
+            default=None if required else each.default,
+            choices=tuple(_list_choices(hints.get(each.name))),
+        )
+
+
+def _list_choices(hint: Any) -> Iterator[Any]:
+    """The words of a Literal, also of one that may be left out."""
+    if typing.get_origin(hint) is Literal:
+        yield from typing.get_args(hint)
+    else:
+        for part in typing.get_args(hint):
+            if typing.get_origin(part) is Literal:
+                yield from typing.get_args(part)
+
+
+def _write_value(value: Any) -> str:
+    """As JSON has it, where that is short; nothing for nothing."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:.15g}"
+    if not isinstance(value, bool | str | list | tuple):
+        return ""
+    written = json.dumps(value, ensure_ascii=False, default=str)
+    return written if len(written) <= _MOST_CHARACTERS else ""
