@@ -1,4 +1,6 @@
-"""Docs cannot lie: every Python block runs, every `$ tally` line shows what tally prints."""
+"""Docs cannot lie: every Python block runs, every `$ tally` line shows what tally prints, and the
+tables of evaluators, checks, scorers, formats and reports are what these say of themselves.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from scripts.docs_tables import TABLES, page_with_tables
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -70,6 +73,14 @@ def test_console_blocks_show_what_is_printed(line: str, output: str) -> None:
         env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1"},
     )
     assert (finished.stdout + finished.stderr).strip() == output.strip()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_up_to_date(name: str) -> None:
+    page = ROOT / "docs" / TABLES[name][0]
+    text = page.read_text(encoding="utf-8")
+    assert f"<!-- {name}, made by `make docs` -->" in text
+    assert page_with_tables(text) == text, "run `make docs`"
 
 
 def test_links_lead_somewhere() -> None:
