@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from tallymark.challenges.evaluators.evaluator_format import TypedShape
-from tallymark.challenges.evaluators.evaluator_options import FileNameShape, Option, limits
-from tallymark.challenges.evaluators.judge import EVALUATOR as RATING
-from tallymark.documents.shapes import NumberShape, TextShape
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-JUDGES: dict[str, dict[str, Option]] = {
-    "script": {
-        "script": Option(
-            FileNameShape(), "The file with `judge(attack, defence, category)`.", required=True
-        ),
-        **limits(time_s=10.0, memory_mb=256),
-    },
-    "judge": {
-        name: RATING.options[name]
-        for name in ("rubric", "model", "temperature", "max_chars", "timeout")
-    },
-    "scorer": {
-        "scorer": Option(
-            TextShape(), "A built-in or installed scorer; it sees attack and defence.", True
-        ),
-        "threshold": Option(
-            NumberShape(low=0, high=1), "The value from which on it is a breach; 0.5."
-        ),
-    },
+from tallymark.challenges.evaluators.evaluator_format import TypedShape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tallymark.challenges.evaluators.evaluator_options import Option
+
+JUDGES = {
+    "script": f"{__package__}.script_judge",
+    "judge": f"{__package__}.model_judge",
+    "scorer": f"{__package__}.judges",
 }
-JUDGE = TypedShape(JUDGES, JUDGES.__getitem__)
+"""By name, the module with its `OPTIONS`: imported when it is first used, some are heavy."""
+
+
+def _find_options(name: str) -> Mapping[str, Option]:
+    found: Mapping[str, Option] = import_module(JUDGES[name]).OPTIONS
+    return found
+
+
+JUDGE = TypedShape(JUDGES, _find_options)

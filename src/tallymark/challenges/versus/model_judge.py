@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from tallymark.challenges.evaluators.evaluator_kind import find_inner_file, read_options
+from tallymark.challenges.evaluators.judge import EVALUATOR as RATING
 from tallymark.challenges.evaluators.judge import hash_rubric, open_asking, render_submission
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
 from tallymark.errors import InvalidInput
@@ -99,3 +100,13 @@ def _read_ruling(text: str) -> Ruling:
     if ruling.error is not None:
         raise UnreadableAnswer("its 'breached' is not true or false, or its 'reason' is not text")
     return ruling
+
+
+_DEFAULTS = ModelJudgeOptions(rubric="")
+OPTIONS = {
+    "rubric": RATING.options["rubric"],
+    **{
+        name: replace(RATING.options[name], default=getattr(_DEFAULTS, name))
+        for name in ("model", "temperature", "max_chars", "timeout")
+    },
+}

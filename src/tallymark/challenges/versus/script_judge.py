@@ -16,6 +16,7 @@ import msgspec
 
 from tallymark.challenges.challenge_folder import read_files
 from tallymark.challenges.evaluators.evaluator_kind import find_inner_file, read_options
+from tallymark.challenges.evaluators.evaluator_options import FileNameShape, Option, limits
 from tallymark.challenges.organiser_script import describe_failure
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
 from tallymark.documents.agent_json import read_json
@@ -119,3 +120,12 @@ class ScriptJudge:
             read_ruling(answer) if error is None else Ruling.failed(str(error))
             for answer, error in pairs
         ]
+
+
+_DEFAULTS = ScriptJudgeOptions(script="")
+OPTIONS = {
+    "script": Option(
+        FileNameShape(), "The file with `judge(attack, defence, category)`.", required=True
+    ),
+    **limits(time_s=_DEFAULTS.time, memory_mb=_DEFAULTS.memory),
+}
