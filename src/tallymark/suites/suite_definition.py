@@ -11,7 +11,7 @@ import msgspec
 from tallymark.formula import RUN_METRICS, Formula, Names, Variable
 from tallymark.formula.formula_names import DERIVED
 from tallymark.suites.checks.check_definition import CheckSpec
-from tallymark.suites.checks.scorer_check import scorer_name
+from tallymark.suites.checks.check_types import find_value_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -163,9 +163,9 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def scorer_names(self) -> tuple[str, ...]:
-        """The names under which formulas find the values of `scorer` checks."""
+        """The names under which formulas find the values of checks that have one."""
         specs = (spec for each in self.evals for spec in each.all_checks())
-        names = (scorer_name(spec.config) for spec in specs if spec.kind == "scorer")
+        names = map(find_value_name, specs)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @cached_property

@@ -18,8 +18,7 @@ from tallymark.formula import RUN_METRICS, Formula, Names, eval_name_problems
 from tallymark.models.token_prices import Pricing
 from tallymark.scoring import load_scorer
 from tallymark.suites.checks.check_definition import CheckSetting, CheckSpec
-from tallymark.suites.checks.check_types import build_check
-from tallymark.suites.checks.scorer_check import scorer_name
+from tallymark.suites.checks.check_types import build_check, find_value_name
 from tallymark.suites.eval_entries import find_missing_values, read_evals
 from tallymark.suites.suite_definition import (
     DEFAULT_FORMULA,
@@ -200,7 +199,7 @@ class _SuiteLoader:
 def _find_formula_name(spec: CheckSpec) -> str | None:
     """The name of a scorer's value; a reference that cannot be read is reported elsewhere."""
     try:
-        return scorer_name(spec.config) if spec.kind == "scorer" else None
+        return find_value_name(spec)
     except InvalidInput:
         return None
 

@@ -18,7 +18,11 @@ SHOUTING = """
         word = expand_config(config, "word")["word"]
         def check(subject):
             heard = word.upper() in subject.answer.output
-            return CheckResult(kind="shouting", passed=heard, reason=f"{word} is shouted")
+            said = f"{word} is shouted"
+            value = float(heard)
+            return CheckResult(
+                kind="shouting", passed=heard, reason=said, name="loudness", value=value
+            )
         return check
 
     def list_notices(config):
@@ -40,6 +44,7 @@ SHOUTING = """
         build,
         "A word that must be shouted.",
         list_notices,
+        value_name=lambda _: "loudness",
     )
 """
 LINE = """
@@ -57,7 +62,8 @@ def one_more(tmp_path: Path) -> WithOneMore:
 
 def write_suite(folder: Path, *checks: str) -> None:
     evals = [f"  - {{prompt: STOP the car, checks: [{each}]}}\n" for each in checks]
-    (folder / "s.yaml").write_text("evals:\n" + "".join(evals), encoding="utf-8")
+    text = "evals:\n" + "".join(evals) + "score: {formula: 10 * loudness}\n"
+    (folder / "s.yaml").write_text(text, encoding="utf-8")
 
 
 def test_a_new_check_is_run(one_more: WithOneMore) -> None:
@@ -68,6 +74,13 @@ def test_a_new_check_is_run(one_more: WithOneMore) -> None:
     (run,) = json.loads(done.stdout)["runs"]
     told = [(each["status"], each["checks"][0]["kind"]) for each in run["results"]]
     assert told == [("passed", "shouting"), ("failed", "shouting"), ("passed", "or")]
+
+
+def test_formulas_use_its_value_by_name(one_more: WithOneMore) -> None:
+    write_suite(one_more.folder, "shouting: stop", "shouting: car")
+    done = one_more.tally("run", "s.yaml", "-m", "echo/x", "--json")
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["score"] == 5
 
 
 @pytest.mark.parametrize(

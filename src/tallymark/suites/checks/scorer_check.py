@@ -71,5 +71,9 @@ def _load_scorer(use: str, options: dict[str, Any], setting: CheckSetting) -> Sc
 
 
 SCORER = CheckType(
-    "scorer", _SHAPE, _build, "A scorer whose value must reach a threshold; 0 only measures."
+    "scorer",
+    _SHAPE,
+    _build,
+    "A scorer whose value must reach a threshold; 0 only measures.",
+    value_name=scorer_name,
 )
