@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import create_engine, text
+from tests.postgres import Postgres
 from tests.store.contest_samples import a_challenge, an_outcome, play
 from tests.store.run_samples import FULL_RUN
 
 from tallymark.store import open_store
 from tallymark.store.address import parse_address
 from tallymark.store.column_types import metadata
-from tallymark.store.schema_upgrade import MIGRATIONS
-from tallymark.store.schema_version import VERSION_TABLE
+from tallymark.store.schema import MIGRATIONS, VERSION_TABLE
 
 
 def make_old(url: str, version: str) -> None:
@@ -34,6 +39,98 @@ def test_a_database_from_before_challenges_gets_them(empty_url: str) -> None:
         store.challenges.publish(a_challenge(), b"files", at=0.0)
         play(store, "alice", an_outcome(5.0))
         assert [each.agent for each in store.boards.top("sums")] == ["alice"]
+
+
+# Everything that a schema consists of, as the databases themselves tell it.
+_CATALOGUE = {
+    "sqlite": [
+        "SELECT type, name, tbl_name, sql FROM sqlite_master",
+        "SELECT m.name, x.* FROM sqlite_master m, pragma_table_xinfo(m.name) x",
+        "SELECT m.name, x.* FROM sqlite_master m, pragma_table_list(m.name) x",
+        "SELECT m.name, x.* FROM sqlite_master m, pragma_foreign_key_list(m.name) x",
+        (
+            'SELECT m.name, l.name, l."unique", l.origin, l.partial, x.* FROM sqlite_master m,'
+            " pragma_index_list(m.name) l, pragma_index_xinfo(l.name) x"
+        ),
+        "SELECT * FROM tallymark_version",
+        "PRAGMA journal_mode",
+    ],
+    "postgresql": [
+        "SELECT * FROM information_schema.tables WHERE table_schema = 'public'",
+        "SELECT * FROM information_schema.columns WHERE table_schema = 'public'",
+        "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+        (
+            "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint"
+            " WHERE connamespace = 'public'::regnamespace"
+        ),
+        (
+            "SELECT tgrelid::regclass::text, tgname, tgtype, tgenabled, pg_get_triggerdef(oid)"
+            " FROM pg_trigger WHERE NOT tgisinternal"
+        ),
+        (
+            "SELECT proname, pg_get_functiondef(oid) FROM pg_proc"
+            " WHERE pronamespace = 'public'::regnamespace"
+        ),
+        "SELECT sequencename, data_type::text, start_value, increment_by FROM pg_sequences",
+        (
+            "SELECT relname, relkind, relpersistence, reloptions, relhasindex, relchecks,"
+            " relhastriggers, relreplident, relhasrules FROM pg_class"
+            " WHERE relnamespace = 'public'::regnamespace"
+        ),
+        "SELECT * FROM tallymark_version",
+    ],
+}
+
+
+def describe_schema(url: str) -> list[list[str]]:
+    """What the database says of its schema, in an order that does not depend on how it was made."""
+    engine = create_engine(parse_address(url).url)
+    with engine.connect() as connection:
+        answers = [connection.execute(text(query)) for query in _CATALOGUE[engine.name]]
+        described = [sorted(" ".join(map(_show, row)) for row in rows) for rows in answers]
+    engine.dispose()
+    return described
+
+
+def _show(value: Any) -> str:
+    """Without the name of the database, which information_schema repeats, and line breaks."""
+    return re.sub(r"test_\d+", "", " ".join(str(value).split()))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def two_urls(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/made.db", f"sqlite:///{tmp_path}/migrated.db"
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.fresh(), server.fresh()
+
+
+def test_a_schema_made_at_once_is_what_all_migrations_make(two_urls: tuple[str, str]) -> None:
+    at_once, migrated = two_urls
+    make_old(migrated, "0001")
+    for url in two_urls:
+        with open_store(url) as store:
+            store.set_var("kept", "safe")
+    described = describe_schema(at_once)
+    assert described == describe_schema(migrated)
+    assert all(described[:5])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE runs ADD COLUMN more TEXT",
+        "DROP INDEX ux_attempts_open",
+        "CREATE INDEX more ON runs (model)",
+    ],
+)
+def test_a_schema_that_differs_would_be_seen(empty_url: str, change: str) -> None:
+    with open_store(empty_url) as store:
+        store.create_run(FULL_RUN)
+        before = describe_schema(empty_url)
+        with store._database.engine.begin() as connection:
+            connection.execute(text(change))
+    assert describe_schema(empty_url) != before
 
 
 def test_every_row_has_a_tenant() -> None:

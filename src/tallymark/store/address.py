@@ -43,16 +43,11 @@ def parse_address(text: str | None) -> DatabaseAddress:
     except (ArgumentError, ValueError):
         # Not quoted: what cannot be parsed may hold a password anywhere.
         raise InvalidInput("the database address cannot be read", hint=_FORMS) from None
-    if url.drivername in _SQLITE:
-        return _make_sqlite_address(url)
     if url.drivername in _POSTGRES:
         return _make_postgres_address(url)
-    raise InvalidInput(
-        f"a store is kept in SQLite or PostgreSQL, and {url.drivername!r} is neither", hint=_FORMS
-    )
-
-
-def _make_sqlite_address(url: URL) -> DatabaseAddress:
+    if url.drivername not in _SQLITE:
+        message = f"a store is kept in SQLite or PostgreSQL, and {url.drivername!r} is neither"
+        raise InvalidInput(message, hint=_FORMS)
     if url.host:
         raise InvalidInput("the SQLite address has two slashes where it needs three", hint=_FORMS)
     if not url.database or url.database == ":memory:":

@@ -17,7 +17,6 @@ from tallymark.store.storable_text import json_text, make_storable
 
 if TYPE_CHECKING:
     from sqlalchemy import Dialect
-    from sqlalchemy.types import TypeEngine
 
 RowKey = BigInteger().with_variant(Integer, "sqlite")
 """A whole number that the database gives out; SQLite does so for this type only."""
@@ -26,12 +25,9 @@ RowKey = BigInteger().with_variant(Integer, "sqlite")
 class CodePointText(TypeDecorator[str]):
     """Text that is compared and sorted by code points on every database."""
 
-    impl = Text
+    # PostgreSQL would otherwise sort by the server's language.
+    impl = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
     cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """PostgreSQL would otherwise sort by the server's language."""
-        return postgresql.TEXT(collation="C") if dialect.name == "postgresql" else Text()
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
         """Text on its way in."""

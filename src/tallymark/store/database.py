@@ -1,4 +1,8 @@
-"""One database: whether it is there, its schema, reading, and writing with patience."""
+"""One database: whether it is there, its schema, reading, and writing with patience.
+
+Transactions begin where we say: SQLite's writers take their lock at once (`BEGIN IMMEDIATE`), so
+that none fails halfway because another was quicker, and its DDL can be rolled back.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,29 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from sqlalchemy import func, select
+from sqlalchemy import create_engine, event, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.store.connections import BEGIN, connect_to_write, make_engine
 from tallymark.store.driver_errors import explain_driver_error
-from tallymark.store.schema_version import CURRENT, migrate, schema_version
+from tallymark.store.schema import CURRENT, make_current, schema_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from sqlite3 import Connection as SqliteConnection
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Engine
+    from sqlalchemy.pool import ConnectionPoolEntry
 
     from tallymark.store.address import DatabaseAddress
     from tallymark.store.driver_errors import FailureKind
 
 T = TypeVar("T")
+BEGIN = "tally_begin"
+"""The execution option that says how a transaction begins."""
+CONNECT_SECONDS = "10"
+_POOL_SECONDS = 30.0
+"""How long a thread waits at least for one of the connections that others are using."""
 _PAUSE = 0.02
 # Any number will do, as long as every process that migrates takes the same one.
 _MIGRATION_LOCK = 0x7A11E
@@ -33,21 +43,25 @@ class Database:
     """Safe to use from several threads. Nothing is created before the first write."""
 
     def __init__(self, address: DatabaseAddress, patience: float) -> None:
+        make = _make_postgres_engine if address.path is None else _make_sqlite_engine
         self.address = address
-        self.engine = make_engine(address, patience)
+        self.engine = make(address, patience)
         self._patience = patience
         self._ready = False
         self._lock = threading.Lock()
 
-    def look(self) -> bool:
-        """True when our tables are there; older ones are brought up to date first."""
+    def look(self, *, create: bool = False) -> bool:
+        """True when our tables are there; older ones are brought up to date, `create` makes them.
+
+        One thread does so; the others wait for it and then find the schema there.
+        """
         if not self._ready:
-            # One thread migrates; the others wait for it and then find the schema there.
             with self._lock:
                 version = self._retry(self._read_version, {"busy"}) if self._is_there() else None
-                if version not in (None, CURRENT):
+                wanted = create or version is not None
+                if wanted and version != CURRENT:
                     self._retry(self._migrate, {"busy"})
-                self._ready = version is not None
+                self._ready = wanted
         return self._ready
 
     @contextmanager
@@ -69,11 +83,11 @@ class Database:
 
         The work may so be done twice, and must come to the same.
         """
-        if not self.look():
-            self._create()
+        self.look(create=True)
 
         def once() -> T:
-            with connect_to_write(self.engine) as connection, connection.begin():
+            connection = self.engine.connect().execution_options(**{BEGIN: "write"})
+            with connection, connection.begin():
                 return work(connection)
 
         # A connection lost while it commits does not tell whether it did: hence "come to the same".
@@ -94,39 +108,34 @@ class Database:
         except OSError as error:
             raise WorkFailed(f"{self.address.shown} cannot be reached: {error.strerror}") from None
 
-    def _create(self) -> None:
-        path = self.address.path
-        with self._lock:
-            try:
-                if path is not None:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise WorkFailed(
-                    f"the folder of {self.address.shown} cannot be made: {error.strerror}",
-                    hint="name another place with --db",
-                ) from None
-            self._retry(self._migrate, {"busy"})
-            self._ready = True
-
     def _read_version(self) -> str | None:
         with self.engine.connect() as connection:
             return schema_version(connection)
 
     def _migrate(self) -> None:
         """Takes the lock, then looks again: another process may have been quicker."""
+        path = self.address.path
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WorkFailed(
+                f"the folder of {self.address.shown} cannot be made: {error.strerror}",
+                hint="name another place with --db",
+            ) from None
         with self.engine.connect() as connection:
             # Not for the pool: a table that is rebuilt must not take its children with it.
             connection.detach()
-            if self.address.path is not None:
+            if path is not None:
                 # SQLite ignores or refuses both pragmas inside a transaction.
                 connection.execution_options(**{BEGIN: "none"})
                 connection.exec_driver_sql("PRAGMA journal_mode = WAL")
                 connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
                 connection.commit()
             with connection.execution_options(**{BEGIN: "write"}).begin():
-                if self.address.path is None:
+                if path is None:
                     connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
-                migrate(connection, self.address.shown)
+                make_current(connection, self.address.shown)
 
     def _retry(self, work: Callable[[], T], again: set[FailureKind]) -> T:
         deadline = time.monotonic() + self._patience
@@ -138,3 +147,48 @@ class Database:
                 if failure.kind not in again or time.monotonic() >= deadline:
                     raise failure.error from None
             time.sleep(_PAUSE)
+
+
+def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
+    engine = create_engine(
+        address.url,
+        hide_parameters=True,
+        connect_args={"timeout": patience},
+        pool_timeout=max(patience, _POOL_SECONDS),
+    )
+
+    @event.listens_for(engine, "connect")
+    def _set_up(connection: SqliteConnection, _: ConnectionPoolEntry) -> None:
+        connection.isolation_level = None  # no BEGIN by Python's driver: `_begin` does that
+        connection.execute("PRAGMA foreign_keys = ON")
+        # With NORMAL a power cut loses what was acknowledged: docs/decisions/0006-store.md.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA cache_size = -64000")  # negative: in KiB
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        how = connection.get_execution_options().get(BEGIN, "read")
+        if how != "none":
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if how == "write" else "BEGIN")
+
+    return engine
+
+
+def _make_postgres_engine(address: DatabaseAddress, patience: float) -> Engine:
+    url = address.url
+    if "connect_timeout" not in url.query:
+        url = url.update_query_dict({"connect_timeout": CONNECT_SECONDS})
+    engine = create_engine(
+        url,
+        hide_parameters=True,
+        pool_pre_ping=True,  # a server that was restarted has closed what the pool still holds
+        pool_timeout=max(patience, _POOL_SECONDS),
+    )
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # PostgreSQL would wait for a lock for ever. LOCAL: forgotten at the end of the transaction.
+        if connection.get_execution_options().get(BEGIN) == "write":
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {max(1, int(patience * 1000))}")
+
+    return engine

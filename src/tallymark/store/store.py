@@ -6,6 +6,7 @@ thread where that matters. Errors are sentences: `InvalidInput` or `WorkFailed`.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import msgspec
@@ -61,12 +62,6 @@ class Store:
             raise InvalidInput(f"a tenant cannot be called {tenant!r}")
         self.tenant = tenant
         self._database = database
-        self.challenges = Challenges(database, tenant)
-        self.attempts = Attempts(database, tenant)
-        self.boards = Boards(database, tenant)
-        self.ratings = Ratings(database, tenant)
-        self.rescorings = Rescorings(database, tenant)
-        self.versus = VersusRows(database, tenant)
 
     def __enter__(self) -> Self:
         return self
@@ -88,6 +83,38 @@ class Store:
         """False while nothing has been stored: reading would then be refused."""
         return self._database.look()
 
+    # Contests
+
+    @cached_property
+    def challenges(self) -> Challenges:
+        """What is published."""
+        return Challenges(self._database, self.tenant)
+
+    @cached_property
+    def attempts(self) -> Attempts:
+        """What agents entered and submitted, and its scores."""
+        return Attempts(self._database, self.tenant)
+
+    @cached_property
+    def boards(self) -> Boards:
+        """The order of agents."""
+        return Boards(self._database, self.tenant)
+
+    @cached_property
+    def ratings(self) -> Ratings:
+        """The strength of agents."""
+        return Ratings(self._database, self.tenant)
+
+    @cached_property
+    def rescorings(self) -> Rescorings:
+        """Scores that were counted again."""
+        return Rescorings(self._database, self.tenant)
+
+    @cached_property
+    def versus(self) -> VersusRows:
+        """Red against blue."""
+        return VersusRows(self._database, self.tenant)
+
     # Runs
 
     def create_run(self, record: RunRecord) -> None:
@@ -104,7 +131,7 @@ class Store:
         run_id = changes.pop("id")
         if not record.definition:
             del changes["definition"]
-        self.update_run(run_id, **changes)
+        self._database.write(lambda c: run_rows.change(c, self.tenant, run_id, changes))
 
     def delete_run(self, run_id: str) -> None:
         """Removes a run and its results."""

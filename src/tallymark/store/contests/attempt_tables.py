@@ -3,7 +3,7 @@
 An attempt is spread over three tables by how it is used: `attempts` is its life, `attempt_scores`
 the numbers that boards and rescoring read, kept together by challenge and agent, and
 `attempt_details` what is bulky. See docs/decisions/0010-boards.md. A new column needs a migration
-too (`migrations/versions/`), and `schema_version.CURRENT` to name it.
+too (`migrations/versions/`), and `schema.CURRENT` to name it.
 """
 
 from __future__ import annotations

@@ -38,13 +38,15 @@ class RunFilter(TypedDict, total=False):
 
 def create(connection: Connection, tenant: str, record: RunRecord) -> None:
     """Stores a new run; storing the very same again changes nothing."""
-    # After a lost connection the work is done again, and may find its own row.
-    if _read_run(connection, tenant, record.id) == record:
-        return
     try:
-        connection.execute(insert(table).values(tenant=tenant, **msgspec.structs.asdict(record)))
+        # Nested: PostgreSQL would otherwise refuse to look for the row that is in the way.
+        with connection.begin_nested():
+            row = {"tenant": tenant, **msgspec.structs.asdict(record)}
+            connection.execute(insert(table).values(row))
     except IntegrityError:
-        raise InvalidInput(f"there is already a run {record.id!r}") from None
+        # After a lost connection the work is done again, and may find its own row.
+        if _read_run(connection, tenant, record.id) != record:
+            raise InvalidInput(f"there is already a run {record.id!r}") from None
 
 
 def change(connection: Connection, tenant: str, run_id: str, changes: dict[str, Any]) -> None:
@@ -52,10 +54,12 @@ def change(connection: Connection, tenant: str, run_id: str, changes: dict[str, 
     wrong = set(changes) - (set(_FIELDS) - {"id"})
     if wrong:
         raise TypeError(f"not a field of a run that can change: {', '.join(sorted(wrong))}")
-    require(connection, tenant, run_id)
-    if changes:
-        query = update(table).where(table.c.tenant == tenant, table.c.id == run_id)
-        connection.execute(query.values(changes))
+    if not changes:
+        require(connection, tenant, run_id)
+        return
+    query = update(table).where(table.c.tenant == tenant, table.c.id == run_id)
+    if not connection.execute(query.values(changes)).rowcount:
+        raise _explain_unknown(connection, tenant, run_id)
 
 
 def delete(connection: Connection, tenant: str, run_id: str) -> None:

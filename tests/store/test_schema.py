@@ -10,14 +10,15 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from tests.store.run_samples import a_run
+from tests.store.test_migrations import make_old
 
 from tallymark.errors import WorkFailed
 from tallymark.store import open_store
+from tallymark.store.address import parse_address
 from tallymark.store.column_types import metadata
-from tallymark.store.schema_upgrade import MIGRATIONS
-from tallymark.store.schema_version import CURRENT, VERSION_TABLE, schema_version
+from tallymark.store.schema import CURRENT, MIGRATIONS, VERSION_TABLE, schema_version
 
 
 def test_the_program_expects_the_last_migration() -> None:
@@ -25,14 +26,13 @@ def test_the_program_expects_the_last_migration() -> None:
 
 
 def test_migrations_make_what_the_tables_declare(empty_url: str) -> None:
-    with open_store(empty_url) as store:
-        store.create_run(a_run())
-        with store._database.engine.connect() as connection:
-            assert schema_version(connection) == CURRENT
-            context = MigrationContext.configure(
-                connection, opts={"compare_type": True, "version_table": VERSION_TABLE}
-            )
-            assert compare_metadata(context, metadata) == []
+    make_old(empty_url, "head")
+    with open_store(empty_url) as store, store._database.engine.connect() as connection:
+        assert schema_version(connection) == CURRENT
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "version_table": VERSION_TABLE}
+        )
+        assert compare_metadata(context, metadata) == []
 
 
 def test_a_difference_would_be_seen(empty_url: str) -> None:
@@ -66,20 +66,37 @@ def test_a_newer_schema_is_refused_and_left_alone(empty_url: str) -> None:
         open_store(empty_url)
 
 
-def test_a_migration_that_fails_leaves_nothing(
+def fail(*_: object, **__: object) -> None:
+    raise OSError("out of luck")
+
+
+def test_a_schema_that_cannot_be_made_leaves_nothing(
     empty_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OSError("out of luck")
-
     with open_store(empty_url) as store:
         with monkeypatch.context() as patch:
-            patch.setattr("alembic.operations.base.Operations.create_index", fail)
+            patch.setattr("sqlalchemy.sql.ddl.SchemaGenerator.visit_index", fail)
             with pytest.raises(OSError, match="out of luck"):
                 store.create_run(a_run())
         assert store.exists is False
         store.create_run(a_run())
         assert store.run("latest") == a_run()
+
+
+def test_a_migration_that_fails_leaves_the_old_schema(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_old(empty_url, "0001")
+    with monkeypatch.context() as patch:
+        patch.setattr("alembic.operations.base.Operations.create_index", fail)
+        with pytest.raises(OSError, match="out of luck"):
+            open_store(empty_url)
+    engine = create_engine(parse_address(empty_url).url)
+    with engine.connect() as connection:
+        assert schema_version(connection) == "0001"
+    engine.dispose()
+    with open_store(empty_url) as store:
+        assert store.vars() == {"kept": "safe"}
 
 
 def test_processes_that_start_together_make_one_schema(empty_url: str) -> None:

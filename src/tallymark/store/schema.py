@@ -1,0 +1,106 @@
+"""Which schema a database has, how a new one gets it, and how an old one is brought up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import (
+    Column,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    insert,
+    inspect,
+    select,
+)
+
+from tallymark.errors import WorkFailed
+
+# Tables that are not imported would not be made.
+from tallymark.store import named_values  # noqa: F401
+from tallymark.store.column_types import metadata
+from tallymark.store.contests import attempt_tables, versus_tables  # noqa: F401
+from tallymark.store.contests.contest_tables import LOGS
+from tallymark.store.runs import run_tables  # noqa: F401
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+CURRENT = "0004"
+# A name of our own: a database that others share may have an `alembic_version` already.
+VERSION_TABLE = "tallymark_version"
+_versions = Table(
+    VERSION_TABLE,
+    MetaData(),  # Alembic's business, and no table of ours
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+)
+_REFUSAL = "{log} is only ever added to"
+# Whoever tries to change or remove rows of a log.
+_TRIGGERS = {
+    "sqlite": [
+        f"CREATE TRIGGER {{log}}_{event.lower()} BEFORE {event} ON {{log}}"
+        f" BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
+        for event in ("UPDATE", "DELETE")
+    ],
+    "postgresql": [
+        (
+            "CREATE FUNCTION {log}_refuse() RETURNS trigger LANGUAGE plpgsql"
+            f" AS $$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $$"
+        ),
+        (
+            "CREATE TRIGGER {log}_refuse BEFORE UPDATE OR DELETE OR TRUNCATE ON {log}"
+            " FOR EACH STATEMENT EXECUTE FUNCTION {log}_refuse()"
+        ),
+    ],
+}
+
+
+def schema_version(connection: Connection) -> str | None:
+    """The version that the database has; None when nothing of ours is in it."""
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    version: str | None = connection.scalar(select(_versions.c.version_num))
+    return version
+
+
+def make_current(connection: Connection, shown: str) -> None:
+    """Makes or changes the schema in the transaction that is open; the caller holds the lock."""
+    version = schema_version(connection)
+    if version is None:
+        _create_schema(connection)
+    elif version != CURRENT:
+        _upgrade_schema(connection, version, shown)
+
+
+def _create_schema(connection: Connection) -> None:
+    """All at once what the migrations come to: a test compares the two."""
+    # A table of that name that is not ours must be an error, not taken for ours.
+    metadata.create_all(connection, checkfirst=False)
+    for log in LOGS:
+        for statement in _TRIGGERS[connection.dialect.name]:
+            connection.exec_driver_sql(statement.format(log=log.name))
+    _versions.create(connection, checkfirst=True)
+    connection.execute(insert(_versions).values(version_num=CURRENT))
+
+
+def _upgrade_schema(connection: Connection, version: str, shown: str) -> None:
+    """Runs the migrations that the database lacks."""
+    # Alembic costs a quarter of a second to import, and hardly any command needs it.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
+    if version not in {each.revision for each in ScriptDirectory(MIGRATIONS).walk_revisions()}:
+        raise WorkFailed(
+            f"{shown} was written by a newer version of Tallymark (schema {version}; this one"
+            f" knows {CURRENT})",
+            hint="update Tallymark, or use another database",
+        )
+    config = Config(attributes={"connection": connection, "version_table": VERSION_TABLE})
+    # Alembic's options interpolate, so a percent sign in the path of an installation is doubled.
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    command.upgrade(config, "head")
