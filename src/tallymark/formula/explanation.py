@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tallymark.formula.steps import NamedValues, Step, as_number, step
+from tallymark.formula.steps import NamedValues, Step, as_number
 from tallymark.formula.tree import (
     Call,
     Name,
@@ -22,13 +22,8 @@ from tallymark.formula.tree import (
     Sum,
     children,
     rebuild,
-    short_text,
     to_text,
 )
-
-if TYPE_CHECKING:
-    from tallymark.formula.formula import Formula
-
 
 _WIDEST = 120
 """Characters of a part that the tree shows."""
@@ -54,9 +49,13 @@ class Explanation:
     reason: str | None
     """Why there is no value; None when there is one."""
     terms: tuple[Term, ...]
-    substituted: str
-    """The formula with numbers in place of names: `80 / 0.0177`."""
     steps: Step
+    values: NamedValues
+
+    @property
+    def substituted(self) -> str:
+        """The formula with numbers in place of names: `80 / 0.0177`."""
+        return to_text(_substitute(self.steps.node, self.values))
 
     def lines(self) -> list[str]:
         """The tree, a line for each part: branches, text, value."""
@@ -98,22 +97,14 @@ class Explanation:
         }
 
 
-def explain(formula: Formula, values: NamedValues) -> Explanation:
-    """Evaluates step by step, and takes the result apart."""
-    steps = step(formula.tree, values)
-    value = formula.evaluate(values)
-    terms = tuple(_list_terms(steps, value)) if value is not None else ()
-    substituted = to_text(_substitute(formula.tree, values))
-    return Explanation(str(formula), value, steps.reason, terms, substituted, steps)
-
-
 def format_number(value: float) -> str:
     """A number for people: at most six significant digits, no exponent where it can be avoided."""
     text = f"{value + 0.0:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"
     return f"{value:.6g}" if abs(value) >= 1e15 else text
 
 
-def _list_terms(part: Step, total: float) -> Iterator[Term]:
+def list_terms(part: Step, total: float) -> Iterator[Term]:
+    """The terms of a formula, each with what it contributes to the total."""
     for each, factor, text in _split(part):
         own = each.value or 0.0
         # Adding 0.0 makes -0.0 and 0.0 one, so that no term contributes `-0`.
@@ -173,7 +164,7 @@ def _substitute(node: Node, values: NamedValues) -> Node:
 def _list_tree_rows(part: Step, lead: str, branch: str) -> list[tuple[str, str]]:
     node = part.node
     value = "undefined" if part.value is None else format_number(part.value)
-    text = short_text(node, _WIDEST)
+    text = to_text(node, most=_WIDEST)
     rows = [(f"{lead}{branch}{text}", "" if isinstance(node, Number) else value)]
     inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
     for index, each in enumerate(part.below):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tallymark.formula.explanation import Explanation, explain
+from tallymark.formula.explanation import Explanation, list_terms
 from tallymark.formula.formula_names import Names
 from tallymark.formula.lint import Lint, lint
 from tallymark.formula.parser import DEFAULT_LIMITS, FormulaLimits, parse
@@ -25,6 +25,7 @@ class Formula:
         self.text = text
         self.tree = tree
         self.declared = declared
+        self._evaluated = False
 
     @classmethod
     def parse(
@@ -50,7 +51,12 @@ class Formula:
 
     def evaluate(self, values: NamedValues) -> float | None:
         """The value of one row, None where it is undefined (`reason` then says why)."""
-        # The first call compiles, and puts the compiled function in this method's place.
+        # Compiling takes as long as many rows do, so the first is walked: most formulas have only
+        # one. The second compiles, and puts the compiled function in this method's place.
+        if not self._evaluated:
+            self._evaluated = True
+            value = step(self.tree, values).value
+            return None if value is None else value + 0.0  # -0.0 and 0.0 are one
         row = self.__dict__["evaluate"] = compile_row(self.tree)
         return row(values)
 
@@ -70,7 +76,10 @@ class Formula:
 
     def explain(self, values: NamedValues) -> Explanation:
         """The tree with values put in, and what each term contributes."""
-        return explain(self, values)
+        steps = step(self.tree, values)
+        value = None if steps.value is None else steps.value + 0.0
+        terms = tuple(list_terms(steps, value)) if value is not None else ()
+        return Explanation(str(self), value, steps.reason, terms, steps, values)
 
     def __str__(self) -> str:
         return to_text(self.tree, guard_minus=self.declared.leading_hyphen)

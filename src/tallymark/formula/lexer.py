@@ -160,18 +160,14 @@ def _find_best_reading(text: str, start: int, end: int, names: Names) -> list[To
     places = [start, *(at + 1 for at in range(start, end) if text[at] == "-")]
     best: dict[int, Token] = {}
 
-    def readable(after: int) -> bool:
-        """Can the rest be read when an operand ends here?"""
-        # A hyphen that ends the run is a minus sign before whatever follows it.
-        return after >= end or after + 1 >= end or after + 1 in best
-
     for at in reversed(places):
         if at >= end:
             continue
         for token in _list_operands(text, at, end, names):
-            stop = token.at.end
-            # After a unary minus an operand follows at once, after an operand another minus.
-            if stop >= end or stop in best if token.kind == "operator" else readable(stop):
+            # After a unary minus an operand follows at once, after an operand another minus. A
+            # hyphen that ends the run is a minus sign before whatever follows it.
+            rest = token.at.end if token.kind == "operator" else token.at.end + 1
+            if rest >= end or rest in best:
                 best[at] = token
                 break
     if start not in best:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -39,6 +38,7 @@ class FormulaLimits:
 
 
 DEFAULT_LIMITS = FormulaLimits()
+_SIGNS = {Sum: ("+", "-"), Product: ("*", "/")}
 
 
 class _Unreadable(Exception):
@@ -56,7 +56,18 @@ def parse(text: str, names: Names, limits: FormulaLimits) -> Node:
         )
     if not text.strip():
         raise FormulaError("the formula is empty", hint="write for example success_pct")
-    return _Parser(FormulaText(text), names, limits).parse()
+    parser = _Parser(FormulaText(text), names, limits)
+    try:
+        tree = parser.expression(1)
+        if parser.token.kind != "end":
+            parser.refuse_rest()
+    except _Unreadable:
+        raise FormulaError(parser.list_problems()) from None
+    if not parser.problems:
+        parser.problems += find_undefined_constants(tree, parser.source)
+    if parser.problems:
+        raise FormulaError(parser.list_problems())
+    return tree
 
 
 class _Parser:
@@ -77,18 +88,9 @@ class _Parser:
         self.tokens, self.problems, self.refused = tokenize(source, names)
         self.misread = {problem.place for problem in self.problems}
         self.next = 0
+        self.token = self.tokens[0]
+        """The one that comes next."""
         self.nodes = 0
-
-    def parse(self) -> Node:
-        try:
-            tree = self.whole()
-        except _Unreadable:
-            raise FormulaError(self.list_problems()) from None
-        if not self.problems:
-            self.problems += find_undefined_constants(tree, self.source)
-        if self.problems:
-            raise FormulaError(self.list_problems())
-        return tree
 
     def list_problems(self) -> list[Problem]:
         ordered = sorted(self.problems, key=_sort_by_place)
@@ -98,49 +100,33 @@ class _Parser:
 
     # The grammar, one method a line.
 
-    def whole(self) -> Node:
-        tree = self.expression(1)
-        if self.peek.kind != "end":
-            self.refuse_rest()
-        return tree
-
     def expression(self, level: int) -> Node:
-        left = self.sum(level)
+        left = self.chain(Sum, level)
         if not self.sees(*COMPARISONS):
             return left
         operator = self.take()
-        right = self.sum(level)
+        right = self.chain(Sum, level)
         if self.sees(*COMPARISONS):
             self.stop(
-                self.peek, "comparisons cannot be chained", "write min(a < b, b < c) for a < b < c"
+                self.token, "comparisons cannot be chained", "write min(a < b, b < c) for a < b < c"
             )
-        return self.count_node(
-            ValueComparison(operator.text, left, right, _join_regions(left, right))
-        )
+        at = Region(left.at.start, right.at.end)
+        return self.count_node(ValueComparison(operator.text, left, right, at))
 
-    def sum(self, level: int) -> Node:
-        return self.chain(Sum, ("+", "-"), self.product, level)
-
-    def product(self, level: int) -> Node:
-        return self.chain(Product, ("*", "/"), self.operand, level)
-
-    def chain(
-        self,
-        kind: type[Sum | Product],
-        signs: tuple[str, str],
-        part: Callable[[int], Node],
-        level: int,
-    ) -> Node:
-        first = part(level)
-        if not self.sees(*signs):
-            return first
-        operands, operators = [first], list[str]()
-        while self.sees(*signs):
+    def chain(self, kind: type[Sum | Product], level: int) -> Node:
+        """The lines `sum` and `product`, which differ in their signs and in what they join."""
+        signs = _SIGNS[kind]
+        parts = list[Node]()
+        operators = list[str]()
+        while True:
+            parts.append(self.chain(Product, level) if kind is Sum else self.operand(level))
+            if not self.sees(*signs):
+                break
             operators.append(self.take().text)
-            operands.append(part(level))
-        return self.count_node(
-            kind(tuple(operands), tuple(operators), _join_regions(first, operands[-1]))
-        )
+        if not operators:
+            return parts[0]
+        at = Region(parts[0].at.start, parts[-1].at.end)
+        return self.count_node(kind(tuple(parts), tuple(operators), at))
 
     def operand(self, level: int) -> Node:
         token = self.take()
@@ -223,30 +209,27 @@ class _Parser:
 
     # Looking, taking, complaining.
 
-    @property
-    def peek(self) -> Token:
-        return self.tokens[self.next]
-
     def sees(self, *texts: str) -> bool:
-        return self.peek.kind == "operator" and self.peek.text in texts
+        return self.token.kind == "operator" and self.token.text in texts
 
     def take(self) -> Token:
-        token = self.tokens[self.next]
+        token = self.token
         if token.kind != "end":
             self.next += 1
+            self.token = self.tokens[self.next]
         return token
 
     def count_node(self, node: Node) -> Node:
         self.nodes += 1
         if self.nodes > self.limits.nodes:
             allowed = f"{self.limits.nodes:,} are allowed"
-            self.stop(self.peek, f"the formula has too many parts; {allowed}", "shorten it")
+            self.stop(self.token, f"the formula has too many parts; {allowed}", "shorten it")
         return node
 
     def close(self, opening: Token) -> int:
         if self.sees(")"):
             return self.take().at.end
-        if self.peek.kind == "end":
+        if self.token.kind == "end":
             self.stop(opening, "this '(' is never closed", "add a ')'")
         self.refuse_rest()
 
@@ -260,7 +243,7 @@ class _Parser:
         self.stop(token, f"{wanted} before '{token.text}'", hint)
 
     def refuse_rest(self) -> NoReturn:
-        token = self.peek
+        token = self.token
         if token.text == ")":
             self.stop(token, "this ')' closes nothing", "remove it, or add a '(' before")
         if token.text == ",":
@@ -277,10 +260,6 @@ class _Parser:
         if not self.refused and self.source.place(token.at) not in self.misread:
             self.problem(token, message, hint)
         raise _Unreadable
-
-
-def _join_regions(first: Node, last: Node) -> Region:
-    return Region(first.at.start, last.at.end)
 
 
 def _is_digits(node: Node) -> bool:

@@ -127,59 +127,48 @@ def is_constant(node: Node) -> bool:
 _BINDING = {ValueComparison: 1, Sum: 2, Product: 3, Negative: 4, Call: 5, Name: 5, Number: 5}
 
 
-def to_text(node: Node, *, guard_minus: bool = False) -> str:
-    """Text that parses to the same tree.
+def to_text(node: Node, *, guard_minus: bool = False, most: int | None = None) -> str:
+    """Text that parses to the same tree, unless it is cut to `most` characters.
 
     `guard_minus` puts what follows a unary minus in parentheses: needed when a declared name
     starts with a hyphen, because `-a` would then be that name.
     """
     words = list[str]()
-    _write(node, words, guard_minus)
-    return "".join(words)
-
-
-def short_text(node: Node, most: int) -> str:
-    """Its text, cut to so many characters; what is cut off is not even written."""
-    words = list[str]()
-    _write(node, words, False, most)
+    _write(node, words, 0, guard_minus, most)
     text = "".join(words)
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if most is None or len(text) <= most else f"{text[: most - 3]}..."
 
 
-def _write(node: Node, words: list[str], guard: bool, most: int | None = None) -> None:
-    kind = type(node)
+def _write(node: Node, words: list[str], around: int, guard: bool, most: int | None) -> None:
+    """Inside something that binds as tightly as `around`; what is cut off is not even written."""
     if most is not None and len(words) > most:
         return
+    binding = _BINDING[type(node)]
+    # What binds equally needs parentheses too: `a - (b - c)` is a chain inside a chain.
+    fenced = binding <= around or (guard and around == _BINDING[Negative])
+    if fenced:
+        words.append("(")
     if isinstance(node, Number):
         words.append(number_text(node.value))
     elif isinstance(node, Name):
         words.append(node.name)
     elif isinstance(node, Negative):
         words.append("-")
-        _write_part(node.operand, _BINDING[kind if guard else Product], words, guard, most)
+        _write(node.operand, words, binding if guard else _BINDING[Product], guard, most)
     elif isinstance(node, Call):
         words.append(f"{node.function}(")
         for index, argument in enumerate(node.arguments):
             words.append(", " if index else "")
-            _write(argument, words, guard, most)
+            _write(argument, words, 0, guard, most)
         words.append(")")
     else:
-        parts = children(node)
         operators = (node.operator,) if isinstance(node, ValueComparison) else node.operators
-        _write_part(parts[0], _BINDING[kind], words, guard, most)
-        for operator, part in zip(operators, parts[1:], strict=True):
+        first, *others = children(node)
+        _write(first, words, binding, guard, most)
+        for operator, part in zip(operators, others, strict=True):
             words.append(f" {operator} ")
-            _write_part(part, _BINDING[kind], words, guard, most)
-
-
-def _write_part(part: Node, binding: int, words: list[str], guard: bool, most: int | None) -> None:
-    """In parentheses, unless it binds tighter than what it stands in."""
-    # What binds equally needs them too: `a - (b - c)` is a chain inside a chain.
-    if _BINDING[type(part)] > binding and not (guard and binding == _BINDING[Negative]):
-        _write(part, words, guard, most)
-    else:
-        words.append("(")
-        _write(part, words, guard, most)
+            _write(part, words, binding, guard, most)
+    if fenced:
         words.append(")")
 
 
