@@ -10,8 +10,7 @@ from tests.models.model_conformance import request
 
 from tallymark.errors import InvalidInput
 from tallymark.models import open_model
-from tallymark.models.model_kinds import KINDS
-from tallymark.models.model_reference import ModelReference
+from tallymark.models.model_kinds import KINDS, ModelReference
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from tallymark.errors import InvalidInput, ModelError, ScorerError
 from tallymark.models import Pace, Request, answer_with_retries
 from tallymark.models.loop_local import LoopLocal
 from tallymark.models.model_kinds import open_reference
-from tallymark.models.model_reference import ModelReference
+from tallymark.models.model_kinds import ModelReference
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import check_url, read_api_key
 

@@ -24,7 +24,7 @@ from tallymark.models.model_failures import one_line
 
 if TYPE_CHECKING:
     from tallymark.models.model import Request
-    from tallymark.models.model_reference import ModelReference
+    from tallymark.models.model_kinds import ModelReference
 
 
 class CommandModel:

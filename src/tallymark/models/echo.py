@@ -10,16 +10,16 @@ from tallymark.models.model_answers import finish_answer
 
 if TYPE_CHECKING:
     from tallymark.models.model import Request
-    from tallymark.models.model_reference import ModelReference
-    from tallymark.models.token_prices import Pricing
+    from tallymark.models.model_kinds import ModelReference
 
 
 class EchoModel:
     """Its answer is the prompt. Tokens are counted only where a price needs them: it is quick."""
 
-    def __init__(self, name: str, pricing: Pricing | None = None) -> None:
-        self.name = name
-        self._pricing = pricing
+    def __init__(self, reference: ModelReference) -> None:
+        """What follows `echo/` is only a label."""
+        self.name = reference.text
+        self._pricing = reference.pricing
 
     async def answer(self, request: Request) -> Answer:
         """The prompt."""
@@ -32,8 +32,3 @@ class EchoModel:
 
     async def close(self) -> None:
         """Nothing is held."""
-
-
-def open_echo(reference: ModelReference) -> EchoModel:
-    """What follows `echo/` is only a label."""
-    return EchoModel(reference.text, reference.pricing)

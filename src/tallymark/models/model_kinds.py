@@ -1,33 +1,82 @@
 """`open_model(reference)`: from what the user wrote to something that answers.
 
-A new kind is a file with a function from the parsed reference to a `Model`, and a line in `KINDS`.
-A first word that is no kind is a provider, and goes to pydantic-ai: see provider_setup.py.
+A reference is a first word, `/` or `:`, and what that kind makes of the rest. A new kind is a file
+with a function from the parsed reference to a `Model`, and a line in `KINDS`. A first word that is
+no kind is a provider, and goes to pydantic-ai: see provider_setup.py.
 """
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from tallymark.errors import InvalidInput
 from tallymark.models.answer_cache import CachedModel
 from tallymark.models.answer_recorder import RecordedModel
 from tallymark.models.command import open_command
-from tallymark.models.echo import open_echo
+from tallymark.models.echo import EchoModel
 from tallymark.models.endpoint import open_endpoint
-from tallymark.models.model_reference import ModelReference
 from tallymark.models.provider_setup import open_provider
 from tallymark.models.python_function import open_function
 from tallymark.models.replay import open_replay
+from tallymark.models.token_prices import Pricing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from tallymark.models.model import Model
-    from tallymark.models.token_prices import Pricing
+
+_SHAPE = re.compile(r"([A-Za-z][\w.-]*)[/:](.+)", re.DOTALL)
+
+
+class ModelReference(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as the user named it, taken apart, with what they said about it."""
+
+    text: str
+    """As written."""
+    kind: str
+    """The first word."""
+    rest: str
+    """What follows it."""
+    folder: Path = Path()
+    """Where files are looked for: the suite's folder."""
+    pricing: Pricing | None = None
+    key: str | None = None
+    """For an address, instead of what the environment has for all of them; empty sends none."""
+
+    @classmethod
+    def parse(
+        cls,
+        text: str,
+        *,
+        folder: str | Path | None = None,
+        pricing: Mapping[str, Any] | Pricing | None = None,
+        key: str | None = None,
+    ) -> ModelReference:
+        """Take a reference apart; what names no model is refused."""
+        found = _SHAPE.fullmatch(text.strip())
+        if found is None:
+            raise InvalidInput(
+                f"{text!r} does not name a model",
+                hint="write provider/name, such as openai/gpt-5-mini, or replay/NAME, echo/NAME, "
+                "python/module:function, cmd/PROGRAM or an http(s):// address",
+            )
+        return cls(
+            text=found[0],
+            kind=found[1].lower(),
+            rest=found[2],
+            folder=Path(folder or ""),
+            pricing=pricing if isinstance(pricing, Pricing | None) else Pricing.of(pricing),
+            key=key,
+        )
+
 
 KINDS: dict[str, Callable[[ModelReference], Model]] = {
     "cmd": open_command,
-    "echo": open_echo,
+    "echo": EchoModel,
     "http": open_endpoint,
     "https": open_endpoint,
     "python": open_function,

@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from contextlib import AbstractAsyncContextManager
+from typing import Literal
 
 LONGEST_PAUSE = 300.0
 """Seconds. Whoever asks for more is not waited for."""
@@ -40,16 +38,26 @@ class Pace:
         self._settling = 0
         self._paused_until = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._slot = _PaceSlot(self)
 
     @property
     def active(self) -> int:
         """How many are."""
         return self._active
 
-    def slot(self) -> _PaceSlot:
+    def slot(self) -> AbstractAsyncContextManager[None]:
         """`async with pace.slot():` waits for a place and holds it."""
-        return self._slot
+        return self  # which holds nothing for the request itself, so one serves all
+
+    async def __aenter__(self) -> None:
+        if self._waiting or not self._has_room():
+            await self._wait()
+        else:
+            self._active += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self._active -= 1
+        if self._waiting:
+            self._wake()
 
     def feed(self, outcome: RequestOutcome, retry_after: float | None = None) -> None:
         """How a request fared; told while its slot is held.
@@ -104,34 +112,6 @@ class Pace:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self._release()  # the place came in the same moment as the cancellation
+                self._active -= 1  # the place came in the same moment as the cancellation
+                self._wake()
             raise
-
-    def _release(self) -> None:
-        self._active -= 1
-        if self._waiting:
-            self._wake()
-
-
-class _PaceSlot:
-    """The context manager of a pace. It holds nothing itself, so one serves all requests."""
-
-    __slots__ = ("_pace",)
-
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
-
-    async def __aenter__(self) -> None:
-        pace = self._pace
-        if pace._waiting or not pace._has_room():  # noqa: SLF001 (two halves of one thing)
-            await pace._wait()  # noqa: SLF001
-        else:
-            pace._active += 1  # noqa: SLF001
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._pace._release()  # noqa: SLF001

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
     from tallymark.models.model import Request
-    from tallymark.models.model_reference import ModelReference
+    from tallymark.models.model_kinds import ModelReference
     from tallymark.models.token_prices import Pricing
 
 _ROUNDS = 50

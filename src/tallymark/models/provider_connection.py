@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from tallymark.models.model_reference import ModelReference
+    from tallymark.models.model_kinds import ModelReference
 
 _OVER_AIOHTTP = {"anthropic", "openai", "openai-chat", "openai-responses", "openrouter"}
 """Providers whose library takes an HTTP client of ours: see provider_transport.py."""

@@ -16,7 +16,7 @@ from tallymark.models.model_failures import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tallymark.models.model_reference import ModelReference
+    from tallymark.models.model_kinds import ModelReference
     from tallymark.models.provider import ProviderModel
     from tallymark.models.token_prices import Pricing
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tallymark.models.model import Request
-    from tallymark.models.model_reference import ModelReference
+    from tallymark.models.model_kinds import ModelReference
     from tallymark.models.token_prices import Pricing
 
 _NAMED = ("messages", "settings", "mcp_servers", "epoch")

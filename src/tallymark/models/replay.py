@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tallymark.models.model import Request
-    from tallymark.models.model_reference import ModelReference
+    from tallymark.models.model_kinds import ModelReference
     from tallymark.models.token_prices import Pricing
 
 _KEYS = {

@@ -39,7 +39,7 @@ from tallymark.judging.judge_dialogue import (
     read_object,
 )
 from tallymark.judging.judge_model import open_judge
-from tallymark.models.model_reference import ModelReference
+from tallymark.models.model_kinds import ModelReference
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge

@@ -35,7 +35,7 @@ from tallymark.documents.shapes import AnyShape, NumberShape
 from tallymark.documents.word_shapes import DurationShape
 from tallymark.errors import InvalidInput, Problem, ScorerError
 from tallymark.judging.judge_model import JudgeModel, open_judge
-from tallymark.models.model_reference import ModelReference
+from tallymark.models.model_kinds import ModelReference
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Scorer, load_scorer
 
