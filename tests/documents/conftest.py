@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from tallymark.documents import yaml_events
-
 
 @pytest.fixture(params=["python", "c"])
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -16,6 +14,4 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         pytest.importorskip("yaml.cyaml")
     else:
         monkeypatch.setitem(sys.modules, "yaml.cyaml", None)
-        # Read again, since which parser there is was asked when it was first imported.
-        monkeypatch.delitem(sys.modules, yaml_events.__name__)
     return str(request.param)

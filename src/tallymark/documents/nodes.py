@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 
-class Node:
+
+class Node(msgspec.Struct, eq=False):
     """A part of the file. Line and column count from 1; line 0 means that there is no file."""
 
-    __slots__ = ("column", "line", "size")
-
-    def __init__(self, line: int = 0, column: int = 0) -> None:
-        self.line = line
-        self.column = column
-        self.size = 1
+    line: int = 0
+    column: int = 0
+    size: int = 1
+    """How many nodes it is, with those in it."""
 
 
-class ScalarNode(Node):
+class ScalarNode(Node, eq=False):
     """A text, number or other single value, as it is written."""
 
-    __slots__ = ("end_column", "end_line", "style", "tag", "text")
-
-    def __init__(
-        self, text: str, style: str = "", tag: str | None = None, line: int = 0, column: int = 0
-    ) -> None:
-        super().__init__(line, column)
-        self.text = text
-        self.style = style
-        """A quote, `|`, `>`, or empty for plain."""
-        self.tag = tag
-        self.end_line = line
-        self.end_column = column
+    text: str = ""
+    style: str = ""
+    """A quote, `|`, `>`, or empty for plain."""
+    tag: str | None = None
+    end_line: int = 0
+    end_column: int = 0
 
     @property
     def length(self) -> int:
@@ -38,24 +32,16 @@ class ScalarNode(Node):
         return self.end_column - self.column if self.end_line == self.line else 1
 
 
-class SequenceNode(Node):
+class SequenceNode(Node, eq=False):
     """A list."""
 
-    __slots__ = ("items",)
-
-    def __init__(self, line: int = 0, column: int = 0) -> None:
-        super().__init__(line, column)
-        self.items: list[Node] = []
+    items: list[Node] = msgspec.field(default_factory=list)
 
 
-class MappingNode(Node):
+class MappingNode(Node, eq=False):
     """Keys, each with its node, and their values."""
 
-    __slots__ = ("entries",)
-
-    def __init__(self, line: int = 0, column: int = 0) -> None:
-        super().__init__(line, column)
-        self.entries: dict[str, tuple[ScalarNode, Node]] = {}
+    entries: dict[str, tuple[ScalarNode, Node]] = msgspec.field(default_factory=dict)
 
     def get(self, key: str) -> Node | None:
         """The value of a key; None when it is not there."""
@@ -66,16 +52,14 @@ class MappingNode(Node):
 def make_nodes(value: Any) -> Node:
     """Plain data as nodes without places, so that a stored suite is read as a file is."""
     if isinstance(value, dict):
-        mapping = MappingNode()
-        mapping.entries = {
-            key: (ScalarNode(key, '"'), make_nodes(each)) for key, each in value.items()
-        }
-        return mapping
+        entries = value.items()
+        return MappingNode(
+            entries={key: (ScalarNode(text=key, style='"'), make_nodes(v)) for key, v in entries}
+        )
     if isinstance(value, list):
-        sequence = SequenceNode()
-        sequence.items = [make_nodes(each) for each in value]
-        return sequence
+        return SequenceNode(items=[make_nodes(each) for each in value])
     if isinstance(value, str):
-        return ScalarNode(value, '"')  # in quotes: "5" and "true" stay text
+        return ScalarNode(text=value, style='"')  # in quotes: "5" and "true" stay text
     words = {None: "null", True: "true", False: "false"}
-    return ScalarNode(words[value] if value is None or isinstance(value, bool) else repr(value))
+    plain = words[value] if value is None or isinstance(value, bool) else repr(value)
+    return ScalarNode(text=plain)

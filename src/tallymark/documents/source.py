@@ -67,19 +67,14 @@ def read_source(path: Path | str) -> Source:
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or str(error)
         raise InvalidInput(f"{name} cannot be read: {said}") from None
-    return Source(decode_text(raw, name), name, path.parent)
-
-
-def decode_text(raw: bytes, name: str) -> str:
-    """UTF-8 text, with or without a byte order mark."""
     if len(raw) > MAX_SOURCE_BYTES:
         raise InvalidInput(
             f"{name} has more than {MAX_SOURCE_BYTES // 1_000_000} MB", hint="split it up"
         )
     try:
-        text = raw.decode("utf-8-sig")
+        text = raw.decode("utf-8-sig")  # with or without a byte order mark
     except UnicodeDecodeError as error:
         wide = raw[:2] in (b"\xff\xfe", b"\xfe\xff")
         what = "is UTF-16 text" if wide else f"is not UTF-8 text (byte {error.start + 1})"
         raise InvalidInput(f"{name} {what}", hint="save it as UTF-8") from None
-    return text
+    return Source(text, name, path.parent)

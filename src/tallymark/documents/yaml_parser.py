@@ -27,6 +27,7 @@ MAX_NODES = 2_000_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PREFIX = "tag:yaml.org,2002:"
 TAGS = frozenset(_PREFIX + name for name in ("str", "int", "float", "bool", "null", "seq", "map"))
+_TEXT_TAGS = ("!", f"{_PREFIX}str")
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _TRUE = frozenset(("true", "True", "TRUE"))
 _FALSE = frozenset(("false", "False", "FALSE"))
@@ -46,15 +47,27 @@ def parse_yaml(source: Source, holds: str = "suite") -> tuple[Node | None, list[
 
     `holds` is what messages call the thing that the file describes.
     """
-    # Either parser takes 20 ms to load, which only those pay who read a file.
-    from tallymark.documents.yaml_events import YAMLError, read_events  # noqa: PLC0415
-
     source.check_characters()
+    # libyaml is 20 times as fast, but PyYAML may have been built without it; ruamel.yaml works
+    # everywhere. Both give the same events, and neither decides what plain text means: we do.
+    # Either takes 20 ms to load, which only those pay who read a file.
+    try:
+        from yaml.cyaml import CParser  # type: ignore[import-untyped]  # noqa: PLC0415
+        from yaml.error import YAMLError  # type: ignore[import-untyped]  # noqa: PLC0415
+    except ImportError:
+        from ruamel.yaml import YAML  # noqa: PLC0415
+        from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+
+        events = iter(YAML(typ="safe", pure=True).parse(source.text))
+    else:
+        events = iter(CParser(source.text).get_event, None)
     builder = _NodeBuilder(source, holds)
-    events = read_events(source.text)
     try:
         for event in events:
-            builder.take(event)
+            # By the name of its class, which both parsers share.
+            step = _NodeBuilder.STEPS.get(event.__class__.__name__)
+            if step is not None:
+                step(builder, event)
     except YAMLError as error:
         raise InvalidInput([explain_invalid_yaml(source, error)]) from None
     return builder.root, builder.problems
@@ -79,12 +92,6 @@ class _NodeBuilder:
         self._size = 0
         self._documents = 0
 
-    def take(self, event: Any) -> None:
-        """Take one event, by the name of its class, which both parsers share."""
-        step = self._STEPS.get(event.__class__.__name__)
-        if step is not None:
-            step(self, event)
-
     def _document(self, event: Any) -> None:
         self._documents += 1
         if self._documents > 1:
@@ -94,9 +101,14 @@ class _NodeBuilder:
     def _scalar(self, event: Any) -> None:
         start, end = event.start_mark, event.end_mark
         node = ScalarNode(
-            event.value, event.style or "", event.tag, start.line + 1, start.column + 1
+            start.line + 1,
+            start.column + 1,
+            text=event.value,
+            style=event.style or "",
+            tag=event.tag,
+            end_line=end.line + 1,
+            end_column=end.column + 1,
         )
-        node.end_line, node.end_column = end.line + 1, end.column + 1
         if event.tag is not None:
             self._check_tag(node, event)
         if event.anchor is not None:
@@ -106,15 +118,10 @@ class _NodeBuilder:
             self.problems.append(Problem("half of a surrogate pair is no character", place))
         self._add(node, event)
 
-    def _sequence(self, event: Any) -> None:
-        start = event.start_mark
-        self._begin(SequenceNode(start.line + 1, start.column + 1), event)
-
-    def _mapping(self, event: Any) -> None:
-        start = event.start_mark
-        self._begin(MappingNode(start.line + 1, start.column + 1), event)
-
-    def _begin(self, node: SequenceNode | MappingNode, event: Any) -> None:
+    def _begin(self, event: Any) -> None:
+        start, mapping = event.start_mark, event.__class__.__name__ == "MappingStartEvent"
+        kind = MappingNode if mapping else SequenceNode
+        node = kind(start.line + 1, start.column + 1)
         if event.tag is not None:
             self._check_tag(node, event)
         if len(self._open) >= MAX_LEVELS:
@@ -146,9 +153,8 @@ class _NodeBuilder:
         start = event.start_mark
         self.problems.append(explain_unknown_alias(self.source, start, event.anchor))
         # Most likely a pattern without its quotes: read it as that text, and look at the rest.
-        self._add(
-            ScalarNode(f"*{event.anchor}", "'", None, start.line + 1, start.column + 1), event
-        )
+        text = f"*{event.anchor}"
+        self._add(ScalarNode(start.line + 1, start.column + 1, text=text, style="'"), event)
 
     def _add(self, node: Node, event: Any, size: int = 1) -> None:
         """Put a finished node where it belongs."""
@@ -164,28 +170,30 @@ class _NodeBuilder:
         parent.size += node.size
         if isinstance(parent, SequenceNode):
             parent.items.append(node)
-        elif self._keys[-1] is None:
-            self._keys[-1] = self._make_key(node)
+        elif (key := self._keys[-1]) is None:
+            self._keys[-1] = node if isinstance(node, ScalarNode) else self._refuse_key(node)
         else:
-            self._put(parent, self._keys[-1], node)
+            if key.text == "<<" and key.style == "":
+                self._merges[-1].append((key, node))
+            elif key.text in parent.entries:
+                self._put_again(parent, key, node)
+            else:
+                parent.entries[key.text] = (key, node)
             self._keys[-1] = None
 
-    def _make_key(self, node: Node) -> ScalarNode:
-        if isinstance(node, ScalarNode):
-            return node
+    def _refuse_key(self, node: Node) -> ScalarNode:
         self.problems.append(explain_unquoted_braces(self.source, node.line, node.column))
-        return ScalarNode("x-", "", None, node.line, node.column)  # is not looked at
+        return ScalarNode(node.line, node.column, text="x-")  # is not looked at
 
-    def _put(self, parent: MappingNode, key: ScalarNode, node: Node) -> None:
-        if key.text == "<<" and key.style == "":
-            self._merges[-1].append((key, node))
+    def _put_again(self, parent: MappingNode, key: ScalarNode, node: Node) -> None:
         # Keys that could not be read are all called `x-`, and that was reported already.
-        elif (first := parent.entries.get(key.text)) is not None and not key.text.startswith("x-"):
-            message = f"the key '{key.text}' is here twice: first on line {first[0].line}"
-            place = self.source.place(key.line, key.column, key.length)
-            self.problems.append(Problem(message, place, "delete or rename one of them"))
-        else:
+        if key.text.startswith("x-"):
             parent.entries[key.text] = (key, node)
+            return
+        first = parent.entries[key.text][0]
+        message = f"the key '{key.text}' is here twice: first on line {first.line}"
+        place = self.source.place(key.line, key.column, key.length)
+        self.problems.append(Problem(message, place, "delete or rename one of them"))
 
     def _merge(self, into: MappingNode, key: ScalarNode, merged: Node) -> None:
         """`<<: *defaults`: the keys that are not there already."""
@@ -213,12 +221,12 @@ class _NodeBuilder:
         place = self.source.place(start.line + 1, start.column + 1)
         raise InvalidInput([*self.problems, Problem(message, place, hint)])
 
-    _STEPS: ClassVar[dict[str, Callable[[_NodeBuilder, Any], None]]] = {
+    STEPS: ClassVar[dict[str, Callable[[_NodeBuilder, Any], None]]] = {
         "DocumentStartEvent": _document,
         "ScalarEvent": _scalar,
-        "SequenceStartEvent": _sequence,
+        "SequenceStartEvent": _begin,
         "SequenceEndEvent": _end,
-        "MappingStartEvent": _mapping,
+        "MappingStartEvent": _begin,
         "MappingEndEvent": _end,
         "AliasEvent": _alias,
     }
@@ -226,12 +234,8 @@ class _NodeBuilder:
 
 def scalar_value(text: str, style: str, tag: str | None) -> ScalarValue:
     """The value of a scalar as it is written; whatever is not plain is text."""
-    if tag is not None:
-        return text if tag in ("!", f"{_PREFIX}str") else _resolve_plain(text)
-    return text if style else _resolve_plain(text)
-
-
-def _resolve_plain(text: str) -> ScalarValue:
+    if tag in _TEXT_TAGS or (tag is None and style):
+        return text
     if text in _NULL:
         return None
     if text in _TRUE:
