@@ -33,14 +33,12 @@ class PlainWatch:
     """A line now and then, and one for each failure."""
 
     every: float | None = _EVERY
-
-    def __init__(self) -> None:
-        self.current: str | None = None
-        """The run that goes on, or went on last."""
-        self.formula: Formula | None = None
-        self.total = 0
-        self.told = 0
-        self.last = 0.0
+    current: str | None = None
+    """The run that goes on, or went on last."""
+    formula: Formula | None = None
+    total = 0
+    told = 0
+    last = 0.0
 
     def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
         """A run begins, or goes on."""
@@ -85,12 +83,9 @@ class BarWatch(PlainWatch):
     """A bar with the numbers so far."""
 
     every = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bar: Any = None
-        self.task: Any = None
-        self.drawn = 0.0
+    bar: Any = None
+    task: Any = None
+    drawn = 0.0
 
     def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
         """Show the bar."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tallymark.documents.reader import Reader
 
 _COPIED_KEYS = ("name", "system_prompt", "expected", "threshold", "vars", "epochs", "timeout")
-_NOTHING_EXPECTED = Expected()
 
 
 def read_evals(values: list[Any], node: Node | None, reader: Reader) -> Iterator[Eval]:
@@ -40,12 +39,13 @@ def _read_eval(number: int, value: dict[str, Any], node: MappingNode, reader: Re
         for each in (scorers if isinstance(scorers, list) else [scorers])
         if isinstance(each, str)
     ]
-    _check_expected(value, node, reader)
+    if "expected" in value:
+        _check_expected(value["expected"], node, reader)
     return Eval(
         number=number,
         turns=tuple(_read_turns(value)),
         checks=(*value.get("checks", ()), *specs),
-        dataset=_read_dataset(value, node, reader),
+        dataset=_read_dataset(value["cases_from"], node, reader) if "cases_from" in value else None,
         tags=tuple(value.get("tags", ())),
         metadata=value.get("metadata", {}),
         line=node.line,
@@ -63,10 +63,9 @@ def _read_turns(value: dict[str, Any]) -> Iterator[Turn]:
             yield Turn(turn["user"], turn.get("assistant"), tuple(turn.get("checks", ())))
 
 
-def _check_expected(value: dict[str, Any], node: MappingNode, reader: Reader) -> None:
+def _check_expected(given: Any, node: MappingNode, reader: Reader) -> None:
     """Expectations that hold templates are looked at when those are filled in."""
-    given = value.get("expected")
-    if given is not None and not has_templates(given):
+    if not has_templates(given):
         try:
             read_expected(given)
         except InvalidInput as error:
@@ -78,14 +77,12 @@ def read_expected(given: Any) -> Expected:
     """What scorers compare with: a text is the output."""
     if isinstance(given, dict):
         return Expected.from_dict(given, "expected")
-    return _NOTHING_EXPECTED if given is None else Expected(output=given)
+    return Expected(output=given)
 
 
-def _read_dataset(value: dict[str, Any], node: MappingNode, reader: Reader) -> Dataset | None:
-    if "cases_from" not in value:
-        return None
+def _read_dataset(given: Any, node: MappingNode, reader: Reader) -> Dataset | None:
     try:
-        return read_dataset(reader.source.folder, value["cases_from"])
+        return read_dataset(reader.source.folder, given)
     except InvalidInput as error:
         for problem in error.problems:
             if problem.place is None:

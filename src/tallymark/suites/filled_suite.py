@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tallymark.traces import Trace
 
 _NO_CHECKS = Checks()
+_NOTHING_EXPECTED = Expected()
 
 
 class FilledTurn(msgspec.Struct, frozen=True, gc=False):
@@ -119,28 +120,28 @@ class FilledSuite:
             for entry in definition.evals
         }
         self._cases: dict[str, FilledCase] = {}
-        self._static: dict[int, Checks] = {}
+        # Built without knowing secrets, ready checks would show them.
+        self._static = {} if values.secrets else dict(definition.ready_checks)
         self._bases: dict[int, FilledCase] = {}
 
     def case(self, case: Case) -> FilledCase:
         """One case, its templates filled in; InvalidInput where a row makes a check invalid."""
         found = self._cases.get(case.key)
-        if found is None:
-            found = self._make_case(case)
-            if case.eval.dataset is None:
-                self._cases[case.key] = found
+        if found is not None:
+            return found
+        base = self._bases.get(case.eval.number)
+        if base is not None:
+            return self._fill_prompt(case, base)
+        found = self._fill_case(case)
+        if case.eval.dataset is None:
+            self._cases[case.key] = found
+        elif _varies_in_prompt_only(case.eval, self.definition):
+            self._bases[case.eval.number] = found
         return found
 
-    def _make_case(self, case: Case) -> FilledCase:
-        """A row of a dataset shares with the others all that has no templates."""
-        base = self._bases.get(case.eval.number)
-        if base is None:
-            base = self._fill_case(case)
-            if case.eval.dataset is not None and _varies_in_prompt_only(case.eval, self.definition):
-                self._bases[case.eval.number] = base
-            return base
-        turn = case.eval.turns[0]
-        said = fill_templates(turn.user, self._values.case(case))
+    def _fill_prompt(self, case: Case, base: FilledCase) -> FilledCase:
+        """A row of a dataset that shares with the others all but its prompt."""
+        said = fill_templates(case.eval.turns[0].user, self._values.case(case))
         return FilledCase(
             key=case.key,
             case=case,
@@ -159,6 +160,9 @@ class FilledSuite:
         system = suite.system_prompt if entry.system_prompt is None else entry.system_prompt
         timeout = suite.timeout if entry.timeout is None else entry.timeout
         threshold = suite.threshold if entry.threshold is None else entry.threshold
+        expected = _NOTHING_EXPECTED
+        if entry.expected is not None:
+            expected = read_expected(fill_templates(entry.expected, lookup))
         return FilledCase(
             key=case.key,
             case=case,
@@ -172,7 +176,7 @@ class FilledSuite:
                 for turn in entry.turns
             ),
             checks=self._build_checks(entry.checks, entry, lookup),
-            expected=read_expected(fill_templates(entry.expected, lookup)),
+            expected=expected,
             metadata=fill_templates(entry.metadata, lookup),
             config=Config(timeout=timeout, threshold=threshold),
             epochs=suite.epochs if entry.epochs is None else entry.epochs,
@@ -221,9 +225,7 @@ def resolve(
     here, each once, by `open_judge`.
     """
     values = TemplateValues(definition, vars or {}, secrets or {})
-    source = Source("", definition.source)
-    problems = list(values.problems(source))
-    if problems:
+    if problems := list(values.problems()):
         raise InvalidInput(problems)
     setting = CheckSetting(
         folder=definition.folder,
@@ -234,19 +236,14 @@ def resolve(
     )
     suite = FilledSuite(definition, values, setting)
     for entry in definition.evals:
-        _try_first_case(suite, entry, source)
+        # An eval's checks are built now, so that what is wrong shows before a model is asked.
+        try:
+            suite.case(next(entry.cases()))
+        except InvalidInput as error:
+            message = suite.redactor.redact(f"eval {entry.key}: {error}")
+            place = Source("", definition.source).place(entry.line)
+            raise InvalidInput(message, place=place) from None
     return suite
-
-
-def _try_first_case(suite: FilledSuite, entry: Eval, source: Source) -> None:
-    """Build an eval's checks now, so that what is wrong with them shows before a model is asked."""
-    try:
-        suite.case(next(entry.cases()))
-    except InvalidInput as error:
-        place = source.place(entry.line)
-        raise InvalidInput(
-            suite.redactor.redact(f"eval {entry.key}: {error}"), place=place
-        ) from None
 
 
 def _fill_spec(spec: CheckSpec, lookup: TemplateLookup) -> CheckSpec:

@@ -10,7 +10,7 @@ import msgspec
 
 from tallymark.formula import RUN_METRICS, Formula, Names, Variable
 from tallymark.formula.formula_names import DERIVED
-from tallymark.suites.checks.check_definition import CheckSpec
+from tallymark.suites.checks.check_definition import Checks, CheckSpec
 from tallymark.suites.checks.check_types import find_value_name
 
 if TYPE_CHECKING:
@@ -80,15 +80,11 @@ class Eval(msgspec.Struct, frozen=True, kw_only=True):
 
     def all_checks(self) -> Iterator[CheckSpec]:
         """Every check of every turn, the parts of `or` included."""
-        yield from _flatten(self.checks)
-        for turn in self.turns:
-            yield from _flatten(turn.checks)
-
-
-def _flatten(checks: Iterable[CheckSpec]) -> Iterator[CheckSpec]:
-    for check in checks:
-        yield check
-        yield from _flatten(check.parts)
+        rest = [*self.checks, *(check for turn in self.turns for check in turn.checks)][::-1]
+        while rest:
+            check = rest.pop()
+            yield check
+            rest += check.parts[::-1]
 
 
 class Case(msgspec.Struct, frozen=True, gc=False):
@@ -127,6 +123,8 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     formula: str = DEFAULT_FORMULA
     undefined: float | None = None
     """The score where the formula has no value."""
+    parsed: Formula | None = None
+    """The formula, read; None where it has templates."""
     description: str = ""
     models: tuple[str, ...] = ()
     system_prompt: str | None = None
@@ -175,19 +173,28 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def parse_formula(self, text: str | None = None) -> Formula:
         """A formula over the suite's names; the suite's own when none is given."""
+        if self.parsed is not None and text in (None, self.formula):
+            return self.parsed
         return Formula.parse(self.formula if text is None else text, self.names)
+
+    @cached_property
+    def ready_checks(self) -> dict[int, Checks]:
+        """Checks that no run changes, by the identity of the specs that they were built from.
+
+        Filled by whoever checks the suite; a copy of the suite builds its own.
+        """
+        return {}
 
     @cached_property
     def var_names(self) -> tuple[str, ...]:
         """The variables that the caller must give: those without a value in the suite."""
-        return _list_names(
-            use for use in self.uses if use.kind == "var" and not self.has_value(use)
-        )
+        lacking = (each for each in self.uses if each.kind == "var" and not self.has_value(each))
+        return tuple(dict.fromkeys(use.name for use in lacking))
 
     @cached_property
     def secret_names(self) -> tuple[str, ...]:
         """The secrets that the caller must give."""
-        return _list_names(use for use in self.uses if use.kind == "secret")
+        return tuple(dict.fromkeys(use.name for use in self.uses if use.kind == "secret"))
 
     def has_value(self, use: TemplateUse) -> bool:
         """Has the suite itself a value for this variable here?"""
@@ -211,7 +218,3 @@ def formula_names(evals: Iterable[str], scorers: Iterable[str]) -> Names:
         variables.append(Variable(name, "eval", 0.0, 1.0))
         variables += [Variable(name + end, measure, 0.0) for end, measure in DERIVED.items()]
     return Names([*variables, *(Variable(name, "number", 0.0, 1.0) for name in scorers)])
-
-
-def _list_names(uses: Iterable[TemplateUse]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(use.name for use in uses))

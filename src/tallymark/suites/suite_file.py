@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,8 @@ from tallymark.errors import FormulaError, InvalidInput, Problem, WorkFailed
 from tallymark.formula import RUN_METRICS, Formula, Names, eval_name_problems
 from tallymark.models.token_prices import Pricing
 from tallymark.scoring import load_scorer
-from tallymark.suites.checks.check_definition import CheckSetting, CheckSpec
-from tallymark.suites.checks.check_types import build_check, find_value_name
+from tallymark.suites.checks.check_definition import Check, Checks, CheckSetting, CheckSpec
+from tallymark.suites.checks.check_types import CHECK_TYPES, build_check, find_value_name
 from tallymark.suites.eval_entries import find_missing_values, read_evals
 from tallymark.suites.suite_definition import (
     DEFAULT_FORMULA,
@@ -41,7 +42,7 @@ def load_suite(path: Path | str, *, load: Callable[..., Scorer] = load_scorer) -
 
     `load` finds the scorers that checks name; a server passes one that imports no files.
     """
-    return load_source(read_source(path), name=Path(path).stem, load=load)
+    return load_with_nodes(read_source(path), name=Path(path).stem, load=load)[0]
 
 
 def load_source(
@@ -73,12 +74,12 @@ def load_stored(
     return _SuiteLoader(root, reader, load).definition("suite")
 
 
+@dataclass
 class _SuiteLoader:
-    def __init__(self, root: Node, reader: Reader, load: Callable[..., Scorer]) -> None:
-        self.root = root
-        self.reader = reader
-        self.source = reader.source
-        self.load = load
+    root: Node
+    reader: Reader
+    load: Callable[..., Scorer]
+    ready: dict[int, Checks] = field(default_factory=dict)
 
     def definition(self, name: str) -> SuiteDefinition:
         values = SUITE.read(self.root, self.reader)
@@ -88,24 +89,29 @@ class _SuiteLoader:
         evals = tuple(read_evals(values.get("evals", []), self.node("evals"), self.reader))
         score = values.get("score", {})
         score = {"formula": score} if isinstance(score, str) else score
-        uses = tuple(self.uses()) if "{{" in self.source.text else ()
-        self.check_rows(evals, uses)
+        source = self.reader.source
+        uses = tuple(self.uses()) if "{{" in source.text else ()
+        if uses:
+            self.check_rows(evals, uses)
         self.check_names(evals)
         for each in evals:
             self.check_checks(each)
-        self.check_formula(score.get("formula", DEFAULT_FORMULA), evals)
+        parsed = self.check_formula(score.get("formula", DEFAULT_FORMULA), evals)
         self.reader.check()
         stored = make_document({**values, "metadata": metadata})
-        return SuiteDefinition(
+        suite = SuiteDefinition(
             evals=evals,
             uses=uses,
+            parsed=parsed,
             document=stored,
             hash=_hash_suite(stored, evals),
-            source=self.source.name,
-            folder=self.source.folder,
+            source=source.name,
+            folder=source.folder,
             **score,
             **_read_metadata(metadata),
         )
+        suite.ready_checks.update(self.ready)
+        return suite
 
     def node(self, *keys: str) -> Node | None:
         node: Node | None = self.root
@@ -142,57 +148,76 @@ class _SuiteLoader:
             self.reader.wrong(at or item, problem.message, problem.hint)
 
     def check_checks(self, entry: Eval) -> None:
-        """Build what needs no template, only to see whether that can be done."""
-        setting = CheckSetting(folder=self.source.folder, load=self.load, dry=True)
+        """Build what needs no template, to see whether that can be done; keep what serves any run.
+
+        So such checks are built once, however often the suite runs.
+        """
+        setting = CheckSetting(folder=self.reader.source.folder, load=self.load, dry=True)
+        built: dict[int, Check] = {}
         for spec in entry.all_checks():
             if spec.kind not in ("or", "all") and not has_templates(spec.config):
                 try:
-                    build_check(spec, setting)
+                    check = build_check(spec, setting)
                 except InvalidInput as error:
                     for problem in error.problems:
                         self.wrong_check(entry, spec, problem)
                 except WorkFailed:
                     pass  # a key or a service is missing, which matters when the suite runs
+                else:
+                    if CHECK_TYPES[spec.kind].settled:
+                        built[id(spec)] = check
+        for specs in (entry.checks, *(turn.checks for turn in entry.turns)):
+            if specs and all(id(spec) in built for spec in specs):
+                self.ready[id(specs)] = Checks.of(built[id(spec)] for spec in specs)
 
     def wrong_check(self, entry: Eval, spec: CheckSpec, problem: Problem) -> None:
         message = f"evals, #{entry.number}, {spec.kind}: {problem.message}"
-        place = self.source.place(spec.line, spec.column)
+        place = self.reader.source.place(spec.line, spec.column)
         self.reader.report(Problem(message, place, problem.hint))
 
-    def check_formula(self, text: str, evals: tuple[Eval, ...]) -> None:
-        scorers = self.check_scorer_names(evals)
+    def check_formula(self, text: str, evals: tuple[Eval, ...]) -> Formula | None:
+        """The formula; None where it is wrong, and where only a run knows it."""
+        scorers = [(e, spec) for e in evals for spec in e.all_checks() if spec.kind == "scorer"]
+        names = formula_names(
+            (each.name for each in evals if each.name),
+            self.check_scorer_names(evals, scorers) if scorers else (),
+        )
         written = self.node("score", "formula") or self.node("score")
-        if any(kind == "secret" for kind, _ in find_templates(text)) and written is not None:
-            self.reader.wrong(written, "score, formula: a formula is shown, so it has no secrets")
-        if has_templates(text) or not isinstance(written, ScalarNode):
-            return
+        if has_templates(text):
+            if any(kind == "secret" for kind, _ in find_templates(text)) and written is not None:
+                message = "score, formula: a formula is shown, so it has no secrets"
+                self.reader.wrong(written, message)
+            return None
         try:
-            Formula.parse(text, formula_names((each.name for each in evals if each.name), scorers))
+            return Formula.parse(text, names)
         except FormulaError as error:
-            for problem in error.problems:  # its places count from the formula's beginning
-                place = locate_in_source(problem.place, written, self.source)
-                message = f"score, formula: {problem.message}"
-                self.reader.report(Problem(message, place, problem.hint))
+            if isinstance(written, ScalarNode):
+                for problem in error.problems:  # its places count from the formula's beginning
+                    place = locate_in_source(problem.place, written, self.reader.source)
+                    message = f"score, formula: {problem.message}"
+                    self.reader.report(Problem(message, place, problem.hint))
+            return None
 
-    def check_scorer_names(self, evals: tuple[Eval, ...]) -> list[str]:
+    def check_scorer_names(
+        self, evals: tuple[Eval, ...], specs: list[tuple[Eval, CheckSpec]]
+    ) -> list[str]:
         """Formulas must be able to tell scorers from evals and metrics."""
         known = formula_names((each.name for each in evals if each.name), ())
         scorers: dict[str, None] = {}
-        for entry in evals:
-            for spec in entry.all_checks():
-                name = _find_formula_name(spec)
-                if name is None or name in scorers:
-                    continue
-                scorers[name] = None
-                if name in known:
-                    what = "a run-wide metric" if name in RUN_METRICS else "an eval, or made by one"
-                    message = f"the scorer's name '{name}' is also the name of {what}"
-                    hint = "give it another: {use: ..., name: ...}"
-                    self.wrong_check(entry, spec, Problem(message, hint=hint))
-                try:
-                    Names.of([name])
-                except FormulaError as error:
-                    self.wrong_check(entry, spec, error.problems[0])
+        for entry, spec in specs:
+            name = _find_formula_name(spec)
+            if name is None or name in scorers:
+                continue
+            scorers[name] = None
+            if name in known:
+                what = "a run-wide metric" if name in RUN_METRICS else "an eval, or made by one"
+                message = f"the scorer's name '{name}' is also the name of {what}"
+                hint = "give it another: {use: ..., name: ...}"
+                self.wrong_check(entry, spec, Problem(message, hint=hint))
+            try:
+                Names.of([name])
+            except FormulaError as error:
+                self.wrong_check(entry, spec, error.problems[0])
         return list(scorers)
 
 

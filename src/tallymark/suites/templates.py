@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from tallymark.documents.source import Source
 from tallymark.errors import Problem, suggest
 from tallymark.suites.redaction import SHORTEST_SECRET
 
 if TYPE_CHECKING:
-    from tallymark.documents.source import Source
     from tallymark.suites.suite_definition import Case, SuiteDefinition, TemplateUse
 
 TemplateKind: TypeAlias = Literal["var", "secret"]
@@ -45,7 +45,7 @@ def find_near_misses(text: str) -> Iterator[str]:
 def has_templates(value: Any) -> bool:
     """Is there a template in any text of some plain data?"""
     if isinstance(value, str):
-        return any(True for _ in find_templates(value))
+        return "{{" in value and _TEMPLATE.search(value) is not None
     if isinstance(value, dict):
         return any(map(has_templates, value.values()))
     return isinstance(value, list | tuple) and any(map(has_templates, value))
@@ -91,7 +91,7 @@ class TemplateValues:
 
     def case(self, case: Case) -> TemplateLookup:
         """For text of a case. A row's values are data: templates in them are not looked at."""
-        columns, own = case.columns, case.eval.vars
+        columns, own = case.columns if case.row else {}, case.eval.vars
 
         def lookup(kind: str, name: str) -> str:
             if kind == "var" and name in columns:
@@ -105,7 +105,7 @@ class TemplateValues:
     def _look_up_given(self, kind: str, name: str) -> str:
         return self.secrets[name] if kind == "secret" else write_value(self._given[name])
 
-    def problems(self, source: Source) -> Iterator[Problem]:
+    def problems(self) -> Iterator[Problem]:
         """Names without a value, and secrets that could not be kept secret."""
         told: set[tuple[str, str]] = set()
         for use in self._definition.uses:
@@ -115,7 +115,8 @@ class TemplateValues:
                 offered = self._given if use.kind == "var" else self._offered
                 near = suggest(use.name, offered)
                 hint = f"did you mean '{near}'?" if near else _HINTS[use.kind]
-                yield Problem(message, source.place(use.line, use.column), hint)
+                place = Source("", self._definition.source).place(use.line, use.column)
+                yield Problem(message, place, hint)
         for name, value in self.secrets.items():
             if len(value) < SHORTEST_SECRET:
                 message = f"the secret '{name}' has fewer than {SHORTEST_SECRET} characters"

@@ -93,6 +93,8 @@ class CheckType:
     """How formulas call its value; None where it has none, or where only a template tells."""
     many: bool = False
     """A list under the key stands for several checks, all of which must pass."""
+    settled: bool = False
+    """Nothing but its config (and secrets, in what it says) decides: one build serves every run."""
 
 
 def expand_config(config: Any, key: str) -> dict[str, Any]:

@@ -42,4 +42,5 @@ MAX_COST = CheckType(
     _build,
     "At most so many US dollars for the answer.",
     _list_notices,
+    settled=True,
 )

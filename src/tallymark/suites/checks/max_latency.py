@@ -26,4 +26,5 @@ MAX_LATENCY = CheckType(
     NumberShape(above=0),
     _build,
     "At most so many seconds until the whole answer is here.",
+    settled=True,
 )

@@ -23,4 +23,5 @@ REGEX = CheckType(
     "A regular expression that must be found in the answer; flags go into it: (?i), (?s), (?m). "
     "A list: all of them.",
     many=True,
+    settled=True,
 )

@@ -59,6 +59,7 @@ def _make_type(kind: str, what: str) -> CheckType:
         "character; without them the answer equals it after trimming. A list: all of them.",
         notices=lambda config: _list_notices(kind, config),
         many=True,
+        settled=True,
     )
 
 

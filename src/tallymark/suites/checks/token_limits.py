@@ -46,6 +46,7 @@ def _make_type(kind: str, what: str) -> CheckType:
         build=lambda config, _: _build(kind, config),
         help=f"{what} tokens in the answer: the provider's count, or else a local one.",
         notices=lambda config: _list_notices(kind, config),
+        settled=True,
     )
 
 

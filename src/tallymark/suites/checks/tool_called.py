@@ -67,6 +67,7 @@ def _make_type(kind: str, what: str) -> CheckType:
         build=lambda config, setting: _build(kind, config, setting),
         help=f"A tool that {what}: its name, or name and arguments. A list: all of them.",
         many=True,
+        settled=True,
     )
 
 
