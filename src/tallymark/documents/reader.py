@@ -31,8 +31,12 @@ class Reader:
         """How many there are, those included that are too many to tell."""
         self.path: list[str] = []
 
-    def read(self, key: str, shape: Shape, node: Node) -> Any:
-        """Read what lies under a key."""
+    def read(self, key: str, shape: Shape, node: Node, at: ScalarNode | None = None) -> Any:
+        """Read what lies under a key; `at` is where the key stands."""
+        # An empty value has no place of its own: it is shown at its key.
+        if at is not None and isinstance(node, ScalarNode) and not node.text and not node.style:
+            node.line, node.column = at.line, at.column
+            node.end_line, node.end_column = at.end_line, at.end_column
         self.path.append(key)
         value = shape.read(node, self)
         self.path.pop()

@@ -244,7 +244,7 @@ class RecordShape(Shape):
         for key, (at, each) in node.entries.items():
             known = self.keys.get(key)
             if known is not None:
-                value = reader.read(key, known.shape, self._place_at_key(each, at))
+                value = reader.read(key, known.shape, each, at)
                 if value is not MISSING:
                     values[key] = value
             elif not key.startswith("x-"):
@@ -258,14 +258,6 @@ class RecordShape(Shape):
             if self.also is not None:
                 self.also(node, reader)
         return values if all(key in values for key in required) else MISSING
-
-    @staticmethod
-    def _place_at_key(value: Node, key: ScalarNode) -> Node:
-        """An empty value has no place of its own: it is shown at its key."""
-        if isinstance(value, ScalarNode) and not value.text and not value.style:
-            value.line, value.column = key.line, key.column
-            value.end_line, value.end_column = key.end_line, key.end_column
-        return value
 
     def schema(self) -> dict[str, Any]:
         required = [key for key, known in self.keys.items() if known.required]

@@ -55,6 +55,7 @@ class Names(Mapping[str, Variable]):
 
     def __init__(self, variables: Iterable[Variable]) -> None:
         self._table = {variable.name: variable for variable in variables}
+        self.words = frozenset(self._table)
         # Longest first: `a-b` is the name `a-b` where there is one, not `a` minus `b`.
         self.lengths = tuple(sorted({len(n) for n in (*self._table, *FUNCTIONS)}, reverse=True))
         self.leading_hyphen = any(name.startswith("-") for name in self._table)

@@ -138,6 +138,8 @@ def _read_run(
     text = source.text
     match = _RUN.match(text, start)
     end = match.end() if match else start + 1
+    if text[start:end] in names.words:  # none is longer, and nothing is left to be read
+        return [Token("name", text[start:end], Region(start, end))]
     reading = _find_best_reading(text, start, end, names)
     if reading is not None:
         return reading
@@ -191,7 +193,7 @@ def _list_operands(text: str, at: int, end: int, names: Names) -> Iterator[Token
         if stop > end or (stop < end and text[stop] != "-"):
             continue
         word = text[at:stop]
-        if word in names:
+        if word in names.words:
             yield Token("name", word, Region(at, stop))
         elif word in FUNCTIONS:
             yield Token("function", word, Region(at, stop))

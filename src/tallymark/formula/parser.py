@@ -63,7 +63,7 @@ def parse(text: str, names: Names, limits: FormulaLimits) -> Node:
             parser.refuse_rest()
     except _Unreadable:
         raise FormulaError(parser.list_problems()) from None
-    if not parser.problems:
+    if not parser.problems and any(token.kind == "number" for token in parser.tokens):
         parser.problems += find_undefined_constants(tree, parser.source)
     if parser.problems:
         raise FormulaError(parser.list_problems())
@@ -138,7 +138,9 @@ class _Parser:
             case "number":
                 return self.number(token)
             case "name" | "unknown":
-                return self.name(token)
+                if self.sees("("):
+                    self.refuse_call(token)
+                return self.count_node(Name(token.text, token.at))
             case "function":
                 return self.call(token, level)
         if token.text == "-":
@@ -156,16 +158,11 @@ class _Parser:
             self.problem(token, f"the number {token.text[:40]} is too large", "stay under 1.8e308")
         return self.count_node(Number(value, token.at))
 
-    def name(self, token: Token) -> Node:
-        if self.sees("("):
-            if token.kind == "name":
-                hint = f"to multiply, write {token.text} * (...)"
-                self.stop(token, f"'{token.text}' is a value, not a function", hint)
-            self.refuse_unknown_function(token)
-        return self.count_node(Name(token.text, token.at))
-
-    def refuse_unknown_function(self, token: Token) -> None:
-        """The tokenizer has called it an unknown name already; say what it was meant to be."""
+    def refuse_call(self, token: Token) -> NoReturn:
+        if token.kind == "name":
+            hint = f"to multiply, write {token.text} * (...)"
+            self.stop(token, f"'{token.text}' is a value, not a function", hint)
+        # The tokenizer has called it an unknown name already; say what it was meant to be.
         place = self.source.place(token.at)
         self.problems = [problem for problem in self.problems if problem.place != place]
         self.misread.discard(place)

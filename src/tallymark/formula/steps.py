@@ -50,7 +50,12 @@ def step(node: Node, values: NamedValues) -> Step:
         case Number(value=value):
             return Step(node, value)
         case Name(name=name):
-            return _look_up(node, name, values)
+            given = values.get(name)
+            number = as_number(given)
+            if number is not None:
+                return Step(node, number)
+            lacks = "has no value" if given is None else f"is {given!r:.40}, not a finite number"
+            return Step(node, None, f"{name} {lacks}")
         case Call(function="if", arguments=arguments):
             return _take_branch(node, arguments, values)
         case _:
@@ -67,17 +72,6 @@ def as_number(value: object) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
-
-
-def _look_up(node: Node, name: str, values: NamedValues) -> Step:
-    given = values.get(name)
-    number = as_number(given)
-    if number is not None:
-        return Step(node, number)
-    if given is None:
-        return Step(node, None, f"{name} has no value")
-    shown = repr(given)[:40]
-    return Step(node, None, f"{name} is {shown}, not a finite number")
 
 
 def _take_branch(node: Node, arguments: tuple[Node, ...], values: NamedValues) -> Step:

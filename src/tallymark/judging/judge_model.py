@@ -8,8 +8,7 @@ from urllib.parse import quote
 from tallymark.errors import InvalidInput, ModelError, ScorerError
 from tallymark.models import Pace, Request, answer_with_retries
 from tallymark.models.loop_local import LoopLocal
-from tallymark.models.model_kinds import open_reference
-from tallymark.models.model_kinds import ModelReference
+from tallymark.models.model_kinds import ModelReference, open_reference
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import check_url, read_api_key
 

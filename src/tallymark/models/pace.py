@@ -49,7 +49,7 @@ class Pace:
         return self  # which holds nothing for the request itself, so one serves all
 
     async def __aenter__(self) -> None:
-        if self._waiting or not self._has_room():
+        if self._waiting or self._active >= self.window or self._paused_until:
             await self._wait()
         else:
             self._active += 1
@@ -95,11 +95,8 @@ class Pace:
             self._paused_until = 0.0
             self._wake()
 
-    def _has_room(self) -> bool:
-        return self._active < self.window and not self._paused_until
-
     def _wake(self) -> None:
-        while self._waiting and self._has_room():
+        while self._waiting and self._active < self.window and not self._paused_until:
             future = self._waiting.popleft()
             if not future.done():
                 self._active += 1

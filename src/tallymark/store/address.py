@@ -33,18 +33,28 @@ def parse_address(text: str | None) -> DatabaseAddress:
     text = DEFAULT if text is None else text.strip()
     if not text:
         raise InvalidInput("the database address is empty", hint=_FORMS)
-    if "://" not in text:
-        if re.match(r"(sqlite|postgres(ql)?|file)(\+\w+)?:", text):
-            scheme = text.partition(":")[0]
-            raise InvalidInput(f"the database address lacks '//' after '{scheme}:'", hint=_FORMS)
-        return _make_file_address(text)
-    try:
-        url = make_url(text)
-    except (ArgumentError, ValueError):
-        # Not quoted: what cannot be parsed may hold a password anywhere.
-        raise InvalidInput("the database address cannot be read", hint=_FORMS) from None
-    if url.drivername in _POSTGRES:
-        return _make_postgres_address(url)
+    if "://" in text:
+        try:
+            url = make_url(text)
+        except (ArgumentError, ValueError):
+            # Not quoted: what cannot be parsed may hold a password anywhere.
+            raise InvalidInput("the database address cannot be read", hint=_FORMS) from None
+        if url.drivername in _POSTGRES:
+            return _make_postgres_address(url)
+        text = _find_file(url)
+    elif re.match(r"(sqlite|postgres(ql)?|file)(\+\w+)?:", text):
+        scheme = text.partition(":")[0]
+        raise InvalidInput(f"the database address lacks '//' after '{scheme}:'", hint=_FORMS)
+    path = Path(text).expanduser()
+    return DatabaseAddress(
+        url=URL.create("sqlite", database=str(path.absolute())),
+        shown=str(path),
+        path=path.absolute(),
+    )
+
+
+def _find_file(url: URL) -> str:
+    """The file of an SQLite address."""
     if url.drivername not in _SQLITE:
         message = f"a store is kept in SQLite or PostgreSQL, and {url.drivername!r} is neither"
         raise InvalidInput(message, hint=_FORMS)
@@ -54,16 +64,7 @@ def parse_address(text: str | None) -> DatabaseAddress:
         raise InvalidInput("a store in memory would be gone at the end", hint="name a file")
     if url.query:
         raise InvalidInput("an SQLite address takes no options after '?'", hint=_FORMS)
-    return _make_file_address(url.database)
-
-
-def _make_file_address(text: str) -> DatabaseAddress:
-    path = Path(text).expanduser()
-    return DatabaseAddress(
-        url=URL.create("sqlite", database=str(path.absolute())),
-        shown=str(path),
-        path=path.absolute(),
-    )
+    return url.database
 
 
 def _make_postgres_address(url: URL) -> DatabaseAddress:

@@ -28,8 +28,6 @@ from tallymark.store.storable_text import make_storable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sqlalchemy import Connection
-
     from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
     from tallymark.store.runs.run_rows import RunFilter
 
@@ -171,14 +169,8 @@ class Store:
         One whose case and epoch are already there replaces an error, and changes nothing
         otherwise.
         """
-        batch = list(results)
-
-        def work(connection: Connection) -> None:
-            run_rows.require(connection, self.tenant, run_id)
-            result_rows.add_results(connection, self.tenant, run_id, batch)
-
-        if batch:
-            self._database.write(work)
+        if batch := list(results):
+            self._database.write(lambda c: result_rows.add_results(c, self.tenant, run_id, batch))
 
     def results(self, run_id: str, *, with_traces: bool = False) -> Iterator[CaseResult]:
         """The results of a run one by one, by case name (in code points) and epoch."""

@@ -39,11 +39,12 @@ def _read_eval(number: int, value: dict[str, Any], node: MappingNode, reader: Re
         for each in (scorers if isinstance(scorers, list) else [scorers])
         if isinstance(each, str)
     ]
+    prompt = [Turn(value["prompt"])] if "prompt" in value else []
     if "expected" in value:
         _check_expected(value["expected"], node, reader)
     return Eval(
         number=number,
-        turns=tuple(_read_turns(value)),
+        turns=(*prompt, *(_read_turns(value["turns"]) if "turns" in value else ())),
         checks=(*value.get("checks", ()), *specs),
         dataset=_read_dataset(value["cases_from"], node, reader) if "cases_from" in value else None,
         tags=tuple(value.get("tags", ())),
@@ -53,10 +54,8 @@ def _read_eval(number: int, value: dict[str, Any], node: MappingNode, reader: Re
     )
 
 
-def _read_turns(value: dict[str, Any]) -> Iterator[Turn]:
-    if "prompt" in value:
-        yield Turn(value["prompt"])
-    for turn in value.get("turns", ()):
+def _read_turns(given: list[Any]) -> Iterator[Turn]:
+    for turn in given:
         if isinstance(turn, str):
             yield Turn(turn)
         elif isinstance(turn, dict) and "user" in turn:

@@ -6,6 +6,7 @@ prompts are not all in memory at the same time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -25,17 +26,17 @@ from tallymark.suites.redaction import Redactor
 from tallymark.suites.templates import TemplateValues, fill_templates, has_templates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tallymark.judging.judge_model import JudgeModel
     from tallymark.models.model import Answer, Request
     from tallymark.scoring import Scorer
     from tallymark.suites.checks.check_definition import CheckJudge
     from tallymark.suites.suite_definition import Case, Eval, SuiteDefinition
-    from tallymark.suites.templates import TemplateLookup
     from tallymark.traces import Trace
 
 _NO_CHECKS = Checks()
+_KEEP: Callable[[Any], Any] = lambda value: value  # noqa: E731 (one line says it)
 _NOTHING_EXPECTED = Expected()
 
 
@@ -99,18 +100,13 @@ class FilledSuite:
     ) -> None:
         self.definition = definition
         self.redactor = Redactor(values.secrets)
-        self.models: tuple[str, ...] = fill_templates(definition.models, values.suite)
-        self.settings: dict[str, Any] = fill_templates(definition.settings, values.suite)
-        self.mcp_servers = tuple(
-            _make_server(fill_templates(s, values.suite)) for s in definition.mcp_servers
-        )
-        self.formula = definition.parse_formula(fill_templates(definition.formula, values.suite))
         self._values = values
-        judge = (
-            fill_templates(definition.judge, values.suite)
-            if setting.judge is None
-            else setting.judge
-        )
+        fill = partial(fill_templates, lookup=values.suite) if definition.uses else _KEEP
+        self.models: tuple[str, ...] = fill(definition.models)
+        self.settings: dict[str, Any] = fill(definition.settings)
+        self.mcp_servers = tuple(_make_server(fill(s)) for s in definition.mcp_servers)
+        self.formula = definition.parsed or definition.parse_formula(fill(definition.formula))
+        judge = fill(definition.judge) if setting.judge is None else setting.judge
         if isinstance(judge, str):
             setting.open_judge(judge)  # what is wrong with it shows now, and not in the first case
         self._settings = {
@@ -141,7 +137,7 @@ class FilledSuite:
 
     def _fill_prompt(self, case: Case, base: FilledCase) -> FilledCase:
         """A row of a dataset that shares with the others all but its prompt."""
-        said = fill_templates(case.eval.turns[0].user, self._values.case(case))
+        said: str = fill_templates(case.eval.turns[0].user, self._values.case(case))
         return FilledCase(
             key=case.key,
             case=case,
@@ -156,34 +152,35 @@ class FilledSuite:
 
     def _fill_case(self, case: Case) -> FilledCase:
         entry, suite = case.eval, self.definition
-        lookup = self._values.case(case)
+        # Most suites have no templates, and all that they say stays as it is.
+        fill = partial(fill_templates, lookup=self._values.case(case)) if suite.uses else _KEEP
         system = suite.system_prompt if entry.system_prompt is None else entry.system_prompt
         timeout = suite.timeout if entry.timeout is None else entry.timeout
         threshold = suite.threshold if entry.threshold is None else entry.threshold
         expected = _NOTHING_EXPECTED
         if entry.expected is not None:
-            expected = read_expected(fill_templates(entry.expected, lookup))
+            expected = read_expected(fill(entry.expected))
         return FilledCase(
             key=case.key,
             case=case,
-            system_prompt=fill_templates(system, lookup) or None,
+            system_prompt=fill(system) or None,
             turns=tuple(
                 FilledTurn(
-                    fill_templates(turn.user, lookup),
-                    fill_templates(turn.assistant, lookup),
-                    self._build_checks(turn.checks, entry, lookup),
+                    fill(turn.user),
+                    fill(turn.assistant),
+                    self._build_checks(turn.checks, entry, fill),
                 )
                 for turn in entry.turns
             ),
-            checks=self._build_checks(entry.checks, entry, lookup),
+            checks=self._build_checks(entry.checks, entry, fill),
             expected=expected,
-            metadata=fill_templates(entry.metadata, lookup),
+            metadata=fill(entry.metadata),
             config=Config(timeout=timeout, threshold=threshold),
             epochs=suite.epochs if entry.epochs is None else entry.epochs,
         )
 
     def _build_checks(
-        self, specs: tuple[CheckSpec, ...], entry: Eval, lookup: TemplateLookup
+        self, specs: tuple[CheckSpec, ...], entry: Eval, fill: Callable[[Any], Any]
     ) -> Checks:
         """Checks without templates are built once for all rows of a dataset."""
         if not specs:
@@ -191,7 +188,7 @@ class FilledSuite:
         # By identity: the definition holds these tuples for as long as we are here.
         ready = self._static.get(id(specs))
         if ready is None:
-            filled = [_fill_spec(spec, lookup) for spec in specs]
+            filled = [_fill_spec(spec, fill) for spec in specs]
             ready = build_checks(filled, self._settings[entry.number])
             if all(new is old for new, old in zip(filled, specs, strict=True)):
                 self._static[id(specs)] = ready
@@ -235,26 +232,29 @@ def resolve(
         load=_remember_scorers(load),
     )
     suite = FilledSuite(definition, values, setting)
-    for entry in definition.evals:
+    tried: set[int] = set()
+    for case in definition.cases:
         # An eval's checks are built now, so that what is wrong shows before a model is asked.
-        try:
-            suite.case(next(entry.cases()))
-        except InvalidInput as error:
-            message = suite.redactor.redact(f"eval {entry.key}: {error}")
-            place = Source("", definition.source).place(entry.line)
-            raise InvalidInput(message, place=place) from None
+        if case.eval.number not in tried:
+            tried.add(case.eval.number)
+            try:
+                suite.case(case)
+            except InvalidInput as error:
+                message = suite.redactor.redact(f"eval {case.eval.key}: {error}")
+                place = Source("", definition.source).place(case.eval.line)
+                raise InvalidInput(message, place=place) from None
     return suite
 
 
-def _fill_spec(spec: CheckSpec, lookup: TemplateLookup) -> CheckSpec:
+def _fill_spec(spec: CheckSpec, fill: Callable[[Any], Any]) -> CheckSpec:
     """The check with its templates filled in; the very same one when it has none."""
     if spec.parts:
-        parts = tuple(_fill_spec(part, lookup) for part in spec.parts)
+        parts = tuple(_fill_spec(part, fill) for part in spec.parts)
         same = all(new is old for new, old in zip(parts, spec.parts, strict=True))
         return spec if same else msgspec.structs.replace(spec, parts=parts)
     if not has_templates(spec.config):
         return spec
-    return msgspec.structs.replace(spec, config=fill_templates(spec.config, lookup))
+    return msgspec.structs.replace(spec, config=fill(spec.config))
 
 
 def _make_server(given: dict[str, Any]) -> McpServer:

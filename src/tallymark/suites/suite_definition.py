@@ -70,14 +70,6 @@ class Eval(msgspec.Struct, frozen=True, kw_only=True):
         """Its name, or `#3` for the third."""
         return self.name or f"#{self.number}"
 
-    def cases(self) -> Iterator[Case]:
-        """One case, or one for each row of the dataset."""
-        if self.dataset is None:
-            yield Case(self.key, self)
-            return
-        for key, row in zip(self.dataset.ids, self.dataset.rows, strict=True):
-            yield Case(f"{self.key}[{key}]", self, row)
-
     def all_checks(self) -> Iterator[CheckSpec]:
         """Every check of every turn, the parts of `or` included."""
         rest = [*self.checks, *(check for turn in self.turns for check in turn.checks)][::-1]
@@ -152,7 +144,14 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def cases(self) -> tuple[Case, ...]:
         """Everything there is to ask, in the file's order."""
-        return tuple(case for each in self.evals for case in each.cases())
+        made = list[Case]()
+        for each in self.evals:
+            if each.dataset is None:
+                made.append(Case(each.key, each))
+            else:  # one for each row
+                rows = zip(each.dataset.ids, each.dataset.rows, strict=True)
+                made += [Case(f"{each.key}[{key}]", each, row) for key, row in rows]
+        return tuple(made)
 
     @cached_property
     def eval_names(self) -> tuple[str, ...]:

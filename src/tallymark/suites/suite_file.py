@@ -99,12 +99,14 @@ class _SuiteLoader:
         parsed = self.check_formula(score.get("formula", DEFAULT_FORMULA), evals)
         self.reader.check()
         stored = make_document({**values, "metadata": metadata})
+        hashed = [msgspec.json.encode(stored, order="sorted")]
+        hashed += [each.dataset.digest.encode() for each in evals if each.dataset is not None]
         suite = SuiteDefinition(
             evals=evals,
             uses=uses,
             parsed=parsed,
             document=stored,
-            hash=_hash_suite(stored, evals),
+            hash=hashlib.sha256(b"\0".join(hashed)).hexdigest(),
             source=source.name,
             folder=source.folder,
             **score,
@@ -259,12 +261,6 @@ def _read_metadata(given: dict[str, Any]) -> dict[str, Any]:
         else:
             fields[key] = value
     return fields
-
-
-def _hash_suite(stored: Any, evals: tuple[Eval, ...]) -> str:
-    parts = [msgspec.json.encode(stored, order="sorted")]
-    parts += [each.dataset.digest.encode() for each in evals if each.dataset is not None]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def make_document(value: Any) -> Any:

@@ -14,6 +14,7 @@ from sqlalchemy import and_, select
 from tallymark.errors import WorkFailed
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.scoring.score import make_json_safe
+from tallymark.store.runs import run_rows
 from tallymark.store.runs.run_tables import case_results as table
 from tallymark.store.storable_text import json_text, make_storable
 from tallymark.traces import Trace
@@ -48,6 +49,7 @@ def add_results(
     connection: Connection, tenant: str, run_id: str, results: Sequence[CaseResult]
 ) -> None:
     """Stores results; one that is already there is replaced only if it is an error."""
+    run_rows.require(connection, tenant, run_id)
     statement = _INSERT[connection.dialect.name]
     for start in range(0, len(results), _CHUNK):
         rows = [_make_row(tenant, run_id, each) for each in results[start : start + _CHUNK]]

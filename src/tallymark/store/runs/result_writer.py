@@ -96,7 +96,14 @@ class ResultWriter:
 
     def _work(self) -> None:
         try:
-            while batch := self._take_batch():
+            while True:
+                with self._changed:
+                    while not self._queue and not self._closing:
+                        self._changed.wait()
+                    batch, self._queue, self._text = self._queue, [], 0
+                    self._make_room()
+                if not batch:
+                    return
                 self._store.add_results(self._run_id, batch)
                 # Only now: whoever hears of a result relies on it.
                 if self._stored is not None:
@@ -106,15 +113,6 @@ class ResultWriter:
                 self._failure = error
                 self._queue.clear()
                 self._make_room()
-
-    def _take_batch(self) -> list[CaseResult]:
-        """All that is queued, as soon as there is any; nothing when the writer is closed."""
-        with self._changed:
-            while not self._queue and not self._closing:
-                self._changed.wait()
-            batch, self._queue, self._text = self._queue, [], 0
-            self._make_room()
-            return batch
 
     def _make_room(self) -> None:
         """Wakes whoever waits for room; the lock is held."""
