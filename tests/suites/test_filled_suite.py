@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.suites.suite_texts import load
 
@@ -13,7 +15,9 @@ from tallymark.judging.judge_model import JudgeModel, open_judge
 from tallymark.models import Answer, McpServer, Message, Request
 from tallymark.runs.case_verdict import judge_case
 from tallymark.scoring import Scorer, load_scorer
+from tallymark.suites.checks.check_definition import CheckSetting, CheckSpec
 from tallymark.suites.checks.check_results import run_checks
+from tallymark.suites.checks.check_types import CHECK_TYPES
 from tallymark.suites.filled_suite import FilledCase, FilledSuite, resolve
 
 
@@ -264,6 +268,68 @@ def test_checks_without_templates_are_built_once_for_a_whole_dataset(tmp_path: P
     first, second = (suite.case(case) for case in suite.definition.cases)
     assert first.checks is second.checks
     assert [case.turns[0].user for case in (first, second)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("checks", "times"),
+    [
+        ("[match: a]", 1),
+        ("[match: [a, b]]", 2),
+        ("[{match: a}, {max_latency: 5}]", 1),
+        # Built again by every run: alternatives, and what stands beside a check that a run decides.
+        ("[or: [{match: a}, {match: b}]]", 6),
+        ("[{match: a}, {scorer: word_count}]", 3),
+        # Only a run knows it, and each once.
+        ("""[match: "{{var('n')}}"]""", 2),
+    ],
+)
+def test_a_check_that_no_run_changes_is_built_once(
+    checks: str, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = CHECK_TYPES["match"]
+    built = []
+
+    def build(config: str, setting: CheckSetting) -> Any:
+        built.append(config)
+        return kind.build(config, setting)
+
+    monkeypatch.setitem(CHECK_TYPES, "match", replace(kind, build=build))
+    definition = load(f"evals: [{{prompt: p, checks: {checks}}}]")
+    for _ in range(2):
+        suite = resolve(definition, vars={"n": "a"})
+        assert len(only_case(suite).checks.items) == len(definition.evals[0].checks)
+    assert len(built) == times
+
+
+def test_checks_that_were_built_before_secrets_were_known_do_not_show_them() -> None:
+    definition = load("""
+        evals: [{prompt: "{{secret('key')}}", checks: [match: hunter-22]}]
+    """)
+    case = only_case(resolve(definition, secrets={"key": "hunter-22"}))
+    subject = case.subject(Answer(output="no", latency=0.0), Request(messages=()))
+    (result,) = run_checks(case.checks, subject)
+    assert result.reason == "does not match '***key***'"
+
+
+def test_a_formula_is_read_once_unless_only_a_run_knows_it() -> None:
+    fixed = load("{evals: [{prompt: p, checks: []}], score: success_pct / 2}")
+    assert resolve(fixed).formula is resolve(fixed).formula is fixed.parsed
+    open_ = load("""{evals: [{prompt: p, checks: []}], score: "success_pct / {{var('n')}}"}""")
+    assert open_.parsed is None
+    assert str(resolve(open_, vars={"n": "4"}).formula) == "success_pct / 4"
+
+
+def test_a_suite_that_was_changed_keeps_no_checks_of_the_old_one() -> None:
+    definition = load("evals: [{prompt: p, checks: [match: a]}]")
+    (entry,) = definition.evals
+    (spec,) = entry.checks
+    other = msgspec.structs.replace(
+        definition,
+        evals=(msgspec.structs.replace(entry, checks=(CheckSpec(spec.kind, "b"),)),),
+    )
+    case = only_case(resolve(other))
+    subject = case.subject(Answer(output="b", latency=0.0), Request(messages=()))
+    assert judge_case(run_checks(case.checks, subject)) == "passed"
 
 
 def test_each_scorer_is_loaded_once_for_each_set_of_options() -> None:
