@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallymark.suites.checks.answer_under_check import fold
-from tallymark.suites.checks.glob import compile_glob, is_regex
+from tallymark.suites.checks.text_match import compile_glob, is_regex
 
 LETTERS = st.sampled_from("ab \n")
 PATTERNS = st.text(st.sampled_from("ab*?"), max_size=12)
