@@ -9,9 +9,8 @@ from sqlalchemy import Column, LargeBinary, PrimaryKeyConstraint, Table, select
 from sqlalchemy import delete as delete_from
 
 from tallymark.errors import InvalidInput, suggest
-from tallymark.store.column_types import CodePointText, metadata
+from tallymark.store.column_types import CodePointText, make_storable, metadata
 from tallymark.store.database_dialects import dialect_insert
-from tallymark.store.storable_text import make_storable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -14,6 +14,7 @@ import msgspec
 from tallymark.errors import InvalidInput
 from tallymark.store import named_values, secrets
 from tallymark.store.address import parse_address
+from tallymark.store.column_types import make_storable
 from tallymark.store.contests.attempts import Attempts
 from tallymark.store.contests.boards import Boards
 from tallymark.store.contests.challenges import Challenges
@@ -23,7 +24,6 @@ from tallymark.store.contests.versus_rows import VersusRows
 from tallymark.store.database import Database
 from tallymark.store.runs import result_rows, run_rows
 from tallymark.store.runs.result_writer import ResultWriter
-from tallymark.store.storable_text import make_storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

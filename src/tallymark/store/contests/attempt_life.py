@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import insert, select, update
 
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import audit_log, board_rows, match_log, score_rows
 from tallymark.store.contests.attempt_rows import attempt_id, move_attempt
 from tallymark.store.contests.attempt_tables import attempt_details, attempt_scores, attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import find_challenge_by_id, find_version_id
-from tallymark.store.storable_text import json_text, make_storable
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row

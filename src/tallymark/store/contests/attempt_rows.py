@@ -18,6 +18,7 @@ from tallymark.challenges.attempt import (
     encode_json,
 )
 from tallymark.scoring import Origin
+from tallymark.store.column_types import make_storable, read_json_mapping
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
@@ -29,7 +30,6 @@ from tallymark.store.contests.attempt_tables import (
 from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.contest_tables import challenge_versions, challenges
 from tallymark.store.contests.score_rules import score_by_rule
-from tallymark.store.storable_text import make_storable, read_json_mapping
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, insert, literal, select, text
 
 from tallymark.errors import InvalidInput
+from tallymark.store.column_types import json_text
 from tallymark.store.contests import audit_log, board_rows, match_log, score_rows
 from tallymark.store.contests.attempt_life import check_agent
 from tallymark.store.contests.attempt_tables import (
@@ -21,7 +22,6 @@ from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import find_challenge, find_version_id
 from tallymark.store.contests.contest_tables import board_blocks, boards
 from tallymark.store.database_dialects import insert_many
-from tallymark.store.storable_text import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,12 +10,12 @@ from sqlalchemy import insert, select, update
 
 from tallymark.challenges.challenge import Challenge
 from tallymark.errors import InvalidInput, suggest
+from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import audit_log, board_rows
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import challenge_versions as versions
 from tallymark.store.contests.contest_tables import challenges as table
 from tallymark.store.database_dialects import insert_once, lock_rows
-from tallymark.store.storable_text import json_text, make_storable
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection

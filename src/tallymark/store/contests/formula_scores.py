@@ -13,11 +13,10 @@ from sqlalchemy.exc import DBAPIError
 
 from tallymark.challenges.formula_values import METRICS, challenge_formula
 from tallymark.challenges.rescore_plan import total_of
-from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey
+from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, read_json_mapping
 from tallymark.store.contests.attempt_tables import attempt_scores, score_history
 from tallymark.store.database_dialects import count_inserted, insert_many
 from tallymark.store.formula_sql import SqlColumn, add_functions, formula_sql
-from tallymark.store.storable_text import read_json_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from tallymark.errors import InvalidInput
+from tallymark.store.column_types import make_storable
 from tallymark.store.contests.contest_tables import idempotency as table
 from tallymark.store.database_dialects import insert_once
-from tallymark.store.storable_text import make_storable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

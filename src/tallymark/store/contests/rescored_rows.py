@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from tallymark.challenges.rescore_plan import Undefined
-from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey
+from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, json_text
 from tallymark.store.contests import score_rows
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.contests.attempt_tables import (
@@ -36,7 +36,6 @@ from tallymark.store.contests.attempt_tables import (
 )
 from tallymark.store.contests.contest_tables import contest_audit
 from tallymark.store.database_dialects import count_inserted, insert_many
-from tallymark.store.storable_text import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -24,6 +24,7 @@ from tallymark.challenges.rescore_plan import (
     formula_terms,
 )
 from tallymark.errors import WorkFailed
+from tallymark.store.column_types import json_text
 from tallymark.store.contests import (
     audit_log,
     board_rows,
@@ -48,7 +49,6 @@ from tallymark.store.contests.formula_scores import ScoringStamp
 from tallymark.store.contests.rank_blocks import Board, spot_columns
 from tallymark.store.contests.rescored_rows import ComputedOutcomes
 from tallymark.store.contests.score_rules import FormulaEffect
-from tallymark.store.storable_text import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

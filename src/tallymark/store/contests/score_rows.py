@@ -9,10 +9,10 @@ import msgspec
 from sqlalchemy import insert, select
 
 from tallymark.scoring import Origin
+from tallymark.store.column_types import json_text
 from tallymark.store.contests import score_rules
 from tallymark.store.contests.attempt_tables import attempt_scores, score_history, scorings
 from tallymark.store.contests.formula_scores import score_of
-from tallymark.store.storable_text import json_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row

@@ -23,9 +23,9 @@ from tallymark.challenges.versus.pairings import (
 )
 from tallymark.challenges.versus.standings import VersusTally
 from tallymark.errors import InvalidInput
+from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import challenges
 from tallymark.store.contests.versus_tables import submissions, verdicts
-from tallymark.store.storable_text import json_text, make_storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

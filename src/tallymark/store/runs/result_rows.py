@@ -14,9 +14,9 @@ from sqlalchemy import and_, select
 from tallymark.errors import WorkFailed
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.scoring.score import make_json_safe
+from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.runs import run_rows
 from tallymark.store.runs.run_tables import case_results as table
-from tallymark.store.storable_text import json_text, make_storable
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
