@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,12 @@ from tallymark.errors import InvalidInput
 from tallymark.suites.suite_file import load_source
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tallymark.suites.suite_definition import SuiteDefinition
 
 
 def load(text: str, folder: Path | None = None) -> SuiteDefinition:
     """The suite of an indented text."""
-    return load_source(Source(dedent(text).lstrip("\n"), "suite.yaml", folder))
+    return load_source(Source(dedent(text).lstrip("\n"), "suite.yaml", folder or Path()))
 
 
 def mistakes(text: str, folder: Path | None = None) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from tallymark.errors import InvalidInput, Place
@@ -13,24 +15,19 @@ _BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # what YAML takes for the en
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+@dataclass(frozen=True, eq=False)
 class Source:
     """A named text whose lines can be pointed at."""
 
-    __slots__ = ("_lines", "folder", "name", "text")
+    text: str
+    name: str | None = None
+    folder: Path = Path()
+    """Where the paths in the text start."""
 
-    def __init__(self, text: str, name: str | None = None, folder: Path | None = None) -> None:
-        """`folder` is where the paths in the text start."""
-        self.text = text
-        self.name = name
-        self.folder = folder or Path()
-        self._lines: list[str] | None = None
-
-    @property
+    @cached_property
     def lines(self) -> list[str]:
         """The lines, without their ends."""
-        if self._lines is None:
-            self._lines = _BREAK.split(self.text)
-        return self._lines
+        return _BREAK.split(self.text)
 
     def line(self, number: int) -> str:
         """The text of a line, counted from 1; empty beyond the end."""

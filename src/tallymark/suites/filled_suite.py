@@ -222,7 +222,7 @@ def resolve(
     here, each once, by `open_judge`.
     """
     values = TemplateValues(definition, vars or {}, secrets or {})
-    if problems := list(values.problems()):
+    if definition.uses and (problems := list(values.problems())):
         raise InvalidInput(problems)
     setting = CheckSetting(
         folder=definition.folder,

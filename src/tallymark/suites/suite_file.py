@@ -70,7 +70,7 @@ def load_stored(
         root = make_nodes(msgspec.json.decode(text))
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidInput(f"the stored suite cannot be read: {error}") from None
-    reader = Reader(Source(text, "the stored suite", folder))
+    reader = Reader(Source(text, "the stored suite", folder or Path()))
     return _SuiteLoader(root, reader, load).definition("suite")
 
 

@@ -101,13 +101,15 @@ def is_regex(pattern: str) -> bool:
 
 def compile_glob(pattern: str) -> Callable[[str], bool]:
     r"""A function of folded text. `\*` and `\?` are the characters themselves."""
-    parts = [_GlobPart(part) for part in _STAR.split(fold(pattern))]
+    stretches = _STAR.split(fold(pattern))
+    # Most have a star at each end and none between.
+    if len(stretches) == 3 and not (stretches[0] or stretches[2] or _WILD.search(stretches[1])):
+        needle = _ESCAPED.sub(r"\1", stretches[1])
+        return lambda text: needle in text
+    parts = [_GlobPart(stretch) for stretch in stretches]
     if len(parts) == 1:
         return parts[0].equals
     first, *between, last = parts
-    if len(between) == 1 and not first.length and not last.length and between[0].wild is None:
-        needle = between[0].text
-        return lambda text: needle in text
 
     def matches(text: str) -> bool:
         at, end = first.length, len(text) - last.length
