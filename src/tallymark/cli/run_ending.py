@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tallymark.runs.run import Run
 
 Baseline = Annotated[
-    str | None, typer.Option(metavar="RUN", help="A run to compare the first one with.")
+    str | None, typer.Option(metavar="RUN", help="A run to compare the new one with.")
 ]
 FailOnRegression = Annotated[
     bool, typer.Option("--fail-on-regression", help="Exit with 1 when worse than --baseline.")
@@ -58,13 +58,20 @@ class RunEnd:
         return against
 
     def _compare(self, runs: Sequence[Run]) -> list[Comparison]:
-        """The first run with the baseline, then the other runs with the first."""
-        if len(runs) < 2 and self.before is None:
+        """A run with the baseline, then the other runs of a group with the first."""
+        # Only the runs of a group were asked the same: two suites have no case in common.
+        others = runs[1:] if runs[0].record.group is not None else []
+        if self.before is None and not others:
             return []
         from tallymark.runs.comparison import compare
 
-        first = [] if self.before is None else [compare(self.before, runs[0])]
-        return [*first, *(compare(runs[0], each) for each in runs[1:])]
+        first = [] if self.before is None else [compare(self.before, self._find_like(runs))]
+        return [*first, *(compare(runs[0], each) for each in others)]
+
+    def _find_like(self, runs: Sequence[Run]) -> Run:
+        """The run of the baseline's suite; the first where no suite has its name."""
+        wanted = self.before.record.suite if self.before is not None else None
+        return next((run for run in runs if run.record.suite == wanted), runs[0])
 
     def _print_text(self, runs: Sequence[Run], compared: list[Comparison]) -> None:
         from tallymark.runs.reports.summary_report import summary

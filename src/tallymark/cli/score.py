@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.cli.progress import ProgressUpdate
     from tallymark.errors import TraceError
+    from tallymark.runs.record import CaseResult
     from tallymark.runs.result_files import WriteResult
     from tallymark.runs.run import Run
     from tallymark.scoring import Expected
@@ -48,7 +49,8 @@ class _ScoreOptions:
     skip_broken: bool
     agent: str | None
     keep: bool
-    as_json: bool
+    whole: bool
+    """Every result is wanted at the end, by a report or a baseline."""
 
 
 def score(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -116,7 +118,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     """Score traces that you have, or run suites written in Python. The runs are kept."""
     options = _ScoreOptions(
         paths, scorer or [], formula, output, format, expected,
-        threshold, timeout, fail_under, limit, skip_broken, agent, not no_keep, as_json,
+        threshold, timeout, fail_under, limit, skip_broken, agent, not no_keep,
+        whole=bool(report) or baseline is not None,
     )  # fmt: skip
     require_baseline(baseline, fail_on_regression=fail_on_regression)
     check_reports(report or [])
@@ -129,9 +132,6 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         if outcome.interrupted or outcome.failures:
             report, before = [], None
-        elif (report or before) and options.keep:
-            # Of many traces only some results are at hand.
-            outcome.runs[:] = [app.runs.load_run(run.record.id) for run in outcome.runs]
     end = RunEnd(report or [], before, fail_on_regression, as_json)
     if outcome.interrupted:
         end.show(outcome.runs, outcome.facts)
@@ -157,6 +157,7 @@ class _ScoreOutcome:
 
 def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     from tallymark.runs.gates import find_shortfall, find_unscored, find_weak_scorers
+    from tallymark.runs.run import Run
     from tallymark.scoring import load_scorer
     from tallymark.suites import ScoredTraces
     from tallymark.suites.python_suites.suite_document import parse_for_scorers
@@ -191,9 +192,13 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             store=app.store if options.keep else None,
             on_broken=broken.note if options.skip_broken else None,
         )
+        results: list[CaseResult] = []
         for result in scored:
             write(result)
-        run = scored.run
+            if options.whole:
+                results.append(result)
+        # Of many traces the run itself has only some results at hand.
+        run = scored.run if not results else Run(scored.run.record, results, kept=options.keep)
         if not run.tally.finished:
             raise InvalidInput(f"there are no traces in {', '.join(options.paths)}")
     broken.tell()
