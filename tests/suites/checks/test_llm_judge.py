@@ -42,7 +42,7 @@ def saying(choice: str) -> Callable[[str], str]:
 def test_verdicts(config: Any, choice: str, passed: bool, value: float) -> None:
     result = judged(config, saying(choice))
     assert (result.passed, result.value, result.error) == (passed, value, None)
-    assert result.reason.endswith(": because")
+    assert (result.label, result.reason) == (choice, "because")
 
 
 def test_the_judge_sees_request_answer_and_criteria() -> None:

@@ -54,24 +54,36 @@ def test_which_threshold_counts(
     load = fixed(0.0, threshold=facts.pop("scorer", None)).load
     check = built("scorer", {"use": "fixed", **own}, load=load, **facts)
     (result,) = run_checks(Checks.of([check]), subject())
-    assert result.reason == f"0; at least {reached:g} asked"
+    assert (result.value, result.threshold, result.reason) == (0.0, reached, "")
 
 
 @pytest.mark.parametrize(
     ("returned", "error"),
     [
         (Score.failed("the service is down"), "the service is down"),
-        (Score(None, label="good"), "the label 'good' has no number"),
         ("text", "fixed"),
         (float("nan"), "fixed"),
     ],
 )
 def test_a_scorer_that_fails_is_an_error_and_never_a_zero(returned: Any, error: str) -> None:
-    labelled = isinstance(returned, Score) and returned.label is not None
-    load = fixed(returned, data_type="categorical" if labelled else None).load
+    load = fixed(returned).load
     (result,) = run_checks(Checks.of([built("scorer", "fixed", load=load)]), subject())
     assert (result.passed, result.value, result.name) == (False, None, "fixed")
     assert error in str(result.error)
+
+
+def test_a_label_without_a_number_has_nothing_to_reach_and_passes() -> None:
+    load = fixed(Score(None, label="good", reason="so it is"), data_type="categorical").load
+    (result,) = run_checks(Checks.of([built("scorer", "fixed", load=load)]), subject())
+    assert (result.passed, result.value, result.error) == (True, None, None)
+    assert (result.label, result.reason) == ("good", "so it is")
+
+
+def test_all_that_the_scorer_told_is_kept() -> None:
+    load = fixed(Score(0.5, reason="half", metadata={"seen": 2}), version="v2").load
+    (result,) = run_checks(Checks.of([built("scorer", "fixed", load=load)]), subject())
+    assert (result.kind, result.reason, result.metadata) == ("scorer", "half", {"seen": 2})
+    assert result.version == "v2"
 
 
 def test_what_the_scorer_sees() -> None:
@@ -148,4 +160,5 @@ def test_what_is_refused(config: Any, said: str) -> None:
 
 def test_a_real_one() -> None:
     result = checked("scorer", {"use": "word_count", "options": {"low": 4}}, "one two")
-    assert result.reason == "0.5; at least 0.7 asked: Response has 2 words"
+    assert (result.value, result.threshold, result.passed) == (0.5, 0.7, False)
+    assert result.reason == "Response has 2 words"
