@@ -249,12 +249,16 @@ def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             if runs[-1].interrupted:
                 break
     gates: list[str] = []
-    for run in runs:
-        if options.fail_under is None:
+    least = options.fail_under
+    for suite, run in zip(suites, runs, strict=False):  # after Ctrl-C, some have no run
+        if least is None:
             gates += [] if run.passed else [f"not every test of {run.record.suite} passed"]
         elif options.formula is None and run.record.formula == "success_pct":
-            gates += find_weak_scorers(run, options.fail_under)
-        elif (said := find_shortfall(run, options.fail_under)) is not None:
+            gates += find_weak_scorers(run, least)
+            # Where the agent always failed, a scorer was never asked, and the run has none.
+            never = [name for name in suite.scorer_names if name not in run.scorers]
+            gates += [f"{name} had nothing to score; wanted is {least:g}" for name in never]
+        elif (said := find_shortfall(run, least)) is not None:
             gates.append(said)
     return _ScoreOutcome(runs, gates, [], {"passed": not gates}, interrupted=runs[-1].interrupted)
 
