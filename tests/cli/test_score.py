@@ -6,15 +6,17 @@ import csv
 import json
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.tally_process import TALLY, Tally
 
-TALLY = Path(sys.executable).parent / "tally"
 TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 OWN = str(TRACES / "own.jsonl")
 REFUNDED = "contains(values=['Refunded'])"
+REPORTS = ("x.html", "x.md", "x.xml", "x.csv", "x.json")
 
 SUITE = """
 from tallymark import Suite, Test, scorer
@@ -35,13 +37,22 @@ suite = Suite("desk", tests, scorers={"polite": polite})
 """
 
 
-def tally(*arguments: str, stdin: bytes = b"", cwd: Path | None = None) -> Any:
-    done = subprocess.run(
-        [TALLY, "score", *arguments], input=stdin, capture_output=True, check=False, cwd=cwd
-    )
-    text = (done.stdout.decode(), done.stderr.decode())
-    assert "Traceback" not in text[1]
-    return subprocess.CompletedProcess(arguments, done.returncode, *text)
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where each test scores, and keeps its runs."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def score(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return Tally(Path.cwd())("score", *arguments, stdin=stdin)
+
+
+def score_run(*arguments: str, stdin: str = "") -> dict[str, Any]:
+    """The one run of the JSON document."""
+    (run,) = json.loads(score(*arguments, "--json", stdin=stdin).stdout)["runs"]
+    found: dict[str, Any] = run
+    return found
 
 
 @pytest.fixture
@@ -55,21 +66,36 @@ def suite(tmp_path: Path) -> str:
 
 
 def test_a_summary_is_printed() -> None:
-    done = tally(OWN, "--scorer", REFUNDED, "--scorer", "exact_match")
+    done = score(OWN, "--scorer", REFUNDED, "--scorer", "exact_match")
     assert done.returncode == 0
-    assert done.stdout == (
-        "2 traces, 1 passed (50 %)\n"
+    told, _, identity = done.stdout.partition("\nRun: ")
+    assert told == (
+        "=== Run Summary ===\n"
+        "Score: 50.00 (formula: success_pct)\n"
+        "95 % Interval: 0.00 to 100.00\n"
+        "Success Rate: 50.0% (1 passed, 1 failed)\n"
+        "Total Cost: unknown (the cost of 1 of 2 cases is not known; set metadata.pricing\n"
+        "  in the suite)\n"
+        "Latency: avg 1.25 s, max 2.40 s"
+    )
+    assert identity.partition(", ")[2] == (
+        "completed (own.jsonl on traces)\n"
         "\n"
-        "scorer        mean   95 % interval  scored  unscored\n"
-        "contains     0.500  0.000 to 1.000       2         0\n"
-        "exact_match  1.000               -       1         1\n"
+        "Scorers\n"
+        "  scorer        mean   95 % interval  scored  unscored\n"
+        "  contains     0.500  0.000 to 1.000       2         0\n"
+        "  exact_match  1.000               -       1         1\n"
+        "  exact_match could not score: exact_match needs expected.output, and none was\n"
+        "    given\n"
         "\n"
-        "unscored: exact_match needs expected.output, and none was given\n"
+        "Failed (1)\n"
+        "  ✗ refund[t-2]                                     2 checks    0.10 s         -\n"
+        "      contains: 0; at least 0.7 asked: Empty output\n"
+        "      exact_match: could not be done: exact_match needs expected.output, and\n"
+        "        none was given\n"
         "\n"
-        "did not pass: 1\n"
-        "  t-2 refund\n"
-        "    contains 0.00 < 0.70: Empty output\n"
-        "    exact_match needs expected.output, and none was given\n"
+        "Passed (1)\n"
+        "  ✓ refund[t-1]                                     2 checks    2.40 s   $0.0001\n"
     )
     assert done.stderr == ""
 
@@ -82,41 +108,56 @@ def test_a_summary_is_printed() -> None:
     ],
 )
 def test_files_of_other_tools_are_scored_unchanged(name: str) -> None:
-    done = tally(str(TRACES / name), "--scorer", "word_count", "--json")
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["scorers"]["word_count"]["mean"] is not None
+    run = score_run(str(TRACES / name), "--scorer", "word_count")
+    assert run["status"] == "completed"
+    assert run["scorers"]["word_count"]["mean"] is not None
 
 
 def test_json_is_one_document() -> None:
-    done = tally(OWN, "-s", REFUNDED, "--formula", "success_pct + contains", "--json")
+    done = score(OWN, "-s", REFUNDED, "--formula", "success_pct + contains", "--json")
     document = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (0, "")
-    assert (document["traces"], document["passed"], document["broken"]) == (2, 1, 0)
-    assert (document["formula"], document["score"]) == ("success_pct + contains", 50.5)
+    (run,) = document["runs"]
+    assert run["counts"] == {"passed": 1, "failed": 1, "errors": 0, "missing": 0}
+    assert (run["score_formula"], run["score"]) == ("success_pct + contains", 50.5)
+    assert (document["broken"], "comparison" in document) == (0, False)
+
+
+def test_a_trace_is_a_case_of_the_eval_that_it_is_named_after() -> None:
+    run = score_run(OWN, "-s", REFUNDED)
+    assert [(each["case"], each["epoch"], each["status"]) for each in run["results"]] == [
+        ("refund[t-2]", 0, "failed"),
+        ("refund[t-1]", 0, "passed"),
+    ]
+    (check,) = run["results"][0]["checks"]
+    assert [check[key] for key in ("name", "value", "threshold", "reason", "error")] == [
+        "contains", 0.0, 0.7, "Empty output", None,
+    ]  # fmt: skip
+    assert (run["metrics"]["refund"], run["metrics"]["refund_latency"]) == (0.5, 1.25)
 
 
 def test_a_formula_without_a_value_says_why() -> None:
-    done = tally(OWN, "-s", REFUNDED, "--formula", "success_pct / total_cost")
+    done = score(OWN, "-s", REFUNDED, "--formula", "success_pct / total_cost")
     assert done.returncode == 0
     assert (
-        "success_pct / total_cost is undefined\n"
-        "  total_cost has no value; the cost is not known for 1 of 2\n"
+        "Score: undefined (formula: success_pct / total_cost)\n"
+        "  because total_cost has no value; the cost of 1 of 2 cases is not known;"
     ) in done.stdout
 
 
 def test_traces_come_from_stdin() -> None:
-    done = tally("-", "-s", "word_count", "--json", stdin=Path(OWN).read_bytes())
-    assert json.loads(done.stdout)["traces"] == 2
+    run = score_run("-", "-s", "word_count", stdin=Path(OWN).read_text())
+    assert (run["suite"], len(run["results"])) == ("stdin", 2)
 
 
 def test_several_files_are_one_run() -> None:
-    done = tally(OWN, str(TRACES / "own_camel.jsonl"), "-s", "word_count", "--limit", "3", "--json")
-    assert json.loads(done.stdout)["traces"] == 3
+    run = score_run(OWN, str(TRACES / "own_camel.jsonl"), "-s", "word_count", "--limit", "3")
+    assert (run["suite"], len(run["results"])) == ("own.jsonl and 1 more", 3)
 
 
 def test_every_result_is_written(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
-    done = tally(OWN, "-s", REFUNDED, "-o", str(out))
+    done = score(OWN, "-s", REFUNDED, "-o", str(out))
     assert done.returncode == 0
     with out.open(newline="") as file:
         assert [(r["trace_id"], r["contains"]) for r in csv.DictReader(file)] == [
@@ -128,15 +169,15 @@ def test_every_result_is_written(tmp_path: Path) -> None:
 def test_expectations_come_from_a_file(tmp_path: Path) -> None:
     lines = '{"trace_id": "t-2", "output": ""}\n\n{"trace_id": "t-9", "output": ""}'
     (tmp_path / "e.jsonl").write_text(lines)
-    done = tally(OWN, "-s", "exact_match", "--expected", "e.jsonl", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout)["passed"] == 2
+    done = score(OWN, "-s", "exact_match", "--expected", "e.jsonl", "--json")
+    assert json.loads(done.stdout)["runs"][0]["counts"]["passed"] == 2
     assert done.stderr == "tally: e.jsonl: 1 of 2 lines match no trace\n"
 
 
 @pytest.mark.parametrize(("threshold", "passed"), [("0", 2), ("0.04", 1), ("0.9", 0)])
 def test_the_threshold_is_the_callers(threshold: str, passed: int) -> None:
-    done = tally(OWN, "-s", "word_count", "--threshold", threshold, "--json")
-    assert json.loads(done.stdout)["passed"] == passed
+    run = score_run(OWN, "-s", "word_count", "--threshold", threshold)
+    assert run["counts"]["passed"] == passed
 
 
 def test_a_scorer_in_a_file_may_be_slow(tmp_path: Path) -> None:
@@ -153,11 +194,87 @@ def test_a_scorer_in_a_file_may_be_slow(tmp_path: Path) -> None:
         "    await asyncio.Event().wait()\n"
     )
     both = ("-s", "mine.py:slow", "-s", "mine.py:hangs", "--timeout", "0.1", "--json")
-    done = tally(OWN, *both, cwd=tmp_path)
-    document = json.loads(done.stdout)
-    assert document["scorers"]["slow"]["mean"] == 1.0
-    assert document["scorers"]["hangs"]["first_error"] == "hangs did not finish in 0.1 s"
+    done = score(OWN, *both)
+    scorers = json.loads(done.stdout)["runs"][0]["scorers"]
+    assert scorers["slow"]["mean"] == 1.0
+    assert scorers["hangs"]["first_error"] == "hangs did not finish in 0.1 s"
     assert "a scorer prints" in done.stderr
+
+
+# Runs of traces that are kept
+
+
+def test_a_scored_file_is_a_run_like_any_other(folder: Path) -> None:
+    tally = Tally(folder)
+    first = score_run(OWN, "-s", REFUNDED)["id"]
+    worse = score(OWN, "-s", REFUNDED.replace("R", "Nicht r"), *with_reports(), "--json",
+                  "--baseline", first, "--fail-on-regression")  # fmt: skip
+    document = json.loads(worse.stdout)
+    second = document["runs"][0]["id"]
+    assert document["comparison"]["first"]["id"] == first
+    assert [(each["case"], each["kind"]) for each in document["comparison"]["changes"]] == [
+        ("refund[t-1]", "broken")
+    ]
+    # One of two traces that fails can be chance, so it is no regression.
+    assert (worse.returncode, worse.stderr) == (0, "")
+    check_reports(second, "refund[t-1]", "refund[t-2]")
+
+    assert [(run["id"], run["model"]) for run in tally.json("runs")["runs"]] == [
+        (second, "traces"),
+        (first, "traces"),
+    ]
+    assert f"Run: {first}, completed (own.jsonl on traces)\n" in tally("show", first).stdout
+    compared = tally("compare", first, second)
+    assert "Broken (passed before): 1\n" in compared.stdout
+    rescored = tally("rescore", "latest", "--formula", "contains - refund_latency")
+    assert "Score: -1.25 (formula: contains - refund_latency)\n" in rescored.stdout
+    resumed = tally("run", "--resume", first)
+    assert (resumed.returncode, resumed.stdout) == (2, "")
+    said = f"the run {first} came from traces, and only runs of suites in YAML go on"
+    assert resumed.stderr == f"tally: {said}; start it again\n"
+
+
+def with_reports() -> list[str]:
+    return [word for name in REPORTS for word in ("--report", name)]
+
+
+def check_reports(run: str, *cases: str) -> None:
+    """Every report tells the run, with all its cases."""
+    for name in REPORTS:
+        text = Path(name).read_text()
+        assert [case for case in cases if case not in text] == [], name
+    (document,) = json.loads(Path("x.json").read_text())["runs"]
+    assert document["id"] == run
+    assert len(list(ET.parse("x.xml").iter("testcase"))) == len(cases)
+
+
+def test_a_run_that_is_not_kept_leaves_nothing_behind(folder: Path) -> None:
+    assert score(OWN, "-s", "word_count", "--no-keep").returncode == 0
+    assert list(folder.iterdir()) == []
+
+
+def test_a_baseline_is_compared_with_every_trace_kept_or_not(folder: Path) -> None:
+    """A run of many traces has only some results at hand; those alone would look worse."""
+    (folder / "t.jsonl").write_text("".join(map(trace_line, range(120))))
+    first = score_run("t.jsonl", "-s", "contains(values=['yes'])")
+    gate = ("--baseline", first["id"], "--fail-on-regression", "--no-keep")
+    same = score("t.jsonl", "-s", "contains(values=['yes'])", "--report", "x.csv", "--json", *gate)
+    assert (same.returncode, same.stderr) == (0, "")
+    compared = json.loads(same.stdout)["comparison"]
+    assert (compared["shared"], compared["unchanged"]) == (120, 120)
+    assert compared["score"]["first"] == compared["score"]["second"] == 75
+    assert Path("x.csv").read_text().count("desk[t-") == 120
+    worse = score("t.jsonl", "-s", "contains(values=['perhaps'])", *gate)
+    assert worse.returncode == 1
+    said = f"tally: worse than the baseline {first['id']}: the score changed by -75: its 95 %"
+    assert worse.stderr.startswith(said)
+
+
+def trace_line(number: int) -> str:
+    """A trace that says yes, three times of four."""
+    answer = {"span_id": "a", "name": "a", "span_type": "generation"}
+    answer["output"] = "yes" if number % 4 else "no"
+    return json.dumps({"trace_id": f"t-{number}", "name": "desk", "spans": [answer]}) + "\n"
 
 
 # Gates and exit codes
@@ -172,25 +289,27 @@ def test_a_scorer_in_a_file_may_be_slow(tmp_path: Path) -> None:
         (
             ["--fail-under", "51", "--formula", "success_pct"],
             1,
-            "tally: success_pct is 50; wanted is 51\n",
+            "tally: traces scored 50, under 51\n",
         ),
         (
             ["--fail-under", "0", "--formula", "total_cost"],
             1,
-            "tally: total_cost is undefined; wanted is 0\n",
+            "tally: traces has no score, which counts as under 0: total_cost has no value; ",
         ),
     ],
 )
 def test_a_gate(arguments: list[str], code: int, said: str) -> None:
-    done = tally(OWN, "-s", REFUNDED, *arguments)
-    assert (done.returncode, done.stderr) == (code, said)
+    done = score(OWN, "-s", REFUNDED, *arguments)
+    assert done.returncode == code
+    assert done.stderr.startswith(said)
+    assert bool(done.stderr) == bool(said)
 
 
 def test_a_scorer_that_scores_nothing_is_work_that_could_not_be_done() -> None:
-    done = tally(OWN, "-s", "json_schema(schema={'type': 'object'})", "-s", "tool_selection")
+    done = score(OWN, "-s", "json_schema(schema={'type': 'object'})", "-s", "tool_selection")
     assert done.returncode == 3
     assert done.stderr.startswith("tally: tool_selection could not score anything: tool_selection")
-    assert done.stdout.startswith("2 traces, 0 passed")
+    assert "Success Rate: 0.0% (0 passed, 2 failed)\n" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -211,14 +330,14 @@ def test_a_scorer_that_scores_nothing_is_work_that_could_not_be_done() -> None:
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(arguments: list[str], said: str) -> None:
-    done = tally(*arguments)
+    done = score(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("tally: ")
     assert said in done.stderr
 
 
 def test_a_wrong_formula_is_shown_with_a_caret_before_anything_is_read() -> None:
-    done = tally("nowhere.jsonl", "-s", "word_count", "--formula", "word_cont * 2")
+    done = score("nowhere.jsonl", "-s", "word_count", "--formula", "word_cont * 2")
     assert done.returncode == 2
     assert done.stderr == (
         "tally: column 1: unknown name 'word_cont'; did you mean 'word_count'?\n"
@@ -229,17 +348,19 @@ def test_a_wrong_formula_is_shown_with_a_caret_before_anything_is_read() -> None
 
 def test_a_broken_record_stops_and_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text(Path(OWN).read_text() + "{broken\n")
-    done = tally("t.jsonl", "-s", "word_count", "-o", "out.jsonl", cwd=tmp_path)
+    done = score("t.jsonl", "-s", "word_count", "-o", "out.jsonl")
     assert done.returncode == 2
     assert "t.jsonl:3: not valid JSON" in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".tally", "t.jsonl"]
+    assert "cancelled" in Tally(tmp_path)("runs").stdout
 
 
 def test_broken_records_are_skipped_when_asked(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text("{broken\n" * 7 + Path(OWN).read_text())
-    done = tally("t.jsonl", "-s", "word_count", "--skip-broken", "--json", cwd=tmp_path)
+    done = score("t.jsonl", "-s", "word_count", "--skip-broken", "--json")
     assert done.returncode == 0
-    assert (json.loads(done.stdout)["traces"], json.loads(done.stdout)["broken"]) == (2, 7)
+    document = json.loads(done.stdout)
+    assert (len(document["runs"][0]["results"]), document["broken"]) == (2, 7)
     assert done.stderr.count("tally: skipped t.jsonl:") == 5
     assert done.stderr.endswith("tally: skipped 2 more\n")
 
@@ -248,34 +369,76 @@ def test_broken_records_are_skipped_when_asked(tmp_path: Path) -> None:
 
 
 def test_a_suite_in_a_file_is_run(suite: str) -> None:
-    done = tally(suite, "--formula", "success_pct * polite")
+    done = score(suite, "--formula", "success_pct * polite")
     assert done.returncode == 0
-    assert "desk: 2 of 2 passed, " in done.stdout
-    assert done.stdout.endswith("\nsuccess_pct * polite = 100\n")
+    assert "Score: 100.00 (formula: success_pct * polite)\n" in done.stdout
+    assert "Success Rate: 100.0% (2 passed, 0 failed)\n" in done.stdout
+    assert "completed (desk on python/desk_eval:agent)\n" in done.stdout
 
 
 def test_failed_tests_fail_the_gate(suite: str) -> None:
-    done = tally(suite, "--agent", f"{suite}:rude")
+    done = score(suite, "--agent", f"{suite}:rude")
     assert done.returncode == 1
-    assert "    polite 0.25 < 0.70\n" in done.stdout
+    assert "      polite: 0.25; at least 0.7 asked\n" in done.stdout
     assert done.stderr == "tally: not every test of desk passed\n"
+
+
+def test_a_suite_is_a_run_like_any_other(suite: str, folder: Path) -> None:
+    tally = Tally(folder)
+    first = score_run(suite)["id"]
+    rude = ("--agent", f"{suite}:rude", "--fail-under", "0")
+    worse = score(suite, *rude, *with_reports(), "--baseline", first, "--fail-on-regression")
+    assert worse.returncode == 1
+    assert worse.stderr.startswith(f"tally: worse than the baseline {first}: ")
+    runs = tally.json("runs")["runs"]
+    assert [(run["id"] == first, run["model"], run["score"]) for run in runs] == [
+        (False, "python/desk_eval:rude", 0.0),
+        (True, "python/desk_eval:agent", 100.0),
+    ]
+    check_reports(runs[0]["id"], "one", "two")
+    rescored = tally("rescore", "latest", "--formula", "polite + one")
+    assert "Score: 0.25 (formula: polite + one)\n" in rescored.stdout
+    resumed = tally("run", "--resume", first)
+    assert (resumed.returncode, resumed.stdout) == (2, "")
+    assert f"the run {first} came from Python, and only runs of suites in YAML" in resumed.stderr
+
+
+def test_each_suite_of_a_file_is_a_run_of_its_own(suite: str, folder: Path) -> None:
+    with Path(suite).open("a") as file:
+        file.write('shop = Suite("shop", [Test("sale", "thanks")], scorers={"polite": polite})\n')
+    done = score(suite)
+    assert (done.returncode, done.stdout.count("=== Run Summary ===")) == (0, 2)
+    assert "=== Comparison ===" not in done.stdout
+    shop = next(run["id"] for run in Tally(folder).json("runs")["runs"] if run["suite"] == "shop")
+    again = json.loads(score(suite, "--no-keep", "--baseline", shop, "--json").stdout)
+    assert [run["suite"] for run in again["runs"]] == ["desk", "shop"]
+    assert (again["comparison"]["first"]["id"], again["comparison"]["shared"]) == (shop, 1)
 
 
 @pytest.mark.parametrize(("at_least", "code"), [("0.25", 0), ("0.26", 1)])
 def test_fail_under_takes_the_place_of_failed_tests(suite: str, at_least: str, code: int) -> None:
-    done = tally(suite, "--agent", f"{suite}:rude", "--fail-under", at_least)
+    done = score(suite, "--agent", f"{suite}:rude", "--fail-under", at_least)
     assert done.returncode == code
 
 
+def test_a_gate_does_not_pass_on_what_never_ran(suite: str) -> None:
+    with Path(suite).open("a") as file:
+        file.write("def down(given):\n    raise ValueError('down')\n")
+    done = score(suite, "--agent", f"{suite}:down", "--fail-under", "0", "--no-keep")
+    assert done.returncode == 1
+    assert done.stderr == "tally: polite had nothing to score; wanted is 0\n"
+
+
 def test_a_suites_results_are_one_json_document_and_a_file(suite: str, tmp_path: Path) -> None:
-    done = tally(suite, "--json", "--limit", "1", "-o", str(tmp_path / "out.jsonl"))
+    done = score(suite, "--json", "--limit", "1", "-o", str(tmp_path / "out.jsonl"))
     document = json.loads(done.stdout)
     assert document["passed"] is True
-    assert [result["name"] for result in document["suites"][0]["results"]] == ["one"]
-    assert document["suites"][0]["score"] is None
+    (run,) = document["runs"]
+    assert [(each["case"], each["epoch"]) for each in run["results"]] == [("one", 0)]
+    assert (run["score_formula"], run["score"]) == ("success_pct", 100.0)
     assert "the agent prints" in done.stderr
     (row,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
-    assert (row["trace_id"], row["scores"]["polite"]["value"]) == ("desk/one#1", 1.0)
+    assert (row["case"], row["scores"]["polite"]["value"]) == ("one", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -288,13 +451,13 @@ def test_a_suites_results_are_one_json_document_and_a_file(suite: str, tmp_path:
     ],
 )
 def test_what_does_not_fit_a_suite_is_refused(suite: str, arguments: list[str], said: str) -> None:
-    done = tally(suite, *arguments)
+    done = score(suite, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
 
 
 def test_a_file_that_is_not_there_is_refused() -> None:
-    done = tally("no_eval.py")
+    done = score("no_eval.py")
     assert (done.returncode, done.stderr) == (2, "tally: there is no file no_eval.py\n")
 
 
@@ -309,7 +472,7 @@ def test_a_terminal_gets_progress_and_the_output_stays_clean(suite: str) -> None
         "print('progress:', b'scoring' in os.read(main, 100000))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("2 traces, ")
+    assert done.stdout.startswith("=== Run Summary ===\n")
     assert done.stdout.endswith("progress: True\n")
 
 
@@ -323,7 +486,8 @@ def test_ctrl_c_prints_the_results_so_far(tmp_path: Path) -> None:
             "        time.sleep(60)",
         ).replace("scorers={", "parallelism=1, scorers={")
     )
-    done = tally("stop_eval.py", cwd=tmp_path)
+    done = score("stop_eval.py")
     assert done.returncode == 130
-    assert "desk: 1 of 1 passed, " in done.stdout
-    assert "stopped before 1 more" in done.stdout
+    assert "Success Rate: 100.0% (1 passed, 0 failed, 1 not run)\n" in done.stdout
+    assert ", cancelled (desk on python/stop_eval:agent)\n  stopped by hand\n" in done.stdout
+    assert "cancelled" in Tally(tmp_path)("runs").stdout
