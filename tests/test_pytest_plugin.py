@@ -66,7 +66,7 @@ def test_each_test_is_an_item(folder: Path, where: str) -> None:
 
 def test_a_failure_shows_scorers_values_thresholds_and_reasons(folder: Path) -> None:
     lines = pytest_in(folder, ".")
-    assert "polite 0.25 < 0.70: Looked for thanks" in lines
+    assert "polite: 0.25; at least 0.7 asked: Looked for thanks" in lines
     assert "the agent answered 'no'" in lines
     assert not any("Traceback" in line or "pytest_plugin.py" in line for line in lines)
 
@@ -92,7 +92,7 @@ def test_every_epoch_must_pass_and_tells_its_number(tmp_path: Path) -> None:
         "suite = Suite('s', [Test('t', 'a', scorer=yes)], epochs=3, parallelism=1)\n"
     )
     lines = pytest_in(tmp_path)
-    assert "epoch 2: yes 0.00 < 0.70" in lines
+    assert "epoch 2: yes: 0; at least 0.7 asked" in lines
     assert not any(line.startswith("epoch 1") for line in lines)
 
 
