@@ -30,6 +30,10 @@ try 'tally rescore latest --formula "success_pct - 1000 * total_cost" | head -n 
 title '7. Traces that already exist, from any tool, scored by built-in scorers and a formula.'
 try "tally score tests/fixtures/traces/own.jsonl tests/fixtures/traces/pydantic_ai.pb --scorer error_rate --scorer word_count --formula '(error_rate + word_count) / 2'"
 
+title '   A suite in Python. Runs of suites and of traces are kept side by side.'
+try 'tally score examples/agent_eval.py'
+try 'tally runs'
+
 title '8. A scorer plugin from somebody else, tried in the sandbox before anybody relies on it.'
 try 'tally doctor'
 if tally doctor >/dev/null 2>&1; then
