@@ -20,7 +20,7 @@ import msgspec
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Payload
 from tallymark.challenges.attempt_scores import elapsed_ms, score_attempt
 from tallymark.challenges.challenge import Challenge
-from tallymark.challenges.challenge_data import ChallengeData, load_challenge_data
+from tallymark.challenges.challenge_data import load_challenge_data
 from tallymark.challenges.challenge_file import load_challenge
 from tallymark.challenges.challenge_folder import pack, unpack
 from tallymark.challenges.evaluators import (
@@ -41,6 +41,7 @@ from tallymark.sandbox import Policy, Sandbox
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import Plugin
     from tallymark.store import Store
+    from tallymark.store.contests.challenges import StoredChallenge
 
 SEED_BITS = 63
 _TRIES = 5
@@ -74,6 +75,7 @@ class Competition:
         self._clock = clock
         self._draw = draw
         self._sandbox: Sandbox | None = None
+        self._rulings: dict[str, StoredChallenge] = {}
         self._folders: dict[str, tempfile.TemporaryDirectory[str]] = {}
 
     def close(self) -> None:
@@ -95,12 +97,22 @@ class Competition:
         self, name: str, agent: str, *, memoryless: bool = False, key: str | None = None
     ) -> Entry:
         """Starts the clock of an attempt, or gives the open one back."""
-        self._refuse_other_kind(name, "enter")
+        _refuse_other_kind(self._find_ruling(name, anew=True).challenge, "enter")
         attempt = self.store.attempts.enter(
             name, agent, at=self._clock(), seed=self._draw(), memoryless=memoryless, key=key
         )
-        challenge = self.store.challenges.get_version(name, attempt.version)
-        return Entry(attempt, challenge, self._load_data(challenge, attempt.seed).public)
+        challenge = self.find_version(attempt)
+        data = load_challenge_data(
+            challenge, self._open_folder(challenge), attempt.seed, self._policy
+        )
+        return Entry(attempt, challenge, data.public)
+
+    def find_version(self, attempt: Attempt) -> Challenge:
+        """The challenge as it was when the attempt was entered."""
+        ruling = self._find_ruling(attempt.challenge).challenge
+        if ruling.version == attempt.version:
+            return ruling
+        return self.store.challenges.get_version(attempt.challenge, attempt.version)
 
     def submit(
         self,
@@ -119,8 +131,9 @@ class Competition:
 
     def report(self, name: str, agent: str, metrics: Metrics, *, key: str | None = None) -> Attempt:
         """Takes the metrics of an attempt that a trusted system saw, and scores it."""
-        self._refuse_other_kind(name, "report")
-        declared = self.store.challenges.get(name).evaluator.options.get("metrics", ())
+        challenge = self._find_ruling(name, anew=True).challenge
+        _refuse_other_kind(challenge, "report")
+        declared = challenge.evaluator.options.get("metrics", ())
         for unknown in metrics.more.keys() - set(declared):
             close = suggest(unknown, [*Metrics.__struct_fields__, *declared])
             hint = f"did you mean {close!r}?" if close else "name it in evaluator.metrics"
@@ -195,48 +208,44 @@ class Competition:
             raise InvalidInput(f"{folder} is the version that {old.name} is scored by already")
         return new, pack(folder), folder
 
-    def _refuse_other_kind(self, name: str, wish: str) -> None:
-        """One sentence for who knocks at the wrong door."""
-        challenge = self.store.challenges.get(name)
-        reported = find_evaluator(challenge.evaluator.type).reported
-        if challenge.kind == "versus":
-            hint = f"tally versus submit {name} FILE --agent NAME --side red"
-            raise InvalidInput(f"{name} is played red against blue; submit to a side", hint=hint)
-        if wish == "enter" and reported:
-            hint = f"tally attempt report {name} --agent NAME --metric succeeded=true"
-            raise InvalidInput(f"attempts at {name} are reported by a trusted system", hint=hint)
-        if wish == "report" and not reported:
-            hint = f"tally attempt enter {name} --agent NAME"
-            raise InvalidInput(f"attempts at {name} are judged here, not reported", hint=hint)
+    def _find_ruling(self, name: str, *, anew: bool = False) -> StoredChallenge:
+        """The version that counts, read once: what is scored by an older one, the store refuses."""
+        if anew or name not in self._rulings:
+            self._rulings[name] = self.store.challenges.find(name)
+        return self._rulings[name]
 
     def _settle_attempt(self, attempt: Attempt) -> Attempt:
         """The attempt with its score; whoever was quicker, it has only one."""
         if attempt.state != "submitted":
             return attempt
         payload = self.store.attempts.payload(attempt.id)
-        challenge = self.store.challenges.get_version(attempt.challenge, attempt.version)
+        challenge = self.find_version(attempt)
         shown = _verify_trajectory(attempt, payload, challenge)
         folder = self._open_folder(challenge)
         evaluation = self._evaluate(attempt, payload, challenge, shown, folder)
-        for tries_left in reversed(range(_TRIES)):
+        for tries in range(_TRIES):
+            ruling = self._find_ruling(attempt.challenge, anew=tries > 0)
             try:
-                self._score(attempt, evaluation, shown)
+                self._score(attempt, evaluation, shown, ruling)
                 break
             except WorkFailed:  # the rule changed between reading it and storing its score
-                if not tries_left:
+                if tries == _TRIES - 1:
                     raise
         return self.store.attempts.get(attempt.id)
 
-    def _score(self, attempt: Attempt, evaluation: Evaluation, shown: Verification) -> None:
+    def _score(
+        self,
+        attempt: Attempt,
+        evaluation: Evaluation,
+        shown: Verification,
+        ruling: StoredChallenge,
+    ) -> None:
         """By the rule of today, so that all attempts of a board are scored by one."""
-        # Before the rule: one that comes between the two reads is then noticed, and refused.
-        revision = self.store.challenges.revision(attempt.challenge)
-        ruling = self.store.challenges.get(attempt.challenge)
         outcome = score_attempt(
-            ruling,
+            ruling.challenge,
             evaluation,
             attempt=attempt,
-            plugin=self._load_plugin(ruling, self._open_folder(ruling)),
+            plugin=self._load_plugin(ruling.challenge),
             trajectory=shown,
             tenant=self.store.tenant,
         )
@@ -249,7 +258,7 @@ class Competition:
             outcome,
             at=self._clock(),
             verified=shown.verified,
-            revision=revision,
+            ruling=ruling,
         )
 
     def _evaluate(
@@ -282,19 +291,17 @@ class Competition:
         )
         return evaluate(submitted, setting)
 
-    def _load_plugin(self, challenge: Challenge, folder: Path) -> Plugin | None:
+    def _load_plugin(self, challenge: Challenge, folder: Path | None = None) -> Plugin | None:
         reference = challenge.scoring.plugin
         if reference is None:
             return None
-        return load_plugin(reference, folder=folder, sandbox=self._open_sandbox())
+        files = self._open_folder(challenge) if folder is None else folder
+        return load_plugin(reference, folder=files, sandbox=self._open_sandbox)
 
     def _open_sandbox(self) -> Sandbox:
         if self._sandbox is None:
             self._sandbox = Sandbox(self._policy)
         return self._sandbox
-
-    def _load_data(self, challenge: Challenge, seed: int) -> ChallengeData:
-        return load_challenge_data(challenge, self._open_folder(challenge), seed, self._policy)
 
     def _open_folder(self, challenge: Challenge) -> Path:
         """The files of a version, unpacked once."""
@@ -315,3 +322,18 @@ def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge)
         claims=payload.metadata,
         constraints=challenge.constraints,
     )
+
+
+def _refuse_other_kind(challenge: Challenge, wish: str) -> None:
+    """One sentence for who knocks at the wrong door."""
+    name = challenge.name
+    reported = find_evaluator(challenge.evaluator.type).reported
+    if challenge.kind == "versus":
+        hint = f"tally versus submit {name} FILE --agent NAME --side red"
+        raise InvalidInput(f"{name} is played red against blue; submit to a side", hint=hint)
+    if wish == "enter" and reported:
+        hint = f"tally attempt report {name} --agent NAME --metric succeeded=true"
+        raise InvalidInput(f"attempts at {name} are reported by a trusted system", hint=hint)
+    if wish == "report" and not reported:
+        hint = f"tally attempt enter {name} --agent NAME"
+        raise InvalidInput(f"attempts at {name} are judged here, not reported", hint=hint)

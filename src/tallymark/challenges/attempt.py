@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Literal
 
 import msgspec
 
-from tallymark.errors import InvalidInput
 from tallymark.scoring import Origin
 
 State = Literal["entered", "submitted", "scored", "failed", "expired", "withdrawn"]
@@ -91,7 +89,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The bulky part of an attempt. Equal contents have equal digests."""
+    """The bulky part of an attempt."""
 
     submission: Any = None
     """A JSON value."""
@@ -101,20 +99,3 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the agent did, as JSON text."""
     reported: Metrics | None = None
     """The metrics that a trusted system reports; None for competitors."""
-
-    def digest(self) -> str:
-        """A hash of the content; what JSON cannot carry is refused."""
-        return hashlib.sha256(encode_json(self)).hexdigest()
-
-
-def encode_json(value: Any) -> bytes:
-    """The value as JSON, keys in order; what JSON cannot carry is refused."""
-    try:
-        return msgspec.json.encode(value, order="sorted")
-    except UnicodeEncodeError:
-        what = "text that is not Unicode"
-    except RecursionError:
-        what = "values nested too deeply"
-    except TypeError:
-        what = "a value that JSON does not know"
-    raise InvalidInput(f"the submission holds {what}", hint="submit plain JSON")

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
+from tallymark.challenges.attempt_formula import challenge_formula, formula_values
 from tallymark.challenges.dimension_scores import weigh_dimensions
 from tallymark.challenges.evaluators import find_evaluator
-from tallymark.challenges.formula_values import challenge_formula, formula_values
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import Verification
-from tallymark.dimensions.exact_numbers import to_fraction
 from tallymark.errors import InvalidInput, ScorerError
 from tallymark.scoring import Origin, Score
 from tallymark.scoring.score import make_json_safe
@@ -48,6 +47,30 @@ class WeighedAttempt:
         """As they count: within 0-1000, and 0 where a warning says so."""
         parts = self.breakdown.parts if self.breakdown else ()
         return {part.dimension.key: float(part.score) for part in parts}
+
+    @property
+    def formula_values(self) -> dict[str, Any]:
+        """What a formula may name."""
+        total = float(self.breakdown.total) if self.breakdown is not None else None
+        return formula_values(self.metrics, self.attempt.number, self.dimensions, total)
+
+    @property
+    def plugin_metrics(self) -> dict[str, Any]:
+        """The document's five, then cost and calls, the evaluator's own, and the dimensions."""
+        metrics = self.metrics
+        rating = metrics.rating  # a whole number in the plugin document, where it can be one
+        given: dict[str, Any] = {
+            **metrics.more,
+            "succeeded": metrics.succeeded,
+            "tokens_total": metrics.tokens_total,
+            "elapsed_ms": metrics.elapsed_ms,
+            "rating": int(rating) if rating is not None and float(rating).is_integer() else rating,
+            "created_at": metrics.created_at,
+            "cost": metrics.cost,
+            "calls": metrics.calls,
+            "dimensions": self.dimensions or None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def result(self) -> Literal["win", "draw", "loss"]:
@@ -165,10 +188,15 @@ def _make_outcomes(
     challenge: Challenge, weighed: list[WeighedAttempt], plugin: Plugin | None, tenant: str
 ) -> list[Outcome]:
     sound = [each for each in weighed if each.error is None]
-    if challenge.scoring.plugin is not None:
+    scoring = challenge.scoring
+    if scoring.plugin is not None:
+        if plugin is None:
+            raise ScorerError(
+                f"the challenge {challenge.name} is scored by {scoring.plugin}; load it"
+            )
         scores = iter(_score_by_plugin(challenge, sound, plugin, tenant))
-    elif challenge.scoring.formula is not None:
-        scores = (_score_by_formula(challenge, each) for each in sound)
+    elif scoring.formula is not None:
+        scores = iter(_score_by_plugin(challenge, sound, challenge_formula(challenge), tenant))
     else:
         scores = (_score_by_rule(challenge, each) for each in sound)
     found = [Score.failed(each.error) if each.error else next(scores) for each in weighed]
@@ -215,30 +243,14 @@ def _score_by_rule(challenge: Challenge, weighed: WeighedAttempt) -> Score:
     return Score(float(number) if isinstance(number, bool) else number)
 
 
-def _score_by_formula(challenge: Challenge, weighed: WeighedAttempt) -> Score:
-    formula = challenge_formula(challenge)
-    total = float(weighed.breakdown.total) if weighed.breakdown is not None else None
-    values = formula_values(weighed.metrics, weighed.attempt.number, weighed.dimensions, total)
-    row = {name: values.get(name) for name in formula.names}
-    value = formula.evaluate(row)
-    if value is not None:
-        return Score(value)
-    reason = formula.reason(row) or "it is undefined"
-    instead = to_fraction(challenge.scoring.config.get("undefined"))
-    if instead is None:
-        return Score.failed(f"the formula has no value: {reason}")
-    return Score(float(instead), metadata={"undefined": reason})
-
-
 def _score_by_plugin(
-    challenge: Challenge, weighed: list[WeighedAttempt], plugin: Plugin | None, tenant: str
+    challenge: Challenge, weighed: list[WeighedAttempt], plugin: Plugin, tenant: str
 ) -> list[Score]:
     """All at once: what a plugin's context says of each attempt is whose it is."""
     scoring = challenge.scoring
-    if plugin is None:
-        raise ScorerError(f"the challenge {challenge.name} is scored by {scoring.plugin}; load it")
     timeout = scoring.timeout_ms / 1000
-    attempts = [_gather_plugin_metrics(each) for each in weighed]
+    by_formula = plugin.kind == "formula"
+    attempts = [each.formula_values if by_formula else each.plugin_metrics for each in weighed]
     users = [each.attempt.agent for each in weighed]
     if len(weighed) == 1:
         ctx = _make_context(challenge, users[0], tenant)
@@ -256,21 +268,3 @@ def _make_context(challenge: Challenge, agent: str | None, tenant: str) -> dict[
         "end_user_id": agent,
         "timeout_ms": challenge.scoring.timeout_ms,
     }
-
-
-def _gather_plugin_metrics(weighed: WeighedAttempt) -> dict[str, Any]:
-    """The document's five, then cost and calls, the evaluator's own, and the dimensions."""
-    metrics = weighed.metrics
-    rating = metrics.rating  # a whole number in the plugin document, where it can be one
-    given: dict[str, Any] = {
-        **metrics.more,
-        "succeeded": metrics.succeeded,
-        "tokens_total": metrics.tokens_total,
-        "elapsed_ms": metrics.elapsed_ms,
-        "rating": int(rating) if rating is not None and float(rating).is_integer() else rating,
-        "created_at": metrics.created_at,
-        "cost": metrics.cost,
-        "calls": metrics.calls,
-        "dimensions": weighed.dimensions or None,
-    }
-    return {name: value for name, value in given.items() if value is not None}

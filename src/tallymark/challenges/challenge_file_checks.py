@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tallymark.challenges.attempt_formula import challenge_formula
 from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.evaluators.submission_intake import check_schema
-from tallymark.challenges.formula_values import challenge_formula
 from tallymark.challenges.plugins.plugin_lookup import find_plugin
 from tallymark.challenges.versus.judges import check_judge
 from tallymark.errors import InvalidInput, Problem, suggest
@@ -126,7 +126,7 @@ def _check_formula(challenge: Challenge, at: LocatedErrors) -> list[Finding]:
     if challenge.scoring.formula is None:
         return []
     try:
-        found = challenge_formula(challenge).lint().findings
+        found = challenge_formula(challenge).formula.lint().findings
     except InvalidInput as error:
         for problem in error.problems:
             place = at.within(key, problem.place)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Outcome
+from tallymark.challenges.attempt_formula import challenge_formula
 from tallymark.challenges.attempt_scores import origin_of, score_attempts
 from tallymark.challenges.challenge import Challenge, ScoringRule
-from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.challenges.evaluators import find_evaluator
-from tallymark.challenges.formula_values import challenge_formula, formula_values
-from tallymark.dimensions import breakdown
 from tallymark.errors import InvalidInput
 from tallymark.scoring import Origin
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins.plugin import Plugin
-    from tallymark.formula.steps import NamedValues
 
 Need = Literal["formula", "score", "evaluate"]
 """What a new rule takes: arithmetic on stored numbers, scoring what was found before, or all."""
@@ -200,23 +197,9 @@ def formula_terms(challenge: Challenge, attempt: Attempt) -> dict[str, float]:
     """What each term of the challenge's formula contributes to an attempt's score."""
     if challenge.scoring.formula is None or attempt.outcome is None:
         return {}
-    explained = challenge_formula(challenge).explain(values_of(challenge, attempt))
+    rule = challenge_formula(challenge)
+    explained = rule.formula.explain(rule.values_of(challenge, attempt))
     return {term.text: term.contribution for term in explained.terms}
-
-
-def values_of(challenge: Challenge, attempt: Attempt) -> NamedValues:
-    """The values that a challenge's formula has for an attempt that was scored."""
-    outcome = attempt.outcome or Outcome(score=None)
-    total = total_of(challenge, outcome.dimensions)
-    return formula_values(outcome.metrics, attempt.number, outcome.dimensions, total)
-
-
-def total_of(challenge: Challenge, dimensions: Mapping[str, float]) -> float | None:
-    """The weighted total of dimensions as they count; None when there are none."""
-    if not (challenge.scoring.dimensions and dimensions):
-        return None
-    weighted = weighted_dimensions(challenge.scoring.dimensions)
-    return float(breakdown(weighted, dimensions).total)
 
 
 def _has_same(old: Challenge, new: Challenge, fields: tuple[str, ...]) -> bool:

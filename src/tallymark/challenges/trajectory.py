@@ -133,9 +133,9 @@ def verify(
     constraints: Constraints,
 ) -> Verification:
     """Whether a trajectory can be believed, what it used, and what that breaks."""
-    claimed, problems = read_claims(claims)
     if trajectory is None:
-        return _verify_without(claimed, constraints)
+        return _verify_without(claims, constraints)
+    claimed, problems = read_claims(claims)
     usage = sum_usage(trajectory)
     moments = _StepTimes(trajectory, entered_at, submitted_at)
     problems += _find_nonsense(trajectory)
@@ -154,23 +154,19 @@ def verify(
     )
 
 
-def _verify_without(claimed: Claims, constraints: Constraints) -> Verification:
+def _verify_without(claims: Mapping[str, Any], constraints: Constraints) -> Verification:
     """No trajectory: the claims are all there is, and they prove nothing."""
-    bounded = any(
-        bound is not None
-        for bound in (constraints.tokens, constraints.calls, constraints.cost, constraints.tools)
-    )
-    usage = Usage(claimed.tokens, claimed.calls, claimed.cost)
+    found = Verification(verified=False, problems=("no trajectory was sent",))
+    bounds = (constraints.tokens, constraints.calls, constraints.cost, constraints.tools)
+    if bounds == (None, None, None, None):
+        return found
+    claimed, _ = read_claims(claims)
     untold = (
         "the challenge has constraints, and without a trajectory nobody can tell whether they"
         " were kept"
     )
-    return Verification(
-        verified=False,
-        problems=("no trajectory was sent",),
-        violations=find_violations(usage, constraints),
-        harness_warning=untold if bounded else None,
-    )
+    usage = Usage(claimed.tokens, claimed.calls, claimed.cost)
+    return replace(found, violations=find_violations(usage, constraints), harness_warning=untold)
 
 
 def _find_nonsense(trajectory: Trace) -> list[str]:

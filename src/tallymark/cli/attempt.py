@@ -16,7 +16,7 @@ from tallymark.text import format_digits, format_moment, format_table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.challenges.attempt import Attempt, Metrics, Outcome
+    from tallymark.challenges.attempt import Attempt, Metrics
     from tallymark.challenges.challenge import Challenge
     from tallymark.store import Store
 
@@ -91,7 +91,7 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
         db, insecure_local=insecure_local, judge_model=judge_model
     ) as competition:
         entered = competition.store.attempts.get(attempt)
-        form = competition.store.challenges.get_version(entered.challenge, entered.version)
+        form = competition.find_version(entered)
         done = competition.submit(
             attempt,
             agent,
@@ -188,7 +188,7 @@ def show(attempt: AttemptArgument, db: Db = None, as_json: JsonOption = False) -
         return
     typer.echo("\n".join(_list_lines(found)))
     if challenge.scoring.formula and found.outcome is not None:
-        typer.echo(f"\n{_explain_score(challenge, found, found.outcome)}")
+        typer.echo(f"\n{_explain_score(challenge, found)}")
     typer.echo("\nWhat happened:")
     for entry in audit:
         typer.echo(f"  {format_moment(entry.at)}  {entry.event} by {entry.actor}")
@@ -237,15 +237,12 @@ def _list_lines(attempt: Attempt) -> list[str]:
     return lines
 
 
-def _explain_score(challenge: Challenge, attempt: Attempt, outcome: Outcome) -> str:
+def _explain_score(challenge: Challenge, attempt: Attempt) -> str:
     """The formula with this attempt's values."""
-    from tallymark.challenges.formula_values import challenge_formula, formula_values
+    from tallymark.challenges.attempt_formula import challenge_formula
 
-    parts = outcome.details.get("score_breakdown") or {}
-    total = min(1000.0, sum(part["weighted"] for part in parts.values())) if parts else None
-    formula = challenge_formula(challenge)
-    values = formula_values(outcome.metrics, attempt.number, outcome.dimensions, total)
-    return formula.explain({name: values.get(name) for name in formula.names}).render()
+    rule = challenge_formula(challenge)
+    return rule.formula.explain(rule.values_of(challenge, attempt)).render()
 
 
 def _is_number(value: object) -> bool:

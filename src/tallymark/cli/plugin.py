@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,8 @@ from tallymark.errors import InvalidInput
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 
 if TYPE_CHECKING:
-    from tallymark.challenges.plugins import FoundPlugin, PluginReport
+    from tallymark.challenges.plugins import PluginReport
+    from tallymark.sandbox import Sandbox
 
 app = typer.Typer(help="Check a scorer plugin of a challenge.", no_args_is_help=True)
 
@@ -49,7 +51,7 @@ def check(
 ) -> None:
     """Try a plugin on ordinary and awkward attempts, and say whether a board can rest on it."""
     values = _read_config(config or [], config_file)
-    report = _check_found(_find_plugin(reference), values, timeout, insecure_local=insecure_local)
+    report = _check_reference(reference, values, timeout, insecure_local=insecure_local)
     if as_json:
         print_json(report.to_dict())
     else:
@@ -58,31 +60,35 @@ def check(
         raise typer.Exit(1)
 
 
-def _check_found(
-    found: FoundPlugin, config: dict[str, Any], timeout: float, *, insecure_local: bool
+def _check_reference(
+    reference: str, config: dict[str, Any], timeout: float, *, insecure_local: bool
 ) -> PluginReport:
-    from tallymark.challenges.plugins import check_plugin, prepare_plugin
-    from tallymark.sandbox import PluginCode, Sandbox
-    from tallymark.sandbox.policy import choose_policy
+    from tallymark.challenges.plugins import check_plugin, load_plugin
 
-    if not isinstance(found, PluginCode):
-        return check_plugin(prepare_plugin(found, None), config, timeout_s=timeout)
-    # A plugin that crashes on every attempt is to be reported, not paused.
-    with Sandbox(choose_policy(insecure_local=insecure_local), pause_after=1_000_000) as sandbox:
-        return check_plugin(prepare_plugin(found, sandbox), config, timeout_s=timeout)
+    with ExitStack() as stack:
+
+        def open_sandbox() -> Sandbox:
+            from tallymark.sandbox import Sandbox
+            from tallymark.sandbox.policy import choose_policy
+
+            # A plugin that crashes on every attempt is to be reported, not paused.
+            policy = choose_policy(insecure_local=insecure_local)
+            return stack.enter_context(Sandbox(policy, pause_after=1_000_000))
+
+        reference, folder = _find_home(reference)
+        plugin = load_plugin(reference, folder=folder, sandbox=open_sandbox)
+        return check_plugin(plugin, config, timeout_s=timeout)
 
 
-def _find_plugin(reference: str) -> FoundPlugin:
-    """The plugin, looked for here, or in its file's folder where that lies elsewhere."""
-    from tallymark.challenges.plugins import find_plugin
-
+def _find_home(reference: str) -> tuple[str, Path]:
+    """The folder to look in: this one, or that of the plugin's file where it lies elsewhere."""
     home, _, name = reference.rpartition(":")
     path, here = Path(home), Path.cwd()
     if path.suffix == ".py" and path.is_file():
         target = path.resolve()
         if not target.is_relative_to(here):
-            return find_plugin(f"{target}:{name}", folder=target.parent)
-    return find_plugin(reference, folder=here)
+            return f"{target}:{name}", target.parent
+    return reference, here
 
 
 def _read_config(pairs: list[str], file: Path | None) -> dict[str, Any]:

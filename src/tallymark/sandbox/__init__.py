@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tallymark.sandbox.machine_probe import Machine
     from tallymark.sandbox.plugin_code import PluginCode
     from tallymark.sandbox.plugin_sandbox import Sandbox
-    from tallymark.sandbox.plugins.plugin_health import PluginState
+    from tallymark.sandbox.plugins.plugin_calls import PluginState
     from tallymark.sandbox.policy import Policy
     from tallymark.sandbox.program_run import ProgramOutcome, run_program
 
@@ -30,7 +30,7 @@ _HOMES = {
     "Limits": "tallymark.sandbox.limits",
     "Machine": "tallymark.sandbox.machine_probe",
     "PluginCode": "tallymark.sandbox.plugin_code",
-    "PluginState": "tallymark.sandbox.plugins.plugin_health",
+    "PluginState": "tallymark.sandbox.plugins.plugin_calls",
     "Policy": "tallymark.sandbox.policy",
     "ProgramOutcome": "tallymark.sandbox.program_run",
     "Sandbox": "tallymark.sandbox.plugin_sandbox",

@@ -8,8 +8,7 @@ from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S, Limits
 from tallymark.sandbox.plugins.attempt_batch import score_batch
 from tallymark.sandbox.plugins.attempt_exchange import PluginJob
 from tallymark.sandbox.plugins.guest_pool import Pool
-from tallymark.sandbox.plugins.plugin_calls import Calls
-from tallymark.sandbox.plugins.plugin_health import Health, PluginState
+from tallymark.sandbox.plugins.plugin_calls import Calls, Health, PluginState
 from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.scoring.score import Origin, Score
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tallymark.challenges.plugins.plugin import BuiltinPlugin
-from tallymark.challenges.plugins.plugin_samples import ORDINARY
+from tallymark.challenges.plugins.plugin_check import ORDINARY
 from tallymark.scoring import Origin
 
 WEIGHTED = BuiltinPlugin("builtin.weighted_scorer")

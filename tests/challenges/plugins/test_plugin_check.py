@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from tallymark.challenges.attempt_formula import parse_formula_plugin
 from tallymark.challenges.plugins import PluginReport, check_plugin
-from tallymark.challenges.plugins.formula_plugin import FormulaPlugin
 from tallymark.challenges.plugins.plugin import BuiltinPlugin, PluginKind
-from tallymark.challenges.plugins.plugin_samples import ORDINARY, SAMPLES, SUCCEEDED, twin_name
+from tallymark.challenges.plugins.plugin_check import ORDINARY, SAMPLES, SUCCEEDED
+from tallymark.challenges.plugins.plugin_report import twin_name
 from tallymark.scoring import Score, plugin_score
 
 
@@ -173,13 +174,13 @@ def test_a_plugin_that_runs_out_of_time_is_not_tried_to_the_end() -> None:
 
 
 def test_a_formula_may_need_its_metrics() -> None:
-    report = check_plugin(FormulaPlugin("rating * succeeded"), {})
+    report = check_plugin(parse_formula_plugin("formula: rating * succeeded"), {})
     assert report.ok
     assert report.warnings[0] == "no score: rating has no value (without rating and 6 more)"
 
 
 def test_a_formula_that_divides_by_zero_has_a_problem() -> None:
-    report = check_plugin(FormulaPlugin("rating / tokens_total"), {})
+    report = check_plugin(parse_formula_plugin("formula: rating / tokens_total"), {})
     assert report.problems == [
         "no score: division by zero: tokens_total is 0 (tokens_total 0 and 3 more)"
     ]

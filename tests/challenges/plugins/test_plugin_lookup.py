@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.challenges.plugins.plugin_folders import SCORER, folder_with
 
+from tallymark.challenges.attempt_formula import AttemptFormula
 from tallymark.challenges.plugins import find_plugin
-from tallymark.challenges.plugins.formula_plugin import FormulaPlugin
 from tallymark.challenges.plugins.plugin import BuiltinPlugin
 from tallymark.errors import FormulaError, ScorerError
 from tallymark.sandbox.plugin_code import PluginCode
@@ -46,7 +46,7 @@ def test_an_organisers_own_file_comes_before_the_built_in_one(tmp_path: Path) ->
 
 def test_a_formula_is_a_plugin(tmp_path: Path) -> None:
     plugin = find_plugin("formula: rating*10 - elapsed_s", folder=tmp_path)
-    assert isinstance(plugin, FormulaPlugin)
+    assert isinstance(plugin, AttemptFormula)
     assert plugin.name == "formula: rating * 10 - elapsed_s"
 
 

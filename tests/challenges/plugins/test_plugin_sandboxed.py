@@ -10,7 +10,7 @@ import pytest
 from tests.challenges.plugins.plugin_folders import SCORER, folder_with, install
 
 from tallymark.challenges.plugins import check_plugin, load_plugin
-from tallymark.challenges.plugins.plugin_samples import ORDINARY
+from tallymark.challenges.plugins.plugin_check import ORDINARY
 from tallymark.errors import WorkFailed
 from tallymark.sandbox import Sandbox
 from tallymark.scoring import Origin, Score
@@ -31,7 +31,9 @@ def sandbox() -> Iterator[Sandbox]:
 
 def scored(text: str, folder: Path, sandbox: Sandbox, **metrics: Any) -> Score:
     folder_with(folder, {"custom.py": text})
-    return load_plugin("custom.py:Mine", folder=folder, sandbox=sandbox).score(metrics, {}, {})
+    return load_plugin("custom.py:Mine", folder=folder, sandbox=lambda: sandbox).score(
+        metrics, {}, {}
+    )
 
 
 def test_without_a_sandbox_there_is_no_plugin(tmp_path: Path) -> None:
@@ -54,7 +56,7 @@ def test_without_a_sandbox_there_is_no_plugin(tmp_path: Path) -> None:
 def test_the_documents_my_custom_scorer_with_multiplier_2_0(
     metrics: dict[str, Any], value: float, sandbox: Sandbox
 ) -> None:
-    plugin = load_plugin("custom.py:MyCustomScorer", folder=EXAMPLES, sandbox=sandbox)
+    plugin = load_plugin("custom.py:MyCustomScorer", folder=EXAMPLES, sandbox=lambda: sandbox)
     score = plugin.score(metrics, {"multiplier": 2.0}, {})
     assert (score.error, score.value) == (None, value)
     assert score.metadata["details"] == {"multiplier_used": 2.0}
@@ -76,7 +78,7 @@ def test_the_documents_entrypoint_services_scorers_custom(
     text = (EXAMPLES / "custom.py").read_text()
     folder_with(tmp_path, {"services/scorers/custom.py": text} | dict.fromkeys(packages, ""))
     reference = "services.scorers.custom:MyCustomScorer"
-    plugin = load_plugin(reference, folder=tmp_path, sandbox=sandbox)
+    plugin = load_plugin(reference, folder=tmp_path, sandbox=lambda: sandbox)
     score = plugin.score({"succeeded": True, "rating": 8}, {"multiplier": 2.0}, {})
     assert (score.error, score.value) == (None, 16.0)
 
@@ -85,7 +87,7 @@ def test_it_gets_the_metrics_that_are_known_the_config_and_the_context(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
     folder_with(tmp_path, {"custom.py": TELLING})
-    plugin = load_plugin("custom.py:Mine", folder=tmp_path, sandbox=sandbox)
+    plugin = load_plugin("custom.py:Mine", folder=tmp_path, sandbox=lambda: sandbox)
     context = {"challenge_id": "c-1", "end_user_id": None, "timeout_ms": 1}
     alone = plugin.score({**ORDINARY, "rating": None}, {"a": [1]}, context, timeout_s=2.5)
     (batched,) = plugin.score_many([{**ORDINARY, "rating": None}], {"a": [1]}, context, 2.5)
@@ -146,15 +148,15 @@ def test_an_installed_plugin_runs(
     }
     install(tmp_path, "thrifty-pack", "thrifty = thrifty_pack:Mine", files)
     monkeypatch.syspath_prepend(tmp_path)
-    plugin = load_plugin("thrifty", folder=tmp_path / "elsewhere", sandbox=sandbox)
+    plugin = load_plugin("thrifty", folder=tmp_path / "elsewhere", sandbox=lambda: sandbox)
     assert plugin.score({"rating": 7}, {}, {}).value == 7.0
 
 
 def test_the_code_that_was_hashed_is_the_code_that_runs(sandbox: Sandbox, tmp_path: Path) -> None:
     folder_with(tmp_path, {"custom.py": SCORER})
-    before = load_plugin("custom.py:Mine", folder=tmp_path, sandbox=sandbox)
+    before = load_plugin("custom.py:Mine", folder=tmp_path, sandbox=lambda: sandbox)
     folder_with(tmp_path, {"custom.py": SCORER.replace("config.get", "10 * config.get")})
-    after = load_plugin("custom.py:Mine", folder=tmp_path, sandbox=sandbox)
+    after = load_plugin("custom.py:Mine", folder=tmp_path, sandbox=lambda: sandbox)
     scores = [plugin.score({"rating": 7}, {}, {}) for plugin in (before, after, before)]
     assert [score.value for score in scores] == [7.0, 70.0, 7.0]
     assert [score.origin.version for score in scores if score.origin] == [
@@ -166,7 +168,7 @@ def test_the_code_that_was_hashed_is_the_code_that_runs(sandbox: Sandbox, tmp_pa
 
 def test_many_are_scored_as_each_alone(sandbox: Sandbox, tmp_path: Path) -> None:
     folder_with(tmp_path, {"custom.py": SCORER})
-    plugin = load_plugin("custom.py:Mine", folder=tmp_path, sandbox=sandbox)
+    plugin = load_plugin("custom.py:Mine", folder=tmp_path, sandbox=lambda: sandbox)
     attempts: list[dict[str, Any]] = [{"rating": 3}, {}, {"rating": None}, {"rating": "x"}]
     many = plugin.score_many(attempts * 5, {}, {})
     assert many == [plugin.score(metrics, {}, {}) for metrics in attempts] * 5
@@ -178,7 +180,7 @@ def test_each_of_many_has_its_own_user(sandbox: Sandbox, tmp_path: Path) -> None
         "    def score(self, metrics, config, ctx):\n"
         "        return {'score': len(ctx['end_user_id'])}\n"
     )
-    plugin = load_plugin("who:Who", folder=tmp_path, sandbox=sandbox)
+    plugin = load_plugin("who:Who", folder=tmp_path, sandbox=lambda: sandbox)
     users = ["a" * length for length in range(1, 40)]
     scores = plugin.score_many([{}] * 39, {}, {"end_user_id": None}, users=users)
     assert [score.value for score in scores] == list(range(1, 40))
@@ -193,7 +195,9 @@ class Mine:
         return {"score": len(seen)}
 """
     folder_with(tmp_path, {"custom.py": text})
-    report = check_plugin(load_plugin("custom.py:Mine", folder=tmp_path, sandbox=sandbox), {})
+    report = check_plugin(
+        load_plugin("custom.py:Mine", folder=tmp_path, sandbox=lambda: sandbox), {}
+    )
     assert [each.partition(":")[0] for each in report.problems] == [
         "what was scored before makes a difference"
     ]
@@ -207,5 +211,7 @@ def test_the_check_finds_chance(sandbox: Sandbox, tmp_path: Path) -> None:
             + SCORER.replace('metrics.get("rating", 0)', "random.random()")
         },
     )
-    report = check_plugin(load_plugin("custom.py:Mine", folder=tmp_path, sandbox=sandbox), {})
+    report = check_plugin(
+        load_plugin("custom.py:Mine", folder=tmp_path, sandbox=lambda: sandbox), {}
+    )
     assert report.problems[0].startswith("not deterministic: ordinary: 0.")

@@ -102,8 +102,7 @@ def state(store: Store) -> Any:
     """All that rescoring could touch."""
     ids = [each.id for each in store.attempts.of("sums", limit=None)]
     return (
-        store.challenges.get("sums"),
-        store.challenges.revision("sums"),
+        store.challenges.find("sums"),
         board(store),
         board(store, public=False),
         outcomes(store),

@@ -24,6 +24,7 @@ from tests.store.contest_samples import (
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import AuditEntry, ScoreEntry, Store, open_store
+from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.contests.contest_tables import LOGS
 
 HINT = "enter the challenge again"
@@ -406,19 +407,19 @@ def test_only_what_was_submitted_is_scored(contest: Store, end: str) -> None:
 
 def test_a_score_by_a_rule_that_changed_is_refused_and_stays_pending(contest: Store) -> None:
     attempt = submitted(contest)
-    revision = contest.challenges.revision("sums")
+    ruling = contest.challenges.find("sums")
     republish(contest)
 
-    def end(revision: int) -> bool:
+    def end(ruling: StoredChallenge) -> bool:
         return contest.attempts.finish(
-            attempt.id, Evaluation(), an_outcome(), at=20.0, verified=False, revision=revision
+            attempt.id, Evaluation(), an_outcome(), at=20.0, verified=False, ruling=ruling
         )
 
     with pytest.raises(WorkFailed, match=r"the scoring of challenge 'sums' changed while.*again"):
-        end(revision)
+        end(ruling)
     assert contest.attempts.pending() == [attempt]
     assert contest.attempts.history(attempt.id) == []
-    assert end(contest.challenges.revision("sums")) is True
+    assert end(contest.challenges.find("sums")) is True
 
 
 def test_the_history_names_the_origin(contest: Store) -> None:

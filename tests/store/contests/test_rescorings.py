@@ -30,8 +30,8 @@ from tests.store.contests.rescoring_games import (
 )
 
 from tallymark.challenges.attempt import Evaluation, Metrics
+from tallymark.challenges.attempt_formula import formula_names
 from tallymark.challenges.challenge import ScoringRule
-from tallymark.challenges.formula_values import formula_names
 from tallymark.challenges.rescore_plan import RescorePlan, change_scoring
 from tallymark.errors import FormulaError, WorkFailed
 from tallymark.formula.tree import Node, to_text
@@ -342,7 +342,7 @@ def test_a_plan_for_a_version_that_is_gone_is_refused(store: Store) -> None:
 def test_an_attempt_scored_by_the_old_rule_is_refused(store: Store) -> None:
     given_play = play("alice", 10)
     attempt = submitted(store, given_play, at=START)
-    revision = store.challenges.revision("sums")
+    ruling = store.challenges.find("sums")
     store.rescorings.apply(plan(store, formula="tokens_total"), at=LATER)
     old = Evaluation(metrics=given_play.metrics)
     with pytest.raises(WorkFailed, match="changed while attempt"):
@@ -352,7 +352,7 @@ def test_an_attempt_scored_by_the_old_rule_is_refused(store: Store) -> None:
             outcome_of(finished_elsewhere(store)),
             at=LATER,
             verified=False,
-            revision=revision,
+            ruling=ruling,
         )
 
 
@@ -394,10 +394,9 @@ def _finished(store: Store, attempt: Any, given_play: Play) -> bool:
     """False when the rule changed since it was read."""
     from tallymark.challenges.attempt_scores import score_attempt
 
-    revision = store.challenges.revision("sums")
-    rule = store.challenges.get("sums")
-    outcome = score_attempt(rule, given_play.evaluation, attempt=attempt)
-    facts: dict[str, Any] = {"at": LATER, "verified": False, "revision": revision}
+    ruling = store.challenges.find("sums")
+    outcome = score_attempt(ruling.challenge, given_play.evaluation, attempt=attempt)
+    facts: dict[str, Any] = {"at": LATER, "verified": False, "ruling": ruling}
     try:
         return store.attempts.finish(attempt.id, given_play.evaluation, outcome, **facts)
     except WorkFailed:

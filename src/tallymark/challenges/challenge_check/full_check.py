@@ -14,11 +14,11 @@ from tallymark.challenges.challenge_check.challenge_trial import SEEDS, Trial
 from tallymark.challenges.challenge_check.secrecy import check_public, check_sandbox
 from tallymark.challenges.challenge_file import validate_challenge
 from tallymark.challenges.evaluators import find_evaluator
-from tallymark.challenges.plugins import find_plugin, prepare_plugin
+from tallymark.challenges.plugins import load_plugin
 from tallymark.challenges.versus.judges import judge_of
 from tallymark.challenges.versus.pairings import Meeting, require_versus
 from tallymark.errors import InvalidInput
-from tallymark.sandbox import PluginCode, Sandbox
+from tallymark.sandbox import Sandbox
 from tallymark.sandbox.policy import choose_policy
 
 if TYPE_CHECKING:
@@ -106,9 +106,11 @@ def _open_plugin(
 ) -> Plugin | None:
     if challenge.scoring.plugin is None:
         return None
-    found = find_plugin(challenge.scoring.plugin, folder=folder)
-    needed = isinstance(found, PluginCode)
-    return prepare_plugin(found, stack.enter_context(Sandbox(policy)) if needed else None)
+    return load_plugin(
+        challenge.scoring.plugin,
+        folder=folder,
+        sandbox=lambda: stack.enter_context(Sandbox(policy)),
+    )
 
 
 def _check_formula(challenge: Challenge, notes: Iterable[FormulaFinding]) -> Iterator[CheckFinding]:

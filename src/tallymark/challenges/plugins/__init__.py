@@ -2,20 +2,13 @@
 
 from tallymark.challenges.plugins.plugin import Plugin
 from tallymark.challenges.plugins.plugin_check import check_plugin
-from tallymark.challenges.plugins.plugin_lookup import (
-    FoundPlugin,
-    find_plugin,
-    load_plugin,
-    prepare_plugin,
-)
+from tallymark.challenges.plugins.plugin_lookup import find_plugin, load_plugin
 from tallymark.challenges.plugins.plugin_report import PluginReport
 
 __all__ = [
-    "FoundPlugin",
     "Plugin",
     "PluginReport",
     "check_plugin",
     "find_plugin",
     "load_plugin",
-    "prepare_plugin",
 ]

@@ -1,4 +1,4 @@
-"""`check_plugin`: is this a plugin that a leaderboard can rest on?"""
+"""`check_plugin`: can a leaderboard rest on this plugin? And the attempts that it is tried on."""
 
 from __future__ import annotations
 
@@ -7,10 +7,56 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tallymark.challenges.plugins.plugin import Plugin, PluginKind
-from tallymark.challenges.plugins.plugin_report import PluginReport, PluginTrial, format_score
-from tallymark.challenges.plugins.plugin_samples import ORDINARY, SAMPLES, twin_name
+from tallymark.challenges.plugins.plugin_report import (
+    PluginReport,
+    PluginTrial,
+    format_score,
+    twin_name,
+)
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 from tallymark.scoring import Score
+
+ORDINARY: dict[str, Any] = {
+    "succeeded": True,
+    "tokens_total": 1500,
+    "elapsed_ms": 12_000,
+    "rating": 8,
+    "created_at": 1_760_000_000_000,
+}
+_NUMBERS = tuple(name for name in ORDINARY if name != "succeeded")
+_LARGEST = 2**63 - 1
+"""What a database can hold."""
+
+
+def _make_succeeded() -> dict[str, dict[str, Any]]:
+    return {
+        "ordinary": ORDINARY,
+        "excellent": ORDINARY | {"tokens_total": 200, "elapsed_ms": 900, "rating": 10},
+        "poor": ORDINARY | {"tokens_total": 90_000, "elapsed_ms": 600_000, "rating": 1},
+        "fractions": ORDINARY | {"tokens_total": 1500.5, "elapsed_ms": 12_000.5, "rating": 7.5},
+        **{f"without {name}": _leave_out(name) for name in _NUMBERS},
+        **{f"{name} 0": ORDINARY | {name: 0} for name in _NUMBERS},
+        "only succeeded": {"succeeded": True},
+        "all 0": {"succeeded": True, **dict.fromkeys(_NUMBERS, 0)},
+        "all null": {"succeeded": True, **dict.fromkeys(_NUMBERS)},
+        "huge tokens and time": ORDINARY | {"tokens_total": _LARGEST, "elapsed_ms": _LARGEST},
+        "rating 1000": ORDINARY | {"rating": 1000},
+        "negative numbers": {"succeeded": True, **dict.fromkeys(_NUMBERS, -5)},
+    }
+
+
+def _leave_out(name: str) -> dict[str, Any]:
+    return {key: value for key, value in ORDINARY.items() if key != name}
+
+
+SUCCEEDED: Mapping[str, Mapping[str, Any]] = _make_succeeded()
+SAMPLES: Mapping[str, Mapping[str, Any]] = {
+    **SUCCEEDED,
+    **{twin_name(name): {**metrics, "succeeded": False} for name, metrics in SUCCEEDED.items()},
+    "without succeeded": _leave_out("succeeded"),
+    "nothing known": {},
+}
+"""By name. Each one that succeeded has a twin that failed."""
 
 CHECK_CONTEXT = {
     **dict.fromkeys(("tenant_id", "app_id", "workflow_id", "challenge_id"), "check"),

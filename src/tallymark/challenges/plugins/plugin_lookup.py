@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from tallymark.challenges.plugins.formula_plugin import FormulaPlugin
+from tallymark.challenges.attempt_formula import (
+    PLUGIN_PREFIX,
+    AttemptFormula,
+    parse_formula_plugin,
+)
 from tallymark.challenges.plugins.plugin import BUILTINS, BuiltinPlugin, SandboxedPlugin
 from tallymark.challenges.plugins.plugin_sources import (
     TAKEN_MODULES,
@@ -24,27 +28,25 @@ if TYPE_CHECKING:
     from tallymark.challenges.plugins.plugin import Plugin
     from tallymark.sandbox import Sandbox
 
-FoundPlugin: TypeAlias = BuiltinPlugin | FormulaPlugin | PluginCode
+FoundPlugin: TypeAlias = BuiltinPlugin | AttemptFormula | PluginCode
 """A plugin that can be used as it is, or code that needs a sandbox."""
-FORMULA_PREFIX = "formula:"
 ENTRY_POINT_GROUP = "tallymark.scorers"
 """What packages name their plugins in. They are found by metadata and files, never imported."""
 OWN_PACKAGE = "tallymark"
 _HOW = "write file.py:Class, module:Class, builtin.weighted_scorer or formula: ..."
 
 
-def load_plugin(reference: str, *, folder: Path, sandbox: Sandbox | None) -> Plugin:
-    """The plugin that a reference names, its code looked for in the organiser's folder."""
-    return prepare_plugin(find_plugin(reference, folder=folder), sandbox)
+def load_plugin(reference: str, *, folder: Path, sandbox: Callable[[], Sandbox] | None) -> Plugin:
+    """The plugin that a reference names, its code looked for in the organiser's folder.
 
-
-def prepare_plugin(found: FoundPlugin, sandbox: Sandbox | None) -> Plugin:
-    """A plugin that was found, in the sandbox if it is somebody's code."""
+    `sandbox` opens one; it is called only for somebody's code.
+    """
+    found = find_plugin(reference, folder=folder)
     if not isinstance(found, PluginCode):
         return found
     if sandbox is None:
         raise WorkFailed(f"{found.name} is Python code, and there is no sandbox to run it in")
-    return SandboxedPlugin(found, sandbox)
+    return SandboxedPlugin(found, sandbox())
 
 
 def find_plugin(reference: str, *, folder: Path) -> FoundPlugin:
@@ -58,8 +60,8 @@ def find_plugin(reference: str, *, folder: Path) -> FoundPlugin:
     Nothing else can be named, and nothing is imported to find out.
     """
     reference = reference.strip()
-    if reference.startswith(FORMULA_PREFIX):
-        return FormulaPlugin(reference.removeprefix(FORMULA_PREFIX).strip())
+    if reference.startswith(PLUGIN_PREFIX):
+        return parse_formula_plugin(reference)
     home, colon, name = reference.rpartition(":")
     if not colon:
         return _find_named(reference)

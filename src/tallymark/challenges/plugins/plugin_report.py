@@ -7,9 +7,13 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
-from tallymark.challenges.plugins.plugin_samples import SUCCEEDED, twin_name
 from tallymark.scoring import Score
 from tallymark.scoring.score import make_json_safe
+
+
+def twin_name(name: str) -> str:
+    """What the same attempt is called when it failed."""
+    return f"{name}, failed"
 
 
 @dataclass
@@ -104,13 +108,11 @@ class PluginReport:
         """An attempt that succeeded and its twin that failed share a line."""
         by_name = {trial.name: trial for trial in self.trials}
         rows = [("attempt", "score", "if it failed")]
+        twins = {twin_name(name) for name in by_name}
         for name, trial in by_name.items():
-            if name in SUCCEEDED:
-                rows.append(
-                    (name, _format_trial(trial), _format_trial(by_name.get(twin_name(name))))
-                )
-            elif name not in map(twin_name, SUCCEEDED):
-                rows.append((name, _format_trial(trial), ""))
+            if name not in twins:
+                twin = by_name.get(twin_name(name))
+                rows.append((name, _format_trial(trial), _format_trial(twin)))
         wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return [
             f"{name:<{wide[0]}}  {score:>{wide[1]}}  {failed:>{wide[2]}}".rstrip()

@@ -1,14 +1,16 @@
-"""Calls of one plugin with one config: each attempt becomes a `Score`, whatever happens."""
+"""Calls of plugins: each attempt becomes a `Score`, whatever happens; who crashes is paused."""
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from tallymark.errors import WorkFailed
 from tallymark.sandbox.plugins import answer_frames
 from tallymark.sandbox.plugins.attempt_exchange import exchange_attempts
-from tallymark.sandbox.plugins.call_endings import Ending, NoAnswer
+from tallymark.sandbox.plugins.call_endings import DEADLY, Ending, NoAnswer
 from tallymark.sandbox.plugins.guest_handle import GuestGone
 from tallymark.scoring.plugin_contract import plugin_score
 from tallymark.scoring.score import Score
@@ -16,11 +18,11 @@ from tallymark.scoring.score import Score
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from tallymark.sandbox.plugin_code import PluginCode
     from tallymark.sandbox.plugins.attempt_exchange import PluginJob
     from tallymark.sandbox.plugins.guest_handle import GuestHandle
     from tallymark.sandbox.plugins.guest_pool import Pool
     from tallymark.sandbox.plugins.plugin_files import CompiledFiles
-    from tallymark.sandbox.plugins.plugin_health import Health
     from tallymark.scoring.score import Origin
 
 _TEXT_CHARS = 1000
@@ -102,3 +104,65 @@ class Calls:
     def _make_score(self, ending: Ending) -> Score:
         metadata = {"stopped": ending.stopped}
         return Score(None, "", metadata, ending.text, None, self._origin)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginState:
+    """How a plugin fares in one sandbox."""
+
+    state: Literal["idle", "warm", "paused"]
+    reason: str
+    """Why it is paused; empty otherwise."""
+    crashes: int
+    """Calls in a row that cost their process: crashed, killed at the deadline, out of memory."""
+    calls: int
+
+
+@dataclass(slots=True)
+class _CallCounts:
+    calls: int = 0
+    crashes: int = 0
+    paused: str = ""
+
+
+class Health:
+    """Counts the endings of each plugin's calls. Thread-safe."""
+
+    def __init__(self, pause_after: int) -> None:
+        self._pause_after = pause_after
+        self._records: dict[PluginCode, _CallCounts] = {}
+        self._lock = threading.Lock()
+
+    def find_pause(self, code: PluginCode) -> str:
+        """Why the plugin is paused; empty when it is not."""
+        # Without the lock: every call asks, and looking one thing up cannot see half a change.
+        record = self._records.get(code)
+        return "" if record is None else record.paused
+
+    def note(
+        self, code: PluginCode, stopped: str | None, said: str = "", *, calls: int = 1
+    ) -> None:
+        """Calls have ended, the last one in this way: None when it gave an answer."""
+        with self._lock:
+            record = self._records.setdefault(code, _CallCounts())
+            record.calls += calls
+            if stopped not in DEADLY:
+                record.crashes = 0
+                return
+            record.crashes += 1
+            if record.crashes >= self._pause_after:
+                record.paused = f"{record.crashes} calls in a row failed; the last: {said}"
+
+    def resume(self, code: PluginCode) -> None:
+        """Let it be called again."""
+        with self._lock:
+            record = self._records.setdefault(code, _CallCounts())
+            record.crashes, record.paused = 0, ""
+
+    def state(self, code: PluginCode, *, warm: bool) -> PluginState:
+        """What is known of it; `warm` when a guest of it is running."""
+        with self._lock:
+            record = self._records.get(code, _CallCounts())
+            now: Literal["idle", "warm"] = "warm" if warm else "idle"
+            state = "paused" if record.paused else now
+            return PluginState(state, record.paused, record.crashes, record.calls)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,11 +17,11 @@ from tallymark.challenges.attempt import (
     Metrics,
     Outcome,
     Payload,
-    encode_json,
 )
+from tallymark.errors import InvalidInput
 from tallymark.scoring import Origin
 from tallymark.store.column_types import make_storable, read_json_mapping
-from tallymark.store.contests import audit_log
+from tallymark.store.contests import audit_log, match_log
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_scores,
@@ -27,7 +29,7 @@ from tallymark.store.contests.attempt_tables import (
     score_rules,
     scorings,
 )
-from tallymark.store.contests.audit_log import AuditEntry
+from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import challenge_versions, challenges
 from tallymark.store.contests.score_rules import score_by_rule
 
@@ -139,6 +141,33 @@ def move_attempt(
     return True
 
 
+def is_late(attempt: Row[Any], at: float) -> bool:
+    """Whether an open attempt's time is over."""
+    return bool(attempt.state == "entered" and at > attempt.expires_at)
+
+
+def expire(connection: Connection, attempt: Row[Any], at: float) -> bool:
+    """Ends an open attempt whose time is over, which is a loss; False if it had ended already."""
+    entry = AuditEntry(at=at, actor=SYSTEM, event="expired")
+    if not move_attempt(connection, attempt, "expired", entry):
+        return False
+    match_log.record_match(connection, attempt, "loss", verified=False, at=at)
+    return True
+
+
+def explain_expiry(attempt: Row[Any]) -> InvalidInput:
+    """The refusal of what comes too late."""
+    return InvalidInput(
+        f"attempt {attempt_id(attempt.key)} expired at {format_moment(attempt.expires_at)}",
+        hint="enter the challenge again",
+    )
+
+
+def format_moment(at: float) -> str:
+    """A time as people read it, in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def _to_outcome(row: Row[Any]) -> Outcome:
     metrics = {name: getattr(row, name) for name in _METRICS}
     return Outcome(
@@ -157,12 +186,30 @@ def make_payload_row(payload: Payload) -> dict[str, Any]:
     """The columns of a payload; what JSON cannot carry is refused."""
     reported, trajectory = payload.reported, payload.trajectory
     return {
-        "digest": payload.digest(),
-        "submission": encode_json(payload.submission).decode(),
-        "metadata": encode_json(payload.metadata).decode(),
-        "reported": None if reported is None else encode_json(reported).decode(),
+        "digest": make_digest(payload),
+        "submission": _encode(payload.submission).decode(),
+        "metadata": _encode(payload.metadata).decode(),
+        "reported": None if reported is None else _encode(reported).decode(),
         "trajectory": None if trajectory is None else make_storable(trajectory),
     }
+
+
+def make_digest(payload: Payload) -> str:
+    """A hash of the content: equal contents have equal ones."""
+    return hashlib.sha256(_encode(payload)).hexdigest()
+
+
+def _encode(value: Any) -> bytes:
+    """The value as JSON, keys in order; what JSON cannot carry is refused."""
+    try:
+        return msgspec.json.encode(value, order="sorted")
+    except UnicodeEncodeError:
+        what = "text that is not Unicode"
+    except RecursionError:
+        what = "values nested too deeply"
+    except TypeError:
+        what = "a value that JSON does not know"
+    raise InvalidInput(f"the submission holds {what}", hint="submit plain JSON")
 
 
 def insert_payload(connection: Connection, attempt: Row[Any], row: dict[str, Any]) -> None:
@@ -178,10 +225,10 @@ def read_digest(connection: Connection, key: int) -> str | None:
     return found
 
 
-def read_payload(connection: Connection, key: int) -> Payload | None:
+def read_payload(connection: Connection, tenant: str, key: int | None) -> Payload | None:
     """What was submitted with an attempt; None when nothing was."""
-    query = select(attempt_details).where(attempt_details.c.attempt == key)
-    row = connection.execute(query).one_or_none()
+    mine = (attempt_details.c.tenant == tenant, attempt_details.c.attempt == key)
+    row = connection.execute(select(attempt_details).where(*mine)).one_or_none()
     if row is None or row.digest is None:
         return None
     names = ("submission", "metadata", "reported")

@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import select
 
 from tallymark.errors import InvalidInput
-from tallymark.store.contests import attempt_life, attempt_rows, audit_log, score_rows
+from tallymark.store.contests import attempt_entry, attempt_rows, audit_log, score_rows
 from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
     from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload, State
+    from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.score_rows import ScoreEntry
     from tallymark.store.database import Database
 
@@ -53,7 +54,7 @@ class Attempts:
         key: str | None = None,
     ) -> Attempt:
         """Starts an attempt, or gives back the one that the agent has open."""
-        attempt_life.check_agent(agent)
+        attempt_entry.check_agent(agent)
         request = IdempotentRequest(self._tenant, agent, key, "enter", name, memoryless)
 
         def work(connection: Connection) -> Attempt | InvalidInput:
@@ -62,15 +63,15 @@ class Attempts:
             lock_agent(connection, kept.id, agent)
             if (answered := request.find_answer(connection)) is not None:
                 return read_attempt(connection, self._tenant, answered)
-            row = attempt_life.find_open_attempt(connection, kept, agent)
-            if row is not None and attempt_life.is_late(row, at):
-                attempt_life.expire(connection, row, at)
+            row = attempt_entry.find_open_attempt(connection, kept, agent)
+            if row is not None and attempt_rows.is_late(row, at):
+                attempt_rows.expire(connection, row, at)
                 row = None
             if row is None:
-                if refusal := attempt_life.find_refusal(connection, kept, agent, at):
+                if refusal := attempt_entry.find_refusal(connection, kept, agent, at):
                     return refusal
                 facts = {"seed": seed, "memoryless": memoryless}
-                row = attempt_life.insert_attempt(connection, kept, agent, at, **facts)
+                row = attempt_entry.insert_attempt(connection, kept, agent, at, **facts)
             request.keep_answer(connection, row.key, at)
             return read_attempt(connection, self._tenant, row.key)
 
@@ -87,8 +88,8 @@ class Attempts:
             row = self._find_own_row(connection, identifier, agent)
             if request.find_answer(connection) is None:
                 # Returned, not raised, or the expiry would be undone with the transaction.
-                if attempt_life.is_late(row, at) and attempt_life.expire(connection, row, at):
-                    return attempt_life.explain_expiry(row)
+                if attempt_rows.is_late(row, at) and attempt_rows.expire(connection, row, at):
+                    return attempt_rows.explain_expiry(row)
                 entry = AuditEntry(at=at, actor=agent, event="submitted")
                 if row.state == "entered" and move_attempt(
                     connection, row, "submitted", entry, submitted_at=at
@@ -112,7 +113,7 @@ class Attempts:
         key: str | None = None,
     ) -> Attempt:
         """Enters and submits at once, with the metrics of a system that is trusted."""
-        attempt_life.check_agent(agent)
+        attempt_entry.check_agent(agent)
         texts = attempt_rows.make_payload_row(msgspec.structs.replace(payload, reported=metrics))
         # Under a key even without one: an answer lost on the way must not make two attempts.
         request = IdempotentRequest(
@@ -124,10 +125,10 @@ class Attempts:
             lock_agent(connection, kept.id, agent)
             if (answered := request.find_answer(connection)) is not None:
                 return read_attempt(connection, self._tenant, answered)
-            if refusal := attempt_life.find_refusal(connection, kept, agent, at):
+            if refusal := attempt_entry.find_refusal(connection, kept, agent, at):
                 return refusal
             facts = {"state": "submitted", "submitted_at": at, "seed": 0, "memoryless": False}
-            row = attempt_life.insert_attempt(connection, kept, agent, at, **facts)
+            row = attempt_entry.insert_attempt(connection, kept, agent, at, **facts)
             attempt_rows.insert_payload(connection, row, texts)
             entry = AuditEntry(
                 at=at, actor=agent, event="reported", before="entered", after="submitted"
@@ -143,8 +144,8 @@ class Attempts:
 
         def work(connection: Connection) -> Attempt | InvalidInput:
             row = self._find_own_row(connection, identifier, agent)
-            if attempt_life.is_late(row, at) and attempt_life.expire(connection, row, at):
-                return attempt_life.explain_expiry(row)
+            if attempt_rows.is_late(row, at) and attempt_rows.expire(connection, row, at):
+                return attempt_rows.explain_expiry(row)
             entry = AuditEntry(at=at, actor=agent, event="withdrawn")
             if row.state == "entered":
                 move_attempt(connection, row, "withdrawn", entry)
@@ -170,7 +171,7 @@ class Attempts:
 
         # A transaction for each; one that was submitted since it was read is left alone.
         def work(row: Row[Any]) -> Callable[[Connection], bool]:
-            return lambda connection: attempt_life.expire(connection, row, at)
+            return lambda connection: attempt_rows.expire(connection, row, at)
 
         return sum(self._database.write(work(row)) for row in rows)
 
@@ -182,26 +183,30 @@ class Attempts:
         *,
         at: float,
         verified: bool,
-        revision: int | None = None,
+        ruling: StoredChallenge | None = None,
     ) -> bool:
         """Scores a submitted attempt, exactly once: False when that was already done.
 
         Score, history, board, match, rating and audit change together or not at all. With a
-        `revision` (`challenges.revision`, read before scoring), an outcome by a rule that has
-        changed since is refused with `WorkFailed`, and the attempt stays pending.
+        `ruling` (`challenges.find`, read before scoring), an outcome by a rule that has changed
+        since is refused with `WorkFailed`, and the attempt stays pending.
         """
-        how = attempt_life.Finish(evaluation, outcome, at, verified, revision)
+        how = score_rows.Finish(evaluation, outcome, at, verified, ruling)
         return self._database.write(
-            lambda c: attempt_life.finish(c, self._find_row(c, identifier), how)
+            lambda c: score_rows.finish(c, self._find_row(c, identifier), how)
         )
 
     # Reading
 
     def get(self, identifier: str) -> Attempt:
         """One attempt."""
+        mine = attempts.c.key == attempt_rows.attempt_key(identifier)
         with self._database.read() as connection:
-            key = self._find_row(connection, identifier).key
-            return read_attempt(connection, self._tenant, key)
+            query = attempt_rows.select_attempts(self._tenant).where(mine)
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            raise _explain_unknown(identifier)
+        return to_attempt(row)
 
     def of(
         self,
@@ -230,11 +235,12 @@ class Attempts:
 
     def payload(self, identifier: str) -> Payload:
         """What was submitted."""
+        key = attempt_rows.attempt_key(identifier)
         with self._database.read() as connection:
-            key = self._find_row(connection, identifier).key
-            payload = attempt_rows.read_payload(connection, key)
-        if payload is None:
-            raise InvalidInput(f"nothing was submitted with attempt {identifier}")
+            payload = attempt_rows.read_payload(connection, self._tenant, key)
+            if payload is None:
+                self._find_row(connection, identifier)  # refuses what is no attempt at all
+                raise InvalidInput(f"nothing was submitted with attempt {identifier}")
         return payload
 
     def evaluation(self, identifier: str) -> Evaluation | None:
@@ -288,7 +294,7 @@ class Attempts:
         )
         row = connection.execute(query).one_or_none()
         if row is None:
-            raise InvalidInput(f"there is no attempt {identifier!r}", hint="check the id")
+            raise _explain_unknown(identifier)
         return row
 
     def _find_own_row(self, connection: Connection, identifier: str, agent: str) -> Row[Any]:
@@ -321,3 +327,7 @@ class Attempts:
             f"attempt {attempt.id} was already submitted, with other content",
             hint="enter the challenge again to try something else",
         )
+
+
+def _explain_unknown(identifier: str) -> InvalidInput:
+    return InvalidInput(f"there is no attempt {identifier!r}", hint="check the id")

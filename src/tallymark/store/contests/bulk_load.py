@@ -11,7 +11,7 @@ from sqlalchemy import func, insert, literal, select, text
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import json_text
 from tallymark.store.contests import audit_log, board_rows, match_log, score_rows
-from tallymark.store.contests.attempt_life import check_agent
+from tallymark.store.contests.attempt_entry import check_agent
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_scores,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -66,12 +66,22 @@ def find_challenge_by_id(
     return kept
 
 
+def lock_challenge(connection: Connection, known: StoredChallenge) -> StoredChallenge:
+    """A challenge whose row was read before: nobody else changes it or its board meanwhile.
+
+    Its definition is still that which is known, unless its revision is another.
+    """
+    query = select(table.c.revision, table.c.frozen_at).where(table.c.id == known.id)
+    row = connection.execute(lock_rows(query)).one()
+    return replace(known, revision=row.revision, frozen_at=row.frozen_at)
+
+
 def find_version_id(connection: Connection, kept: StoredChallenge, version: str) -> int:
     """The key of a version; one that was never published is refused."""
     query = select(versions.c.id).where(_is_version(kept, version))
     found: int | None = connection.scalar(query)
     if found is None:
-        raise InvalidInput(f"challenge {kept.challenge.name!r} has no version {version!r}")
+        raise _explain_unknown_version(kept, version)
     return found
 
 
@@ -120,13 +130,12 @@ class Challenges:
 
     def get(self, name: str) -> Challenge:
         """The version that counts."""
-        with self._database.read() as connection:
-            return find_challenge(connection, self._tenant, name).challenge
+        return self.find(name).challenge
 
-    def revision(self, name: str) -> int:
-        """How often the rule that scores has changed: see `Attempts.finish`."""
+    def find(self, name: str) -> StoredChallenge:
+        """The version that counts, and how often that has changed: see `Attempts.finish`."""
         with self._database.read() as connection:
-            return find_challenge(connection, self._tenant, name).revision
+            return find_challenge(connection, self._tenant, name)
 
     def all(self) -> list[Challenge]:
         """Every challenge, by name."""
@@ -149,10 +158,14 @@ class Challenges:
             return audit_log.read_entries(connection, self._tenant, kept.id, None)
 
     def _read_version(self, name: str, version: str, column: str) -> Any:
+        mine = (table.c.tenant == self._tenant, table.c.name == name, versions.c.version == version)
+        query = select(versions.c[column]).join(table, table.c.id == versions.c.challenge_id)
         with self._database.read() as connection:
-            kept = find_challenge(connection, self._tenant, name)
-            key = find_version_id(connection, kept, version)
-            return connection.scalar(select(versions.c[column]).where(versions.c.id == key))
+            found = connection.scalar(query.where(*mine))
+            if found is None:
+                kept = find_challenge(connection, self._tenant, name)
+                raise _explain_unknown_version(kept, version)
+            return found
 
 
 def _read_challenge(
@@ -164,6 +177,10 @@ def _read_challenge(
     if row is None:
         return None
     return StoredChallenge(row.id, row.tenant, row.revision, row.frozen_at, _decode(row.definition))
+
+
+def _explain_unknown_version(kept: StoredChallenge, version: str) -> InvalidInput:
+    return InvalidInput(f"challenge {kept.challenge.name!r} has no version {version!r}")
 
 
 def _is_version(kept: StoredChallenge, version: str) -> ColumnElement[bool]:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Column, MetaData, Table, insert, literal, select, text, update
 from sqlalchemy.exc import DBAPIError
 
-from tallymark.challenges.formula_values import METRICS, challenge_formula
-from tallymark.challenges.rescore_plan import total_of
+from tallymark.challenges.attempt_formula import METRICS, challenge_formula, total_of
 from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, read_json_mapping
 from tallymark.store.contests.attempt_tables import attempt_scores, score_history
 from tallymark.store.database_dialects import count_inserted, insert_many
@@ -54,7 +53,7 @@ def score_expression(
     connection: Connection, challenge: Challenge, *, prefix: str = "n"
 ) -> SqlFormula | None:
     """A challenge's formula over the columns of `attempt_scores`; None where SQL cannot say it."""
-    formula = challenge_formula(challenge)
+    formula = challenge_formula(challenge).formula
     dialect = connection.dialect.name
     columns = _list_columns(challenge, dialect)
     if not columns.keys() >= set(formula.names):
@@ -176,15 +175,9 @@ def _write_in_python(
 
 def score_of(challenge: Challenge, row: Row[Any]) -> float | None:
     """The score by a challenge's formula of a row with the columns of `attempt_scores`."""
-    formula = challenge_formula(challenge)
-    found: dict[str, float | None] = {}
+    rule = challenge_formula(challenge)
     dimensions: dict[str, float] = read_json_mapping(row.dimensions)
-    inside = read_json_mapping(row.more) | dimensions
-    for name in formula.names:
-        if name == "elapsed_s":
-            found[name] = None if row.elapsed_ms is None else float(row.elapsed_ms) / 1000
-        elif name == "total":
-            found[name] = total_of(challenge, dimensions)
-        else:
-            found[name] = inside[name] if name in inside else getattr(row, name, None)
-    return formula.evaluate(found)
+    found = row._asdict() | read_json_mapping(row.more) | dimensions
+    if "total" in rule.formula.names:
+        found["total"] = total_of(challenge, dimensions)
+    return rule.formula.evaluate(rule.read_values(found))

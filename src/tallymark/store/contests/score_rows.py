@@ -1,23 +1,33 @@
-"""Scores in the database: the rows that boards and rescoring read, and every score ever given."""
+"""Scores in the database: given once, the rows that boards and rescoring read, and the history."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.scoring import Origin
 from tallymark.store.column_types import json_text
-from tallymark.store.contests import score_rules
-from tallymark.store.contests.attempt_tables import attempt_scores, score_history, scorings
+from tallymark.store.contests import board_rows, match_log, score_rules
+from tallymark.store.contests.attempt_rows import attempt_id, move_attempt
+from tallymark.store.contests.attempt_tables import (
+    attempt_details,
+    attempt_scores,
+    score_history,
+    scorings,
+)
+from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
+from tallymark.store.contests.challenges import find_challenge_by_id, lock_challenge
 from tallymark.store.contests.formula_scores import score_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
-    from tallymark.challenges.attempt import Outcome
+    from tallymark.challenges.attempt import Evaluation, Outcome, State
     from tallymark.store.contests.challenges import StoredChallenge
 
 _BEYOND = 2**63
@@ -32,6 +42,88 @@ class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
     result: str | None = None
     error: str | None = None
     origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """How an attempt ended."""
+
+    evaluation: Evaluation
+    outcome: Outcome
+    at: float
+    verified: bool
+    ruling: StoredChallenge | None
+    """The rule it was scored by, as it was read; None when that need not be checked."""
+
+
+def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
+    """Scores a submitted attempt; False when that was already done.
+
+    Score, history, board, match, rating and audit change in the caller's transaction: all or none.
+    """
+    # Locks are always taken in this order, the challenge's, then the agent's rating (`match_log`),
+    # so that nobody waits in a circle.
+    if how.ruling is None:
+        kept = find_challenge_by_id(connection, attempt.challenge_id, lock=True)
+    else:
+        kept = lock_challenge(connection, how.ruling)
+    if attempt.state not in ("submitted", "scored", "failed"):
+        raise InvalidInput(
+            f"attempt {attempt_id(attempt.key)} is {attempt.state}, and cannot be scored",
+            hint="only a submitted attempt can",
+        )
+    # The row was read before the lock: the move compares the state again, and one caller succeeds.
+    if attempt.state != "submitted" or not _move_to_end(connection, attempt, how):
+        return False
+    # Only for who would score it; raising undoes the move, and the attempt is pending as before.
+    if how.ruling is not None and how.ruling.revision != kept.revision:
+        raise WorkFailed(
+            f"the scoring of challenge {kept.challenge.name!r} changed while attempt"
+            f" {attempt_id(attempt.key)} was scored",
+            hint="score it again",
+        )
+    # Before the board moves: the public keeps it as it was at the freeze.
+    board_rows.freeze_if_due(connection, kept, how.at)
+    row = _store_score(connection, kept, attempt, how)
+    if how.outcome.error is None:
+        # Before `put_attempt`, whose new rows count this try themselves.
+        board_rows.count_try(connection, kept, attempt.agent)
+    if how.outcome.ranks:
+        board_rows.put_attempt(connection, kept, row)
+    if how.outcome.error is None and how.outcome.result is not None:
+        result = how.outcome.result
+        match_log.record_match(connection, attempt, result, verified=how.verified, at=how.at)
+    return True
+
+
+def _move_to_end(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
+    outcome = how.outcome
+    state: State = "scored" if outcome.error is None else "failed"
+    note = {"score": outcome.score} if outcome.error is None else {"error": outcome.error}
+    entry = AuditEntry(at=how.at, actor=SYSTEM, event=state, note=note)
+    return move_attempt(connection, attempt, state, entry, scored_at=how.at, verified=how.verified)
+
+
+def _store_score(
+    connection: Connection, kept: StoredChallenge, attempt: Row[Any], how: Finish
+) -> dict[str, Any]:
+    row = score_row(
+        how.outcome,
+        challenge_id=kept.id,
+        agent=attempt.agent,
+        attempt=attempt.key,
+        tenant=kept.tenant,
+        scoring=find_or_add_scoring(connection, kept, how.outcome, how.at),
+        submitted_at=attempt.submitted_at,
+        number=attempt.number,
+    )
+    connection.execute(insert(attempt_scores).values(row))
+    remember_score(connection, row, how.at)
+    details = json_text(how.outcome.details) if how.outcome.details else None
+    texts = {"evaluation": json_text(how.evaluation), "details": details}
+    mine = attempt_details.c.attempt == attempt.key
+    connection.execute(update(attempt_details).where(mine).values(texts))
+    return row
 
 
 def score_row(outcome: Outcome, **facts: Any) -> dict[str, Any]:

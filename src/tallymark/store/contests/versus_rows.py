@@ -25,6 +25,7 @@ from tallymark.challenges.versus.standings import VersusTally
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import challenges
+from tallymark.store.contests.attempt_rows import make_digest
 from tallymark.store.contests.versus_tables import submissions, verdicts
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class VersusRows:
             raise InvalidInput(f"there is no side {side!r}", hint="choose red or blue")
         if not player or make_storable(player) != player:
             raise InvalidInput(f"a player cannot be called {player!r}")
-        digest = Payload(submission=content).digest()
+        digest = make_digest(Payload(submission=content))
 
         def work(connection: Connection) -> SideSubmission:
             kept = challenges.find_challenge(connection, self._tenant, challenge, lock=True)

@@ -1,0 +1,126 @@
+"""How an attempt begins: who may enter, when, and how often; its number and its deadline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import insert, select
+
+from tallymark.errors import InvalidInput
+from tallymark.store.column_types import make_storable
+from tallymark.store.contests import audit_log
+from tallymark.store.contests.attempt_rows import format_moment
+from tallymark.store.contests.attempt_tables import attempts
+from tallymark.store.contests.audit_log import AuditEntry
+from tallymark.store.contests.challenges import find_version_id
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection, Row
+
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.store.contests.challenges import StoredChallenge
+
+_DAY = 86_400
+_LONGEST_NAME = 200
+
+
+def check_agent(agent: str) -> None:
+    """Refuses a name that could not be kept as it is."""
+    if not (0 < len(agent) <= _LONGEST_NAME and make_storable(agent) == agent):
+        raise InvalidInput(
+            f"an agent cannot be called {agent[:_LONGEST_NAME]!r}",
+            hint=f"give a name of 1 to {_LONGEST_NAME} characters",
+        )
+
+
+def find_open_attempt(connection: Connection, kept: StoredChallenge, agent: str) -> Row[Any] | None:
+    """The attempt that an agent has entered and not yet ended."""
+    query = select(attempts).where(_is_own(kept, agent), attempts.c.state == "entered")
+    return connection.execute(query).one_or_none()
+
+
+def find_refusal(
+    connection: Connection, kept: StoredChallenge, agent: str, at: float
+) -> InvalidInput | None:
+    """Why an agent may not make another attempt now; None when it may."""
+    closed = _refuse_when_closed(kept.challenge, at)
+    return closed or _refuse_when_used_up(connection, kept, agent, at)
+
+
+def insert_attempt(
+    connection: Connection, kept: StoredChallenge, agent: str, at: float, **values: Any
+) -> Row[Any]:
+    """Stores the agent's next attempt, entered now, and writes it down."""
+    challenge = kept.challenge
+    expires_at = at + challenge.time_limit_s
+    # Closing ends what is open: an attempt never outlives its challenge.
+    if challenge.closes_at is not None:
+        expires_at = min(expires_at, challenge.closes_at)
+    row = {
+        "tenant": kept.tenant,
+        "challenge_id": kept.id,
+        "version_id": find_version_id(connection, kept, challenge.version),
+        "agent": agent,
+        "number": _count_attempts(connection, kept, agent) + 1,
+        "state": "entered",
+        "entered_at": at,
+        "expires_at": expires_at,
+        "verified": False,
+    }
+    attempt = connection.execute(insert(attempts).values(row | values).returning(*attempts.c)).one()
+    entry = AuditEntry(at=at, actor=agent, event="entered", after="entered")
+    audit_log.write_entry(connection, kept.tenant, kept.id, attempt.key, entry)
+    return attempt
+
+
+def _refuse_when_closed(challenge: Challenge, at: float) -> InvalidInput | None:
+    name, opens_at, closes_at = challenge.name, challenge.opens_at, challenge.closes_at
+    if opens_at is not None and at < opens_at:
+        return InvalidInput(
+            f"challenge {name!r} is not open yet", hint=f"it opens at {format_moment(opens_at)}"
+        )
+    if closes_at is not None and at >= closes_at:
+        return InvalidInput(
+            f"challenge {name!r} is closed", hint=f"it closed at {format_moment(closes_at)}"
+        )
+    return None
+
+
+def _refuse_when_used_up(
+    connection: Connection, kept: StoredChallenge, agent: str, at: float
+) -> InvalidInput | None:
+    most, per_day = kept.challenge.attempts, kept.challenge.attempts_per_day
+    made = _count_attempts(connection, kept, agent)
+    name = kept.challenge.name
+    if most is not None and made >= most:
+        return InvalidInput(
+            f"{agent!r} has made all of its {most} attempts at {name!r}",
+            hint="the challenge allows no more",
+        )
+    if per_day is not None and made >= per_day:
+        # Numbers grow with time: if the attempt so many ago was made today, today's are used up.
+        number = made - per_day + 1
+        day = at // _DAY
+        if per_day == 0 or _read_entered_at(connection, kept, agent, number) // _DAY >= day:
+            return InvalidInput(
+                f"{agent!r} has made its {per_day} attempts of today at {name!r}",
+                hint=f"try again from {format_moment((day + 1) * _DAY)}",
+            )
+    return None
+
+
+def _count_attempts(connection: Connection, kept: StoredChallenge, agent: str) -> int:
+    # Numbers have no gaps, so the last one is the count.
+    query = select(attempts.c.number).where(_is_own(kept, agent))
+    return connection.scalar(query.order_by(attempts.c.number.desc()).limit(1)) or 0
+
+
+def _read_entered_at(
+    connection: Connection, kept: StoredChallenge, agent: str, number: int
+) -> float:
+    query = select(attempts.c.entered_at).where(_is_own(kept, agent), attempts.c.number == number)
+    return float(connection.execute(query).scalar_one())
+
+
+def _is_own(kept: StoredChallenge, agent: str) -> ColumnElement[bool]:
+    return (attempts.c.challenge_id == kept.id) & (attempts.c.agent == agent)
