@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 from tests.challenges.challenge_folders import folder_with
 
 from tallymark.app import competition as competition_module
@@ -192,6 +193,35 @@ def test_a_rule_that_changes_while_an_attempt_is_scored_scores_it(
 
     monkeypatch.setattr(competition_module, "score_attempt", slow)
     outcome = played(games, clock).outcome
+    assert outcome is not None
+    assert outcome.score == 490.0
+
+
+def test_a_submission_reads_its_challenge_once(
+    games: Competition, clock: Clock, tmp_path: Path
+) -> None:
+    publish(games, tmp_path)
+    entry = games.enter("sums", "alice")
+    later = Competition(games.store, clock=clock)  # another process knows nothing yet
+    read: list[str] = []
+    engine = games.store._database.engine
+    event.listen(engine, "before_cursor_execute", lambda *said: read.append(said[2]))
+    assert later.submit(entry.attempt.id, "alice", RIGHT).outcome is not None
+    later.close()
+    assert sum("challenges.definition" in each for each in read) == 1
+    assert sum("challenges.revision" in each for each in read) == 2  # the second locks it
+
+
+def test_a_rule_that_changed_since_it_was_read_scores_nothing(
+    games: Competition, clock: Clock, tmp_path: Path
+) -> None:
+    publish(games, tmp_path)
+    entry = games.enter("sums", "alice")  # reads the rule, and keeps it
+    other = Competition(games.store, clock=clock)
+    publish(other, tmp_path, SUMS.replace("1000 * succeeded", "500 * succeeded"))
+    other.close()
+    clock.now += 10
+    outcome = games.submit(entry.attempt.id, "alice", RIGHT).outcome
     assert outcome is not None
     assert outcome.score == 490.0
 

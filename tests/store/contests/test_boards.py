@@ -24,6 +24,8 @@ from tallymark.challenges.attempt import Attempt, Metrics, Outcome
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
 from tallymark.store import Store
+from tallymark.store.contests import whole_boards
+from tallymark.store.contests.challenges import find_challenge
 
 laws = settings(
     max_examples=10,
@@ -126,7 +128,7 @@ def test_a_board_loaded_or_made_anew_is_the_one_that_grew(
         assert [without_id(each) for each in loaded.boards.top("sums")] == [
             without_id(each) for each in board
         ]
-        grown._database.write(lambda c: grown.boards.rebuild(c, "sums", at=20.0))
+        make_anew(grown, at=20.0)
         assert grown.boards.top("sums") == board
 
 
@@ -139,11 +141,22 @@ def test_a_frozen_board_does_not_move(contests: Any, before: list[Any], after: l
         public = store.boards.top("sums")
         for agent, outcome, at in after:
             play(store, agent, outcome, float(at) + 50.0)
-        store._database.write(lambda c: store.boards.rebuild(c, "sums", at=99.0))
+        make_anew(store, at=99.0)
         assert store.boards.top("sums") == public
         for each in public:
             assert store.boards.standing("sums", each.agent) == each
         assert by_query(store, public=False) == sorted_by_hand(store, "custom")
+
+
+def make_anew(store: Store, at: float) -> None:
+    """What a rescoring does to the board."""
+
+    def work(connection: Any) -> None:
+        kept = find_challenge(connection, store.tenant, "sums", lock=True)
+        whole_boards.freeze_if_due(connection, kept, at)
+        whole_boards.rebuild(connection, kept)
+
+    store._database.write(work)
 
 
 def without_id(line: Standing) -> tuple[Any, ...]:

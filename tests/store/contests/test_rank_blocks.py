@@ -14,7 +14,7 @@ from tests.store.contest_samples import agents
 
 from tallymark.challenges.strategies import Standing
 from tallymark.store import Store
-from tallymark.store.contests import board_rows, rank_blocks
+from tallymark.store.contests import boards, rank_blocks
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import board_blocks
 
@@ -34,7 +34,7 @@ def put_all(store: Store, rows: list[tuple[str, float, float]]) -> None:
         kept = find_challenge(connection, store.tenant, "sums", lock=True)
         for number, (agent, score, at) in enumerate(rows, 1):
             row = {"agent": agent, "attempt": number, "submitted_at": at, "score": score}
-            board_rows.put_attempt(connection, kept, row)
+            boards.put_attempt(connection, kept, row)
 
     store._database.write(work)
 

@@ -14,7 +14,9 @@ from tallymark.challenges.attempt import Evaluation, Outcome
 from tallymark.challenges.challenge import Versus, VersusJudge
 from tallymark.ratings import Counts, EloRating, Match, Pair, elo
 from tallymark.store import Store
+from tallymark.store.contests import match_log
 from tallymark.store.contests.attempt_tables import attempt_scores
+from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import rating_pairs, ratings
 
 games = st.lists(
@@ -59,7 +61,8 @@ def change(store: Store, attempt: str, **values: Any) -> int:
 
     def work(connection: Any) -> int:
         connection.execute(update(attempt_scores).where(where).values(values))
-        return store.ratings.catch_up(connection, "sums", at=99.0)
+        kept = find_challenge(connection, store.tenant, "sums", lock=True)
+        return match_log.catch_up(connection, kept, at=99.0)
 
     return store._database.write(work)
 

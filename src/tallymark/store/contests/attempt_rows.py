@@ -21,7 +21,7 @@ from tallymark.challenges.attempt import (
 from tallymark.errors import InvalidInput
 from tallymark.scoring import Origin
 from tallymark.store.column_types import make_storable, read_json_mapping
-from tallymark.store.contests import audit_log, match_log
+from tallymark.store.contests import audit_log, ratings
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_scores,
@@ -151,7 +151,7 @@ def expire(connection: Connection, attempt: Row[Any], at: float) -> bool:
     entry = AuditEntry(at=at, actor=SYSTEM, event="expired")
     if not move_attempt(connection, attempt, "expired", entry):
         return False
-    match_log.record_match(connection, attempt, "loss", verified=False, at=at)
+    ratings.record_match(connection, attempt, "loss", verified=False, at=at)
     return True
 
 

@@ -55,13 +55,14 @@ class Attempts:
     ) -> Attempt:
         """Starts an attempt, or gives back the one that the agent has open."""
         attempt_entry.check_agent(agent)
-        request = IdempotentRequest(self._tenant, agent, key, "enter", name, memoryless)
+        asked = ("enter", name, memoryless)
+        request = None if key is None else IdempotentRequest(self._tenant, agent, key, *asked)
 
         def work(connection: Connection) -> Attempt | InvalidInput:
             kept = find_challenge(connection, self._tenant, name)
             # Before anything is looked up: of many entries at once, the others find the first's.
             lock_agent(connection, kept.id, agent)
-            if (answered := request.find_answer(connection)) is not None:
+            if request and (answered := request.find_answer(connection)) is not None:
                 return read_attempt(connection, self._tenant, answered)
             row = attempt_entry.find_open_attempt(connection, kept, agent)
             if row is not None and attempt_rows.is_late(row, at):
@@ -72,7 +73,8 @@ class Attempts:
                     return refusal
                 facts = {"seed": seed, "memoryless": memoryless}
                 row = attempt_entry.insert_attempt(connection, kept, agent, at, **facts)
-            request.keep_answer(connection, row.key, at)
+            if request:
+                request.keep_answer(connection, row.key, at)
             return read_attempt(connection, self._tenant, row.key)
 
         return self._write_or_refuse(work)
@@ -82,11 +84,12 @@ class Attempts:
     ) -> Attempt:
         """Takes an agent's answer, once; the same content again gives the same attempt back."""
         texts = attempt_rows.make_payload_row(payload)
-        request = IdempotentRequest(self._tenant, agent, key, "submit", identifier, texts["digest"])
+        asked = ("submit", identifier, texts["digest"])
+        request = None if key is None else IdempotentRequest(self._tenant, agent, key, *asked)
 
         def work(connection: Connection) -> Attempt | InvalidInput:
             row = self._find_own_row(connection, identifier, agent)
-            if request.find_answer(connection) is None:
+            if request is None or request.find_answer(connection) is None:
                 # Returned, not raised, or the expiry would be undone with the transaction.
                 if attempt_rows.is_late(row, at) and attempt_rows.expire(connection, row, at):
                     return attempt_rows.explain_expiry(row)
@@ -97,7 +100,8 @@ class Attempts:
                     attempt_rows.insert_payload(connection, row, texts)
                 elif refusal := self._refuse_other_content(connection, row.key, texts["digest"]):
                     return refusal
-                request.keep_answer(connection, row.key, at)
+                if request:
+                    request.keep_answer(connection, row.key, at)
             return read_attempt(connection, self._tenant, row.key)
 
         return self._write_or_refuse(work)

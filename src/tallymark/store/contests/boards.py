@@ -1,16 +1,20 @@
-"""Reading boards: the top, one agent's place, its neighbours; quick however large they are."""
+"""Boards: one row per agent with its best attempt, moved when a better one is scored.
+
+Reading the top, one agent's place and its neighbours is quick however large they are.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, insert, select, update
 
-from tallymark.challenges.strategies import Standing
+from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
-from tallymark.store.contests import board_rows, rank_blocks
+from tallymark.store.contests import rank_blocks
 from tallymark.store.contests.attempt_rows import attempt_id
-from tallymark.store.contests.challenges import explain_unknown_challenge, find_challenge
+from tallymark.store.contests.attempt_tables import attempt_scores
+from tallymark.store.contests.challenges import explain_unknown_challenge
 from tallymark.store.contests.contest_tables import boards as table
 from tallymark.store.contests.contest_tables import challenges
 from tallymark.store.contests.rank_blocks import Board
@@ -19,6 +23,7 @@ from tallymark.store.database_dialects import read_one_moment
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
+    from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.rank_blocks import Spot
     from tallymark.store.database import Database
 
@@ -30,7 +35,10 @@ _NAMES = ("agent", "value", "score", "tries")
 _SPOT, _HERE = rank_blocks.spot(table), rank_blocks.spot_param("at")
 _ORDER = rank_blocks.spot_columns(table)
 _ROWS = select(*_ORDER, *(table.c[name] for name in _NAMES)).where(rank_blocks.on_board(table))
+_IS_MINE = rank_blocks.on_board(table) & (table.c.agent == bindparam("whose"))
 _MINE = _ROWS.where(table.c.agent == bindparam("whose"))
+_MY_SPOT = select(*_ORDER).where(_IS_MINE)
+_COUNT = update(table).where(_IS_MINE).values(tries=table.c.tries + 1)
 _MOST: Any = bindparam("most")
 _PAGE = _ROWS.where(_SPOT >= _HERE).order_by(*_ORDER).limit(_MOST)
 _BEFORE = _ROWS.where(_SPOT < _HERE).order_by(*rank_blocks.backward_order(table)).limit(_MOST)
@@ -91,16 +99,6 @@ class Boards:
         with self._database.read() as connection:
             return rank_blocks.count_rows(connection, self._find_board(connection, name, public))
 
-    def rebuild(self, connection: Connection, name: str, *, at: float) -> None:
-        """Makes the live board anew from the scores, in the transaction that changed them.
-
-        The scores may have changed before, but not the board: if the freeze is due, the public
-        keeps the board as it was.
-        """
-        kept = find_challenge(connection, self._tenant, name, lock=True)
-        board_rows.freeze_if_due(connection, kept, at)
-        board_rows.rebuild(connection, kept)
-
     def _find_board(self, connection: Connection, name: str, public: bool) -> Board:
         values = {"whose": self._tenant, "called": name}
         # A rank and the rows around it come from several queries, and must be of one moment.
@@ -133,3 +131,48 @@ def _make_standing(rank: int, row: Row[Any]) -> Standing:
         submitted_at=submitted_at,
         tries=tries,
     )
+
+
+def put_attempt(connection: Connection, kept: StoredChallenge, scored: dict[str, Any]) -> None:
+    """Lets an attempt that ranks take its agent's place if it is the better one.
+
+    `scored` is its row of `attempt_scores`, already stored. The caller holds the challenge's lock.
+    """
+    board = Board(kept.tenant, kept.id)
+    agent = scored["agent"]
+    mine = board.values() | {"whose": agent}
+    new = _make_board_row(kept, scored)
+    spot = (new["place"], new["submitted_at"], new["attempt"])
+    row = connection.execute(_MY_SPOT, mine).one_or_none()
+    if row is None:
+        new |= {"tenant": kept.tenant, "challenge_id": kept.id, "frozen": False}
+        new |= {"agent": agent, "tries": _count_tries(connection, kept, agent)}
+        connection.execute(insert(table).values(new))
+        rank_blocks.add_row(connection, board, spot)
+    elif spot < tuple(row):
+        # The row moves before the counts do: a block is split by where its rows are.
+        connection.execute(update(table).where(_IS_MINE).values(new), mine)
+        rank_blocks.remove_row(connection, board, (row[0], row[1], row[2]))
+        rank_blocks.add_row(connection, board, spot)
+
+
+def count_try(connection: Connection, kept: StoredChallenge, agent: str) -> None:
+    """Counts one more scored attempt of an agent, if it is on the board."""
+    connection.execute(_COUNT, Board(kept.tenant, kept.id).values() | {"whose": agent})
+
+
+def _make_board_row(kept: StoredChallenge, scored: dict[str, Any]) -> dict[str, Any]:
+    strategy = STRATEGIES[kept.challenge.scoring.strategy]
+    value = scored[strategy.column]
+    names = ("submitted_at", "attempt", "score")
+    return {
+        "place": strategy.place(value),
+        "value": value,
+        **{name: scored[name] for name in names},
+    }
+
+
+def _count_tries(connection: Connection, kept: StoredChallenge, agent: str) -> int:
+    scores = attempt_scores.c
+    mine = (scores.challenge_id == kept.id) & (scores.agent == agent) & scores.error.is_(None)
+    return int(connection.scalar(select(func.count()).where(mine)) or 0)

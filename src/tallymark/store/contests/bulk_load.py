@@ -10,7 +10,7 @@ from sqlalchemy import func, insert, literal, select, text
 
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import json_text
-from tallymark.store.contests import audit_log, board_rows, match_log, score_rows
+from tallymark.store.contests import audit_log, match_log, score_rows, whole_boards
 from tallymark.store.contests.attempt_entry import check_agent
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
@@ -46,11 +46,11 @@ class BulkLoad:
 
     def load(self, given: Sequence[Attempt], *, rated: bool) -> None:
         """Stores all, then history, board and, if asked for, matches and ratings from them."""
-        board_rows.freeze_if_due(self.connection, self.kept, self.at)
+        whole_boards.freeze_if_due(self.connection, self.kept, self.at)
         for start in range(0, len(given), _CHUNK):
             self._insert_chunk(given[start : start + _CHUNK])
         self._remember_scores()
-        board_rows.rebuild(self.connection, self.kept)
+        whole_boards.rebuild(self.connection, self.kept)
         if rated:
             match_log.catch_up(self.connection, self.kept, self.at)
         if self.connection.dialect.name == "postgresql":

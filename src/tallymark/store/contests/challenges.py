@@ -11,7 +11,7 @@ from sqlalchemy import insert, select, update
 from tallymark.challenges.challenge import Challenge
 from tallymark.errors import InvalidInput, suggest
 from tallymark.store.column_types import json_text, make_storable
-from tallymark.store.contests import audit_log, board_rows
+from tallymark.store.contests import audit_log, whole_boards
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import challenge_versions as versions
 from tallymark.store.contests.contest_tables import challenges as table
@@ -192,8 +192,8 @@ def _move_board(
 ) -> None:
     """What a new version means for the board: another order, or a freeze moved ahead."""
     if challenge.freezes_at is None or challenge.freezes_at > at:
-        board_rows.unfreeze(connection, old, at)
+        whole_boards.unfreeze(connection, old, at)
     else:
-        board_rows.freeze_if_due(connection, old, at)
+        whole_boards.freeze_if_due(connection, old, at)
     if challenge.scoring.strategy != old.challenge.scoring.strategy:
-        board_rows.rebuild(connection, find_challenge_by_id(connection, old.id))
+        whole_boards.rebuild(connection, find_challenge_by_id(connection, old.id))

@@ -19,10 +19,10 @@ _LONGEST = 255
 
 
 class IdempotentRequest:
-    """What an agent asks under a key; without a key nothing is remembered."""
+    """What an agent asks under a key."""
 
-    def __init__(self, tenant: str, agent: str, key: str | None, *content: object) -> None:
-        if key is not None and not (0 < len(key) <= _LONGEST and make_storable(key) == key):
+    def __init__(self, tenant: str, agent: str, key: str, *content: object) -> None:
+        if not (0 < len(key) <= _LONGEST and make_storable(key) == key):
             raise InvalidInput(
                 "the idempotency key cannot be used", hint=f"give 1 to {_LONGEST} characters"
             )
@@ -31,8 +31,6 @@ class IdempotentRequest:
 
     def find_answer(self, connection: Connection) -> int | None:
         """The attempt that was the answer before; a key used for something else is refused."""
-        if self.key is None:
-            return None
         query = select(table.c.digest, table.c.attempt).where(
             table.c.tenant == self.tenant, table.c.agent == self.agent, table.c.key == self.key
         )
@@ -48,8 +46,6 @@ class IdempotentRequest:
 
     def keep_answer(self, connection: Connection, attempt: int, at: float) -> None:
         """Remembers the answer."""
-        if self.key is None:
-            return
         row = {"tenant": self.tenant, "agent": self.agent, "key": self.key, "at": at}
         row |= {"digest": self.digest, "attempt": attempt}
         if not insert_once(connection, table, row):

@@ -1,8 +1,8 @@
-"""The log of rated matches, and the ratings and counts that follow from it.
+"""The log of rated matches, and the ratings and counts that are made anew from it.
 
-Both are kept up to date match by match, and can be made anew from the log: they come to the same.
-An entry is never changed: a result that rescoring changed is added again, and counts in the place
-of the first entry; a result of NULL makes that match void.
+`ratings` moves both match by match, and comes to the same. An entry is never changed: a result that
+rescoring changed is added again, and counts in the place of the first entry; a result of NULL makes
+that match void.
 """
 
 from __future__ import annotations
@@ -10,30 +10,25 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from sqlalchemy import and_, case, delete, func, insert, literal, null, select, update
+from sqlalchemy import and_, case, delete, func, insert, literal, null, select
 
-from tallymark.challenges.challenge import Tier
 from tallymark.ratings import Counts, EloRating, Match, elo
-from tallymark.ratings.match_results import worth
 from tallymark.store.contests.attempt_tables import attempt_scores, attempts
 from tallymark.store.contests.contest_tables import (
-    challenge_versions,
     challenges,
     matches,
     rating_pairs,
     ratings,
 )
-from tallymark.store.database_dialects import dialect_insert, insert_many, insert_once, lock_rows
+from tallymark.store.database_dialects import dialect_insert, insert_many, lock_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import ColumnElement, Connection, Row, Select
+    from sqlalchemy import ColumnElement, Connection, Select
 
     from tallymark.store.contests.challenges import StoredChallenge
 
-_COUNTS = {1.0: "wins", 0.5: "draws", 0.0: "losses"}
 _ADDED = (
     "tenant",
     "agent",
@@ -46,46 +41,6 @@ _ADDED = (
     "verified",
     "memoryless",
 )
-
-
-class _PlayedVersion(msgspec.Struct):
-    """What the log needs of the version of a challenge that an attempt was made at."""
-
-    difficulty: Tier = "contender"
-    kind: str = "solo"
-
-
-def record_match(
-    connection: Connection, attempt: Row[Any], result: str, *, verified: bool, at: float
-) -> None:
-    """Adds the match of an attempt that just ended, and rates its agent. `attempt` is its row."""
-    version = challenge_versions.c.id == attempt.version_id
-    query = select(challenge_versions.c.definition).where(version)
-    played = msgspec.json.decode(connection.execute(query).scalar_one(), type=_PlayedVersion)
-    if played.kind != "solo":
-        return
-    mine = {"tenant": attempt.tenant, "agent": attempt.agent}
-    # A newcomer has no row that could be locked.
-    insert_once(connection, ratings, mine | asdict(EloRating()))
-    is_mine = and_(*(ratings.c[name] == mine[name] for name in mine))
-    # From here on the agent's matches are rated one at a time, in the order of the log.
-    rating = connection.execute(lock_rows(select(ratings).where(is_mine))).one()
-    first = _count_result(connection, attempt, result)
-    change = elo.update(
-        rating.rating,
-        played.difficulty,
-        result,
-        matches=rating.matches,
-        verified=verified,
-        memoryless=attempt.memoryless,
-        first_attempt=first,
-    )
-    counts = (ratings.c.matches, ratings.c[_COUNTS[worth(result)]])
-    more = {each.name: each + 1 for each in counts}
-    connection.execute(update(ratings).where(is_mine).values(rating=change.after, **more))
-    match = {"challenge_id": attempt.challenge_id, "attempt": attempt.key, "result": result}
-    match |= {"at": at, "tier": played.difficulty, "memoryless": attempt.memoryless}
-    connection.execute(insert(matches).values(mine | match | {"verified": verified}))
 
 
 def read_matches(
@@ -150,17 +105,6 @@ def rate_anew(connection: Connection, tenant: str, agents: Select[Any]) -> None:
     names = ("tenant", "agent", "challenge_id", "wins", "draws", "losses")
     values = ((tenant, agent, ids[name], *cell) for (agent, name), cell in counts.cells())
     insert_many(connection, rating_pairs, names, values)
-
-
-def _count_result(connection: Connection, attempt: Row[Any], result: str) -> bool:
-    """Counts a result at a challenge; True for the agent's first."""
-    table = rating_pairs
-    pair = {"tenant": attempt.tenant, "agent": attempt.agent, "challenge_id": attempt.challenge_id}
-    first = insert_once(connection, table, pair | dict.fromkeys(_COUNTS.values(), 0))
-    column = table.c[_COUNTS[worth(result)]]
-    mine = and_(*(table.c[name] == value for name, value in pair.items()))
-    connection.execute(update(table).where(mine).values({column: column + 1}))
-    return first
 
 
 def _select_effective(tenant: str, *where: ColumnElement[bool]) -> tuple[Select[Any], Any]:

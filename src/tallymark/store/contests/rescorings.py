@@ -27,12 +27,12 @@ from tallymark.errors import WorkFailed
 from tallymark.store.column_types import json_text
 from tallymark.store.contests import (
     audit_log,
-    board_rows,
     formula_scores,
     match_log,
     rescored_rows,
     score_rows,
     score_rules,
+    whole_boards,
 )
 from tallymark.store.contests.attempt_rows import (
     attempt_id,
@@ -205,7 +205,7 @@ def _score_in_one_pass(
     if count <= MOST_COUNTED or formula is None:
         return None
     undo = connection.begin_nested()
-    if not board_rows.rebuild_by_formula(connection, kept, formula):
+    if not whole_boards.rebuild_by_formula(connection, kept, formula):
         undo.rollback()
         return None
     undo.commit()
@@ -232,7 +232,7 @@ def _score_all(
     if computed.rows:
         rescored_rows.stage_outcomes(connection, computed.rows)
         changed += rescored_rows.write_staged(connection, kept, given)
-    board_rows.rebuild(connection, kept)
+    whole_boards.rebuild(connection, kept)
     return count, changed
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, update
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.scoring import Origin
 from tallymark.store.column_types import json_text
-from tallymark.store.contests import board_rows, match_log, score_rules
+from tallymark.store.contests import boards, ratings, score_rules, whole_boards
 from tallymark.store.contests.attempt_rows import attempt_id, move_attempt
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
@@ -61,7 +61,7 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
 
     Score, history, board, match, rating and audit change in the caller's transaction: all or none.
     """
-    # Locks are always taken in this order, the challenge's, then the agent's rating (`match_log`),
+    # Locks are always taken in this order, the challenge's, then the agent's rating (`ratings`),
     # so that nobody waits in a circle.
     if how.ruling is None:
         kept = find_challenge_by_id(connection, attempt.challenge_id, lock=True)
@@ -82,17 +82,18 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
             f" {attempt_id(attempt.key)} was scored",
             hint="score it again",
         )
-    # Before the board moves: the public keeps it as it was at the freeze.
-    board_rows.freeze_if_due(connection, kept, how.at)
+    if kept.challenge.freezes_at is not None:
+        # Before the board moves: the public keeps it as it was at the freeze.
+        whole_boards.freeze_if_due(connection, kept, how.at)
     row = _store_score(connection, kept, attempt, how)
     if how.outcome.error is None:
         # Before `put_attempt`, whose new rows count this try themselves.
-        board_rows.count_try(connection, kept, attempt.agent)
+        boards.count_try(connection, kept, attempt.agent)
     if how.outcome.ranks:
-        board_rows.put_attempt(connection, kept, row)
+        boards.put_attempt(connection, kept, row)
     if how.outcome.error is None and how.outcome.result is not None:
         result = how.outcome.result
-        match_log.record_match(connection, attempt, result, verified=how.verified, at=how.at)
+        ratings.record_match(connection, attempt, result, verified=how.verified, at=how.at)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Keeping boards: one row per agent with its best attempt, moved when a better one is scored.
+"""Whole boards: made anew from all scores, kept as they are for the public, and let go again.
 
 The caller holds the challenge's lock. Nothing here touches a frozen board but `freeze_if_due`,
 which makes it, and `unfreeze`, which removes it.
@@ -7,13 +7,12 @@ which makes it, and `unfreeze`, which removes it.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, delete, func, insert, select, text, update
+from sqlalchemy import delete, func, insert, select, text, update
 
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.store.contests import audit_log, rank_blocks, score_rules
-from tallymark.store.contests.attempt_tables import attempt_scores
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import board_blocks, boards, challenges
 from tallymark.store.contests.rank_blocks import Board, on_board
@@ -24,38 +23,7 @@ if TYPE_CHECKING:
 
     from tallymark.store.contests.challenges import StoredChallenge
 
-_MINE = on_board(boards) & (boards.c.agent == bindparam("whose"))
-_SPOT = select(*rank_blocks.spot_columns(boards)).where(_MINE)
 _FIRST = select(func.min(boards.c.place)).where(on_board(boards))
-_COUNT = update(boards).where(_MINE).values(tries=boards.c.tries + 1)
-
-
-def put_attempt(connection: Connection, kept: StoredChallenge, scored: dict[str, Any]) -> None:
-    """Lets an attempt that ranks take its agent's place if it is the better one.
-
-    `scored` is its row of `attempt_scores`, already stored.
-    """
-    board = Board(kept.tenant, kept.id)
-    agent = scored["agent"]
-    mine = board.values() | {"whose": agent}
-    new = _make_board_row(kept, scored)
-    spot = (new["place"], new["submitted_at"], new["attempt"])
-    row = connection.execute(_SPOT, mine).one_or_none()
-    if row is None:
-        new |= {"tenant": kept.tenant, "challenge_id": kept.id, "frozen": False}
-        new |= {"agent": agent, "tries": _count_tries(connection, kept, agent)}
-        connection.execute(insert(boards).values(new))
-        rank_blocks.add_row(connection, board, spot)
-    elif spot < tuple(row):
-        # The row moves before the counts do: a block is split by where its rows are.
-        connection.execute(update(boards).where(_MINE).values(new), mine)
-        rank_blocks.remove_row(connection, board, (row[0], row[1], row[2]))
-        rank_blocks.add_row(connection, board, spot)
-
-
-def count_try(connection: Connection, kept: StoredChallenge, agent: str) -> None:
-    """Counts one more scored attempt of an agent, if it is on the board."""
-    connection.execute(_COUNT, Board(kept.tenant, kept.id).values() | {"whose": agent})
 
 
 def rebuild(connection: Connection, kept: StoredChallenge) -> None:
@@ -135,23 +103,6 @@ def _copy(connection: Connection, table: Table, live: Board) -> None:
     copied = [~each if each.name == "frozen" else each for each in table.c]
     query = select(*copied).where(on_board(table))
     connection.execute(insert(table).from_select(names, query), live.values())
-
-
-def _make_board_row(kept: StoredChallenge, scored: dict[str, Any]) -> dict[str, Any]:
-    strategy = STRATEGIES[kept.challenge.scoring.strategy]
-    value = scored[strategy.column]
-    names = ("submitted_at", "attempt", "score")
-    return {
-        "place": strategy.place(value),
-        "value": value,
-        **{name: scored[name] for name in names},
-    }
-
-
-def _count_tries(connection: Connection, kept: StoredChallenge, agent: str) -> int:
-    scores = attempt_scores.c
-    mine = (scores.challenge_id == kept.id) & (scores.agent == agent) & scores.error.is_(None)
-    return int(connection.scalar(select(func.count()).where(mine)) or 0)
 
 
 # SQLite reads the attempts in the order in which ties are broken, agent by agent: the other columns
