@@ -199,6 +199,16 @@ class TestRegression:
         assert found.regression is regression
         assert found.reason.endswith("and the cases give no interval")
 
+    def test_a_score_that_stays_at_zero_did_not_fall(self) -> None:
+        found = verdict(compare(run("-"), run("-")))
+        assert not found.regression
+        assert found.reason.startswith("the score changed by +0: it did not fall")
+
+    @pytest.mark.parametrize(("fell", "regression"), [(1e-16, False), (9e-10, False), (2e-9, True)])
+    def test_a_loss_within_rounding_is_none(self, fell: float, regression: bool) -> None:
+        first, second = run("+", formula="total_cost", cost=1.0), run("+", cost=1.0 - fell)
+        assert is_regression(compare(first, second)) is regression
+
     def test_named_evals_alone_give_no_interval_so_any_loss_counts(self) -> None:
         first, second = run({"a": "+", "b": "+"}), run({"a": "-", "b": "+"})
         assert is_regression(compare(first, second, formula="2 * a + b"))

@@ -70,6 +70,38 @@ def test_epochs_that_differ_say_more() -> None:
     assert twice.low > once.low
 
 
+@pytest.mark.parametrize(
+    ("clusters", "mean", "low", "high"),
+    # statsmodels 0.15.0: OLS on a constant, cov_type="cluster", use_t=True; its conf_int().
+    [
+        (
+            [[0.2, 0.4, 0.3], [0.9, 0.8, 1.0], [0.5, 0.6, 0.4], [0.7, 0.7, 0.1], [0.3, 0.5, 0.4]],
+            0.52,
+            0.23685704,
+            0.80314296,
+        ),
+        (
+            [[0.2, 0.4, 0.3], [0.9], [0.5, 0.6], [0.7, 0.7, 0.1, 0.9], [0.3, 0.5]],
+            0.50833333,
+            0.28695991,
+            0.72970676,
+        ),
+    ],
+    ids=["equal", "of several sizes"],
+)
+def test_the_interval_of_clusters_is_that_of_statsmodels(
+    clusters: list[list[float]], mean: float, low: float, high: float
+) -> None:
+    found = estimate_clusters(clusters)
+    assert found.mean == pytest.approx(mean)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-4)
+
+
+def test_an_interval_ends_at_0_and_1() -> None:
+    found = estimate_clusters([[0.0], [1.0], [1.0]])
+    assert (found.low, found.high) == (0.0, 1.0)
+
+
 @given(VALUES)
 def test_the_mean_lies_in_its_interval_and_in_its_values(values: list[float]) -> None:
     found = spread(values)
