@@ -144,6 +144,82 @@ def test_the_servers_clock_gives_the_time(tmp_path: Path) -> None:
     assert outcome.metrics.created_at == int(ENTERED * 1000)
 
 
+def test_a_time_that_the_evaluator_measured_comes_before_the_clock(tmp_path: Path) -> None:
+    challenge = with_scoring(
+        tmp_path, "{strategy: fastest}", "evaluator: {type: script, script: challenge.yaml}"
+    )
+    evaluation = Evaluation(metrics=Metrics(succeeded=True, elapsed_ms=250))
+    outcome = score_attempt(challenge, evaluation, attempt=attempt_at(challenge))
+    assert (outcome.metrics.elapsed_ms, outcome.score) == (250, 250.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "milliseconds"),
+    [(-3600.0, 0), (-0.001, 0), (0.0, 0), (0.0009, 0), (0.29, 290), (100.0, 100_000)],
+)
+def test_a_clock_that_was_set_back_makes_no_time_negative(
+    tmp_path: Path, seconds: float, milliseconds: int
+) -> None:
+    challenge = with_scoring(
+        tmp_path, "{strategy: fastest}", "evaluator: {type: script, script: challenge.yaml}"
+    )
+    attempt = attempt_at(challenge, submitted_at=ENTERED + seconds)
+    assert elapsed_ms(attempt) == milliseconds
+    evaluation = Evaluation(metrics=Metrics(succeeded=True))
+    assert score_attempt(challenge, evaluation, attempt=attempt).score == milliseconds
+
+
+def test_an_attempt_that_was_not_submitted_has_no_time(tmp_path: Path) -> None:
+    challenge = with_scoring(tmp_path, "{strategy: fastest}")
+    assert elapsed_ms(attempt_at(challenge, submitted_at=None)) is None
+
+
+SHOWN = {"tokens": 400, "calls": 2, "cost": 0.125}
+FOUND = {"tokens_total": 900, "calls": 5, "cost": 0.5}
+BEFORE = {"tokens_total": 700, "calls": 4, "cost": 0.25}
+TRUE, FALSE = Verification(verified=True, **SHOWN), Verification(verified=False, **SHOWN)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("trajectory", "found", "before", "counts"),
+    [
+        pytest.param(TRUE, FOUND, BEFORE, (400, 2, 0.125), id="what a verified trajectory shows"),
+        pytest.param(FALSE, FOUND, BEFORE, (900, 5, 0.5), id="never what an unverified one says"),
+        pytest.param(None, FOUND, BEFORE, (900, 5, 0.5), id="else what the evaluator found"),
+        pytest.param(None, {}, BEFORE, (700, 4, 0.25), id="else what was known before"),
+        pytest.param(FALSE, {}, {}, (None, None, None), id="else nothing"),
+        pytest.param(
+            Verification(verified=True), FOUND, {}, (900, 5, 0.5), id="a trajectory without counts"
+        ),
+        pytest.param(
+            Verification(verified=True, tokens=0, calls=0, cost=0.0),
+            FOUND,
+            BEFORE,
+            (0, 0, 0.0),
+            id="zero is a count",
+        ),
+    ],
+)
+def test_which_tokens_calls_and_cost_count(
+    tmp_path: Path,
+    trajectory: Verification | None,
+    found: dict[str, Any],
+    before: dict[str, Any],
+    counts: tuple[int | None, int | None, float | None],
+) -> None:
+    challenge = with_scoring(tmp_path, "{strategy: fewest_tokens}")
+    earlier = Outcome(score=None, metrics=Metrics(**before)) if before else None
+    outcome = score_attempt(
+        challenge,
+        Evaluation(metrics=Metrics(succeeded=True, **found)),
+        attempt=attempt_at(challenge, outcome=earlier),
+        trajectory=trajectory,
+    )
+    metrics = outcome.metrics
+    assert (metrics.tokens_total, metrics.calls, metrics.cost) == counts
+    assert outcome.score == counts[0]
+
+
 @given(st.integers(0, 10**9))
 def test_milliseconds_survive_the_clocks_floats(milliseconds: int) -> None:
     attempt = Attempt(

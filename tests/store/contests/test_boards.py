@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import text
 from tests.store.contest_samples import (
     a_challenge,
     agents,
@@ -90,8 +91,8 @@ def check_all_ways(store: Store, strategy: Any) -> None:
         assert mine is not None
         assert (mine.rank, mine.attempt) == (rank, attempt)
         around = store.boards.around("sums", agent, each=2)
-        assert [each.agent for each in around] == [
-            each[1] for each in expected[max(0, rank - 3) : rank + 2]
+        assert [(each.rank, each.agent, each.attempt) for each in around] == expected[
+            max(0, rank - 3) : rank + 2
         ]
     for offset in range(len(expected) + 1):
         assert by_query(store, offset=offset, limit=2) == expected[offset : offset + 2]
@@ -204,6 +205,40 @@ def test_ties_go_to_the_earlier_submission_then_to_the_id(contest: Store) -> Non
     assert agents(contest) == ["first", "second", "late"]
 
 
+RANKED_BY_SQL = """
+    SELECT row_number() OVER (ORDER BY score DESC, submitted_at, attempt) AS rank, agent
+    FROM attempt_scores WHERE tenant = :tenant ORDER BY rank
+"""
+
+
+def test_ranks_of_neighbours_and_pages_are_those_of_the_databases_own_row_number(
+    contest: Store,
+) -> None:
+    """With ties at both ends and in the middle, in an order of arrival that is none of rank."""
+    for agent, score, at in (
+        ("dora", 5.0, 13.0),
+        ("alice", 9.0, 12.0),
+        ("fay", 1.0, 10.0),
+        ("bob", 9.0, 11.0),
+        ("carol", 5.0, 12.0),
+        ("gus", 1.0, 10.0),
+        ("erin", 5.0, 13.0),
+    ):
+        play(contest, agent, an_outcome(score), at)
+    with contest._database.read() as connection:
+        rows = connection.execute(text(RANKED_BY_SQL), {"tenant": contest.tenant})
+        expected = [(int(row.rank), str(row.agent)) for row in rows]
+    names = ["bob", "alice", "carol", "dora", "erin", "fay", "gus"]
+    assert expected == list(enumerate(names, 1))
+    for rank, agent in expected:
+        for each in (1, 3, 10):
+            lines = contest.boards.around("sums", agent, each=each)
+            near = expected[max(0, rank - 1 - each) : rank + each]
+            assert [(line.rank, line.agent) for line in lines] == near
+        page = contest.boards.top("sums", offset=rank - 1, limit=2)
+        assert [(line.rank, line.agent) for line in page] == expected[rank - 1 : rank + 1]
+
+
 def test_a_line_says_what_it_is(contest: Store) -> None:
     play(contest, "alice", an_outcome(3.0), 10.0)
     best = play(contest, "alice", an_outcome(7.0), 11.0)
@@ -224,6 +259,7 @@ def test_a_line_says_what_it_is(contest: Store) -> None:
 
 def test_tries_before_the_first_that_ranks_count(contest: Store) -> None:
     play(contest, "alice", an_outcome(1.0, ranks=False), 10.0)
+    play(contest, "alice", Outcome(score=None, error="broken"), 10.5)  # no fault of hers
     play(contest, "alice", an_outcome(2.0), 11.0)
     assert contest.boards.top("sums")[0].tries == 2
 

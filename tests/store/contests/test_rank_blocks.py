@@ -105,6 +105,18 @@ def test_ranks_from_blocks_are_ranks_by_sorting(
             assert agents(store, offset=offset, limit=1) == [expected[offset]]
 
 
+def test_a_page_may_begin_at_any_row_of_any_block(contest: Store, small_blocks: int) -> None:
+    rows = [(f"agent-{n:02}", -float(n), 5.0) for n in range(3 * small_blocks)]
+    put_all(contest, rows)
+    assert len(sizes(contest)) > 2
+    for offset, (agent, _, _) in enumerate(rows):
+        assert agents(contest, offset=offset, limit=1) == [agent]
+        standing = contest.boards.standing("sums", agent)
+        assert standing is not None
+        assert standing.rank == offset + 1
+    assert agents(contest, offset=len(rows), limit=1) == []
+
+
 def map_standings(store: Store, names: list[str]) -> Iterator[Standing]:
     for name in names:
         found = store.boards.standing("sums", name)

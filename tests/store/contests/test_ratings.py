@@ -128,6 +128,14 @@ def test_a_match_says_what_was_played(contest: Store) -> None:
     assert (change.before, change.after, change.bonus) == (1000, 1029, 1.2)
 
 
+def test_only_the_first_try_at_a_challenge_has_its_bonus(contest: Store) -> None:
+    for at in (1.0, DAY):
+        attempt = submitted(contest, "alice", at, memoryless=True)
+        contest.attempts.finish(attempt.id, Evaluation(), an_outcome(), at=at, verified=True)
+    # 32 (1 - 0.5) = 16, x 1.2 = 19.2. Then 32 (1 - 1 / (1 + 10^(-19/400))) = 15.1, 15 x 1.1 = 16.5.
+    assert contest.ratings.of("alice") == EloRating(1000 + 19 + 17, 2, 2, 0, 0)
+
+
 def test_ratings_are_listed_highest_first_and_equal_ones_by_name(contest: Store) -> None:
     for agent, result in (("ä", "win"), ("Z", "win"), ("a", "loss"), ("b", "draw")):
         play(contest, agent, an_outcome(result=result))
