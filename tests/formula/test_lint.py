@@ -34,6 +34,7 @@ def said(text: str, code: str) -> str:
         ("clamp(success_pct - total_cost, 0, 10)", "the score is between 0 and 10"),
         ("if(a, success_pct, 0) + 1", "the score is between 1 and 101"),
         ("total_cost - total_latency", "the score has no known bounds"),
+        ("clamp(success_pct, 50, total_cost)", "the score is between 0 and 100"),
         ("round(success_pct / 3, 1)", "the score is between 0 and 33.3"),
         ("success_pct / (1 + total_cost)", "the score is between 0 and 100"),
         ("1 / max(total_cost, 0.5)", "the score is between 0 and 2"),
@@ -52,6 +53,10 @@ def test_the_range_is_told(text: str, expected: str) -> None:
         ("success_pct / total_cost", "can divide by zero: when total_cost is 0"),
         ("1 / (avg_cost * avg_latency)", "`avg_cost * avg_latency` is 0 when avg_cost = 0"),
         ("1 / (total_cost - 0.123)", "may divide by zero: `total_cost - 0.123` could be 0"),
+        (
+            "if(total_cost < 1, 0, 1 / (total_cost - 1))",
+            "`total_cost - 1` is 0 when total_cost = 1",
+        ),
         ("1 / (0 * total_cost)", "always divide by zero: `0 * total_cost` is always 0"),
     ],
 )

@@ -38,6 +38,13 @@ def test_usage_stands_beside_the_output_or_under_its_own_key(data: dict[str, Any
     assert draft.tokens_counted_by == "provider"
 
 
+def test_where_an_answer_counts_twice_its_usage_wins() -> None:
+    usage = {"input_tokens": 3, "prompt_tokens": 30, "output_tokens": 4, "cost": 0.5}
+    beside = {"input_tokens": 99, "output_tokens": 99, "cost": 9.0}
+    draft = draft_answer({"output": "x", **beside, "usage": usage}, 0)
+    assert (draft.input_tokens, draft.output_tokens, draft.cost) == (3, 4, 0.5)
+
+
 def test_tool_calls_become_spans() -> None:
     calls = ["look", {"name": "add", "arguments": {"a": 1}, "output": 2}]
     calls += [{"name": "send", "args": "x", "result": "no", "error": "refused"}]

@@ -266,6 +266,13 @@ def test_both_names_of_the_fixed_interface_work() -> None:
     assert callable(fit)
 
 
+def test_a_match_is_counted_as_what_it_was() -> None:
+    results = ("win", "win", "draw", "loss", "loss", "loss", "expired")
+    log = [Match("alice", "maze", "veteran", result) for result in results]
+    assert list(Counts.of(log)) == [Pair("alice", "maze", wins=2, draws=1, losses=4)]
+    assert fit(log).strengths["alice"].value < 1000 < fit(log).difficulties["maze"].value
+
+
 def test_pairs_given_twice_are_added_up() -> None:
     twice: Iterable[Pair] = [Pair("alice", "maze", 1, 2, 3)] * 2
     assert list(Counts.of(twice)) == [Pair("alice", "maze", 2, 4, 6)]

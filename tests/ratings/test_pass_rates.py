@@ -78,6 +78,13 @@ def test_rates_are_means_over_challenges_and_say_how_many_had_enough_attempts() 
     assert attempt_rates(Counts.of(log), 2) == attempt_rates(log, 2)
 
 
+def test_k_attempts_are_enough_for_k() -> None:
+    # Two of two: 1 - C(1,2)/C(2,2) = 1 and C(1,2)/C(2,2) = 0.
+    assert attempt_rates(tries("bob", "maze", "wl"), 2) == {
+        "bob": AttemptRates(2, 0.5, 1.0, 0.0, 1, 1)
+    }
+
+
 def test_rates_that_nobody_has_enough_attempts_for_are_none() -> None:
     assert attempt_rates(tries("bob", "maze", "dx"), 3) == {
         "bob": AttemptRates(3, 0.0, None, None, 1, 0)

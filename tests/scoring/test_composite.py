@@ -134,6 +134,20 @@ def test_a_failed_part_is_handled_as_asked(on_error: Any, value: float, marks: A
     assert marks.items() <= score.metadata.items()
 
 
+def test_a_skipped_part_takes_its_weight_with_it() -> None:
+    whole = composite([(_fails("bad"), 4), (A, 1), (B, 3)], on_error="skip")
+    assert whole.score(CTX).value == pytest.approx(0.65)
+    zero = composite([(_fails("bad"), 4), (A, 1), (B, 3)], on_error=0)
+    assert zero.score(CTX).value == pytest.approx(0.325)
+
+
+@pytest.mark.parametrize("value", [0.8, 0.9])
+def test_rounding_does_not_carry_a_mean_past_its_parts(value: float) -> None:
+    # In floats (1/7 x 0.8 + 0.8) / (1/7 + 1) is 0.8000000000000002, and of 0.9 it is less.
+    whole = composite([(_gives("x", value), 1), (_gives("y", value), 7)])
+    assert whole.score(CTX).value == value
+
+
 def test_by_default_a_failed_part_fails_the_whole_and_the_breakdown_stays() -> None:
     score = composite([_fails("bad"), B, _fails("worse")]).score(CTX)
     assert score.value is None
@@ -216,6 +230,8 @@ def test_a_formula_combines_the_parts_by_name(formula: str, value: float) -> Non
     [
         ("a + b + c", "the formula 'a + b + c' gave 2, which is not from 0 to 1"),
         ("a - b", "the formula 'a - b' gave -0.6, which is not from 0 to 1"),
+        ("c + 0.0001", "gave 1.0001, which is not from 0 to 1"),
+        ("c - 1.0001", "gave -0.0001, which is not from 0 to 1"),
         ("a / (c - 1)", "the formula 'a / (c - 1)' has no value: "),
     ],
 )

@@ -68,6 +68,8 @@ def test_a_categorical_return_is_a_label(
         ("numeric", NAN, "quality returned nan instead of a number from 0 to 1"),
         ("numeric", float("inf"), "quality returned inf instead"),
         ("numeric", 2.0, "quality returned 2.0 instead"),
+        ("numeric", 1.00001, "quality returned 1.00001 instead"),
+        ("numeric", -0.00001, "quality returned -1e-05 instead"),
         ("numeric", -0.1, "quality returned -0.1 instead"),
         ("numeric", 10**400, "instead of a number"),
         ("numeric", [0.5], "quality returned [0.5] (list) instead"),

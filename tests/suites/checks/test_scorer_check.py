@@ -28,6 +28,8 @@ def fixed(value: Any, **facts: Any) -> CheckSetting:
         (0.7, 0.7, True),
         (0.69, 0.7, False),
         (0.1 + 0.2 + 0.4, 0.7, True),
+        (sum([0.1] * 8), 0.8, True),  # 0.7999999999999999
+        (0.7 - 2e-9, 0.7, False),
         (0.0, 0.0, True),
         (True, 1, True),
     ],
