@@ -1,11 +1,11 @@
-# make setup | demo | test | coverage | golden | golden-update | check | bench | docs | lock | clean
+# make setup | demo | test | coverage | golden | golden-update | check | proof | bench | docs | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo test coverage golden golden-update check bench docs lock clean
+.PHONY: setup demo test coverage golden golden-update check proof bench docs lock clean
 
 setup: $(VENV)/.dev
 
@@ -40,6 +40,10 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# What takes longer than tests may; what it found is in bench/proof.md. PROOF=mutants makes only that one.
+proof: $(VENV)/.dev
+	@$(BIN)/python -m scripts.proof $(PROOF)
 
 bench: $(VENV)/.dev $(PEERS)/.done
 	@for bench in bench/bench_*.py; do PYTHONPATH=. $(BIN)/python $$bench || exit 1; done

@@ -1,0 +1,89 @@
+"""What convinces but takes too long for `make test`; what it found goes to `bench/proof.md`.
+
+A proof is a function that gives a section, and a row in `PROOFS`.
+
+    python -m scripts.proof [NAME ...]    all of them, or some, which are only shown
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
+
+PAGE = TREE / "bench" / "proof.md"
+PACKAGES = ("tallymark", "numpy", "sqlalchemy", "pytest", "hypothesis")
+
+
+@dataclass(frozen=True, slots=True)
+class ProofSection:
+    """What a proof found, in Markdown; one that does not hold fails the whole."""
+
+    title: str
+    holds: bool
+    body: str
+
+
+def prove_mutants() -> ProofSection:
+    """Every mistake of tests/mutants.toml is found by the tests that it names."""
+    trials = try_mutants(load_mutants(), lambda trial: sys.stdout.write(f"{trial}\n"))
+    killed = [trial for trial in trials if trial.verdict == "killed"]
+    body = (
+        f"Of {len(trials)} small mistakes put into the code (`tests/mutants.toml`), "
+        f"{len(killed)} are found by the tests that they name.\n\n"
+        "| room | mistakes | found |\n|---|---|---|\n"
+    )
+    made, found = (Counter(map(_get_room, each)) for each in (trials, killed))
+    body += "".join(f"| `{room}` | {made[room]} | {found[room]} |\n" for room in sorted(made))
+    left = [trial for trial in trials if trial.verdict != "killed"]
+    body += "".join(f"\n- {trial}" for trial in left) + ("\n" if left else "")
+    return ProofSection("Mutants", bool(trials) and not left, body)
+
+
+def _get_room(trial: MutantTrial) -> str:
+    return f"{Path(trial.mutant.file).parent.as_posix()}/"
+
+
+PROOFS: dict[str, Callable[[], ProofSection]] = {"mutants": prove_mutants}
+"""By name, in the order in which they are made and told."""
+
+
+def main(names: Sequence[str]) -> int:
+    """0 when all that were asked for hold."""
+    if unknown := [name for name in names if name not in PROOFS]:
+        sys.stderr.write(f"there is no proof {unknown[0]!r}; there are {', '.join(PROOFS)}\n")
+        return 2
+    told: list[tuple[ProofSection, float]] = []
+    for name in names or PROOFS:
+        start = time.monotonic()
+        told.append((PROOFS[name](), time.monotonic() - start))
+    page = write_page(told)
+    sys.stdout.write(f"\n{page}")
+    if not names:
+        PAGE.write_text(page, encoding="utf-8")
+    return 0 if all(section.holds for section, _ in told) else 1
+
+
+def write_page(told: Sequence[tuple[ProofSection, float]]) -> str:
+    """The page: when and with what, then each proof with the seconds that it took."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    lines = [
+        "# What `make proof` found",
+        f"{datetime.now(UTC):%Y-%m-%d}, Python {python}, {versions}.",
+    ]
+    for section, seconds in told:
+        word = "holds" if section.holds else "DOES NOT HOLD"
+        lines += [f"## {section.title}", f"It {word}. {seconds:.0f} s.", section.body.strip()]
+    return "\n\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
