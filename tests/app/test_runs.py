@@ -411,10 +411,10 @@ def judged_suite(folder: Path) -> Path:
     return suite(folder, JUDGED)
 
 
-def statuses(app: App, record: RunRecord) -> list[tuple[str, str, list[float | None]]]:
+def statuses(app: App, run: Run) -> list[tuple[str, str, list[float | None]]]:
     return [
         (each.case, each.status, [check.value for check in each.checks])
-        for each in app.runs.load_run(record.id)[1]
+        for each in app.runs.load_run(run.record.id).results
     ]
 
 
