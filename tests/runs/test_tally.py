@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tallymark.errors import FormulaError
 from tallymark.formula import RUN_METRICS
+from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.tally import Tally, eval_of
 
@@ -35,6 +36,7 @@ def test_the_metrics_of_a_run() -> None:
         "min_cost": 0.125,
         "avg_cost": 0.4,
         "total_cost": 2.0,
+        "judge_cost": 0.0,
         "sum": 0.5,
         "sum_latency": 1.5,
         "sum_cost": 0.375,
@@ -107,6 +109,27 @@ def test_a_scorers_mean_takes_in_what_it_measured_of_cases_in_error() -> None:
     assert (metrics["success_pct"], metrics["total_cost"], metrics["max_latency"]) == (100, 0.1, 1)
     judge = tally.scorers["judge"]
     assert (judge.scored, judge.unscored, judge.first_error) == (0, 1, "no answer")
+
+
+def judged(cost: float | None) -> CheckResult:
+    spent = JudgeSpending("m", 1, 10, 2, cost)
+    return CheckResult(kind="llm_judge", passed=True, judge=spent)
+
+
+def test_what_judges_cost_is_counted_apart_also_of_errors_and_alternatives() -> None:
+    either = CheckResult(kind="or", passed=True, parts=[judged(0.25), judged(0.5)])
+    results = [
+        CaseResult(case="a", status="passed", cost=1.0, checks=[judged(0.125)]),
+        CaseResult(case="b", status="error", checks=[either]),
+        CaseResult(case="c", status="passed", cost=1.0),
+    ]
+    metrics = Tally(results).metrics()
+    assert (metrics["judge_cost"], metrics["total_cost"]) == (0.875, 2.0)
+    assert Tally(results[2:]).metrics()["judge_cost"] == 0.0
+    unknown = CaseResult(case="d", status="passed", cost=1.0, checks=[judged(None)])
+    tally = Tally([*results, unknown])
+    assert tally.metrics()["judge_cost"] is None
+    assert tally.unknown("judge_cost") == "what the judge cost is not known for 1 of 4 results"
 
 
 def test_sums_are_exact() -> None:

@@ -36,7 +36,10 @@ def _list_run_metrics() -> dict[str, Variable]:
         for measure in ("latency", "cost")
         for statistic in ("max", "min", "avg", "total")
     }
-    return table | {"success_pct": Variable("success_pct", "success", 0.0, 100.0)}
+    return table | {
+        "judge_cost": Variable("judge_cost", "cost", 0.0),
+        "success_pct": Variable("success_pct", "success", 0.0, 100.0),
+    }
 
 
 RUN_METRICS: Mapping[str, Variable] = _list_run_metrics()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tallymark.judging.spending import find_spending
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def judge_score(
         metadata=score.metadata,
         version=None if score.origin is None else score.origin.version,
         error=score.error,
+        judge=find_spending(score) if score.metadata else None,
     )
 
 

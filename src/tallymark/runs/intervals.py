@@ -56,6 +56,9 @@ class _CaseTable:
 
     def __init__(self, cases: Sequence[Counts], scorers: Iterable[str]) -> None:
         self._columns = {
+            "results": _make_column([c.results for c in cases]),
+            "judge_cost": _make_column([c.judges.total for c in cases]),
+            "judge_cost known": _make_column([c.judges.known for c in cases]),
             "ran": _make_column([c.ran for c in cases]),
             "passed": _make_column([c.passed for c in cases]),
         }
@@ -156,6 +159,9 @@ class _Draws:
         """The values of one name that a formula may use; NaN where it is not known."""
         if name == "success_pct":
             return 100.0 * self.total("passed") / self.total("ran")
+        if name == "judge_cost":
+            known = self.total("judge_cost known") == self.total("results")
+            return np.where(known, self.total("judge_cost"), np.nan)
         statistic, _, measure = name.partition("_")
         if name in RUN_METRICS:
             return self.hide_unknown(measure, self.statistic(statistic, measure))

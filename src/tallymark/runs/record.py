@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tallymark.judging.spending import JudgeSpending
 from tallymark.traces import Trace
 
 RunStatus = Literal["queued", "running", "completed", "partial_failure", "failed", "cancelled"]
@@ -41,6 +42,8 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Why the check itself could not be done; unless another check failed, the case is an error."""
     parts: list[CheckResult] = msgspec.field(default_factory=list)
     """Of an `or`: each alternative."""
+    judge: JudgeSpending | None = None
+    """What judges took for it; None where none was asked."""
 
 
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -70,8 +70,12 @@ class Counts(msgspec.Struct, gc=False):
     cost: Amounts = msgspec.field(default_factory=Amounts)
     scores: dict[str, Amounts] = msgspec.field(default_factory=dict)
     """What each scorer measured, by its name."""
+    results: int = 0
+    """With those that did not run."""
+    judges: Amounts = msgspec.field(default_factory=Amounts)
+    """What judges cost, of each result where that is known; 0 where none was asked."""
 
-    def add(self, results: Iterable[_Seen]) -> None:
+    def add(self, results: Sequence[_Seen]) -> None:
         """Takes more results into account."""
         ran = list[_Seen]()
         scores: dict[str, list[float]] = {}
@@ -83,6 +87,8 @@ class Counts(msgspec.Struct, gc=False):
                     scores[name].append(value)
                 else:
                     scores[name] = [value]
+        self.results += len(results)
+        self.judges.add([seen[4] for seen in results if seen[4] is not None])
         self.ran += len(ran)
         self.passed += sum([1 for seen in ran if seen[0]])
         self.latency.add([seen[1] for seen in ran if seen[1] is not None])
@@ -96,6 +102,8 @@ class Counts(msgspec.Struct, gc=False):
         self.passed += other.passed
         self.latency.merge(other.latency)
         self.cost.merge(other.cost)
+        self.results += other.results
+        self.judges.merge(other.judges)
         for name, amounts in other.scores.items():
             self.scores.setdefault(name, Amounts()).merge(amounts)
 
@@ -114,9 +122,9 @@ class Counts(msgspec.Struct, gc=False):
         return self.passed / self.ran if self.ran else None
 
 
-# Whether it passed (None: it did not run), latency, cost, and what scorers measured. A tuple,
-# because most cases have one result, and a run may have a million of them.
-_Seen = tuple[bool | None, float | None, float | None, list[tuple[str, float]]]
+# Whether it passed (None: it did not run), latency, cost, what scorers measured, what judges cost.
+# A tuple, because most cases have one result, and a run may have a million of them.
+_Seen = tuple[bool | None, float | None, float | None, list[tuple[str, float]], float | None]
 
 
 class ScorerCounts(msgspec.Struct, gc=False):
@@ -149,14 +157,17 @@ class Tally:
     def add(self, result: CaseResult) -> None:
         """Takes one more result into account."""
         measured = list[tuple[str, float]]()
+        judges: float | None = 0.0
         for check in result.checks:
             if check.name is not None or check.parts:
                 self._take_check(check, measured)
+            if check.judge is not None or check.parts:
+                judges = _add_known(judges, find_judge_cost(check))
         if result.status == "error":
             self.errors += 1
-            seen: _Seen = (None, None, None, measured)
+            seen: _Seen = (None, None, None, measured, judges)
         else:
-            seen = (result.status == "passed", result.latency, result.cost, measured)
+            seen = (result.status == "passed", result.latency, result.cost, measured, judges)
         case = result.case
         name = eval_of(case)
         waiting = self._waiting.get(name)
@@ -291,6 +302,9 @@ class Tally:
         evals = self.evals
         name = metric if metric in evals else metric.removesuffix(f"_{measure}")
         counts, whose, never = self.all, "cases", "no case ran"
+        if metric == "judge_cost" and counts.results > counts.judges.known:
+            missing = counts.results - counts.judges.known
+            return f"what the judge cost is not known for {missing} of {counts.results} results"
         if name in evals:
             counts, whose = evals[name], f"results of {name!r}"
             never = f"no result of {name!r}: it never ran"
@@ -302,6 +316,18 @@ class Tally:
         missing = counts.ran - counts.of(measure).known
         mend = "; set metadata.pricing in the suite" if measure == "cost" else ""
         return f"the {measure} of {missing} of {counts.ran} {whose} is not known{mend}"
+
+
+def find_judge_cost(check: CheckResult) -> float | None:
+    """What judges cost for a check and its parts; None when that is not known."""
+    cost = 0.0 if check.judge is None else check.judge.cost
+    for part in check.parts:
+        cost = _add_known(cost, find_judge_cost(part))
+    return cost
+
+
+def _add_known(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 def run_wide(counts: Counts) -> MetricValues:
@@ -318,7 +344,8 @@ def run_wide(counts: Counts) -> MetricValues:
             f"avg_{measure}": counts.mean(measure),
             f"total_{measure}": amounts.total if known else None,
         }
-    return found
+    judged = counts.results > 0 and counts.judges.known == counts.results
+    return found | {"judge_cost": counts.judges.total if judged else None}
 
 
 def name_metrics(evals: Iterable[str | None], others: Iterable[str] = ()) -> Names:

@@ -83,6 +83,10 @@ def _write_measures(run: Run) -> Iterator[StyledLine]:
         yield from wrap_lines(f"Total Cost: unknown ({why})", "yellow")
     else:
         yield StyledLine(f"Total Cost: {format_money(metrics['total_cost'])}")
+    judged = metrics.get("judge_cost", 0.0)
+    if judged != 0.0:
+        why = "" if judged is not None else f" ({run.tally.unknown('judge_cost')})"
+        yield from wrap_lines(f"Judge Cost: {format_money(judged)}{why}")
     average, longest = metrics["avg_latency"], metrics["max_latency"]
     yield StyledLine(f"Latency: avg {format_seconds(average)}, max {format_seconds(longest)}")
     identity, suite, model = (
