@@ -14,7 +14,7 @@ import msgspec
 from tallymark.challenges.attempt import Evaluation, Metrics
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_folder import find_name_problem
-from tallymark.challenges.evaluators.evaluator_options import Option, fill_options
+from tallymark.challenges.evaluators.evaluator_options import Option
 from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.scoring.score import show_value
 
@@ -124,6 +124,12 @@ class EvaluatorKind:
         """The files of a challenge that competitors must never get."""
         given = challenge.evaluator.options
         return {given[name] for name, each in self.options.items() if each.secret and name in given}
+
+
+def fill_options(options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, and the defaults of what is not."""
+    defaults = {name: each.default for name, each in options.items() if each.default is not None}
+    return defaults | dict(given)
 
 
 def own_dimensions(challenge: Challenge) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +23,6 @@ class Option(Key):
     """None where nothing does, or where it depends."""
     secret: bool = False
     """It names a file that competitors must never get."""
-
-
-def fill_options(options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given, and the defaults of what is not."""
-    defaults = {name: each.default for name, each in options.items() if each.default is not None}
-    return defaults | dict(given)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from tallymark.challenges.evaluators.evaluator_kind import (
     MEASURED_DIMENSIONS,
     EvaluatorKind,
     SandboxProbe,
+    fill_options,
     make_warning,
     metrics_of,
 )
@@ -25,7 +26,6 @@ from tallymark.challenges.evaluators.evaluator_options import (
     TRUTH,
     FileNameShape,
     Option,
-    fill_options,
     limits,
 )
 from tallymark.challenges.organiser_script import add_public_data, call_script, run_limited
