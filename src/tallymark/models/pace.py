@@ -11,12 +11,13 @@ import asyncio
 import random
 from collections import deque
 from contextlib import AbstractAsyncContextManager
-from typing import Literal
+from typing import Literal, TypeAlias
 
 LONGEST_PAUSE = 300.0
 """Seconds. Whoever asks for more is not waited for."""
 
 RequestOutcome = Literal["success", "throttled", "failed"]
+PaceSlot: TypeAlias = AbstractAsyncContextManager[None]
 
 
 class Pace:
@@ -44,7 +45,7 @@ class Pace:
         """How many are."""
         return self._active
 
-    def slot(self) -> AbstractAsyncContextManager[None]:
+    def slot(self) -> PaceSlot:
         """`async with pace.slot():` waits for a place and holds it."""
         return self  # which holds nothing for the request itself, so one serves all
 
