@@ -92,7 +92,7 @@ def test_epochs_that_differ_say_more() -> None:
 def test_the_interval_of_clusters_is_that_of_statsmodels(
     clusters: list[list[float]], mean: float, low: float, high: float
 ) -> None:
-    found = estimate_clusters([(len(each), sum(each)) for each in clusters])
+    found = estimate_clusters((len(each), sum(each)) for each in clusters)
     assert found.mean == pytest.approx(mean)
     assert (found.low, found.high) == pytest.approx((low, high), abs=5e-4)
 
