@@ -149,7 +149,8 @@ class Run:
     @cached_property
     def repeats(self) -> dict[str, Repeats]:
         """What the epochs of each case that ran tell."""
-        found = ((name, summarise_repeats(counts)) for name, counts in self.tally.cases.items())
+        counted = self.tally.cases
+        found = ((name, summarise_repeats(counted[name])) for name in self.cases)
         return {name: each for name, each in found if each is not None}
 
     @property

@@ -282,6 +282,21 @@ def test_without_a_model_there_is_an_error(folder: Path) -> None:
     assert "no model is named to judge" in str(found.error)
 
 
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        ("openai/gpt-5", "openai/gpt-5 needs an API key; set OPENAI_API_KEY"),
+        ("replay/lost", "there are no answers 'lost' to replay"),
+    ],
+)
+def test_a_model_that_cannot_be_asked_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, model: str, sentence: str
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    setting = EvaluationSetting(challenge=challenge(model=model), folder=folder)
+    assert sentence in str(evaluate(Submitted(answer="x", seed=1), setting).error)
+
+
 def test_the_same_submission_is_rated_alike(folder: Path) -> None:
     assert judged(folder, "x", GOOD) == judged(folder, "x", GOOD)
 
@@ -318,20 +333,15 @@ def test_a_judge_reads_a_submission_as_text(answer: Any, text: str) -> None:
         pytest.param((), {"dimension": "analysis"}, "is not weighed", id="not weighed"),
         pytest.param((), {"model": "gpt-5"}, "'gpt-5' does not name a model", id="no model"),
         pytest.param((), {"model": "replay/lost"}, "no answers 'lost' to replay", id="no answers"),
-        pytest.param((), {"model": "openai/x"}, "needs an API key; set OPENAI_API_KEY", id="key"),
+        pytest.param((), {"model": "opnai/x"}, "did you mean 'openai'", id="no provider"),
         pytest.param(
             ("methodology", "correctness"), {}, "no score for the dimension 'corr", id="unscored"
         ),
     ],
 )
 def test_wrong_options_are_told(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    dimensions: tuple[str, ...],
-    options: dict[str, Any],
-    problem: str,
+    folder: Path, dimensions: tuple[str, ...], options: dict[str, Any], problem: str
 ) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     said = "\n".join(str(each) for each in check(challenge(dimensions, **options), folder))
     assert problem in said
 
@@ -342,6 +352,7 @@ def test_wrong_options_are_told(
         pytest.param((), {}, id="plain"),
         pytest.param((), {"model": "echo/judge"}, id="a model"),
         pytest.param((), {"model": "python/nowhere.py:judge"}, id="code that is not run yet"),
+        pytest.param((), {"model": "openai/gpt-5"}, id="a key that is elsewhere"),
         pytest.param(("methodology", "speed"), {"x-note": "mine"}, id="dimensions"),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from tallymark.challenges.evaluators.evaluator_options import FileNameShape, Opt
 from tallymark.documents.nodes import ScalarNode
 from tallymark.documents.shapes import AnyShape, NumberShape, TextShape
 from tallymark.documents.word_shapes import DurationShape
-from tallymark.errors import InvalidInput, Problem
+from tallymark.errors import InvalidInput, ModelError, Problem
 from tallymark.judging.fence import fence
 from tallymark.judging.judge_dialogue import (
     AskJudge,
@@ -39,7 +40,7 @@ from tallymark.judging.judge_dialogue import (
     read_object,
 )
 from tallymark.judging.judge_model import open_judge
-from tallymark.models.model_kinds import ModelReference
+from tallymark.models.model_kinds import ModelReference, open_reference
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -113,12 +114,14 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
 
 
 def try_judge(model: str | None, folder: Path) -> None:
-    """Refuse a model that cannot be asked, before anybody's attempt waits for it.
+    """Refuse a model that nobody could ask, before an attempt waits for it.
 
     A `python/` one is left alone: opening it runs the challenge's code, and not in the sandbox.
     """
-    if model is not None and ModelReference.parse(model).kind != "python":
-        open_judge(model, folder=folder)
+    named = None if model is None else ModelReference.parse(model, folder=folder)
+    if named is not None and named.kind != "python":
+        with suppress(ModelError):  # its key may be there where attempts are judged
+            open_reference(named)
 
 
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:

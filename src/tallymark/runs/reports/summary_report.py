@@ -163,7 +163,7 @@ def _write_reasons(case: CaseView) -> Iterator[StyledLine]:
         yield from wrap_lines(f"      {told}", indent=8)
     if len(reasons) > _MOST_REASONS:
         yield StyledLine(f"      and {len(reasons) - _MOST_REASONS} more reasons", "dim")
-    passed = dict.fromkeys(check.kind for check in wrong[0].checks if check.passed)
+    passed = dict.fromkeys(check.name or check.kind for check in wrong[0].checks if check.passed)
     if passed:
         yield StyledLine(f"      ✓ {clean_line(', '.join(passed), WIDTH - 10)}", "dim")
 

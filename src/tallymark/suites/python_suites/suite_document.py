@@ -61,5 +61,6 @@ def _describe_test(test: Test) -> dict[str, Any]:
 def name_agent(agent: Agent) -> str:
     """As `-m` would take it: `python/module:function`."""
     named: Any = agent if hasattr(agent, "__qualname__") else type(agent)
-    # A module that was loaded from a file has the file in its name.
-    return f"python/{named.__module__.partition(' ')[0]}:{named.__qualname__}"
+    # A module that was loaded from a file has the file in its name; some callables have none.
+    module = (named.__module__ or "builtins").partition(" ")[0]
+    return f"python/{module}:{named.__qualname__}"
