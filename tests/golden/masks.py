@@ -37,6 +37,12 @@ MASKS: tuple[Mask, ...] = (
         "a hash of our own code follows every edit",
         numbered=True,
     ),
+    Mask(
+        "scored",
+        r'"definition_hash": "([0-9a-f]{64})"(?=[^{}]*"tags": \{\s*"door")',
+        "what a run of traces or of a suite in Python was scored with has such hashes in it",
+        numbered=True,
+    ),
     Mask("version", r'^tally (\d\S+)$|"tallymark": "(\d[^"]+)"', "it grows"),
     Mask(
         "machine",

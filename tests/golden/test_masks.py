@@ -14,6 +14,10 @@ from tests.golden.masks import MASKS, MEASURED, Masker
         ('"seed": 81234567890123', '"seed": <seed-1>'),
         ('"scorer": "a",\n  "version": "96cd56072351"', '"scorer": "a",\n  "version": "<code-1>"'),
         ("code     " + "0a" * 32, "code     <code-1>"),
+        (
+            f'"definition_hash": "{"0a" * 32}",\n"epochs": 1,\n"tags": {{\n  "door": "traces"',
+            '"definition_hash": "<scored-1>",\n"epochs": 1,\n"tags": {\n  "door": "traces"',
+        ),
         ("tally 0.1.0", "tally <version>"),
         ('"present": true,', '"present": <machine>,'),
         ('"worst_ms": 7.25', '"worst_ms": <ms>'),
