@@ -126,6 +126,10 @@ def test_what_judges_cost_is_counted_apart_also_of_errors_and_alternatives() -> 
     metrics = Tally(results).metrics()
     assert (metrics["judge_cost"], metrics["total_cost"]) == (0.875, 2.0)
     assert Tally(results[2:]).metrics()["judge_cost"] == 0.0
+    old = CheckResult(kind="llm_judge", passed=True, value=1.0)
+    assert (
+        Tally([CaseResult(case="a", status="passed", checks=[old])]).metrics()["judge_cost"] is None
+    )
     unknown = CaseResult(case="d", status="passed", cost=1.0, checks=[judged(None)])
     tally = Tally([*results, unknown])
     assert tally.metrics()["judge_cost"] is None

@@ -161,7 +161,7 @@ class Tally:
         for check in result.checks:
             if check.name is not None or check.parts:
                 self._take_check(check, measured)
-            if check.judge is not None or check.parts:
+            if check.judge is not None or check.parts or check.kind == "llm_judge":
                 judges = _add_known(judges, find_judge_cost(check))
         if result.status == "error":
             self.errors += 1
@@ -321,6 +321,8 @@ class Tally:
 def find_judge_cost(check: CheckResult) -> float | None:
     """What judges cost for a check and its parts; None when that is not known."""
     cost = 0.0 if check.judge is None else check.judge.cost
+    if check.kind == "llm_judge" and check.judge is None and check.value is not None:
+        cost = None  # kept by a version that did not ask what its judge cost
     for part in check.parts:
         cost = _add_known(cost, find_judge_cost(part))
     return cost
