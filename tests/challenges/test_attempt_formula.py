@@ -141,3 +141,10 @@ def test_values_of_an_attempt_that_was_scored() -> None:
     outcome = Outcome(score=1.0, metrics=metrics, dimensions={"correctness": 900.0, "speed": 100.0})
     scored = msgspec.structs.replace(unscored, outcome=outcome)
     assert rule.values_of(challenge, scored) == {"total": 500.0, "tokens_total": 7.0, "x": 2.0}
+
+
+def test_an_evaluators_own_metric_may_be_called_total_where_there_are_no_dimensions() -> None:
+    own = Evaluator(type="reported", options={"metrics": ["total"]})
+    challenge = a_challenge(scoring=ScoringRule(formula="total * 2"), evaluator=own)
+    evaluation = Evaluation(metrics=Metrics(more={"total": 4.0}))
+    assert score_attempt(challenge, evaluation, attempt=attempt_at(challenge)).score == 8.0

@@ -101,18 +101,11 @@ class Competition:
         attempt = self.store.attempts.enter(
             name, agent, at=self._clock(), seed=self._draw(), memoryless=memoryless, key=key
         )
-        challenge = self.find_version(attempt)
+        challenge = self._find_version(attempt)
         data = load_challenge_data(
             challenge, self._open_folder(challenge), attempt.seed, self._policy
         )
         return Entry(attempt, challenge, data.public)
-
-    def find_version(self, attempt: Attempt) -> Challenge:
-        """The challenge as it was when the attempt was entered."""
-        ruling = self._find_ruling(attempt.challenge).challenge
-        if ruling.version == attempt.version:
-            return ruling
-        return self.store.challenges.get_version(attempt.challenge, attempt.version)
 
     def submit(
         self,
@@ -214,12 +207,19 @@ class Competition:
             self._rulings[name] = self.store.challenges.find(name)
         return self._rulings[name]
 
+    def _find_version(self, attempt: Attempt) -> Challenge:
+        """The challenge as it was when the attempt was entered."""
+        ruling = self._find_ruling(attempt.challenge).challenge
+        if ruling.version == attempt.version:
+            return ruling
+        return self.store.challenges.get_version(attempt.challenge, attempt.version)
+
     def _settle_attempt(self, attempt: Attempt) -> Attempt:
         """The attempt with its score; whoever was quicker, it has only one."""
         if attempt.state != "submitted":
             return attempt
         payload = self.store.attempts.payload(attempt.id)
-        challenge = self.find_version(attempt)
+        challenge = self._find_version(attempt)
         shown = _verify_trajectory(attempt, payload, challenge)
         folder = self._open_folder(challenge)
         evaluation = self._evaluate(attempt, payload, challenge, shown, folder)

@@ -84,6 +84,7 @@ def formula_values(
 ) -> dict[str, Any]:
     """One attempt's values by name; None is unknown."""
     return {
+        "total": total,
         **metrics.more,
         **dimensions,
         "succeeded": metrics.succeeded,
@@ -94,7 +95,6 @@ def formula_values(
         "calls": metrics.calls,
         "number": number,
         "created_at": metrics.created_at,
-        "total": total,
     }
 
 
@@ -211,8 +211,8 @@ def _read_value(name: str, metrics: Mapping[str, Any]) -> float | None:
         elapsed_ms = _read_value("elapsed_ms", metrics)
         return None if elapsed_ms is None else elapsed_ms / 1000
     value = metrics.get(name)
-    if value is None:
-        return None
+    if value is None or value.__class__ is float:
+        return value
     try:
         if isinstance(value, int | float):
             return float(value)

@@ -91,7 +91,7 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
         db, insecure_local=insecure_local, judge_model=judge_model
     ) as competition:
         entered = competition.store.attempts.get(attempt)
-        form = competition.find_version(entered)
+        form = competition.store.challenges.get_version(entered.challenge, entered.version)
         done = competition.submit(
             attempt,
             agent,

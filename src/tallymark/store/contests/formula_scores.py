@@ -18,7 +18,7 @@ from tallymark.store.database_dialects import count_inserted, insert_many
 from tallymark.store.formula_sql import SqlColumn, add_functions, formula_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from sqlalchemy import ColumnElement, Connection, Row
 
@@ -176,8 +176,9 @@ def _write_in_python(
 def score_of(challenge: Challenge, row: Row[Any]) -> float | None:
     """The score by a challenge's formula of a row with the columns of `attempt_scores`."""
     rule = challenge_formula(challenge)
-    dimensions: dict[str, float] = read_json_mapping(row.dimensions)
-    found = row._asdict() | read_json_mapping(row.more) | dimensions
-    if "total" in rule.formula.names:
-        found["total"] = total_of(challenge, dimensions)
+    found: Mapping[str, Any] = row._mapping  # noqa: SLF001  so SQLAlchemy calls it
+    if row.more or row.dimensions:
+        dimensions: dict[str, float] = read_json_mapping(row.dimensions)
+        total = total_of(challenge, dimensions) if "total" in rule.formula.names else None
+        found = {**found, "total": total, **read_json_mapping(row.more), **dimensions}
     return rule.formula.evaluate(rule.read_values(found))
