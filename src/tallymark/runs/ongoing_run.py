@@ -122,7 +122,9 @@ class OngoingRun:
 
     def add(self, result: CaseResult) -> None:
         """Takes one more result."""
-        self._count(result)
+        self.tally.add(result)
+        if self.results is not None:
+            self.results.append(result)
         if self._writer is not None:
             self._writer.put(result)
         if self._watch is not None:
@@ -130,16 +132,13 @@ class OngoingRun:
 
     async def aadd(self, result: CaseResult) -> None:
         """The same where an event loop should go on meanwhile."""
-        self._count(result)
+        self.tally.add(result)
+        if self.results is not None:
+            self.results.append(result)
         if self._writer is not None:
             await self._writer.aput(result)
         if self._watch is not None:
             self._watch.moved(result, self.tally)
-
-    def _count(self, result: CaseResult) -> None:
-        self.tally.add(result)
-        if self.results is not None:
-            self.results.append(result)
 
     def _end(self) -> None:
         kept = self._keeper is not None

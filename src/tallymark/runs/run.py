@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import FormulaError
+from tallymark.formula.tree import Name
 from tallymark.runs.outcome import find_interval
 from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
 from tallymark.runs.repeats import Repeats, mean_repeats, summarise_repeats
 from tallymark.runs.scorer_summary import ScorerSummary, summarise_scorers
 from tallymark.runs.tally import FormulaScore, Tally
-from tallymark.text import format_count, format_score
+from tallymark.text import align_numbers, clean_line, format_count, format_percent, format_score
 
 if TYPE_CHECKING:
-    from tallymark.formula.explanation import Explanation
+    from tallymark.formula import Formula
+    from tallymark.formula.explanation import Explanation, Term
 
 
 class CaseView:
@@ -61,13 +64,18 @@ class Run:
         results: Sequence[CaseResult],
         tally: Tally | None = None,
         *,
+        formula: Formula | None = None,
         kept: bool = True,
     ) -> None:
-        """A `tally` may have counted more than the results that are still at hand."""
+        """A `tally` may have counted more than the results that are still at hand.
+
+        The `formula` is that of the record, from whoever has it parsed.
+        """
         self.kept = kept
         self.record = record
         self.results = results
         self.tally = Tally(results) if tally is None else tally
+        self._formula = formula
 
     def __repr__(self) -> str:
         return f"Run({self.record.id}, {self.record.suite!r}: {self.describe_counts()})"
@@ -136,10 +144,24 @@ class Run:
     def explanation(self) -> Explanation | None:
         """The formula with the run's values; None for one that these results do not fit."""
         try:
-            formula = self.tally.formula(self.record.formula, also=self.metrics)
+            formula = self._formula or self.tally.formula(self.record.formula, also=self.metrics)
         except FormulaError:
             return None
         return formula.explain(self.metrics)
+
+    def explain_score(self, width: int) -> Iterator[str]:
+        """The tree with values, and what each term contributes; nothing for a single name."""
+        found = self.explanation
+        if found is None or isinstance(found.steps.node, Name):
+            return
+        tree = found.lines()
+        if max(map(len, tree)) > width:  # too wide for a tree: the formula with numbers
+            tree = wrap(f"{found.formula} = {found.substituted}", width)
+        yield from tree
+        if len(found.terms) > 1:
+            yield from ("", "What each term contributes:")
+            rows = align_numbers([_make_term_row(term) for term in found.terms])
+            yield from (f"  {row}" for row in rows)
 
     @cached_property
     def repeated(self) -> bool:
@@ -203,3 +225,8 @@ class Run:
         from tallymark.runs.reports.json_report import run_document  # noqa: PLC0415 (it reads runs)
 
         return run_document(self)
+
+
+def _make_term_row(term: Term) -> tuple[str, str, str]:
+    share = "" if term.share is None else format_percent(100 * term.share)
+    return clean_line(term.text, 40), format_score(term.contribution), share

@@ -19,7 +19,6 @@ from jinja2 import Environment, StrictUndefined, Template
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.reports.html_cases import list_cases
 from tallymark.runs.reports.html_charts import draw_figures
-from tallymark.runs.reports.score_explanation import explain_score
 from tallymark.runs.run import Run
 from tallymark.text import (
     clean_line,
@@ -93,7 +92,7 @@ def _describe_run(key: str, view: Run) -> dict[str, Any]:
         "interval": view.describe_interval(),
         "formula": clean_line(record.formula, 4096),
         "no_score": clean_line(view.explain_no_score(), 1000) if record.score is None else None,
-        "explanation": "\n".join(explain_score(view.explanation, 110)),
+        "explanation": "\n".join(view.explain_score(110)),
         "success": format_percent(metrics["success_pct"]),
         "success_pct": metrics["success_pct"] or 0.0,
         "counts": view.describe_counts(),

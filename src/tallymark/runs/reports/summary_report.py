@@ -9,7 +9,6 @@ from typing import NamedTuple
 from tallymark.runs.problems import list_problems
 from tallymark.runs.record import CaseStatus
 from tallymark.runs.repeats import Repeats
-from tallymark.runs.reports.score_explanation import explain_score
 from tallymark.runs.run import CaseView, Run
 from tallymark.runs.scorer_summary import ScorerSummary
 from tallymark.text import (
@@ -100,7 +99,7 @@ def _write_measures(run: Run) -> Iterator[StyledLine]:
 
 def _write_scorers(run: Run) -> Iterator[StyledLine]:
     """A line for every scorer, and under them how often each label was given."""
-    if not run.scorers:
+    if not run.tally.scorers:
         return
     header = ("scorer", "mean", "95 % interval", "scored", "unscored")
     rows = [_make_scorer_row(name, each) for name, each in run.scorers.items()]
@@ -170,8 +169,8 @@ def _write_reasons(case: CaseView) -> Iterator[StyledLine]:
 
 def _write_repeats(run: Run, most: int) -> Iterator[StyledLine]:
     """Mean, pass@k and pass^k of every case, those that are neither sure nor lost first."""
-    total = run.mean_repeats
-    if not run.repeated or total is None:
+    total = run.mean_repeats if run.repeated else None
+    if total is None:
         return
     ks = sorted({2, max(total.pass_at)} & set(total.pass_at))
     cases = sorted(run.repeats.items(), key=lambda item: item[1].mean in (0.0, 1.0))
@@ -192,7 +191,7 @@ def _make_repeats_row(name: str, each: Repeats, ks: Sequence[int]) -> tuple[str,
 
 def _write_explanation(run: Run) -> Iterator[StyledLine]:
     """The formula with the run's values."""
-    lines = list(explain_score(run.explanation, WIDTH - 2))
+    lines = list(run.explain_score(WIDTH - 2))
     if lines:
         yield from (StyledLine(""), StyledLine("How the Score Comes About", "bold"))
         yield from (StyledLine(f"  {line}".rstrip()) for line in lines)
