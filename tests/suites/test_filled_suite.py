@@ -16,7 +16,6 @@ from tallymark.models import Answer, McpServer, Message, Request
 from tallymark.runs.case_verdict import judge_case
 from tallymark.scoring import Scorer, load_scorer
 from tallymark.suites.checks.check_definition import CheckSetting, CheckSpec
-from tallymark.suites.checks.check_results import run_checks
 from tallymark.suites.checks.check_types import CHECK_TYPES
 from tallymark.suites.filled_suite import FilledCase, FilledSuite, resolve
 
@@ -158,9 +157,7 @@ def test_templates_everywhere() -> None:
     assert case.system_prompt == "You are Robin"
     assert (case.expected.output, case.metadata) == ("Robin", {"who": "Robin"})
     answer = Answer(output="I am robin.", latency=1.0)
-    assert (
-        judge_case(run_checks(case.checks, case.subject(answer, Request(messages=())))) == "passed"
-    )
+    assert judge_case(case.checks.run(case.subject(answer, Request(messages=())))) == "passed"
 
 
 def test_what_is_stored_has_no_values() -> None:
@@ -257,7 +254,7 @@ def test_the_nearest_threshold_counts(suite: str, own: str, check: str, passes: 
     """
     case = only_case(resolve(load(text)))
     answer = Answer(output="one", latency=1.0)
-    (result,) = run_checks(case.checks, case.subject(answer, Request(messages=())))
+    (result,) = case.checks.run(case.subject(answer, Request(messages=())))
     assert (result.value, result.passed) == (0.5, passes)
 
 
@@ -307,7 +304,7 @@ def test_checks_that_were_built_before_secrets_were_known_do_not_show_them() -> 
     """)
     case = only_case(resolve(definition, secrets={"key": "hunter-22"}))
     subject = case.subject(Answer(output="no", latency=0.0), Request(messages=()))
-    (result,) = run_checks(case.checks, subject)
+    (result,) = case.checks.run(subject)
     assert result.reason == "does not match '***key***'"
 
 
@@ -329,7 +326,7 @@ def test_a_suite_that_was_changed_keeps_no_checks_of_the_old_one() -> None:
     )
     case = only_case(resolve(other))
     subject = case.subject(Answer(output="b", latency=0.0), Request(messages=()))
-    assert judge_case(run_checks(case.checks, subject)) == "passed"
+    assert judge_case(case.checks.run(subject)) == "passed"
 
 
 def test_each_scorer_is_loaded_once_for_each_set_of_options() -> None:

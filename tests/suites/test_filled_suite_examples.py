@@ -10,7 +10,6 @@ import pytest
 from tallymark.models import Request, open_model
 from tallymark.runs.case_verdict import judge_case
 from tallymark.runs.record import CaseStatus, CheckResult
-from tallymark.suites.checks.check_results import evaluate_checks
 from tallymark.suites.filled_suite import FilledCase, resolve
 from tallymark.suites.starter import read_starter_suite
 from tallymark.suites.suite_findings import validate
@@ -28,10 +27,10 @@ async def asked(case: FilledCase, model: str, folder: Path, epoch: int = 0) -> C
         request = Request(messages=messages, epoch=epoch)
         answer = await opened.answer(request)
         subject = case.subject(answer, request)
-        results += await evaluate_checks(case.asked[len(said)].checks, subject)
+        results += await case.asked[len(said)].checks.evaluate(subject)
         said.append(answer.output)
         if len(said) == len(case.asked):
-            results += await evaluate_checks(case.checks, subject)
+            results += await case.checks.evaluate(subject)
     return judge_case(results)
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -59,30 +58,37 @@ class RunService:
 
         Each name is looked up in what the user gave, then in the store, then in the environment.
         """
-        if definition.secret_names and (options.record or options.cache):
-            names = ", ".join(definition.secret_names)
-            raise InvalidInput(
-                f"recorded and cached answers would hold the secrets of the suite: {names}",
-                hint="leave out --record and --cache, or use variables instead",
-            )
-        known_vars: dict[str, Any] = {}
-        known_secrets: dict[str, str] = {}
-        if definition.var_names or definition.secret_names:
-            stored = self.store.vars() if self.store.exists else {}
-            kept = set(self.store.secret_names()) if self.store.exists else set()
-            wanted = [name for name in definition.secret_names if name in kept]
-            known_vars = {**os.environ, **stored, **options.values}
-            known_secrets = {
-                **os.environ,
-                **(self.store.secrets_for_run(wanted) if wanted else {}),
-                **options.values,
-            }
+        known_vars, known_secrets = (
+            self._find_values(definition, options) if definition.uses else ({}, {})
+        )
         return resolve(
             definition,
             vars=known_vars,
             secrets=known_secrets,
             judge=options.judge,
             open_judge=partial(open_judge, record=options.record, cache=options.cache),
+        )
+
+    def _find_values(
+        self, definition: SuiteDefinition, options: RunOptions
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """What is known of variables, and of secrets."""
+        if definition.secret_names and (options.record or options.cache):
+            names = ", ".join(definition.secret_names)
+            raise InvalidInput(
+                f"recorded and cached answers would hold the secrets of the suite: {names}",
+                hint="leave out --record and --cache, or use variables instead",
+            )
+        if not definition.var_names and not definition.secret_names:
+            return {}, {}
+        stored = self.store.vars() if self.store.exists else {}
+        kept = set(self.store.secret_names()) if self.store.exists else set()
+        wanted = [name for name in definition.secret_names if name in kept]
+        sealed = self.store.secrets_for_run(wanted) if wanted else {}
+        environment = dict(os.environ)
+        return (
+            {**environment, **stored, **options.values},
+            {**environment, **sealed, **options.values},
         )
 
     def run(
@@ -105,7 +111,7 @@ class RunService:
             record = RunRecord(
                 id=make_id("r"),
                 suite=definition.name,
-                model=suite.redactor.text(name),
+                model=suite.redact(name),
                 status="running",
                 group=group,
                 definition=definition.to_json(),
@@ -179,7 +185,7 @@ class RunService:
         stored = self.store.results(record.id, with_traces=True)
         earlier = [result for result in stored if result.status != "error"]
         # A name with a secret in it was stored redacted; the suite knows the real one.
-        hidden = {suite.redactor.text(each): each for each in suite.models}
+        hidden = {suite.redact(each): each for each in suite.models}
         model = _open_model(hidden.get(record.model, record.model), suite, options)
         record = replace(record, status="running", error=None)
         self.store.save_run(record)
@@ -211,8 +217,7 @@ class RunService:
         )
         with ongoing:
             ongoing.ending = asyncio.run(_ask_cases(evaluation, ongoing))
-        run = ongoing.run
-        return Run(run.record, sort_by_suite(run.record, run.results), run.tally)
+        return ongoing.make_run(sort_by_suite(record, ongoing.results or ()))
 
 
 async def _ask_cases(evaluation: SuiteEvaluation, ongoing: OngoingRun) -> RunEnding:

@@ -72,12 +72,13 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     if (suite is None) == (resume is None):
         raise InvalidInput("give a suite, or a run to resume", hint="as in: tally run suite.yaml")
     require_baseline(baseline, fail_on_regression=fail_on_regression)
-    check_reports(report or [])
+    if report:
+        check_reports(report)
     options = RunOptions(
         RunLimits(
             epochs, limit, threads, None if retries is None else retries + 1, timeout, budget
         ),
-        _read_values(var or [], env_file),
+        _read_values(var or [], env_file) if var or env_file else {},
         judge,
         record,
         cache,

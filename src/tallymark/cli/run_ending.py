@@ -40,8 +40,11 @@ class RunEnd:
         self, runs: Sequence[Run], failures: Sequence[str], facts: Mapping[str, Any] | None = None
     ) -> None:
         """Writes reports, prints, and ends the command with 1 when there are failures."""
-        write_reports(self.reports, runs)
-        failures = [*failures, *self._find_regression(self.show(runs, facts or {}))]
+        if self.reports:
+            write_reports(self.reports, runs)
+        against = self.show(runs, facts or {})
+        if against is not None and self.fail_on_regression:
+            failures = [*failures, *_find_regression(against)]
         for failure in failures:
             typer.echo(f"tally: {failure}", err=True)
         if failures:
@@ -49,7 +52,9 @@ class RunEnd:
 
     def show(self, runs: Sequence[Run], facts: Mapping[str, Any]) -> Comparison | None:
         """Prints the runs, and gives their comparison with the baseline."""
-        compared = self._compare(runs)
+        # Only the runs of a group were asked the same: two suites have no case in common.
+        others = runs[1:] if runs[0].record.group is not None else []
+        compared = self._compare(runs, others) if self.before is not None or others else []
         against = compared[0] if self.before is not None else None
         if self.as_json:
             self._print_document(runs, against, facts)
@@ -57,12 +62,8 @@ class RunEnd:
             self._print_text(runs, compared)
         return against
 
-    def _compare(self, runs: Sequence[Run]) -> list[Comparison]:
+    def _compare(self, runs: Sequence[Run], others: Sequence[Run]) -> list[Comparison]:
         """A run with the baseline, then the other runs of a group with the first."""
-        # Only the runs of a group were asked the same: two suites have no case in common.
-        others = runs[1:] if runs[0].record.group is not None else []
-        if self.before is None and not others:
-            return []
         from tallymark.runs.comparison import compare
 
         first = [] if self.before is None else [compare(self.before, self._find_like(runs))]
@@ -94,14 +95,13 @@ class RunEnd:
         document = {"runs": [run_document(run) for run in runs], **facts}
         print_json(document | ({} if against is None else {"comparison": against.to_dict()}))
 
-    def _find_regression(self, against: Comparison | None) -> list[str]:
-        if against is None or not self.fail_on_regression:
-            return []
-        from tallymark.runs.comparison import verdict
 
-        judged = verdict(against)
-        worse = f"worse than the baseline {against.first.id}: {judged.reason}"
-        return [worse] if judged.regression else []
+def _find_regression(against: Comparison) -> list[str]:
+    from tallymark.runs.comparison import verdict
+
+    judged = verdict(against)
+    worse = f"worse than the baseline {against.first.id}: {judged.reason}"
+    return [worse] if judged.regression else []
 
 
 def require_baseline(baseline: str | None, *, fail_on_regression: bool) -> None:

@@ -24,7 +24,7 @@ class EchoModel:
     async def answer(self, request: Request) -> Answer:
         """The prompt."""
         began = perf_counter()
-        output = request.prompt
+        output = request.messages[-1].content
         draft = Answer(output=output, latency=perf_counter() - began, model="echo")
         if self._pricing is None:
             return draft

@@ -47,7 +47,8 @@ async def answer_with_retries(
 async def _ask_once(model: Model, request: Request, pace: Pace, seconds: float | None) -> Answer:
     async with pace.slot():
         try:
-            answer = await _ask_in_time(model, request, seconds)
+            work = model.answer(request)
+            answer = await (work if seconds is None else _wait_for(model, work, seconds))
         except ModelError as error:
             pace.feed("throttled" if error.throttled else "failed", error.retry_after)
             raise
@@ -55,11 +56,9 @@ async def _ask_once(model: Model, request: Request, pace: Pace, seconds: float |
         return answer
 
 
-async def _ask_in_time(model: Model, request: Request, seconds: float | None) -> Answer:
-    if seconds is None:
-        return await model.answer(request)
+async def _wait_for(model: Model, work: Coroutine[Any, Any, Answer], seconds: float) -> Answer:
     try:
-        return await run_within(seconds, model.answer(request))
+        return await run_within(seconds, work)
     except TimeoutError:
         raise ModelError(
             f"{model.name} did not answer in {seconds:g} s",

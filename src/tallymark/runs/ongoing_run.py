@@ -17,7 +17,7 @@ from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tallymark.formula import Formula
     from tallymark.runs.record import CaseResult, RunRecord
@@ -152,10 +152,11 @@ class OngoingRun:
         if self._watch is not None:
             self._watch.ended(self.record)
 
-    @property
-    def run(self) -> Run:
-        """The run as it is by now."""
-        return Run(self.record, self.results or [], self.tally, kept=self._keeper is not None)
+    def make_run(self, results: Sequence[CaseResult]) -> Run:
+        """The run as it is by now, with those of its results that are to be shown, in order."""
+        return Run(
+            self.record, results, self.tally, formula=self.formula, kept=self._keeper is not None
+        )
 
 
 @contextmanager

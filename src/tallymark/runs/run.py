@@ -143,11 +143,14 @@ class Run:
     @cached_property
     def explanation(self) -> Explanation | None:
         """The formula with the run's values; None for one that these results do not fit."""
-        try:
-            formula = self._formula or self.tally.formula(self.record.formula, also=self.metrics)
-        except FormulaError:
-            return None
-        return formula.explain(self.metrics)
+        metrics, formula = self.metrics, self._formula
+        if formula is None:
+            try:
+                formula = self.tally.formula(self.record.formula, also=metrics)
+            except FormulaError:
+                return None
+        # An eval that never ran has no metrics at all.
+        return formula.explain(metrics) if metrics.keys() >= set(formula.names) else None
 
     def explain_score(self, width: int) -> Iterator[str]:
         """The tree with values, and what each term contributes; nothing for a single name."""

@@ -96,12 +96,15 @@ class FilledSuite:
     """A suite with its values. Made by `resolve`."""
 
     def __init__(
-        self, definition: SuiteDefinition, values: TemplateValues, setting: CheckSetting
+        self, definition: SuiteDefinition, values: TemplateValues | None, setting: CheckSetting
     ) -> None:
+        """Most suites have no templates, and so no values: all that they say stays as it is."""
         self.definition = definition
-        self.redactor = Redactor(values.secrets)
+        secrets = {} if values is None else values.secrets
+        self.redact = Redactor(secrets).redact if secrets else _KEEP
+        """Any data without secrets."""
         self._values = values
-        fill = partial(fill_templates, lookup=values.suite) if definition.uses else _KEEP
+        fill = _KEEP if values is None else partial(fill_templates, lookup=values.suite)
         self.models: tuple[str, ...] = fill(definition.models)
         self.settings: dict[str, Any] = fill(definition.settings)
         self.mcp_servers = tuple(_make_server(fill(s)) for s in definition.mcp_servers)
@@ -111,13 +114,13 @@ class FilledSuite:
             setting.open_judge(judge)  # what is wrong with it shows now, and not in the first case
         self._settings = {
             entry.number: replace(
-                setting, judge=judge, redact=self.redactor.text, threshold=entry.threshold
+                setting, judge=judge, redact=self.redact, threshold=entry.threshold
             )
             for entry in definition.evals
         }
         self._cases: dict[str, FilledCase] = {}
         # Built without knowing secrets, ready checks would show them.
-        self._static = {} if values.secrets else dict(definition.ready_checks)
+        self._static = {} if secrets else dict(definition.ready_checks)
         self._bases: dict[int, FilledCase] = {}
 
     def case(self, case: Case) -> FilledCase:
@@ -137,7 +140,9 @@ class FilledSuite:
 
     def _fill_prompt(self, case: Case, base: FilledCase) -> FilledCase:
         """A row of a dataset that shares with the others all but its prompt."""
-        said: str = fill_templates(case.eval.turns[0].user, self._values.case(case))
+        said = case.eval.turns[0].user
+        if self._values is not None:
+            said = fill_templates(said, self._values.case(case))
         return FilledCase(
             key=case.key,
             case=case,
@@ -152,8 +157,8 @@ class FilledSuite:
 
     def _fill_case(self, case: Case) -> FilledCase:
         entry, suite = case.eval, self.definition
-        # Most suites have no templates, and all that they say stays as it is.
-        fill = partial(fill_templates, lookup=self._values.case(case)) if suite.uses else _KEEP
+        values = self._values
+        fill = _KEEP if values is None else partial(fill_templates, lookup=values.case(case))
         system = suite.system_prompt if entry.system_prompt is None else entry.system_prompt
         timeout = suite.timeout if entry.timeout is None else entry.timeout
         threshold = suite.threshold if entry.threshold is None else entry.threshold
@@ -221,8 +226,8 @@ def resolve(
     `llm_judge` checks: a model's reference, or a function from prompt to answer. Judges are opened
     here, each once, by `open_judge`.
     """
-    values = TemplateValues(definition, vars or {}, secrets or {})
-    if definition.uses and (problems := list(values.problems())):
+    values = TemplateValues(definition, vars or {}, secrets or {}) if definition.uses else None
+    if values is not None and (problems := list(values.problems())):
         raise InvalidInput(problems)
     setting = CheckSetting(
         folder=definition.folder,
@@ -240,7 +245,7 @@ def resolve(
             try:
                 suite.case(case)
             except InvalidInput as error:
-                message = suite.redactor.redact(f"eval {case.eval.key}: {error}")
+                message = suite.redact(f"eval {case.eval.key}: {error}")
                 place = Source("", definition.source).place(case.eval.line)
                 raise InvalidInput(message, place=place) from None
     return suite

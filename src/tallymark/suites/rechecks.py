@@ -11,7 +11,6 @@ from tallymark.models.model import Answer, Request
 from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult
 from tallymark.runs.tally import eval_of
-from tallymark.suites.checks.check_results import evaluate_checks
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
@@ -37,12 +36,10 @@ async def recheck(suite: FilledSuite, results: Iterable[CaseResult]) -> list[Cas
         # Earlier answers of a conversation are not kept, so they are empty here.
         messages = case.messages([""] * (len(case.asked) - 1)) or ()
         subject = case.subject(_restore_answer(result), Request(messages=messages), result.trace)
-        checks = await evaluate_checks(case.checks, subject)
+        checks = await case.checks.evaluate(subject)
         status = judge_case(checks)
         error = find_error(checks) if status == "error" else None
-        checked.append(
-            suite.redactor.redact(replace(result, checks=checks, status=status, error=error))
-        )
+        checked.append(suite.redact(replace(result, checks=checks, status=status, error=error)))
     return checked
 
 

@@ -137,8 +137,7 @@ class ScoredTraces:
             [result for *_, result in sorted(self._shown.get(status, ()), reverse=True)]
             for status in ("failed", "error", "passed")
         )
-        run = self._ongoing.run
-        return Run(run.record, [each for some in shown for each in some], run.tally, kept=run.kept)
+        return self._ongoing.make_run([each for some in shown for each in some])
 
     @property
     def unmet(self) -> int:

@@ -24,7 +24,6 @@ from tallymark.models.retries import answer_with_retries
 from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.tally import Amounts
-from tallymark.suites.checks.check_results import evaluate_checks, run_checks
 
 if TYPE_CHECKING:
     from tallymark.runs.ongoing_run import RunEnding
@@ -86,7 +85,7 @@ class SuiteEvaluation:
         self.workers = threads
         retries = 4 if definition.retries is None else definition.retries
         self.tries = limits.tries or retries + 1
-        self.budget = _Budget(limits.budget, Amounts() if spent is None else spent)
+        self.budget = None if limits.budget is None else _Budget(limits.budget, spent or Amounts())
         self.ending: RunEnding = "finished"
         self.refused = 0
         self.answered = bool(done)
@@ -107,16 +106,16 @@ class SuiteEvaluation:
     async def _work(self, add: Callable[[CaseResult], Awaitable[None]]) -> None:
         while self.ending == "finished":
             # Before a job is taken: one that is taken and then not asked would be lost.
-            if not await self.budget.reserve():
+            if self.budget is not None and not await self.budget.reserve():
                 self.ending = "budget"
                 return
             job = next(self.jobs, None)
-            if job is None:
-                self.budget.release(None)
+            result = None if job is None else await self._ask(job)
+            if self.budget is not None:
+                self.budget.release(None if result is None else result.cost)
+            if result is None:
                 return
-            result = await self._ask(job)
             self.answered |= result.status != "error"
-            self.budget.release(result.cost)
             await add(result)
 
     async def _ask(self, job: CaseJob) -> CaseResult:
@@ -128,7 +127,8 @@ class SuiteEvaluation:
             result = self._make_error(job, str(error))
         except InvalidInput as error:  # a row that makes a check invalid
             result = self._make_error(job, str(error))
-        return self.suite.redactor.redact(result)
+        safe: CaseResult = self.suite.redact(result)
+        return safe
 
     def _lose_hope(self, error: ModelError) -> None:
         self.refused += not error.retryable
@@ -218,9 +218,9 @@ async def _check_turn(
     results: list[CheckResult] = []
     for checks in (turn, case.checks) if ended else (turn,):
         if checks.waits:
-            results += await evaluate_checks(checks, subject)
+            results += await checks.evaluate(subject)
         elif checks.items:
-            results += run_checks(checks, subject)
+            results += checks.run(subject)
     return results
 
 
@@ -260,15 +260,15 @@ class _Budget:
     Until the first cost is known, one case runs at a time.
     """
 
-    def __init__(self, limit: float | None, spent: Amounts) -> None:
+    def __init__(self, limit: float, spent: Amounts) -> None:
         self.limit = limit
-        self.spent = spent
+        self.spent = replace(spent)  # a copy, which goes on by itself
         self.under_way = 0
         self.changed = asyncio.Event()
 
     async def reserve(self) -> bool:
         """True when a case may start, False when no more may."""
-        while self.limit is not None and not self._fits(self.limit):
+        while not self._fits():
             if not self.under_way:
                 return False
             self.changed.clear()
@@ -283,10 +283,10 @@ class _Budget:
         self.under_way -= 1
         self.changed.set()
 
-    def _fits(self, limit: float) -> bool:
+    def _fits(self) -> bool:
         if not self.spent.known:
             return self.under_way == 0
-        return self.spent.total + self.spent.high * (self.under_way + 1) <= limit
+        return self.spent.total + self.spent.high * (self.under_way + 1) <= self.limit
 
 
 def plan_cases(suite: FilledSuite, limits: RunLimits) -> Iterator[CaseJob]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from tallymark.models import Answer, Message, Request
 from tallymark.suites.checks.answer_under_check import Subject
 from tallymark.suites.checks.check_definition import Check, Checks, CheckSetting, CheckSpec
-from tallymark.suites.checks.check_results import evaluate_checks, run_checks
 from tallymark.suites.checks.check_types import build_check
 
 if TYPE_CHECKING:
@@ -29,5 +28,5 @@ def checked(kind: str, config: Any, output: str = "", **facts: Any) -> CheckResu
     checks = Checks.of([built(kind, config)])
     about = subject(output, **facts)
     if checks.waits:
-        return asyncio.run(evaluate_checks(checks, about))[0]
-    return run_checks(checks, about)[0]
+        return asyncio.run(checks.evaluate(about))[0]
+    return checks.run(about)[0]

@@ -13,7 +13,6 @@ from tallymark.runs.record import CheckResult
 from tallymark.suites.checks.answer_under_check import Subject
 from tallymark.suites.checks.any_of import all_of, any_of
 from tallymark.suites.checks.check_definition import Check, Checks
-from tallymark.suites.checks.check_results import evaluate_checks, run_checks
 
 YES = CheckResult(kind="yes", passed=True)
 NO = CheckResult(kind="no", passed=False)
@@ -31,8 +30,8 @@ def says(result: CheckResult, *, late: bool = False) -> Check:
 def outcome(check: Check) -> str:
     checks = Checks.of([check])
     if not checks.waits:
-        return judge_case(run_checks(checks, subject()))
-    return judge_case(asyncio.run(evaluate_checks(checks, subject())))
+        return judge_case(checks.run(subject()))
+    return judge_case(asyncio.run(checks.evaluate(subject())))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_what_the_parts_say_together(
 
 
 def test_the_parts_are_kept() -> None:
-    (result,) = run_checks(Checks.of([any_of([says(NO), says(YES)])]), subject())
+    (result,) = Checks.of([any_of([says(NO), says(YES)])]).run(subject())
     assert (result.kind, result.parts) == ("or", [NO, YES])
     assert result.reason == "1 of 2 alternatives passed"
 

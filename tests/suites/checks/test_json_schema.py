@@ -11,7 +11,6 @@ from tests.suites.checks.built_checks import built, checked, subject
 
 from tallymark.errors import InvalidInput
 from tallymark.suites.checks.check_definition import Checks
-from tallymark.suites.checks.check_results import run_checks
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -41,7 +40,7 @@ def test_answers(output: str, passed: bool) -> None:
 def test_a_schema_in_a_file_beside_the_suite(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(json.dumps(SCHEMA))
     check = built("json_schema", "s.json", folder=tmp_path)
-    assert run_checks(Checks.of([check]), subject('{"n": 1}'))[0].passed
+    assert Checks.of([check]).run(subject('{"n": 1}'))[0].passed
 
 
 @pytest.mark.parametrize(

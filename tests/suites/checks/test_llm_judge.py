@@ -17,12 +17,11 @@ from tallymark.judging.judge_model import open_judge
 from tallymark.runs.record import CheckResult
 from tallymark.scorers.llm_judge import llm_judge
 from tallymark.suites.checks.check_definition import CheckJudge, Checks
-from tallymark.suites.checks.check_results import evaluate_checks
 
 
 def judged(config: Any, judge: CheckJudge, output: str = "Hello, friend") -> CheckResult:
     checks = Checks.of([built("llm_judge", config, judge=judge)])
-    return asyncio.run(evaluate_checks(checks, subject(output)))[0]
+    return asyncio.run(checks.evaluate(subject(output)))[0]
 
 
 def saying(choice: str) -> Callable[[str], str]:
@@ -124,7 +123,7 @@ def test_a_judge_may_be_whatever_a_run_takes(tmp_path: Path, config: Any) -> Non
         judge="python/own.py:judge",
         open_judge=partial(open_judge, folder=tmp_path),
     )
-    (result,) = asyncio.run(evaluate_checks(Checks.of([check]), subject("Hello")))
+    (result,) = asyncio.run(Checks.of([check]).evaluate(subject("Hello")))
     assert (result.value, result.error) == (0.5, None)
 
 

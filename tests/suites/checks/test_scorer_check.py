@@ -12,7 +12,6 @@ from tests.suites.checks.built_checks import built, checked, subject
 from tallymark.errors import ScorerError
 from tallymark.scoring import EvalContext, Score, Scorer
 from tallymark.suites.checks.check_definition import Checks, CheckSetting
-from tallymark.suites.checks.check_results import evaluate_checks, run_checks
 from tallymark.suites.checks.scorer_check import scorer_name
 
 
@@ -36,7 +35,7 @@ def fixed(value: Any, **facts: Any) -> CheckSetting:
 )
 def test_the_threshold_is_included(value: Any, threshold: float, passed: bool) -> None:
     check = built("scorer", {"use": "fixed", "threshold": threshold}, load=fixed(value).load)
-    (result,) = run_checks(Checks.of([check]), subject())
+    (result,) = Checks.of([check]).run(subject())
     assert (result.passed, result.value, result.name) == (passed, float(value), "fixed")
 
 
@@ -55,7 +54,7 @@ def test_which_threshold_counts(
 ) -> None:
     load = fixed(0.0, threshold=facts.pop("scorer", None)).load
     check = built("scorer", {"use": "fixed", **own}, load=load, **facts)
-    (result,) = run_checks(Checks.of([check]), subject())
+    (result,) = Checks.of([check]).run(subject())
     assert (result.value, result.threshold, result.reason) == (0.0, reached, "")
 
 
@@ -69,21 +68,21 @@ def test_which_threshold_counts(
 )
 def test_a_scorer_that_fails_is_an_error_and_never_a_zero(returned: Any, error: str) -> None:
     load = fixed(returned).load
-    (result,) = run_checks(Checks.of([built("scorer", "fixed", load=load)]), subject())
+    (result,) = Checks.of([built("scorer", "fixed", load=load)]).run(subject())
     assert (result.passed, result.value, result.name) == (False, None, "fixed")
     assert error in str(result.error)
 
 
 def test_a_label_without_a_number_has_nothing_to_reach_and_passes() -> None:
     load = fixed(Score(None, label="good", reason="so it is"), data_type="categorical").load
-    (result,) = run_checks(Checks.of([built("scorer", "fixed", load=load)]), subject())
+    (result,) = Checks.of([built("scorer", "fixed", load=load)]).run(subject())
     assert (result.passed, result.value, result.error) == (True, None, None)
     assert (result.label, result.reason) == ("good", "so it is")
 
 
 def test_all_that_the_scorer_told_is_kept() -> None:
     load = fixed(Score(0.5, reason="half", metadata={"seen": 2}), version="v2").load
-    (result,) = run_checks(Checks.of([built("scorer", "fixed", load=load)]), subject())
+    (result,) = Checks.of([built("scorer", "fixed", load=load)]).run(subject())
     assert (result.kind, result.reason, result.metadata) == ("scorer", "half", {"seen": 2})
     assert result.version == "v2"
 
@@ -97,7 +96,7 @@ def test_what_the_scorer_sees() -> None:
 
     scorer = Scorer(look, name="look", blocking=False)
     about = subject("the output", output_tokens=3, cost=0.5)
-    run_checks(Checks.of([built("scorer", "look", load=lambda *_, **__: scorer)]), about)
+    Checks.of([built("scorer", "look", load=lambda *_, **__: scorer)]).run(about)
     assert (seen[0].output, seen[0].input) == ("the output", "the prompt")
     assert (seen[0].trace.cost, seen[0].trace.output_tokens) == (0.5, 3)
 
@@ -110,7 +109,7 @@ def test_an_async_scorer_is_awaited() -> None:
     scorer = Scorer(score, name="slow")
     checks = Checks.of([built("scorer", "slow", load=lambda *_, **__: scorer)])
     assert checks.waits
-    (result,) = asyncio.run(evaluate_checks(checks, subject()))
+    (result,) = asyncio.run(checks.evaluate(subject()))
     assert (result.passed, result.value) == (True, 0.9)
 
 
@@ -123,7 +122,7 @@ def test_a_file_is_found_beside_the_suite(tmp_path: Path) -> None:
     )
     config = {"use": "mine.py:polite", "options": {"word": "please"}, "name": "manners"}
     check = built("scorer", config, folder=tmp_path)
-    (result,) = run_checks(Checks.of([check]), subject("yes please"))
+    (result,) = Checks.of([check]).run(subject("yes please"))
     assert (result.passed, result.name, result.value) == (True, "manners", 1.0)
 
 

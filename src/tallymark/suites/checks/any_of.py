@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CheckResult
 from tallymark.suites.checks.check_definition import Check, Checks, QuickCheck, WaitingCheck
-from tallymark.suites.checks.check_results import evaluate_checks, run_checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +53,7 @@ def _combine(
     checks = Checks.of(parts)
 
     async def waiting(subject: Subject) -> CheckResult:
-        return result(await evaluate_checks(checks, subject))
+        return result(await checks.evaluate(subject))
 
-    function: QuickCheck | WaitingCheck = lambda subject: result(run_checks(checks, subject))  # noqa: E731
+    function: QuickCheck | WaitingCheck = lambda subject: result(checks.run(subject))  # noqa: E731
     return Check.of(kind, waiting if checks.waits else function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -115,6 +116,15 @@ class Check(msgspec.Struct, frozen=True):
         """A coroutine function waits, any other does not."""
         return cls(kind, function, inspect.iscoroutinefunction(function))
 
+    async def settle(self, subject: Subject) -> CheckResult:
+        """Its result, whether it waits or not."""
+        try:
+            result = self.function(subject)
+            settled: CheckResult = await result if self.waits else result
+        except Exception as error:  # noqa: BLE001 (a check that breaks is a result, not a crash)
+            return self.failure(error)
+        return settled
+
     def failure(self, error: BaseException) -> CheckResult:
         """The result where the check itself broke."""
         said = f"{type(error).__name__}: {error}"[:500]
@@ -126,10 +136,27 @@ class Checks(msgspec.Struct, frozen=True):
 
     items: tuple[Check, ...] = ()
     waits: bool = False
-    """False: `run_checks` does. True: only `evaluate_checks` does."""
+    """False: `run` does. True: only `evaluate` does."""
 
     @classmethod
     def of(cls, items: Iterable[Check]) -> Checks:
         """Waits when one of them does."""
         listed = tuple(items)
         return cls(listed, any(check.waits for check in listed))
+
+    def run(self, subject: Subject) -> list[CheckResult]:
+        """The result of every check, for checks that do not wait."""
+        results = []
+        for check in self.items:
+            try:
+                results.append(check.function(subject))
+            except Exception as error:  # noqa: BLE001 (a check that breaks is a result, not a crash)
+                results.append(check.failure(error))
+        return results
+
+    async def evaluate(self, subject: Subject) -> list[CheckResult]:
+        """The result of every check, in order; those that wait run at the same time."""
+        if not self.waits:
+            return self.run(subject)
+        # None of them raises: the first that did would leave the others running.
+        return await asyncio.gather(*(check.settle(subject) for check in self.items))

@@ -179,9 +179,7 @@ class SuiteJob:
     def run(self) -> Run:
         """The results that have come by now, in the order of the tests."""
         # A copy, since after Ctrl-C a worker may still be telling its result.
-        results = [result for _, result in sorted(self._results.copy().items())]
-        run = self.ongoing.run
-        return Run(run.record, results, run.tally, kept=run.kept)
+        return self.ongoing.make_run([result for _, result in sorted(self._results.copy().items())])
 
 
 def _require_agent(suite: Suite, given: Agent | None) -> Agent:

@@ -11,7 +11,6 @@ from tallymark.runs.case_verdict import judge_case
 from tallymark.runs.record import CheckResult
 from tallymark.suites.checks.answer_under_check import Subject
 from tallymark.suites.checks.check_definition import Check, Checks
-from tallymark.suites.checks.check_results import evaluate_checks, run_checks
 
 
 def breaks(_: Subject) -> CheckResult:
@@ -25,7 +24,7 @@ async def breaks_late(_: Subject) -> CheckResult:
 
 def test_results_come_in_the_order_of_the_checks() -> None:
     checks = Checks.of([built("match", "a"), Check.of("x", breaks), built("match", "*b*")])
-    results = run_checks(checks, subject("b"))
+    results = checks.run(subject("b"))
     assert [result.passed for result in results] == [False, False, True]
     assert results[1].error == "x failed: ZeroDivisionError: oops"
 
@@ -53,7 +52,7 @@ def test_waiting_checks_wait_together_and_keep_their_order() -> None:
                 built("match", "*"),
             ]
         )
-        return await asyncio.wait_for(evaluate_checks(checks, subject("x")), 5)
+        return await asyncio.wait_for(checks.evaluate(subject("x")), 5)
 
     results = asyncio.run(main())
     assert [result.kind for result in results] == ["waits", "sets", "c", "match"]
