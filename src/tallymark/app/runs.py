@@ -18,9 +18,8 @@ from tallymark.judging.judge_model import open_judge
 from tallymark.models import Model
 from tallymark.models.model_kinds import open_model
 from tallymark.runs.ongoing_run import OngoingRun, RunEnding, RunWatch, make_id, sort_by_suite
-from tallymark.runs.outcome import final_status, outcome
 from tallymark.runs.record import CaseResult, RunRecord
-from tallymark.runs.run import Run
+from tallymark.runs.run import Run, final_status, outcome
 from tallymark.runs.tally import Tally
 from tallymark.store import Store
 from tallymark.suites.filled_suite import FilledSuite, resolve

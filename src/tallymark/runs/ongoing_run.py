@@ -12,8 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput
-from tallymark.runs.outcome import final_status, outcome
-from tallymark.runs.run import Run
+from tallymark.runs.run import Run, final_status, outcome
 from tallymark.runs.tally import Tally
 
 if TYPE_CHECKING:

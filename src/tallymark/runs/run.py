@@ -1,4 +1,4 @@
-"""`Run`: one run by whatever door, its results grouped by case, its score explained."""
+"""`Run`: one run by whatever door: its results by case, its score explained; what it comes to."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import FormulaError
 from tallymark.formula.tree import Name
-from tallymark.runs.outcome import find_interval
-from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+from tallymark.runs.record import CaseResult, CaseStatus, RunRecord, RunStatus
 from tallymark.runs.repeats import Repeats, mean_repeats, summarise_repeats
 from tallymark.runs.scorer_summary import ScorerSummary, summarise_scorers
 from tallymark.runs.tally import FormulaScore, Tally
@@ -19,6 +18,7 @@ from tallymark.text import align_numbers, clean_line, format_count, format_perce
 if TYPE_CHECKING:
     from tallymark.formula import Formula
     from tallymark.formula.explanation import Explanation, Term
+    from tallymark.runs.intervals import Interval
 
 
 class CaseView:
@@ -233,3 +233,42 @@ class Run:
 def _make_term_row(term: Term) -> tuple[str, str, str]:
     share = "" if term.share is None else format_percent(100 * term.share)
     return clean_line(term.text, 40), format_score(term.contribution), share
+
+
+def outcome(
+    formula: Formula, tally: Tally, *, undefined: float | None = None, interval: bool = True
+) -> dict[str, Any]:
+    """The fields of a `RunRecord` that sum it up. `undefined` stands in for a missing score."""
+    scored = tally.score(formula)
+    ends = find_interval(formula, tally) if interval and scored.score is not None else None
+    total = tally.all
+    return {
+        "formula": str(formula),
+        "metrics": tally.metrics(),
+        "score": undefined if scored.score is None else scored.score,
+        "score_error": scored.error,
+        "score_low": ends.low if ends else None,
+        "score_high": ends.high if ends else None,
+        "passed": total.passed,
+        "failed": total.ran - total.passed,
+        "errors": tally.errors,
+    }
+
+
+def find_interval(formula: Formula, tally: Tally) -> Interval | None:
+    """The 95 % interval of a score; of a single result there is none."""
+    if tally.finished < 2:
+        return None
+    from tallymark.runs.intervals import score_interval  # noqa: PLC0415 (numpy is heavy)
+
+    return score_interval(formula, tally)
+
+
+def final_status(record: RunRecord, *, stopped: bool) -> RunStatus:
+    """What a run is when nothing of it runs any more."""
+    finished = record.passed + record.failed + record.errors
+    if stopped and (finished < record.total or not record.total):
+        return "cancelled"
+    if record.passed + record.failed == 0:
+        return "failed"
+    return "partial_failure" if record.errors or finished < record.total else "completed"

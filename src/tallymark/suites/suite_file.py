@@ -19,7 +19,7 @@ from tallymark.formula import RUN_METRICS, Formula, Names, eval_name_problems
 from tallymark.models.token_prices import Pricing
 from tallymark.scoring import load_scorer
 from tallymark.suites.checks.check_definition import Check, Checks, CheckSetting, CheckSpec
-from tallymark.suites.checks.check_types import CHECK_TYPES, build_check, find_value_name
+from tallymark.suites.checks.check_types import CHECK_TYPES, find_value_name
 from tallymark.suites.eval_entries import find_missing_values, read_evals
 from tallymark.suites.suite_definition import (
     DEFAULT_FORMULA,
@@ -79,6 +79,8 @@ class _SuiteLoader:
     root: Node
     reader: Reader
     load: Callable[..., Scorer]
+    has_templates: Callable[[Any], bool] = lambda _: False
+    """Only a suite with templates is searched for them."""
     ready: dict[int, Checks] = field(default_factory=dict)
 
     def definition(self, name: str) -> SuiteDefinition:
@@ -86,12 +88,13 @@ class _SuiteLoader:
         if not isinstance(values, dict):
             self.reader.check()
         metadata = {"name": name, **values.get("metadata", {})}
-        evals = tuple(read_evals(values.get("evals", []), self.node("evals"), self.reader))
+        evals = tuple(read_evals(values["evals"], self.items(), self.reader))
         score = values.get("score", {})
         score = {"formula": score} if isinstance(score, str) else score
         source = self.reader.source
         uses = tuple(self.uses()) if "{{" in source.text else ()
         if uses:
+            self.has_templates = has_templates
             self.check_rows(evals, uses)
         self.check_names(evals)
         for each in evals:
@@ -122,7 +125,9 @@ class _SuiteLoader:
         return node
 
     def items(self) -> list[Node]:
-        evals = self.node("evals")
+        """The nodes of the evals."""
+        assert isinstance(self.root, MappingNode)  # noqa: S101 (the shapes have read it)
+        evals = self.root.entries["evals"][1]
         return evals.items if isinstance(evals, SequenceNode) else []
 
     def uses(self) -> Iterator[TemplateUse]:
@@ -157,9 +162,9 @@ class _SuiteLoader:
         setting = CheckSetting(folder=self.reader.source.folder, load=self.load, dry=True)
         built: dict[int, Check] = {}
         for spec in entry.all_checks():
-            if spec.kind not in ("or", "all") and not has_templates(spec.config):
+            if spec.kind not in ("or", "all") and not self.has_templates(spec.config):
                 try:
-                    check = build_check(spec, setting)
+                    check = CHECK_TYPES[spec.kind].make_check(spec.config, setting)
                 except InvalidInput as error:
                     for problem in error.problems:
                         self.wrong_check(entry, spec, problem)
@@ -184,8 +189,8 @@ class _SuiteLoader:
             (each.name for each in evals if each.name),
             self.check_scorer_names(evals, scorers) if scorers else (),
         )
-        written = self.node("score", "formula") or self.node("score")
-        if has_templates(text):
+        if self.has_templates(text):
+            written = self.node("score", "formula") or self.node("score")
             if any(kind == "secret" for kind, _ in find_templates(text)) and written is not None:
                 message = "score, formula: a formula is shown, so it has no secrets"
                 self.reader.wrong(written, message)
@@ -193,6 +198,7 @@ class _SuiteLoader:
         try:
             return Formula.parse(text, names)
         except FormulaError as error:
+            written = self.node("score", "formula") or self.node("score")
             if isinstance(written, ScalarNode):
                 for problem in error.problems:  # its places count from the formula's beginning
                     place = locate_in_source(problem.place, written, self.reader.source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from tallymark.documents.nodes import MappingNode
 from tallymark.documents.reader import Reader
 from tallymark.documents.shapes import (
     AnyShape,
@@ -18,14 +18,8 @@ from tallymark.documents.shapes import (
     TextShape,
     one_or_many,
 )
-from tallymark.suites.checks_format import CheckListShape, checks_schema
-
-CHECKS = CheckListShape()
-COUNT = NumberShape(low=1, high=10_000, whole=True)
-SECONDS = NumberShape(above=0)
-THRESHOLD = NumberShape(low=0, high=1)
-VARS = MapShape(AnyShape(ScalarNode, "text, a number or a truth value"))
-TEXTS = ListShape(TextShape())
+from tallymark.suites.checks_format import checks_schema
+from tallymark.suites.eval_entries import COUNT, EVAL, SECONDS, TEXTS, THRESHOLD, VARS
 
 SETTINGS = RecordShape(
     "a mapping of model settings",
@@ -103,91 +97,6 @@ METADATA = RecordShape(
     },
 )
 
-
-def _refuse_check_of_given(node: MappingNode, reader: Reader) -> None:
-    if "assistant" in node.entries and "checks" in node.entries:
-        reader.wrong(node, "a turn with 'assistant' has no answer to check")
-
-
-TURN = KindShape(
-    scalar=TextShape(),
-    mapping=RecordShape(
-        "a mapping with 'user'",
-        {
-            "user": Key(TextShape(), "What the user says.", required=True),
-            "assistant": Key(TextShape(), "The answer to go on with; the model is not asked."),
-            "checks": Key(CHECKS, "Checks of the model's answer to this turn."),
-        },
-        _refuse_check_of_given,
-        {"not": {"required": ["assistant", "checks"]}},
-    ),
-)
-
-
-def _require_prompt_and_checks(node: MappingNode, reader: Reader) -> None:
-    if ("prompt" in node.entries) == ("turns" in node.entries):
-        reader.wrong(node, "an eval has either a 'prompt' or 'turns'")
-    turns = node.get("turns")
-    said = turns.items if isinstance(turns, SequenceNode) else []
-    if said and _has_key(said[-1], "assistant"):
-        reader.wrong(said[-1], "the last turn has an 'assistant', so the model is never asked")
-    checked = "checks" in node.entries or "scorers" in node.entries
-    if not checked and not any(_has_key(turn, "checks") for turn in said):
-        hint = "add 'checks'; write checks: [] to measure only"
-        reader.wrong(node, "nothing is checked", hint)
-
-
-def _has_key(node: Node, key: str) -> bool:
-    return isinstance(node, MappingNode) and key in node.entries
-
-
-EVAL = RecordShape(
-    "a mapping with 'prompt' and 'checks'",
-    {
-        "name": Key(TextShape("a name"), "For formulas: letters, digits, _ and -; unique."),
-        "prompt": Key(TextShape(), "What the model is asked."),
-        "turns": Key(ListShape(TURN, 1), "A conversation, instead of a prompt."),
-        "system_prompt": Key(
-            TextShape(may_be_empty=True), "Instead of the suite's; empty for none."
-        ),
-        "checks": Key(CHECKS, "All must pass; `or:` for alternatives."),
-        "scorers": Key(one_or_many(TextShape("a scorer")), "Short for a `scorer` check each."),
-        "expected": Key(
-            KindShape(
-                scalar=TextShape(may_be_empty=True),
-                mapping=AnyShape(
-                    MappingNode, "a mapping with output, output_contains or tool_calls"
-                ),
-            ),
-            "What scorers compare with: the output, or a mapping.",
-        ),
-        "threshold": Key(THRESHOLD, "What this eval's scorers must reach."),
-        "vars": Key(VARS, "Values for {{var('name')}} in this eval."),
-        "cases_from": Key(
-            KindShape(
-                scalar=TextShape("the path of a .csv or .jsonl file"),
-                mapping=RecordShape(
-                    "a mapping with 'file'",
-                    {
-                        "file": Key(TextShape(), "A .csv or .jsonl file.", required=True),
-                        "id": Key(TextShape(), "The column that names its rows."),
-                        "limit": Key(NumberShape(low=1, whole=True), "Take the first rows only."),
-                    },
-                ),
-            ),
-            "A dataset beside the suite: a case for each row, its columns as {{var('column')}}.",
-        ),
-        "epochs": Key(COUNT, "How often the case is asked."),
-        "timeout": Key(SECONDS, "Seconds for the case."),
-        "tags": Key(TEXTS, "For choosing cases."),
-        "metadata": Key(AnyShape(MappingNode, "a mapping"), "What scorers see as metadata."),
-    },
-    _require_prompt_and_checks,
-    {
-        "oneOf": [{"required": ["prompt"]}, {"required": ["turns"]}],
-        "anyOf": [{"required": [key]} for key in ("checks", "scorers", "turns")],
-    },
-)
 
 FORMULA = TextShape("text with a formula")
 SUITE = RecordShape(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tallymark.runs.outcome import final_status, outcome
+from tallymark.runs.run import final_status, outcome
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally

@@ -97,6 +97,11 @@ class CheckType:
     settled: bool = False
     """Nothing but its config (and secrets, in what it says) decides: one build serves every run."""
 
+    def make_check(self, config: Any, setting: CheckSetting) -> Check:
+        """A check that is ready to run; InvalidInput says what is wrong with its config."""
+        function = self.build(config, setting)
+        return Check(self.kind, function, inspect.iscoroutinefunction(function))
+
 
 def expand_config(config: Any, key: str) -> dict[str, Any]:
     """A config that may be written short, as the value of its main key."""

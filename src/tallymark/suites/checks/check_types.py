@@ -57,7 +57,7 @@ def build_check(spec: CheckSpec, setting: CheckSetting) -> Check:
     if spec.kind in ("or", "all"):
         parts = [build_check(part, setting) for part in spec.parts]
         return any_of(parts) if spec.kind == "or" else all_of(parts)
-    return Check.of(spec.kind, CHECK_TYPES[spec.kind].build(spec.config, setting))
+    return CHECK_TYPES[spec.kind].make_check(spec.config, setting)
 
 
 def build_checks(specs: Iterable[CheckSpec], setting: CheckSetting) -> Checks:

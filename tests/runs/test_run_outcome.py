@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallymark.formula import Formula
-from tallymark.runs.outcome import final_status, outcome
+from tallymark.runs.run import final_status, outcome
 from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
 from tallymark.runs.tally import Tally
 
