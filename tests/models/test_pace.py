@@ -10,7 +10,7 @@ from tallymark.models.pace import LONGEST_PAUSE, RequestOutcome
 
 
 async def answered(pace: Pace, outcome: RequestOutcome = "success", seconds: float = 1.0) -> None:
-    async with pace.slot():
+    async with pace:
         await asyncio.sleep(seconds)
         pace.feed(outcome)
 
@@ -106,10 +106,10 @@ def test_retry_after_holds_all_requests_until_then() -> None:
         pace, begun = Pace(10), []
 
         async def ask() -> None:
-            async with pace.slot():
+            async with pace:
                 begun.append(now())
 
-        async with pace.slot():
+        async with pace:
             pace.feed("throttled", retry_after=30)
         await asyncio.sleep(1)
         await asyncio.gather(*(ask() for _ in range(3)))
@@ -121,10 +121,10 @@ def test_retry_after_holds_all_requests_until_then() -> None:
 def test_the_longest_of_several_pauses_counts() -> None:
     async def paused() -> float:
         pace = Pace(10)
-        async with pace.slot():
+        async with pace:
             for seconds in (20.0, 50.0, 10.0):
                 pace.feed("throttled", retry_after=seconds)
-        async with pace.slot():
+        async with pace:
             return now()
 
     assert run(paused()) == 50.0
@@ -133,9 +133,9 @@ def test_the_longest_of_several_pauses_counts() -> None:
 def test_who_asks_for_more_than_the_longest_pause_is_not_waited_for() -> None:
     async def not_paused() -> float:
         pace = Pace(10)
-        async with pace.slot():
+        async with pace:
             pace.feed("throttled", retry_after=LONGEST_PAUSE + 1)
-        async with pace.slot():
+        async with pace:
             return now()
 
     assert run(not_paused()) == 0.0
@@ -146,7 +146,7 @@ def test_requests_go_in_the_order_they_came() -> None:
         pace, order = Pace(1), []
 
         async def ask(number: int) -> None:
-            async with pace.slot():
+            async with pace:
                 order.append(number)
                 await asyncio.sleep(1)
 
@@ -173,7 +173,7 @@ def test_a_cancelled_request_gives_its_place_back() -> None:
 def test_a_request_cancelled_as_its_place_comes_gives_it_on() -> None:
     async def cancelled() -> tuple[int, bool]:
         pace = Pace(1)
-        async with pace.slot():
+        async with pace:
             first = asyncio.create_task(answered(pace))
             second = asyncio.create_task(answered(pace))
             await asyncio.sleep(0)
@@ -189,7 +189,7 @@ def test_an_error_inside_gives_the_place_back() -> None:
     async def failing() -> int:
         pace = Pace(1)
         with pytest.raises(ZeroDivisionError):
-            async with pace.slot():
+            async with pace:
                 raise ZeroDivisionError
         return pace.active
 

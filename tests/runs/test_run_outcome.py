@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tallymark.formula import Formula
-from tallymark.runs.run import final_status, outcome
 from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+from tallymark.runs.run import final_status, outcome
 from tallymark.runs.tally import Tally
 
 WORDS: dict[str, CaseStatus] = {"+": "passed", "-": "failed", "!": "error"}

@@ -35,7 +35,7 @@ class App:
         """Runs of suites."""
         from tallymark.app.runs import RunService  # noqa: PLC0415 (models and suites load slowly)
 
-        return RunService(lambda: self.store)
+        return RunService(self)
 
     def competition(
         self, *, insecure_local: bool = False, judge_model: str | None = None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -21,12 +22,14 @@ from tallymark.runs.ongoing_run import OngoingRun, RunEnding, RunWatch, make_id,
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run, final_status, outcome
 from tallymark.runs.tally import Tally
-from tallymark.store import Store
 from tallymark.suites.filled_suite import FilledSuite, resolve
 from tallymark.suites.rechecks import recheck
 from tallymark.suites.suite_definition import SuiteDefinition
 from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation, plan_cases
 from tallymark.suites.suite_file import load_stored
+
+if TYPE_CHECKING:
+    from tallymark.app.app import App
 
 
 @dataclass(frozen=True)
@@ -41,16 +44,11 @@ class RunOptions:
     cache: Path | None = None
 
 
+@dataclass(frozen=True)
 class RunService:
     """What commands and servers do with runs. The store is opened when it is first needed."""
 
-    def __init__(self, open_store: Callable[[], Store]) -> None:
-        self._open_store = open_store
-
-    @property
-    def store(self) -> Store:
-        """Where runs are kept."""
-        return self._open_store()
+    app: App
 
     def resolve_suite(self, definition: SuiteDefinition, options: RunOptions) -> FilledSuite:
         """The suite with values for its templates; what is missing is said before a model is asked.
@@ -80,10 +78,10 @@ class RunService:
             )
         if not definition.var_names and not definition.secret_names:
             return {}, {}
-        stored = self.store.vars() if self.store.exists else {}
-        kept = set(self.store.secret_names()) if self.store.exists else set()
+        stored = self.app.store.vars() if self.app.store.exists else {}
+        kept = set(self.app.store.secret_names()) if self.app.store.exists else set()
         wanted = [name for name in definition.secret_names if name in kept]
-        sealed = self.store.secrets_for_run(wanted) if wanted else {}
+        sealed = self.app.store.secrets_for_run(wanted) if wanted else {}
         environment = dict(os.environ)
         return (
             {**environment, **stored, **options.values},
@@ -128,14 +126,16 @@ class RunService:
                 },
             )
             # Stored before anything is asked: a process that is killed leaves a run to resume.
-            self.store.create_run(record)
+            self.app.store.create_run(record)
             runs.append(self._evaluate(record, suite, model, options.limits, watch))
         return runs
 
     def load_run(self, run: str) -> Run:
         """A run with all its results."""
-        record = self.store.run(run)
-        return Run(record, sort_by_suite(record, self.store.results(record.id, with_traces=True)))
+        record = self.app.store.run(run)
+        return Run(
+            record, sort_by_suite(record, self.app.store.results(record.id, with_traces=True))
+        )
 
     def rescore_run(
         self, run: str, *, formula: str | None = None, suite: FilledSuite | None = None
@@ -163,13 +163,13 @@ class RunService:
         record = run.record
         tags = {**record.tags, "rescored_from": record.id}
         new = replace(record, id=make_id("r"), created_at=time.time(), group=None, tags=tags)
-        self.store.create_run(new)
-        self.store.add_results(new.id, run.results)
+        self.app.store.create_run(new)
+        self.app.store.add_results(new.id, run.results)
         return new
 
     def resume(self, run: str, options: RunOptions, watch: RunWatch) -> Run:
         """Asks again only what is missing or could not run."""
-        record = self.store.run(run)
+        record = self.app.store.run(run)
         if (door := record.tags.get("door")) is not None:
             message = f"the run {record.id} came from {door}, and only runs of suites in YAML go on"
             raise InvalidInput(message, hint="start it again")
@@ -181,13 +181,13 @@ class RunService:
         limits = replace_fields(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
         options = replace_fields(options, limits=limits)
         suite = self.resolve_suite(definition, options)
-        stored = self.store.results(record.id, with_traces=True)
+        stored = self.app.store.results(record.id, with_traces=True)
         earlier = [result for result in stored if result.status != "error"]
         # A name with a secret in it was stored redacted; the suite knows the real one.
         hidden = {suite.redact(each): each for each in suite.models}
         model = _open_model(hidden.get(record.model, record.model), suite, options)
         record = replace(record, status="running", error=None)
-        self.store.save_run(record)
+        self.app.store.save_run(record)
         return self._evaluate(record, suite, model, limits, watch, earlier)
 
     def _evaluate(
@@ -204,7 +204,7 @@ class RunService:
             suite.formula,
             undefined=suite.definition.undefined,
             earlier=earlier,
-            keeper=self.store,
+            keeper=self.app.store,
             watch=watch,
         )
         evaluation = SuiteEvaluation(

@@ -40,7 +40,7 @@ class Formula:
         `names` are those it may use: a list, a mapping of names to the (low, high) of their
         values, or `Names.of_run(evals)` for a suite. Without it, the run-wide metrics.
         """
-        declared = Names.of(names)
+        declared = names if isinstance(names, Names) else Names.of(names)
         return cls(text, parse(text, declared, limits), declared)
 
     @cached_property

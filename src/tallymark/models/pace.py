@@ -10,20 +10,19 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from contextlib import AbstractAsyncContextManager
-from typing import Literal, TypeAlias
+from typing import Literal
 
 LONGEST_PAUSE = 300.0
 """Seconds. Whoever asks for more is not waited for."""
 
 RequestOutcome = Literal["success", "throttled", "failed"]
-PaceSlot: TypeAlias = AbstractAsyncContextManager[None]
 
 
 class Pace:
     """Hands out slots, at most `limit` at once, and learns from how the requests fare.
 
-    For one event loop. Times are the loop's.
+    `async with pace:` waits for a slot and holds it; one pace serves all requests of an event
+    loop. Times are the loop's.
     """
 
     def __init__(self, limit: int, *, start: int = 10, seed: int = 0) -> None:
@@ -44,10 +43,6 @@ class Pace:
     def active(self) -> int:
         """How many are."""
         return self._active
-
-    def slot(self) -> PaceSlot:
-        """`async with pace.slot():` waits for a place and holds it."""
-        return self  # which holds nothing for the request itself, so one serves all
 
     async def __aenter__(self) -> None:
         if self._waiting or self._active >= self.window or self._paused_until:

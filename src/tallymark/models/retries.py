@@ -45,7 +45,7 @@ async def answer_with_retries(
 
 
 async def _ask_once(model: Model, request: Request, pace: Pace, seconds: float | None) -> Answer:
-    async with pace.slot():
+    async with pace:
         try:
             work = model.answer(request)
             answer = await (work if seconds is None else _wait_for(model, work, seconds))

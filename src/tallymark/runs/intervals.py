@@ -22,7 +22,7 @@ import numpy as np
 
 from tallymark.formula import RUN_METRICS, Formula
 from tallymark.runs.statistics import student_t
-from tallymark.runs.tally import MEASURES, Counts, Tally, eval_of
+from tallymark.runs.tally import MEASURES, Amounts, Counts, Tally, eval_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class _CaseTable:
             "passed": _make_column([c.passed for c in cases]),
         }
         for measure in MEASURES:
-            amounts = [c.of(measure) for c in cases]
+            amounts: list[Amounts] = [getattr(c, measure) for c in cases]
             self._columns[measure] = _make_column([each.total for each in amounts])
             self._columns[f"{measure} known"] = _make_column([each.known for each in amounts])
             self._columns[f"max_{measure}"] = _make_column([each.high for each in amounts])

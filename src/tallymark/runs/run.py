@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -21,14 +22,12 @@ if TYPE_CHECKING:
     from tallymark.runs.intervals import Interval
 
 
+@dataclass(slots=True)
 class CaseView:
     """One case with its results, one for each epoch."""
 
-    __slots__ = ("name", "results")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.results: list[CaseResult] = []
+    name: str
+    results: list[CaseResult] = field(default_factory=list)
 
     @property
     def status(self) -> CaseStatus:
@@ -188,7 +187,8 @@ class Run:
         tally, total = self.tally, self.tally.all
         words = [f"{total.passed:,} passed", f"{total.ran - total.passed:,} failed"]
         words += [format_count(tally.errors, "error")] if tally.errors else []
-        words += [f"{self.missing:,} not run"] if self.missing else []
+        missing = self.missing
+        words += [f"{missing:,} not run"] if missing else []
         return ", ".join(words)
 
     @cached_property

@@ -107,13 +107,9 @@ class Counts(msgspec.Struct, gc=False):
         for name, amounts in other.scores.items():
             self.scores.setdefault(name, Amounts()).merge(amounts)
 
-    def of(self, measure: str) -> Amounts:
-        """The latencies, or the costs."""
-        return self.cost if measure == "cost" else self.latency
-
     def mean(self, measure: str) -> float | None:
         """Of the cases that ran; None when one is not known, or none ran."""
-        amounts = self.of(measure)
+        amounts: Amounts = getattr(self, measure)
         return amounts.total / self.ran if self.ran and amounts.known == self.ran else None
 
     @property
@@ -274,13 +270,14 @@ class Tally:
         """Every name that a formula may use, with its value; None where it is not known."""
         total = self.all
         found: MetricValues = {}
-        for name, counts in self.evals.items():
-            found[name] = counts.success
-            found |= {f"{name}_{measure}": counts.mean(measure) for measure in MEASURES}
+        for name, counts in self._add_up().items():
+            if name is not None:
+                found[name] = counts.success
+                found |= {f"{name}_{measure}": counts.mean(measure) for measure in MEASURES}
         for name in self.scorers:
             amounts = total.scores.get(name)
             found[name] = amounts.total / amounts.known if amounts else None
-        known = name_metrics(self._waiting, self.scorers)
+        known = name_metrics(self._waiting, self.scorers).words
         return run_wide(total) | {
             name: value
             for name, value in found.items()
@@ -299,7 +296,7 @@ class Tally:
     def unknown(self, metric: str) -> str | None:
         """Why a metric has no value, in words; None when nothing is known to be missing."""
         measure = next((m for m in MEASURES if metric.endswith(f"_{m}")), None)
-        evals = self.evals
+        evals = self._add_up()
         name = metric if metric in evals else metric.removesuffix(f"_{measure}")
         counts, whose, never = self.all, "cases", "no case ran"
         if metric == "judge_cost" and counts.results > counts.judges.known:
@@ -311,9 +308,9 @@ class Tally:
             measure = None if name == metric else measure
         if not counts.ran:
             return never
-        if measure is None or counts.of(measure).known == counts.ran:
+        missing = 0 if measure is None else counts.ran - getattr(counts, measure).known
+        if not missing:
             return None
-        missing = counts.ran - counts.of(measure).known
         mend = "; set metadata.pricing in the suite" if measure == "cost" else ""
         return f"the {measure} of {missing} of {counts.ran} {whose} is not known{mend}"
 
@@ -338,7 +335,7 @@ def run_wide(counts: Counts) -> MetricValues:
         "success_pct": None if counts.success is None else 100.0 * counts.success
     }
     for measure in MEASURES:
-        amounts = counts.of(measure)
+        amounts: Amounts = getattr(counts, measure)
         known = counts.ran > 0 and amounts.known == counts.ran
         found |= {
             f"max_{measure}": amounts.high if known else None,

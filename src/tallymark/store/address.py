@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError
 
 from tallymark.errors import InvalidInput
 
-DEFAULT = "sqlite:///.tally/tally.db"
+DEFAULT = ".tally/tally.db"
 _FORMS = "write a file's path, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
 _SQLITE = {"sqlite", "sqlite+pysqlite"}
 _POSTGRES = {"postgresql", "postgres", "postgresql+psycopg"}

@@ -184,7 +184,8 @@ class _SuiteLoader:
 
     def check_formula(self, text: str, evals: tuple[Eval, ...]) -> Formula | None:
         """The formula; None where it is wrong, and where only a run knows it."""
-        scorers = [(e, spec) for e in evals for spec in e.all_checks() if spec.kind == "scorer"]
+        valued = {kind for kind, each in CHECK_TYPES.items() if each.value_name is not None}
+        scorers = [(e, spec) for e in evals for spec in e.all_checks() if spec.kind in valued]
         names = formula_names(
             (each.name for each in evals if each.name),
             self.check_scorer_names(evals, scorers) if scorers else (),

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tallymark.runs.run import final_status, outcome
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
-from tallymark.runs.run import Run
+from tallymark.runs.run import Run, final_status, outcome
 from tallymark.runs.tally import Tally
 from tallymark.traces import Span, Trace
 

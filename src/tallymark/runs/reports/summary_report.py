@@ -51,10 +51,12 @@ def summary(run: Run, *, most: int = MOST) -> str:
 def summary_lines(run: Run, *, most: int = MOST) -> list[StyledLine]:
     """The score, what it is made of, and every case with its checks, `most` of each status."""
     lines = [StyledLine("=== Run Summary ===", "bold"), *_write_score(run), *_write_measures(run)]
-    lines += _write_scorers(run)
+    if run.tally.scorers:
+        lines += _write_scorers(run)
     for status, title in _SECTIONS:
         lines += _write_cases(run, status, title, most)
-    lines += _write_repeats(run, most)
+    if run.repeated:
+        lines += _write_repeats(run, most)
     lines += _write_explanation(run)
     return lines
 
@@ -99,8 +101,6 @@ def _write_measures(run: Run) -> Iterator[StyledLine]:
 
 def _write_scorers(run: Run) -> Iterator[StyledLine]:
     """A line for every scorer, and under them how often each label was given."""
-    if not run.tally.scorers:
-        return
     header = ("scorer", "mean", "95 % interval", "scored", "unscored")
     rows = [_make_scorer_row(name, each) for name, each in run.scorers.items()]
     yield from (StyledLine(""), StyledLine("Scorers", "bold"))
@@ -169,7 +169,7 @@ def _write_reasons(case: CaseView) -> Iterator[StyledLine]:
 
 def _write_repeats(run: Run, most: int) -> Iterator[StyledLine]:
     """Mean, pass@k and pass^k of every case, those that are neither sure nor lost first."""
-    total = run.mean_repeats if run.repeated else None
+    total = run.mean_repeats
     if total is None:
         return
     ks = sorted({2, max(total.pass_at)} & set(total.pass_at))

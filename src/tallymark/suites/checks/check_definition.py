@@ -75,10 +75,6 @@ def _notice_nothing(_: Any) -> Iterable[Notice]:
     return ()
 
 
-def _name_nothing(_: Any) -> str | None:
-    return None
-
-
 @dataclass(frozen=True)
 class CheckType:
     """A line of the table: the key, what may stand under it, and how it becomes a function."""
@@ -90,8 +86,8 @@ class CheckType:
     help: str
     notices: Callable[[Any], Iterable[Notice]] = _notice_nothing
     """What lint says about a config that is valid."""
-    value_name: Callable[[Any], str | None] = _name_nothing
-    """How formulas call its value; None where it has none, or where only a template tells."""
+    value_name: Callable[[Any], str | None] | None = None
+    """How formulas call its value, if it has one; None where only a template tells."""
     many: bool = False
     """A list under the key stands for several checks, all of which must pass."""
     settled: bool = False

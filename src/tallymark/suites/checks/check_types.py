@@ -49,7 +49,7 @@ CHECK_TYPES: dict[str, CheckType] = {
 def find_value_name(spec: CheckSpec) -> str | None:
     """How formulas call the value of a check, if it has one."""
     kind = CHECK_TYPES.get(spec.kind)
-    return None if kind is None else kind.value_name(spec.config)
+    return None if kind is None or kind.value_name is None else kind.value_name(spec.config)
 
 
 def build_check(spec: CheckSpec, setting: CheckSetting) -> Check:
