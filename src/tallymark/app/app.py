@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,17 +14,17 @@ if TYPE_CHECKING:
     from tallymark.app.runs import RunService
 
 
+@dataclass(eq=False)
 class App:
     """What commands and servers work with. Each service is loaded by whoever needs it."""
 
-    def __init__(self, db: str | None = None, *, tenant: str = "default") -> None:
-        self._db = db
-        self._tenant = tenant
+    db: str | None = None
+    tenant: str = "default"
 
     @cached_property
     def store(self) -> Store:
         """Opened when first used."""
-        return open_store(self._db or os.environ.get("TALLY_DB"), tenant=self._tenant)
+        return open_store(self.db or os.environ.get("TALLY_DB"), tenant=self.tenant)
 
     def close(self) -> None:
         """Lets go of the store, if it was used."""

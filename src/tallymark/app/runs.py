@@ -18,7 +18,7 @@ from tallymark.errors import InvalidInput
 from tallymark.judging.judge_model import open_judge
 from tallymark.models import Model
 from tallymark.models.model_kinds import open_model
-from tallymark.runs.ongoing_run import OngoingRun, RunEnding, RunWatch, make_id, sort_by_suite
+from tallymark.runs.ongoing_run import OngoingRun, RunWatch, make_id, sort_by_suite
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run, final_status, outcome
 from tallymark.runs.tally import Tally
@@ -215,15 +215,8 @@ class RunService:
             spent=ongoing.tally.all.cost,
         )
         with ongoing:
-            ongoing.ending = asyncio.run(_ask_cases(evaluation, ongoing))
+            ongoing.ending = asyncio.run(evaluation.run(ongoing.aadd))
         return ongoing.make_run(sort_by_suite(record, ongoing.results or ()))
-
-
-async def _ask_cases(evaluation: SuiteEvaluation, ongoing: OngoingRun) -> RunEnding:
-    try:
-        return await evaluation.run(ongoing.aadd)
-    finally:
-        await evaluation.model.close()
 
 
 def _open_model(reference: str, suite: FilledSuite, options: RunOptions) -> Model:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
     from tallymark.app.competition import Competition
 
 Db = Annotated[
@@ -33,23 +32,13 @@ JudgeModel = Annotated[
 
 
 @contextmanager
-def open_app(db: str | None) -> Iterator[App]:
-    """The application over a store."""
-    from tallymark.app.app import App
-
-    app = App(db)
-    try:
-        yield app
-    finally:
-        app.close()
-
-
-@contextmanager
 def open_competition(
     db: str | None, *, insecure_local: bool = False, judge_model: str | None = None
 ) -> Iterator[Competition]:
     """Challenges and attempts over a store."""
-    with open_app(db) as app:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
         competition = app.competition(insecure_local=insecure_local, judge_model=judge_model)
         try:
             yield competition

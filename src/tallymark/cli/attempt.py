@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_app, open_competition
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_competition
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import format_digits, format_moment, format_table
@@ -149,7 +150,9 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List the attempts at a challenge, newest first."""
-    with open_app(db) as application:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
         found = application.store.attempts.of(challenge, agent=agent, limit=limit)
     if as_json:
         print_json({"attempts": [_make_document(each) for each in found]})
@@ -177,7 +180,9 @@ def show(attempt: AttemptArgument, db: Db = None, as_json: JsonOption = False) -
     """Show an attempt: how its score came about, and all that happened to it."""
     import msgspec
 
-    with open_app(db) as application:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
         found = application.store.attempts.get(attempt)
         challenge = application.store.challenges.get(found.challenge)
         audit = application.store.attempts.audit(attempt)

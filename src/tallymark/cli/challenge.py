@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_app, open_competition
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_competition
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import format_moment, format_table, shorten_line
@@ -75,7 +76,9 @@ def publish(folder: FolderArgument, db: Db = None, as_json: JsonOption = False) 
 @app.command("list")
 def list_(db: Db = None, as_json: JsonOption = False) -> None:
     """List the published challenges."""
-    with open_app(db) as application:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
         found = application.store.challenges.all() if application.store.exists else []
     if as_json:
         print_json({"challenges": [_make_document(each) for each in found]})
@@ -104,7 +107,9 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a published challenge: its goal, its limits and how it is scored."""
-    with open_app(db) as application:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
         challenge = application.store.challenges.get(name)
     if as_json:
         print_json(_make_document(challenge))

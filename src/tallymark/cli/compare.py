@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.app_session import Db
 from tallymark.cli.report_files import check_reports, write_reports
 from tallymark.cli.streams import print_json
 
@@ -31,7 +32,9 @@ def compare(
     from tallymark.runs.reports.comparison_report import comparison_text
 
     check_reports(report or [])
-    with open_app(db) as app:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
         loaded = [app.runs.load_run(run) for run in runs]
     compared = compare_all(loaded, formula=formula)
     write_reports(report or [], loaded)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.app_session import Db
 from tallymark.cli.streams import print_json
 from tallymark.text import format_share, format_table, shorten_line
 
@@ -28,9 +29,10 @@ def ratings(
     """
     from dataclasses import asdict
 
+    from tallymark.app.app import App
     from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
 
-    with open_app(db) as app:
+    with closing(App(db)) as app:
         elo = dict(app.store.ratings.elo())
         pairs = app.store.ratings.pairs()
         tiers = {each.name: each.difficulty for each in app.store.challenges.all()}

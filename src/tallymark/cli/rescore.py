@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, open_app, open_competition
+from tallymark.cli.app_session import Db, InsecureLocal, open_competition
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import format_table, shorten_line
@@ -93,7 +94,9 @@ def _rescore_run(
     if formula is None and suite is None:
         hint = 'as in --formula "success_pct"; a challenge takes --preview or --apply too'
         raise InvalidInput("give --formula or --suite", hint=hint)
-    with open_app(db) as app:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
         other = None
         if suite is not None:
             other = app.runs.resolve_suite(load_suite(suite), RunOptions())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext, redirect_stdout
+from contextlib import closing, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.app_session import Db
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import Baseline, FailOnRegression, RunEnd, require_baseline
 from tallymark.errors import InvalidInput
@@ -71,7 +71,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
 
     if (suite is None) == (resume is None):
         raise InvalidInput("give a suite, or a run to resume", hint="as in: tally run suite.yaml")
-    require_baseline(baseline, fail_on_regression=fail_on_regression)
+    if fail_on_regression:
+        require_baseline(baseline)
     if report:
         check_reports(report)
     options = RunOptions(
@@ -84,7 +85,9 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         cache,
     )
     # What a user's code prints must not get into our JSON document.
-    with open_app(db) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
         before = app.runs.load_run(baseline) if baseline is not None else None
         runs = _run_suite(app, suite, resume, model or [], options)
     least = fail_under

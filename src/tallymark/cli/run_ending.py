@@ -58,8 +58,17 @@ class RunEnd:
         against = compared[0] if self.before is not None else None
         if self.as_json:
             self._print_document(runs, against, facts)
-        else:
-            self._print_text(runs, compared)
+            return against
+        from tallymark.runs.reports.summary_report import summary
+
+        texts = [summary(run) for run in runs]
+        if compared:
+            from tallymark.runs.reports.comparison_report import comparison_text
+
+            # What a reader should see last is the baseline.
+            told = compared if against is None else [*compared[1:], against]
+            texts += [comparison_text(each) for each in told]
+        typer.echo("\n\n".join(texts))
         return against
 
     def _compare(self, runs: Sequence[Run], others: Sequence[Run]) -> list[Comparison]:
@@ -73,19 +82,6 @@ class RunEnd:
         """The run of the baseline's suite; the first where no suite has its name."""
         wanted = self.before.record.suite if self.before is not None else None
         return next((run for run in runs if run.record.suite == wanted), runs[0])
-
-    def _print_text(self, runs: Sequence[Run], compared: list[Comparison]) -> None:
-        from tallymark.runs.reports.summary_report import summary
-
-        texts = [summary(run) for run in runs]
-        if compared:
-            from tallymark.runs.reports.comparison_report import comparison_text
-
-            others, against = compared, []
-            if self.before is not None:
-                against, others = compared[:1], compared[1:]
-            texts += [comparison_text(each) for each in (*others, *against)]
-        typer.echo("\n\n".join(texts))
 
     def _print_document(
         self, runs: Sequence[Run], against: Comparison | None, facts: Mapping[str, Any]
@@ -104,7 +100,7 @@ def _find_regression(against: Comparison) -> list[str]:
     return [worse] if judged.regression else []
 
 
-def require_baseline(baseline: str | None, *, fail_on_regression: bool) -> None:
+def require_baseline(baseline: str | None) -> None:
     """Refuses a gate that has nothing to compare with."""
-    if fail_on_regression and baseline is None:
+    if baseline is None:
         raise InvalidInput("--fail-on-regression needs --baseline", hint="add --baseline RUN")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tallymark.runs.problems import list_problems
 from tallymark.text import shorten_line
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class PlainWatch:
         if result.status != "passed":
             self.told += 1
             if self.told <= _FAILURES_SHOWN:
-                self.say(f"  {result.status}: {result.case}: {_find_reason(result)}")
+                why = shorten_line(result.error or list_problems(result)[0][1], 100)
+                self.say(f"  {result.status}: {result.case}: {why}")
             elif self.told == _FAILURES_SHOWN + 1:
                 self.say("  more follow; the summary has them all")
         if self.every and time.monotonic() - self.last >= self.every:
@@ -119,9 +121,3 @@ class BarWatch(PlainWatch):
     def say(self, line: str) -> None:
         """Above the bar."""
         self.bar.console.print(line, markup=False, highlight=False)
-
-
-def _find_reason(result: CaseResult) -> str:
-    from tallymark.runs.problems import list_problems
-
-    return shorten_line(result.error or list_problems(result)[0][1], 100)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.app_session import Db
 from tallymark.cli.streams import print_json
 from tallymark.text import format_moment, format_table, shorten_line
 
@@ -34,7 +35,9 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
 ) -> None:
     """List runs, newest first."""
     since = None if days is None else time.time() - days * 86_400
-    with open_app(db) as app:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
         found = app.store.runs(
             sort=sort,
             descending=not ascending,

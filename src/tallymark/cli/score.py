@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, closing, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.app_session import Db
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import Baseline, FailOnRegression, RunEnd, require_baseline
@@ -121,13 +121,16 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         threshold, timeout, fail_under, limit, skip_broken, agent, not no_keep,
         whole=bool(report) or baseline is not None,
     )  # fmt: skip
-    require_baseline(baseline, fail_on_regression=fail_on_regression)
+    if fail_on_regression:
+        require_baseline(baseline)
     check_reports(report or [])
     suites = [path.endswith(".py") for path in paths]
     if any(suites) != all(suites):
         raise InvalidInput("give either traces or suites in Python files, not both")
     # What a user's code prints must not get into our JSON document.
-    with open_app(db) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
         before = app.runs.load_run(baseline) if baseline is not None else None
         outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         if outcome.interrupted or outcome.failures:

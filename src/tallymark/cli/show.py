@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.app_session import Db
 from tallymark.cli.report_files import ReportPaths, check_reports, write_reports
 from tallymark.cli.streams import print_json
 
@@ -22,7 +23,9 @@ def show(
     from tallymark.runs.reports import run_document, summary
 
     check_reports(report or [])
-    with open_app(db) as app:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
         loaded = app.runs.load_run(run)
     write_reports(report or [], [loaded])
     if as_json:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from typing import Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, open_app
+from tallymark.cli.app_session import Db
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 
@@ -22,14 +23,18 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 @vars_app.command("set")
 def set_var(name: NameArgument, value: Annotated[str, typer.Argument()], db: Db = None) -> None:
     """Keep a variable."""
-    with open_app(db) as app:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
         app.store.set_var(name, value)
 
 
 @vars_app.command("list")
 def list_vars(db: Db = None, as_json: JsonOption = False) -> None:
     """List variables with their values."""
-    with open_app(db) as app:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
         known = app.store.vars() if app.store.exists else {}
     if as_json:
         print_json(known)
@@ -40,7 +45,9 @@ def list_vars(db: Db = None, as_json: JsonOption = False) -> None:
 @vars_app.command("delete")
 def delete_var(name: NameArgument, db: Db = None) -> None:
     """Forget a variable."""
-    with open_app(db) as app:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
         app.store.delete_var(name)
 
 
@@ -54,14 +61,18 @@ def set_secret(
     value = sys.stdin.read().rstrip("\n") if stdin else typer.prompt("Value", hide_input=True)
     if not value:
         raise InvalidInput(f"the secret {name!r} is empty", hint="give it a value")
-    with open_app(db) as app:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
         app.store.set_secret(name, value)
 
 
 @secrets_app.command("list")
 def list_secrets(db: Db = None, as_json: JsonOption = False) -> None:
     """List the names of secrets; values are never shown."""
-    with open_app(db) as app:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
         known = app.store.secret_names() if app.store.exists else []
     if as_json:
         print_json(known)
@@ -72,5 +83,7 @@ def list_secrets(db: Db = None, as_json: JsonOption = False) -> None:
 @secrets_app.command("delete")
 def delete_secret(name: NameArgument, db: Db = None) -> None:
     """Forget a secret."""
-    with open_app(db) as app:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
         app.store.delete_secret(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
     from tallymark.formula.column_code import ColumnResult
 
 
+@dataclass(eq=False, repr=False)
 class Formula:
     """A checked formula. Make one with `Formula.parse`."""
 
-    def __init__(self, text: str, tree: Node, declared: Names) -> None:
-        self.text = text
-        self.tree = tree
-        self.declared = declared
-        self._evaluated = False
+    text: str
+    tree: Node
+    declared: Names
+    _evaluated: bool = False
 
     @classmethod
     def parse(

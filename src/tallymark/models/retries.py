@@ -34,26 +34,20 @@ async def answer_with_retries(
     waits twice as long each time, or as long as it was told; the slot is free meanwhile.
     """
     for number in range(1, tries + 1):
-        try:
-            return await _ask_once(model, request, pace, timeout), number
-        except ModelError as error:
-            if not _is_worth_another(error) or number == tries:
-                raise _make_last_error(error, number) from None
-            wait = _choose_wait(error, number, pace.random)
-        await asyncio.sleep(wait)
+        async with pace:
+            try:
+                work = model.answer(request)
+                answer = await (work if timeout is None else _wait_for(model, work, timeout))
+            except ModelError as error:
+                pace.feed("throttled" if error.throttled else "failed", error.retry_after)
+                failure = error
+            else:
+                pace.feed("success")
+                return answer, number
+        if not _is_worth_another(failure) or number == tries:
+            raise _make_last_error(failure, number)
+        await asyncio.sleep(_choose_wait(failure, number, pace.random))
     raise ValueError(f"tries must be at least 1, not {tries}")
-
-
-async def _ask_once(model: Model, request: Request, pace: Pace, seconds: float | None) -> Answer:
-    async with pace:
-        try:
-            work = model.answer(request)
-            answer = await (work if seconds is None else _wait_for(model, work, seconds))
-        except ModelError as error:
-            pace.feed("throttled" if error.throttled else "failed", error.retry_after)
-            raise
-        pace.feed("success")
-        return answer
 
 
 async def _wait_for(model: Model, work: Coroutine[Any, Any, Answer], seconds: float) -> Answer:

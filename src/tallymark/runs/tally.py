@@ -54,12 +54,6 @@ class Amounts(msgspec.Struct, gc=False):
             self.low = min(self.low, *values)
             self.high = max(self.high, *values)
 
-    def merge(self, other: Amounts) -> None:
-        """Takes all values of another into account."""
-        self.known += other.known
-        self.sum += other.sum
-        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
-
 
 class Counts(msgspec.Struct, gc=False):
     """What was counted for one case over its epochs, for one eval, or for a whole run."""
@@ -95,17 +89,6 @@ class Counts(msgspec.Struct, gc=False):
         self.cost.add([seen[2] for seen in ran if seen[2] is not None])
         for name, values in scores.items():
             self.scores.setdefault(name, Amounts()).add(values)
-
-    def merge(self, other: Counts) -> None:
-        """Takes all results of another into account."""
-        self.ran += other.ran
-        self.passed += other.passed
-        self.latency.merge(other.latency)
-        self.cost.merge(other.cost)
-        self.results += other.results
-        self.judges.merge(other.judges)
-        for name, amounts in other.scores.items():
-            self.scores.setdefault(name, Amounts()).merge(amounts)
 
     def mean(self, measure: str) -> float | None:
         """Of the cases that ran; None when one is not known, or none ran."""
@@ -144,6 +127,7 @@ class Tally:
         self._most_cases = most_cases
         self._cases: dict[str, Counts | _Seen] = {}
         self._counted: dict[str | None, Counts] = {}
+        self._total = Counts()
         # Results wait here and are added up many at a time, which is quicker by far.
         self._waiting: dict[str | None, list[_Seen]] = {}
         self._room = _AT_ONCE
@@ -175,7 +159,11 @@ class Tally:
         self._room -= 1
         if not self._room:
             self._add_up()
-        self._note_case(case, name, seen)
+        # Most cases have one result.
+        if case not in self._cases and len(self._cases) < (self._most_cases or math.inf):
+            self._cases[case] = seen
+        else:
+            self._note_again(case, name, seen)
 
     def _add_up(self) -> dict[str | None, Counts]:
         """The counts of each eval, with all that has waited."""
@@ -184,6 +172,7 @@ class Tally:
             for name, waiting in self._waiting.items():
                 if waiting:
                     self._counted.setdefault(name, Counts()).add(waiting)
+                    self._total.add(waiting)
                     waiting.clear()
         return self._counted
 
@@ -205,18 +194,17 @@ class Tally:
         for part in check.parts:
             self._take_check(part, measured)
 
-    def _note_case(self, case: str, name: str | None, seen: _Seen) -> None:
+    def _note_again(self, case: str, name: str | None, seen: _Seen) -> None:
+        """A result of a case that has one already, or for which there is no place."""
         known = self._cases.get(case)
         if known is None:
-            if self._most_cases is not None and len(self._cases) >= self._most_cases:
-                # Cases drawn together at random are as good to draw from as single ones, and
-                # a case comes to the same place again.
-                case = f"{name or '#'}[{crc32(case.encode()) % self._most_cases} and others]"
-                known = self._cases.get(case)
-            if known is None:
-                self._cases[case] = seen
-                return
-        if isinstance(known, tuple):
+            # Cases drawn together at random are as good to draw from as single ones, and a case
+            # comes to the same place again.
+            case = f"{name or '#'}[{crc32(case.encode()) % (self._most_cases or 1)} and others]"
+            known = self._cases.get(case)
+        if known is None:
+            self._cases[case] = seen
+        elif isinstance(known, tuple):
             counts = self._cases[case] = Counts()
             counts.add([known, seen])
         else:
@@ -252,15 +240,13 @@ class Tally:
     @property
     def all(self) -> Counts:
         """The counts of the whole run."""
-        total = Counts()
-        for counts in self._add_up().values():
-            total.merge(counts)
-        return total
+        self._add_up()
+        return self._total
 
     @property
     def finished(self) -> int:
         """How many results there are, errors included."""
-        return sum(counts.ran for counts in self._add_up().values()) + self.errors
+        return self.all.results
 
     def formula(self, text: str, also: Iterable[str] = ()) -> Formula:
         """A formula over all that was counted here, and over `also`, names known from elsewhere."""

@@ -120,7 +120,8 @@ class FilledSuite:
         }
         self._cases: dict[str, FilledCase] = {}
         # Built without knowing secrets, ready checks would show them.
-        self._static = {} if secrets else dict(definition.ready_checks)
+        ready = () if secrets else definition.ready_checks
+        self._static = {id(specs): checks for specs, checks in ready}
         self._bases: dict[int, FilledCase] = {}
 
     def case(self, case: Case) -> FilledCase:

@@ -133,6 +133,8 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     vars: dict[str, Any] = msgspec.field(default_factory=dict)
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
     uses: tuple[TemplateUse, ...] = ()
+    ready_checks: tuple[tuple[tuple[CheckSpec, ...], Checks], ...] = ()
+    """Checks that no run changes, each with the specs that they were built from."""
     document: dict[str, Any] = msgspec.field(default_factory=dict)
     """The file as plain data, which `to_json` writes."""
     hash: str = ""
@@ -175,14 +177,6 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.parsed is not None and text in (None, self.formula):
             return self.parsed
         return Formula.parse(self.formula if text is None else text, self.names)
-
-    @cached_property
-    def ready_checks(self) -> dict[int, Checks]:
-        """Checks that no run changes, by the identity of the specs that they were built from.
-
-        Filled by whoever checks the suite; a copy of the suite builds its own.
-        """
-        return {}
 
     @cached_property
     def var_names(self) -> tuple[str, ...]:

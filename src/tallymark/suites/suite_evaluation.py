@@ -91,7 +91,10 @@ class SuiteEvaluation:
         self.answered = bool(done)
 
     async def run(self, add: Callable[[CaseResult], Awaitable[None]]) -> RunEnding:
-        """Works until all is done or the budget is spent; `add` is given every result."""
+        """Works until all is done or the budget is spent; `add` is given every result.
+
+        The model is closed at the end.
+        """
         workers = [asyncio.create_task(self._work(add)) for _ in range(self.workers)]
         try:
             await asyncio.gather(*workers)
@@ -101,6 +104,8 @@ class SuiteEvaluation:
             # Waited for, so that no request is on its way when the caller closes the model.
             await asyncio.gather(*workers, return_exceptions=True)
             raise
+        finally:
+            await self.model.close()
         return self.ending
 
     async def _work(self, add: Callable[[CaseResult], Awaitable[None]]) -> None:

@@ -79,16 +79,21 @@ class _SuiteLoader:
     root: Node
     reader: Reader
     load: Callable[..., Scorer]
+    items: list[Node] = field(default_factory=list)
+    """The nodes of the evals."""
     has_templates: Callable[[Any], bool] = lambda _: False
     """Only a suite with templates is searched for them."""
-    ready: dict[int, Checks] = field(default_factory=dict)
+    ready: list[tuple[tuple[CheckSpec, ...], Checks]] = field(default_factory=list)
 
     def definition(self, name: str) -> SuiteDefinition:
         values = SUITE.read(self.root, self.reader)
         if not isinstance(values, dict):
             self.reader.check()
+        assert isinstance(self.root, MappingNode)  # noqa: S101 (the shapes have read it)
+        if isinstance(listed := self.root.entries["evals"][1], SequenceNode):
+            self.items = listed.items
         metadata = {"name": name, **values.get("metadata", {})}
-        evals = tuple(read_evals(values["evals"], self.items(), self.reader))
+        evals = tuple(read_evals(values["evals"], self.items, self.reader))
         score = values.get("score", {})
         score = {"formula": score} if isinstance(score, str) else score
         source = self.reader.source
@@ -96,7 +101,8 @@ class _SuiteLoader:
         if uses:
             self.has_templates = has_templates
             self.check_rows(evals, uses)
-        self.check_names(evals)
+        if wrong := eval_name_problems([each.name for each in evals]):
+            self.report_names(evals, wrong)
         for each in evals:
             self.check_checks(each)
         parsed = self.check_formula(score.get("formula", DEFAULT_FORMULA), evals)
@@ -104,10 +110,11 @@ class _SuiteLoader:
         stored = make_document({**values, "metadata": metadata})
         hashed = [msgspec.json.encode(stored, order="sorted")]
         hashed += [each.dataset.digest.encode() for each in evals if each.dataset is not None]
-        suite = SuiteDefinition(
+        return SuiteDefinition(
             evals=evals,
             uses=uses,
             parsed=parsed,
+            ready_checks=tuple(self.ready),
             document=stored,
             hash=hashlib.sha256(b"\0".join(hashed)).hexdigest(),
             source=source.name,
@@ -115,8 +122,6 @@ class _SuiteLoader:
             **score,
             **_read_metadata(metadata),
         )
-        suite.ready_checks.update(self.ready)
-        return suite
 
     def node(self, *keys: str) -> Node | None:
         node: Node | None = self.root
@@ -124,16 +129,10 @@ class _SuiteLoader:
             node = node.get(key) if isinstance(node, MappingNode) else None
         return node
 
-    def items(self) -> list[Node]:
-        """The nodes of the evals."""
-        assert isinstance(self.root, MappingNode)  # noqa: S101 (the shapes have read it)
-        evals = self.root.entries["evals"][1]
-        return evals.items if isinstance(evals, SequenceNode) else []
-
     def uses(self) -> Iterator[TemplateUse]:
         """Every template, with the eval whose variables it sees."""
         outside = [self.node("metadata"), self.node("score")]
-        for number, item in enumerate(self.items(), start=1):
+        for number, item in enumerate(self.items, start=1):
             own = item.entries if isinstance(item, MappingNode) else {}
             # An eval's own variables are filled in from the suite's, never from each other.
             outside += [value for key, (_, value) in own.items() if key == "vars"]
@@ -146,11 +145,11 @@ class _SuiteLoader:
             if entry.dataset is not None:
                 names = {use.name for use in uses if use.eval == entry.number}
                 for message in find_missing_values(entry, names):
-                    self.reader.wrong(self.items()[entry.number - 1], message)
+                    self.reader.wrong(self.items[entry.number - 1], message)
 
-    def check_names(self, evals: tuple[Eval, ...]) -> None:
-        for index, problem in eval_name_problems([each.name for each in evals]):
-            item = self.items()[evals[index].number - 1]
+    def report_names(self, evals: tuple[Eval, ...], wrong: list[tuple[int, Problem]]) -> None:
+        for index, problem in wrong:
+            item = self.items[evals[index].number - 1]
             at = item.get("name") if isinstance(item, MappingNode) else None
             self.reader.wrong(at or item, problem.message, problem.hint)
 
@@ -175,7 +174,7 @@ class _SuiteLoader:
                         built[id(spec)] = check
         for specs in (entry.checks, *(turn.checks for turn in entry.turns)):
             if specs and all(id(spec) in built for spec in specs):
-                self.ready[id(specs)] = Checks.of(built[id(spec)] for spec in specs)
+                self.ready.append((specs, Checks.of(built[id(spec)] for spec in specs)))
 
     def wrong_check(self, entry: Eval, spec: CheckSpec, problem: Problem) -> None:
         message = f"evals, #{entry.number}, {spec.kind}: {problem.message}"

@@ -173,8 +173,6 @@ async def _ask_agent(suite: FilledSuite, agent: Model, options: SuiteOptions) ->
             await evaluation.run(keep)
     except TimeoutError:
         pass  # what is missing has failed
-    finally:
-        await agent.close()
     return results
 
 

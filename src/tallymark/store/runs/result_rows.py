@@ -106,6 +106,10 @@ def _make_row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
     detail = _Detail(
         result.output, result.checks, result.tokens_counted_by, result.error, result.tries
     )
+    try:
+        told = json_text(detail)
+    except RecursionError:  # a scorer's metadata may hold itself
+        told = json_text(make_json_safe(detail))
     return (
         tenant,
         run_id,
@@ -116,7 +120,7 @@ def _make_row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
         _keep_storable(result.cost),
         _keep_storable(result.input_tokens),
         _keep_storable(result.output_tokens),
-        _encode_detail(detail),
+        told,
         None if result.trace is None else _encode_trace(result.trace),
     )
 
@@ -124,13 +128,6 @@ def _make_row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
 def _keep_storable(number: float | None) -> float | None:
     """A number that a column can hold; NaN and what is out of all bounds are not known."""
     return number if number is not None and -_BEYOND < number < _BEYOND else None
-
-
-def _encode_detail(detail: _Detail) -> str:
-    try:
-        return json_text(detail)
-    except RecursionError:  # a scorer's metadata may hold itself
-        return json_text(make_json_safe(detail))
 
 
 def _encode_trace(trace: Trace) -> str:
