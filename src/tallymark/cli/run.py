@@ -107,10 +107,11 @@ def _run_suite(
     models: list[str],
     options: RunOptions,
 ) -> list[Run]:
-    from tallymark.cli.run_watch import choose_watch
+    from tallymark.cli.run_watch import BarWatch, PlainWatch
     from tallymark.suites.suite_file import load_suite
 
-    watch = choose_watch()
+    # A bar when someone looks at the terminal, else lines.
+    watch = BarWatch() if sys.stderr.isatty() else PlainWatch()
     try:
         if resume is not None:
             return [app.runs.resume(resume, options, watch)]

@@ -5,7 +5,6 @@ Everything goes to stderr; stdout is for results.
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +22,6 @@ _EVERY = 5.0
 """Seconds between lines that say how far it is."""
 _FAILURES_SHOWN = 20
 """Failures that are told as they come; the summary has them all."""
-
-
-def choose_watch() -> PlainWatch:
-    """A bar when someone looks at the terminal, else lines."""
-    return BarWatch() if sys.stderr.isatty() else PlainWatch()
 
 
 class PlainWatch:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from tallymark.errors import InvalidInput, ModelError, ScorerError
 from tallymark.models import Pace, Request, answer_with_retries
 from tallymark.models.loop_local import LoopLocal
-from tallymark.models.model_kinds import ModelReference, open_reference
+from tallymark.models.model_kinds import open_model
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import check_url, read_api_key
 
@@ -89,8 +89,7 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
         reference = _name_model_at(reference, model_name)
         key = read_api_key(api_key_env, "llm_judge") or ""
     try:
-        named = ModelReference.parse(reference, folder=folder, key=key)
-        model = open_reference(named, record=record, cache=cache)
+        model = open_model(reference, folder=folder, record=record, cache=cache, key=key)
     except ModelError as error:  # a key or a package: as good as a wrong name, before anything runs
         raise InvalidInput(error.problems) from None
     return JudgeModel(model, at_once=at_once)

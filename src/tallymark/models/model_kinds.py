@@ -91,20 +91,15 @@ def open_model(
     pricing: Mapping[str, Any] | Pricing | None = None,
     record: str | Path | None = None,
     cache: str | Path | None = None,
+    key: str | None = None,
 ) -> Model:
     """The model that a reference names.
 
     `folder` is where files are looked for, `pricing` overrides the price table, `record` is a file
-    to which every answer is appended for `replay/`, `cache` a file of answers not to ask for again.
+    to which every answer is appended for `replay/`, `cache` a file of answers not to ask for again;
+    `key` is for an address, as in `ModelReference`.
     """
-    named = ModelReference.parse(reference, folder=folder, pricing=pricing)
-    return open_reference(named, record=record, cache=cache)
-
-
-def open_reference(
-    named: ModelReference, *, record: str | Path | None = None, cache: str | Path | None = None
-) -> Model:
-    """The model of a reference that is taken apart already."""
+    named = ModelReference.parse(reference, folder=folder, pricing=pricing, key=key)
     model = KINDS[named.kind](named) if named.kind in KINDS else open_provider(named, tuple(KINDS))
     if cache is not None:
         model = CachedModel(model, cache, named.pricing)

@@ -148,7 +148,29 @@ class SuiteEvaluation:
         if len(case.turns) == 1:
             request, answer, tries = await self._request_answer(case, case.messages() or (), epoch)
             checks = await _check_turn(case, case.turns[0].checks, answer, request)
-            return _make_result(case.key, epoch, checks, tries, request, answer)
+        else:
+            request, answer, tries, checks = await self._converse(case, epoch)
+        status = judge_case(checks)
+        return CaseResult(
+            case=case.key,
+            epoch=epoch,
+            status=status,
+            output=answer.output,
+            checks=checks,
+            latency=answer.latency,
+            cost=answer.cost,
+            input_tokens=answer.input_tokens,
+            output_tokens=answer.output_tokens,
+            tokens_counted_by=answer.tokens_counted_by,
+            error=find_error(checks) if status == "error" else None,
+            tries=tries,
+            trace=trace_of(request, answer) if answer.spans else None,
+        )
+
+    async def _converse(
+        self, case: FilledCase, epoch: int
+    ) -> tuple[Request, Answer, int, list[CheckResult]]:
+        """Asks the turns of a conversation; its answers come back as one."""
         said, checks, total, tries = list[str](), list[CheckResult](), _ConversationTotal(), 0
         asked, request = case.asked, _NOTHING_ASKED
         while (messages := case.messages(said)) is not None:
@@ -161,7 +183,7 @@ class SuiteEvaluation:
             trace = trace_of(request, total.answer)
             ended = len(said) == len(asked)
             checks += await _check_turn(case, turn.checks, answer, request, trace, ended=ended)
-        return _make_result(case.key, epoch, checks, tries, request, total.answer)
+        return request, total.answer, tries, checks
 
     async def _request_answer(
         self, case: FilledCase, messages: tuple[Message, ...], epoch: int
@@ -227,32 +249,6 @@ async def _check_turn(
         elif checks.items:
             results += checks.run(subject)
     return results
-
-
-def _make_result(
-    case: str,
-    epoch: int,
-    checks: list[CheckResult],
-    tries: int,
-    request: Request,
-    answer: Answer,
-) -> CaseResult:
-    status = judge_case(checks)
-    return CaseResult(
-        case=case,
-        epoch=epoch,
-        status=status,
-        output=answer.output,
-        checks=checks,
-        latency=answer.latency,
-        cost=answer.cost,
-        input_tokens=answer.input_tokens,
-        output_tokens=answer.output_tokens,
-        tokens_counted_by=answer.tokens_counted_by,
-        error=find_error(checks) if status == "error" else None,
-        tries=tries,
-        trace=trace_of(request, answer) if answer.spans else None,
-    )
 
 
 def _add_known(first: _Amount | None, second: _Amount | None) -> _Amount | None:
