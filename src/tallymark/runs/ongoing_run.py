@@ -117,7 +117,16 @@ class OngoingRun:
             if kind is None:
                 raise
         finally:
-            self._end()
+            kept = self._keeper is not None
+            summary = outcome(self.formula, self.tally, undefined=self._undefined, interval=kept)
+            record = replace(self.record, **summary, finished_at=time.time())
+            status = final_status(record, stopped=self.ending != "finished")
+            said = _ENDING_WORDS.get(self.ending) if status == "cancelled" else None
+            self.record = replace(record, status=status, error=said)
+            if self._keeper is not None:
+                self._keeper.save_run(self.record)
+            if self._watch is not None:
+                self._watch.ended(self.record)
 
     def add(self, result: CaseResult) -> None:
         """Takes one more result."""
@@ -138,18 +147,6 @@ class OngoingRun:
             await self._writer.aput(result)
         if self._watch is not None:
             self._watch.moved(result, self.tally)
-
-    def _end(self) -> None:
-        kept = self._keeper is not None
-        summary = outcome(self.formula, self.tally, undefined=self._undefined, interval=kept)
-        record = replace(self.record, **summary, finished_at=time.time())
-        status = final_status(record, stopped=self.ending != "finished")
-        said = _ENDING_WORDS.get(self.ending) if status == "cancelled" else None
-        self.record = replace(record, status=status, error=said)
-        if self._keeper is not None:
-            self._keeper.save_run(self.record)
-        if self._watch is not None:
-            self._watch.ended(self.record)
 
     def make_run(self, results: Sequence[CaseResult]) -> Run:
         """The run as it is by now, with those of its results that are to be shown, in order."""
