@@ -40,7 +40,7 @@ from tallymark.judging.judge_dialogue import (
     read_object,
 )
 from tallymark.judging.judge_model import open_judge
-from tallymark.models.model_kinds import ModelReference, open_reference
+from tallymark.models.model_kinds import ModelReference, open_model
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -118,10 +118,9 @@ def try_judge(model: str | None, folder: Path) -> None:
 
     A `python/` one is left alone: opening it runs the challenge's code, and not in the sandbox.
     """
-    named = None if model is None else ModelReference.parse(model, folder=folder)
-    if named is not None and named.kind != "python":
+    if model is not None and ModelReference.parse(model).kind != "python":
         with suppress(ModelError):  # its key may be there where attempts are judged
-            open_reference(named)
+            open_model(model, folder=folder)
 
 
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
