@@ -137,6 +137,15 @@ def test_rescoring_by_a_formula_equals_running_with_it(app: App, tmp_path: Path)
     assert app.store.run(record.id).score == 60
 
 
+def test_rescoring_a_run_that_was_cut_keeps_what_did_not_run(app: App, tmp_path: Path) -> None:
+    text = SUITE.replace("{input: 1, output: 1}", "{input: 1e6, output: 1e6}")
+    options = RunOptions(RunLimits(budget=1e-9, threads=1))
+    (record,) = records(app.runs.run(load_suite(suite(tmp_path, text)), [], options, Silent()))
+    before, after = app.runs.rescore_run(record.id, formula="success_pct")
+    assert (before.record.status, before.missing) == ("cancelled", 1)
+    assert (after.record.status, after.missing) == ("cancelled", 1)
+
+
 def test_rescoring_by_a_suite_checks_the_stored_answers_again(app: App, tmp_path: Path) -> None:
     (record,) = records(app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent()))
     mended = load_suite(suite(tmp_path, SUITE.replace('"*6*"', '"*7*"')))

@@ -79,11 +79,11 @@ def test_a_judge_that_says_nothing() -> None:
     assert str(held("", "")[0].error).endswith("; it said nothing")
 
 
-@pytest.mark.parametrize(("before", "asked"), [([], 0), (["hm"], 1)])
+@pytest.mark.parametrize(("before", "asked"), [([], 1), (["hm"], 2)])
 def test_a_judge_that_is_not_reached_is_no_verdict(before: list[str], asked: int) -> None:
     found, _ = held(*before, ModelError("out of order", hint="wait"))
     assert found.error == "the judge did not answer: out of order; wait"
-    assert found.spending.asked == asked
+    assert (found.spending.asked, found.spending.cost) == (asked, None)
 
 
 def test_a_verdict_inside_the_fence_is_not_the_judges() -> None:

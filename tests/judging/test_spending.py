@@ -76,7 +76,7 @@ def test_a_failed_score_has_it_too(tmp_path: object) -> None:
     assert find_spending(score) == JudgeSpending("tiny", 2, 14, 6, 0.5)
 
 
-def test_a_first_answer_is_paid_for_when_the_second_never_came(tmp_path: object) -> None:
+def test_what_a_request_without_an_answer_cost_is_not_known(tmp_path: object) -> None:
     path = f"{tmp_path}/once.py"
     with open(path, "w") as file:  # noqa: PTH123
         file.write(
@@ -87,7 +87,7 @@ def test_a_first_answer_is_paid_for_when_the_second_never_came(tmp_path: object)
     assert "the judge did not answer" in str(score.error)
     found = find_spending(score)
     assert found is not None
-    assert (found.asked, found.cost) == (1, 0.5)
+    assert (found.asked, found.cost, found.input_tokens) == (2, None, None)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_what_the_keeper_cannot_keep_comes_out_and_hides_no_first_error() -> Non
 def test_a_store_is_an_address_or_an_open_store(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     suite = Suite("s", [Test("t", "x", scorer="word_count")])
-    kept = run(suite, lambda _: "yes", store=str(path)).record.id
+    kept = run(suite, lambda _: "yes", store=path).record.id
     with open_store(str(path)) as store:
         more = run(suite, lambda _: "yes", store=store).record.id
         assert {each.id for each in store.runs()} == {kept, more}

@@ -81,6 +81,15 @@ def test_a_wrong_formula_is_refused_before_the_agent_is_called() -> None:
     assert agent.calls == []
 
 
+def test_a_test_and_a_scorer_of_one_name_are_told_apart() -> None:
+    suite = Suite("s", [Test("refunds", "x", scorer=refunds)])
+    with pytest.raises(FormulaError, match="'refunds' is also the name of a test"):
+        run(suite, lambda _: "refund", formula="refunds * 2")
+    metrics = run(suite, lambda _: "refund").metrics
+    assert metrics["refunds"] == 1.0
+    assert "refunds_latency" not in metrics
+
+
 def test_a_run_that_is_not_kept_has_its_interval_when_asked() -> None:
     found = shop("good", "bad", epochs=4)
     assert (found.record.score_low, found.record.score_high) == (None, None)

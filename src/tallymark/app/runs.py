@@ -151,11 +151,16 @@ class RunService:
         text = formula or (record.formula if suite is None else suite.definition.formula)
         undefined = suite.definition.undefined if suite is not None else None
         summary = outcome(tally.formula(text, also=record.metrics), tally, undefined=undefined)
-        after = replace(record, **summary, total=len(results))
+        after = replace(record, **summary)
         if suite is not None:
             definition = suite.definition
-            after = replace(after, definition=definition.to_json(), definition_hash=definition.hash)
-        after = replace(after, status=final_status(after, stopped=False))
+            after = replace(
+                after,
+                definition=definition.to_json(),
+                definition_hash=definition.hash,
+                total=len(results),
+            )
+            after = replace(after, status=final_status(after, stopped=False))
         return before, Run(after, results, tally)
 
     def save_as_new(self, run: Run) -> RunRecord:

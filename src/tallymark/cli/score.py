@@ -138,6 +138,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     end = RunEnd(report or [], before, fail_on_regression, as_json)
     if outcome.interrupted:
         end.show(outcome.runs, outcome.facts)
+        kept = "what is done is kept" if options.keep else "nothing is kept"
+        typer.echo(f"tally: stopped; {kept}", err=True)
         raise typer.Exit(130)
     if outcome.failures:
         end.show(outcome.runs, outcome.facts)
@@ -196,13 +198,18 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             on_broken=broken.note if options.skip_broken else None,
         )
         results: list[CaseResult] = []
-        for result in scored:
-            write(result)
-            if options.whole:
-                results.append(result)
+        interrupted = False
+        try:
+            with closing(iter(scored)) as scoring:
+                for result in scoring:
+                    write(result)
+                    if options.whole:
+                        results.append(result)
+        except KeyboardInterrupt:
+            interrupted = True
         # Of many traces the run itself has only some results at hand.
         run = scored.run if not results else Run(scored.run.record, results, kept=options.keep)
-        if not run.tally.finished:
+        if not run.tally.finished and not interrupted:
             raise InvalidInput(f"there are no traces in {', '.join(options.paths)}")
     broken.tell()
     if scored.unmet and options.limit is None:
@@ -213,7 +220,8 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         gates = find_weak_scorers(run, options.fail_under)
     elif options.fail_under is not None:
         gates = [said for said in [find_shortfall(run, options.fail_under)] if said]
-    return _ScoreOutcome([run], gates, find_unscored(run), {"broken": broken.count})
+    facts = {"broken": broken.count}
+    return _ScoreOutcome([run], gates, find_unscored(run), facts, interrupted)
 
 
 def _name_sources(paths: list[str]) -> str:

@@ -75,7 +75,7 @@ async def ask_judge(task: JudgeTask[T], ask: AskJudge) -> JudgeFinding[T]:
             answer = await ask(task.messages(why))
         except ModelError as error:
             said = f"the judge did not answer: {error}"
-            return JudgeFinding(None, said, JudgeSpending.of(answers))
+            return JudgeFinding(None, said, JudgeSpending.of(answers, unanswered=1))
         answers.append(answer)
         try:
             verdict = task.read(task.material.cut_from(answer.output))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from tallymark.errors import InvalidInput, ModelError, ScorerError
 from tallymark.models import Pace, Request, answer_with_retries
 from tallymark.models.loop_local import LoopLocal
@@ -44,7 +46,7 @@ class JudgeModel:
         answer, _ = await answer_with_retries(
             self._model, request, line.pace, tries=tries, timeout=seconds
         )
-        return answer
+        return replace(answer, model=self.name) if answer.model is None else answer
 
 
 class _JudgeLine:

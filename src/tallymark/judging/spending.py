@@ -28,10 +28,14 @@ class JudgeSpending(msgspec.Struct, frozen=True):
     """US dollars."""
 
     @classmethod
-    def of(cls, answers: Iterable[Answer]) -> JudgeSpending:
-        """For the answers that came."""
+    def of(cls, answers: Iterable[Answer], *, unanswered: int = 0) -> JudgeSpending:
+        """For the answers that came; what a request without one cost, nobody knows."""
+        lost = cls(None, unanswered, None, None, None)
         return cls.total(
-            cls(each.model, 1, each.input_tokens, each.output_tokens, each.cost) for each in answers
+            [
+                *(cls(a.model, 1, a.input_tokens, a.output_tokens, a.cost) for a in answers),
+                *([lost] if unanswered else []),
+            ]
         )
 
     @classmethod

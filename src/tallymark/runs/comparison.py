@@ -250,8 +250,9 @@ def _find_changes(
     reasons = {
         each.case: _find_reason(each) for each in reversed(results) if each.status != "passed"
     }
-    for case in dict.fromkeys((*first.cases, *second.cases)):
-        one, two = first.cases.get(case), second.cases.get(case)
+    before, now = first.cases, second.cases
+    for case in dict.fromkeys((*before, *now)):
+        one, two = before.get(case), now.get(case)
         kind = _classify_change(one, two)
         if kind is not None:
             why = reasons.get(case, "") if kind in ("broken", "worse", "error_now") else ""

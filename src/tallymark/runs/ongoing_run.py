@@ -6,6 +6,7 @@ import secrets
 import time
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import msgspec
@@ -107,7 +108,7 @@ class OngoingRun:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is KeyboardInterrupt:
+        if kind in (KeyboardInterrupt, GeneratorExit):
             self.ending = "stopped"
         try:
             if self._writer is not None:
@@ -156,15 +157,15 @@ class OngoingRun:
 
 
 @contextmanager
-def open_keeper(given: RunKeeper | str | None) -> Iterator[RunKeeper | None]:
+def open_keeper(given: RunKeeper | str | Path | None) -> Iterator[RunKeeper | None]:
     """What a caller gave as `store`: a store, or its address, which is then closed again."""
-    if not isinstance(given, str):
+    if not isinstance(given, str | Path):
         if given is not None and not hasattr(given, "open_writer"):
             raise InvalidInput(f"store is an address or an open store, not {type(given).__name__}")
         yield given
         return
     # By its name: this room lies below the store, and only callers who keep runs load it.
-    with import_module("tallymark.store").open_store(given) as opened:
+    with import_module("tallymark.store").open_store(str(given)) as opened:
         yield opened
 
 

@@ -257,7 +257,7 @@ class Tally:
         total = self.all
         found: MetricValues = {}
         for name, counts in self._add_up().items():
-            if name is not None:
+            if name is not None and name not in self.scorers:
                 found[name] = counts.success
                 found |= {f"{name}_{measure}": counts.mean(measure) for measure in MEASURES}
         for name in self.scorers:

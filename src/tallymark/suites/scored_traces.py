@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ from tallymark.suites.python_suites.suite_document import (
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tallymark.runs.ongoing_run import RunKeeper
     from tallymark.runs.record import CaseResult, CaseStatus
     from tallymark.scoring import Score
@@ -60,7 +62,7 @@ class ScoredTraces:
         threshold: float | None = None,
         timeout: float | None = None,
         expected: Mapping[str, Expected] | None = None,
-        store: RunKeeper | str | None = None,
+        store: RunKeeper | str | Path | None = None,
         on_broken: Callable[[TraceError], object] | None = None,
     ) -> None:
         """`expected` is by trace id; a trace may also say it itself, in `metadata["expected"]`.
@@ -106,7 +108,7 @@ class ScoredTraces:
             tags={"door": "traces"},
         )
 
-    def __iter__(self) -> Iterator[CaseResult]:
+    def __iter__(self) -> Generator[CaseResult]:
         if self._ongoing is not None:
             raise InvalidInput("these traces were scored already", hint="make new ScoredTraces")
         scored = self._score_all()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from string import ascii_uppercase
@@ -97,12 +97,19 @@ def _describe_run(key: str, view: Run) -> dict[str, Any]:
         "success_pct": metrics["success_pct"] or 0.0,
         "counts": view.describe_counts(),
         "cost": format_money(metrics["total_cost"]),
-        "each_cost": f"{format_money(each)} each" if each is not None else "",
+        "each_cost": ", ".join(_describe_costs(each, metrics.get("judge_cost"))),
         "no_cost": tally.unknown("total_cost") if metrics["total_cost"] is None else None,
         "latency": format_seconds(metrics["avg_latency"]),
         "longest": format_seconds(metrics["max_latency"]),
         "repeats": _list_repeats(view),
     }
+
+
+def _describe_costs(each: float | None, judged: float | None) -> Iterator[str]:
+    if each is not None:
+        yield f"{format_money(each)} each"
+    if judged:
+        yield f"judges {format_money(judged)} more"
 
 
 def _list_repeats(view: Run) -> list[tuple[str, str]]:

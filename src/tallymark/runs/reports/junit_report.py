@@ -65,6 +65,7 @@ def _list_properties(run: Run) -> Iterator[tuple[str, str]]:
         "score_high": high,
         "success_pct": run.metrics["success_pct"],
         "total_cost": run.metrics["total_cost"],
+        "judge_cost": run.metrics.get("judge_cost") or None,
         "avg_latency": run.metrics["avg_latency"],
     }
     yield from ((key, repr(value)) for key, value in found.items() if value is not None)

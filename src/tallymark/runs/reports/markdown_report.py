@@ -73,6 +73,8 @@ def _write_notes(view: Run) -> Iterator[str]:
     if record.score is None:
         why = clean_line(view.explain_no_score(), 500)
         yield f"- {model} has no score: {_write_code_span(why)}"
+    if judged := view.metrics.get("judge_cost"):
+        yield f"- {model} was judged for {format_money(judged)}, which is not in its cost"
     if record.error is not None:
         yield f"- {model} ended with an error: {_write_code_span(clean_line(record.error, 500))}"
     if view.missing:

@@ -34,7 +34,11 @@ def parse_for_scorers(text: str, scorers: Iterable[str], evals: Iterable[str] = 
         if name in RUN_METRICS:
             hint = f'give it another name: {name}(name="...")'
             raise FormulaError(f"the scorer {name!r} has the name of a run-wide metric", hint=hint)
-    return Formula.parse(text, name_metrics(evals, names))
+    tests = list(evals)
+    if both := [name for name in names if name in tests]:
+        hint = f'give the scorer another name: {both[0]}(name="...")'
+        raise FormulaError(f"the scorer's name {both[0]!r} is also the name of a test", hint=hint)
+    return Formula.parse(text, name_metrics(tests, names))
 
 
 def describe_suite(suite: Suite) -> str:

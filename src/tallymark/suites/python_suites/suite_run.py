@@ -45,6 +45,7 @@ from tallymark.suites.python_suites.thread_crew import ThreadCrew
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextvars import Context
+    from pathlib import Path
 
     from tallymark.formula import Formula
     from tallymark.runs.ongoing_run import RunKeeper
@@ -209,7 +210,7 @@ def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
     epochs: int | None = None,
     timeout: float | None = None,
     formula: str | None = None,
-    store: RunKeeper | str | None = None,
+    store: RunKeeper | str | Path | None = None,
     on_result: Callable[[CaseResult], object] | None = None,
 ) -> Run:
     """Call the agent with every test's input, score what it did, and sum it up.
@@ -244,7 +245,7 @@ async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
     epochs: int | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 (the limit is each test's own)
     formula: str | None = None,
-    store: RunKeeper | str | None = None,
+    store: RunKeeper | str | Path | None = None,
     on_result: Callable[[CaseResult], object] | None = None,
 ) -> Run:
     """`run` for async code: the agent is called in the loop that is running."""

@@ -123,7 +123,11 @@ class ThreadCrew(Crew):
 
     def _wait_for(self, work: Coroutine[Any, Any, T], slot: WorkerSlot) -> T:
         """What a coroutine gives in the event loop, which can be called off from outside."""
-        slot.work = waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            slot.work = waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:  # the loop has ended: after Ctrl-C nobody waits any more
+            work.close()
+            raise CancelledError from None
         return waiting.result()
 
 
