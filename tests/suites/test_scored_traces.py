@@ -87,7 +87,7 @@ def test_no_more_traces_are_read_ahead_than_needed(way: Scorer) -> None:
 
     results = iter(ScoredTraces(endless(), [way]))
     next(results)
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert next(read) <= TRACES_AT_ONCE
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ class Formula:
     text: str
     tree: Node
     declared: Names
-    _evaluated: bool = False
+    _evaluated: bool = field(default=False, init=False)
 
     @classmethod
     def parse(
