@@ -21,6 +21,7 @@ from tallymark.text import UNDEFINED
 
 MetricValues = dict[str, float | None]
 MEASURES = ("latency", "cost")
+_SUMMED = (*MEASURES, "judges")
 _AT_ONCE = 5_000
 """Results that are added up together."""
 
@@ -127,7 +128,6 @@ class Tally:
         self._most_cases = most_cases
         self._cases: dict[str, Counts | _Seen] = {}
         self._counted: dict[str | None, Counts] = {}
-        self._total = Counts()
         # Results wait here and are added up many at a time, which is quicker by far.
         self._waiting: dict[str | None, list[_Seen]] = {}
         self._room = _AT_ONCE
@@ -172,7 +172,6 @@ class Tally:
             for name, waiting in self._waiting.items():
                 if waiting:
                     self._counted.setdefault(name, Counts()).add(waiting)
-                    self._total.add(waiting)
                     waiting.clear()
         return self._counted
 
@@ -240,13 +239,24 @@ class Tally:
     @property
     def all(self) -> Counts:
         """The counts of the whole run."""
-        self._add_up()
-        return self._total
+        total = Counts()
+        for counts in self._add_up().values():
+            total.results += counts.results
+            total.ran += counts.ran
+            total.passed += counts.passed
+            amounts = [(getattr(total, each), getattr(counts, each)) for each in _SUMMED]
+            for name, other in counts.scores.items():
+                amounts.append((total.scores.setdefault(name, Amounts()), other))
+            for mine, other in amounts:
+                mine.known += other.known
+                mine.sum += other.sum
+                mine.low, mine.high = min(mine.low, other.low), max(mine.high, other.high)
+        return total
 
     @property
     def finished(self) -> int:
         """How many results there are, errors included."""
-        return self.all.results
+        return sum(counts.results for counts in self._add_up().values())
 
     def formula(self, text: str, also: Iterable[str] = ()) -> Formula:
         """A formula over all that was counted here, and over `also`, names known from elsewhere."""

@@ -263,7 +263,7 @@ class _Budget:
 
     def __init__(self, limit: float, spent: Amounts) -> None:
         self.limit = limit
-        self.spent = replace(spent)  # a copy, which goes on by itself
+        self.spent = spent
         self.under_way = 0
         self.changed = asyncio.Event()
 
