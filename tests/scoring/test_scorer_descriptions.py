@@ -79,7 +79,7 @@ def test_tally_scorers_lists_a_new_one(one_more: WithOneMore) -> None:
 def test_it_scores_traces_and_checks_answers(one_more: WithOneMore) -> None:
     reference = 'polite(words=["please"], most=1, tone="cold")'
     done = one_more.tally("score", "t.jsonl", "-s", reference, "--json")
-    assert json.loads(done.stdout)["scorers"]["polite"]["mean"] == 0.5
+    assert json.loads(done.stdout)["runs"][0]["scorers"]["polite"]["mean"] == 0.5
     (one_more.folder / "s.yaml").write_text(SUITE, encoding="utf-8")
     assert one_more.tally("run", "s.yaml", "-m", "echo/x").returncode == 0
 

@@ -256,7 +256,7 @@ def test_a_provider_that_refuses_is_an_error(folder: Path, server: ProviderServe
         EvaluationSetting(challenge=challenge(model="openai/gpt-4o-mini"), folder=folder),
     )
     assert "the judge did not answer" in str(found.error)
-    assert found.details["judge"]["tries"] == 0
+    assert found.details["judge"]["tries"] == 1
 
 
 def test_temperature_can_be_left_out(folder: Path, server: ProviderServer) -> None:
