@@ -59,7 +59,10 @@ class JudgeSpending(msgspec.Struct, frozen=True):
 
 def find_spending(score: Score) -> JudgeSpending | None:
     """What judges took for a score and for all its parts, failed ones too; None without a judge."""
-    found = list(_walk_spending(score.metadata))
+    metadata = score.metadata
+    if _MARK not in metadata and "breakdown" not in metadata:
+        return None
+    found = list(_walk_spending(metadata))
     return JudgeSpending.total(found) if found else None
 
 

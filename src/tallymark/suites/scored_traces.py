@@ -205,12 +205,10 @@ class ScoredTraces:
         shown = self._shown.setdefault(result.status, [])
         margin = 0.0
         if result.status == "failed":
-            margin = max(
-                self._thresholds[name] - check.value
-                for name, check in result.scores.items()
-                if check.value is not None
-            )
-        elif len(shown) >= RESULTS_SHOWN:
+            for check in result.checks:
+                if check.value is not None and check.threshold is not None:
+                    margin = max(margin, check.threshold - check.value)
+        if len(shown) >= RESULTS_SHOWN and margin <= shown[0][0]:
             return
         # The number settles ties, since results have no order: of equals, the earlier is kept.
         entry = (margin, -self._count, result)
