@@ -20,9 +20,10 @@ def children(parents: set[int]) -> set[int]:
     """Of any of these processes."""
     found: set[int] = set()
     for parent in parents:
-        for task in Path("/proc", str(parent), "task").glob("*/children"):
-            with suppress(OSError):  # it has ended meanwhile
-                found |= {int(word) for word in task.read_text(encoding="ascii").split()}
+        with suppress(OSError):  # it has ended meanwhile
+            for task in list(Path("/proc", str(parent), "task").glob("*/children")):
+                with suppress(OSError):  # one of its threads has
+                    found |= {int(word) for word in task.read_text(encoding="ascii").split()}
     return found
 
 

@@ -214,9 +214,11 @@ def test_nothing_lives_on_when_the_host_is_killed(policy: Policy, by_wish: Plugi
     """
     words = [sys.executable, "-c", textwrap.dedent(program)]
     with subprocess.Popen(words) as host:
-        await_work(policy.backend, host.pid)
-        family = descendants(host.pid)
-        host.kill()
+        try:
+            await_work(policy.backend, host.pid)
+            family = descendants(host.pid)
+        finally:
+            host.kill()  # or leaving the block would wait for an hour
     for pid in family:
         await_end(pid)
 
