@@ -31,7 +31,7 @@ def test_known_values(tries: int, passed: int, k: int, at: float, every: float) 
 def counts(passed: int, ran: int) -> Counts:
     found = Counts()
     for epoch in range(ran):
-        found.add([(epoch < passed, None, None, [], 0.0)])
+        found.add([(epoch < passed, None, None, 0.0, (), ())])
     return found
 
 

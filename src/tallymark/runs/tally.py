@@ -8,8 +8,9 @@ total that leaves cases out would look cheap. A scorer's mean is over all that i
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 from zlib import crc32
 
@@ -72,23 +73,14 @@ class Counts(msgspec.Struct, gc=False):
 
     def add(self, results: Sequence[_Seen]) -> None:
         """Takes more results into account."""
-        ran = list[_Seen]()
-        scores: dict[str, list[float]] = {}
-        for seen in results:
-            if seen[0] is not None:
-                ran.append(seen)
-            for name, value in seen[3]:
-                if name in scores:
-                    scores[name].append(value)
-                else:
-                    scores[name] = [value]
+        ran = [seen for seen in results if seen[0] is not None]
         self.results += len(results)
-        self.judges.add([seen[4] for seen in results if seen[4] is not None])
+        self.judges.add([seen[3] for seen in results if seen[3] is not None])
         self.ran += len(ran)
         self.passed += sum([1 for seen in ran if seen[0]])
         self.latency.add([seen[1] for seen in ran if seen[1] is not None])
         self.cost.add([seen[2] for seen in ran if seen[2] is not None])
-        for name, values in scores.items():
+        for name, values in _list_by_scorer(results):
             self.scores.setdefault(name, Amounts()).add(values)
 
     def mean(self, measure: str) -> float | None:
@@ -102,9 +94,26 @@ class Counts(msgspec.Struct, gc=False):
         return self.passed / self.ran if self.ran else None
 
 
-# Whether it passed (None: it did not run), latency, cost, what scorers measured, what judges cost.
-# A tuple, because most cases have one result, and a run may have a million of them.
-_Seen = tuple[bool | None, float | None, float | None, list[tuple[str, float]], float | None]
+# Whether it passed (None: it did not run), latency, cost, what judges cost, the names of scorers,
+# what they measured. A tuple of plain values, because most cases have one result, and a run may
+# have a million of them: the garbage collector soon looks at them no more.
+_Seen = tuple[
+    bool | None,
+    float | None,
+    float | None,
+    float | None,
+    tuple[str, ...],
+    tuple[float, ...],
+]
+
+
+def _list_by_scorer(results: Iterable[_Seen]) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """What each scorer measured; once for each group of results that have the same scorers."""
+    rows: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
+    for *_, names, values in results:
+        rows.setdefault(names, []).append(values)
+    for names, group in rows.items():
+        yield from zip(names, zip(*group, strict=True), strict=False)
 
 
 class ScorerCounts(msgspec.Struct, gc=False):
@@ -124,7 +133,7 @@ class Tally:
     ) -> None:
         """With `most_cases`, the cases after so many share places, to bound the memory."""
         self.errors = 0
-        self.scorers: dict[str, ScorerCounts] = {}
+        self.scorers = defaultdict[str, ScorerCounts](ScorerCounts)
         self._most_cases = most_cases
         self._cases: dict[str, Counts | _Seen] = {}
         self._counted: dict[str | None, Counts] = {}
@@ -136,18 +145,12 @@ class Tally:
 
     def add(self, result: CaseResult) -> None:
         """Takes one more result into account."""
-        measured = list[tuple[str, float]]()
-        judges: float | None = 0.0
-        for check in result.checks:
-            if check.name is not None or check.parts:
-                self._take_check(check, measured)
-            if check.judge is not None or check.parts or check.kind == "llm_judge":
-                judges = _add_known(judges, find_judge_cost(check))
+        measured = self._take_checks(result)
         if result.status == "error":
             self.errors += 1
-            seen: _Seen = (None, None, None, measured, judges)
+            seen: _Seen = (None, None, None, *measured)
         else:
-            seen = (result.status == "passed", result.latency, result.cost, measured, judges)
+            seen = (result.status == "passed", result.latency, result.cost, *measured)
         case = result.case
         name = eval_of(case)
         waiting = self._waiting.get(name)
@@ -175,12 +178,22 @@ class Tally:
                     waiting.clear()
         return self._counted
 
-    def _take_check(self, check: CheckResult, measured: list[tuple[str, float]]) -> None:
-        """The value of a scorer, or those among the alternatives of an `or`."""
-        if check.name is not None:
-            counts = self.scorers.get(check.name)
-            if counts is None:
-                counts = self.scorers[check.name] = ScorerCounts()
+    def _take_checks(
+        self, result: CaseResult
+    ) -> tuple[float | None, tuple[str, ...], tuple[float, ...]]:
+        """What judges cost, and what each scorer measured, also in the alternatives of an `or`."""
+        judges: float | None = 0.0
+        names = list[str]()
+        values = list[float]()
+        checks = list(result.checks)
+        for check in checks:
+            if check.parts:  # they go to the end of the list, and are met there
+                checks += check.parts
+            if check.judge is not None or check.kind == "llm_judge":
+                judges = _add_known(judges, _find_judge_cost(check))
+            if check.name is None:
+                continue
+            counts = self.scorers[check.name]
             if check.error is None:
                 counts.scored += 1
                 if check.label is not None:
@@ -189,9 +202,9 @@ class Tally:
                 counts.unscored += 1
                 counts.first_error = counts.first_error or check.error
             if check.value is not None:
-                measured.append((check.name, check.value))
-        for part in check.parts:
-            self._take_check(part, measured)
+                names.append(check.name)
+                values.append(check.value)
+        return judges, tuple(names), tuple(values)
 
     def _note_again(self, case: str, name: str | None, seen: _Seen) -> None:
         """A result of a case that has one already, or for which there is no place."""
@@ -222,11 +235,11 @@ class Tally:
     def clusters(self) -> dict[str, list[tuple[int, float]]]:
         """By scorer, and for each case: how often it was measured, and the sum of that."""
         found: dict[str, list[tuple[int, float]]] = {name: [] for name in self.scorers}
+        single = [known for known in self._cases.values() if isinstance(known, tuple)]
+        for name, values in _list_by_scorer(single):
+            found[name].extend(zip(repeat(1), values, strict=False))
         for known in self._cases.values():
-            if isinstance(known, tuple):
-                for name, value in known[3]:
-                    found[name].append((1, value))
-            else:
+            if not isinstance(known, tuple):
                 for name, amounts in known.scores.items():
                     found[name].append((amounts.known, amounts.total))
         return found
@@ -311,14 +324,11 @@ class Tally:
         return f"the {measure} of {missing} of {counts.ran} {whose} is not known{mend}"
 
 
-def find_judge_cost(check: CheckResult) -> float | None:
-    """What judges cost for a check and its parts; None when that is not known."""
-    cost = 0.0 if check.judge is None else check.judge.cost
-    if check.kind == "llm_judge" and check.judge is None and check.value is not None:
-        cost = None  # kept by a version that did not ask what its judge cost
-    for part in check.parts:
-        cost = _add_known(cost, find_judge_cost(part))
-    return cost
+def _find_judge_cost(check: CheckResult) -> float | None:
+    if check.judge is not None:
+        return check.judge.cost
+    # With a value, it was kept by a version that did not ask what its judge cost.
+    return 0.0 if check.value is None else None
 
 
 def _add_known(one: float | None, other: float | None) -> float | None:

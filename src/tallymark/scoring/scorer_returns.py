@@ -47,7 +47,10 @@ def _judge_value(
     value: object, label: str | None, reason: str, metadata: dict[str, Any], scorer: Scorer
 ) -> Score:
     # What most scorers return most of the time goes past all the questions below.
-    if value.__class__ is float and scorer.data_type == "numeric" and 0.0 <= value <= 1.0:
+    kind = scorer.data_type
+    if value.__class__ is float and (
+        0.0 <= value <= 1.0 if kind == "numeric" else kind == "boolean" and value in (0.0, 1.0)
+    ):
         return Score(value, reason, metadata, None, label, scorer.origin)
     try:
         if value is None and label is None:
