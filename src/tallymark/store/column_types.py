@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import BigInteger, Double, Integer, MetaData, Text
+from sqlalchemy import BigInteger, Double, Index, Integer, MetaData, Text, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeDecorator
 
@@ -67,6 +67,12 @@ class JsonText(TypeDecorator[Any]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
         """Data on its way out."""
         return None if value is None else msgspec.json.decode(value)
+
+
+def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
+    """An index of the rows that meet a condition."""
+    rows = text(where)
+    return Index(name, *columns, unique=unique, sqlite_where=rows, postgresql_where=rows)
 
 
 def make_storable(text: str) -> str:

@@ -149,6 +149,14 @@ class Database:
             time.sleep(_PAUSE)
 
 
+class TenantRows:
+    """What a store keeps of one subject for one tenant."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+
 def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
     engine = create_engine(
         address.url,

@@ -26,6 +26,7 @@ from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_scores,
     attempts,
+    is_own_score,
     score_rules,
     scorings,
 )
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from tallymark.challenges.attempt import State
 
 _ID = re.compile(r"a([0-9]{12,18})")
+_SAME = tuple(name for name in Attempt.__struct_fields__ if name not in ("id", "outcome"))
+"""Fields of an attempt that are called alike in its row."""
 _METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
 _decode_origin = msgspec.json.Decoder(Origin).decode
 _rules = score_rules.alias()
@@ -59,12 +62,6 @@ def attempt_key(identifier: str) -> int | None:
 def select_attempts(tenant: str) -> Select[Any]:
     """All that an `Attempt` is made from."""
     scores = attempt_scores.c
-    score = and_(
-        scores.challenge_id == attempts.c.challenge_id,
-        scores.agent == attempts.c.agent,
-        scores.submitted_at == attempts.c.submitted_at,
-        scores.attempt == attempts.c.key,
-    )
     # The last rule that rescored it, if that was later than its own score: see `score_rules`.
     same_challenge = _rules.c.challenge_id == attempts.c.challenge_id
     latest = select(func.max(_rules.c.scoring)).where(same_challenge)
@@ -92,7 +89,7 @@ def select_attempts(tenant: str) -> Select[Any]:
         )
         .join(challenges, challenges.c.id == attempts.c.challenge_id)
         .join(challenge_versions, challenge_versions.c.id == attempts.c.version_id)
-        .outerjoin(attempt_scores, score)
+        .outerjoin(attempt_scores, is_own_score)
         .outerjoin(score_rules, rule)
         .outerjoin(_rule_versions, _rule_versions.c.id == score_rules.c.version_id)
         .outerjoin(scorings, scorings.c.id == func.coalesce(score_rules.c.scoring, scores.scoring))
@@ -109,22 +106,9 @@ def read_attempt(connection: Connection, tenant: str, key: int) -> Attempt:
 
 def to_attempt(row: Row[Any]) -> Attempt:
     """The attempt of a row of `select_attempts`."""
-    return Attempt(
-        id=attempt_id(row.key),
-        challenge=row.challenge,
-        version=row.version,
-        agent=row.agent,
-        number=row.number,
-        state=row.state,
-        seed=row.seed,
-        entered_at=row.entered_at,
-        expires_at=row.expires_at,
-        submitted_at=row.submitted_at,
-        scored_at=row.scored_at,
-        verified=row.verified,
-        memoryless=row.memoryless,
-        outcome=None if row.ranks is None else _to_outcome(row),
-    )
+    same = {name: getattr(row, name) for name in _SAME}
+    outcome = None if row.ranks is None else _to_outcome(row)
+    return Attempt(id=attempt_id(row.key), outcome=outcome, **same)
 
 
 def move_attempt(

@@ -18,13 +18,13 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
-    text,
+    and_,
 )
 
-from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, metadata
+from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, metadata, partial_index
 
-_OPEN = text("state = 'entered'")
-_UNFINISHED = text("state IN ('entered', 'submitted')")
+_OPEN = "state = 'entered'"
+_UNFINISHED = "state IN ('entered', 'submitted')"
 
 attempts = Table(
     "attempts",
@@ -45,22 +45,8 @@ attempts = Table(
     Column("memoryless", Boolean, nullable=False),
     Index("ux_attempts_number", "challenge_id", "agent", "number", unique=True),
     Index("ix_attempts_newest", "challenge_id", "key"),
-    Index(
-        "ux_attempts_open",
-        "challenge_id",
-        "agent",
-        unique=True,
-        sqlite_where=_OPEN,
-        postgresql_where=_OPEN,
-    ),
-    Index(
-        "ix_attempts_unfinished",
-        "tenant",
-        "state",
-        "expires_at",
-        sqlite_where=_UNFINISHED,
-        postgresql_where=_UNFINISHED,
-    ),
+    partial_index("ux_attempts_open", "challenge_id", "agent", where=_OPEN, unique=True),
+    partial_index("ix_attempts_unfinished", "tenant", "state", "expires_at", where=_UNFINISHED),
     sqlite_autoincrement=True,
 )
 
@@ -95,6 +81,14 @@ attempt_scores = Table(
     ),
     sqlite_with_rowid=False,
 )
+
+is_own_score = and_(
+    attempt_scores.c.challenge_id == attempts.c.challenge_id,
+    attempt_scores.c.agent == attempts.c.agent,
+    attempt_scores.c.submitted_at == attempts.c.submitted_at,
+    attempt_scores.c.attempt == attempts.c.key,
+)
+"""The one score of an attempt, by the whole key of its table."""
 
 attempt_details = Table(
     "attempt_details",

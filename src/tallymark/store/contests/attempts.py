@@ -19,6 +19,7 @@ from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.bulk_load import BulkLoad
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.idempotency import IdempotentRequest
+from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import lock_agent
 
 if TYPE_CHECKING:
@@ -29,17 +30,12 @@ if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload, State
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.score_rows import ScoreEntry
-    from tallymark.store.database import Database
 
 _DONE = ("submitted", "scored", "failed")
 
 
-class Attempts:
+class Attempts(TenantRows):
     """What `store.attempts` is."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
 
     # The life of an attempt
 
@@ -292,24 +288,20 @@ class Attempts:
         return done
 
     def _find_row(self, connection: Connection, identifier: str) -> Row[Any]:
-        query = select(attempts).where(
-            attempts.c.tenant == self._tenant,
-            attempts.c.key == attempt_rows.attempt_key(identifier),
-        )
-        row = connection.execute(query).one_or_none()
+        row = self._read_row(connection, identifier)
         if row is None:
             raise _explain_unknown(identifier)
         return row
 
+    def _read_row(self, connection: Connection, identifier: str) -> Row[Any] | None:
+        key = attempt_rows.attempt_key(identifier)
+        query = select(attempts).where(attempts.c.tenant == self._tenant, attempts.c.key == key)
+        return connection.execute(query).one_or_none()
+
     def _find_own_row(self, connection: Connection, identifier: str, agent: str) -> Row[Any]:
         """An attempt of this agent; of another's no more is said than of none."""
-        query = select(attempts).where(
-            attempts.c.tenant == self._tenant,
-            attempts.c.key == attempt_rows.attempt_key(identifier),
-            attempts.c.agent == agent,
-        )
-        row = connection.execute(query).one_or_none()
-        if row is None:
+        row = self._read_row(connection, identifier)
+        if row is None or row.agent != agent:
             raise InvalidInput(
                 f"{agent!r} has no attempt {identifier!r}",
                 hint="only the agent that entered may submit or withdraw",

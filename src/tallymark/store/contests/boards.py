@@ -18,6 +18,7 @@ from tallymark.store.contests.challenges import explain_unknown_challenge
 from tallymark.store.contests.contest_tables import boards as table
 from tallymark.store.contests.contest_tables import challenges
 from tallymark.store.contests.rank_blocks import Board
+from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.rank_blocks import Spot
-    from tallymark.store.database import Database
 
 # Built once: see `rank_blocks`.
 _CHALLENGE = select(challenges.c.id, challenges.c.frozen_at).where(
@@ -45,12 +45,8 @@ _BEFORE = _ROWS.where(_SPOT < _HERE).order_by(*rank_blocks.backward_order(table)
 _BEHIND = _ROWS.where(_SPOT > _HERE).order_by(*_ORDER).limit(_MOST)
 
 
-class Boards:
+class Boards(TenantRows):
     """What `store.boards` is. `public=False` shows the live board while the public's is frozen."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
 
     def top(
         self, name: str, *, limit: int = 100, offset: int = 0, public: bool = True

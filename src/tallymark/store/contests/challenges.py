@@ -15,12 +15,12 @@ from tallymark.store.contests import audit_log, whole_boards
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import challenge_versions as versions
 from tallymark.store.contests.contest_tables import challenges as table
+from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
-    from tallymark.store.database import Database
 
 _decode = msgspec.json.Decoder(Challenge).decode
 
@@ -111,12 +111,8 @@ def publish_version(
     audit_log.write_entry(connection, tenant, kept.id, None, entry)
 
 
-class Challenges:
+class Challenges(TenantRows):
     """What `store.challenges` is."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
 
     def publish(self, challenge: Challenge, packed: bytes, *, at: float) -> None:
         """Makes a version the one that counts, and keeps it for good.

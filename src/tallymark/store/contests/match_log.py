@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, case, delete, func, insert, literal, null, select
+from sqlalchemy import case, delete, func, insert, literal, null, select
 
 from tallymark.ratings import Counts, EloRating, Match, elo
-from tallymark.store.contests.attempt_tables import attempt_scores, attempts
+from tallymark.store.contests.attempt_tables import attempt_scores, attempts, is_own_score
 from tallymark.store.contests.contest_tables import (
     challenges,
     matches,
@@ -29,18 +29,7 @@ if TYPE_CHECKING:
 
     from tallymark.store.contests.challenges import StoredChallenge
 
-_ADDED = (
-    "tenant",
-    "agent",
-    "challenge_id",
-    "attempt",
-    "corrects",
-    "at",
-    "tier",
-    "result",
-    "verified",
-    "memoryless",
-)
+_ADDED = [each.name for each in matches.c if each.name != "seq"]
 
 
 def read_matches(
@@ -133,27 +122,11 @@ _NOW = case((attempt_scores.c.error.is_(None), attempt_scores.c.result))
 
 def _select_changed(kept: StoredChallenge, at: float) -> Select[Any]:
     query, then = _select_effective(kept.tenant, matches.c.challenge_id == kept.id)
-    score = and_(
-        attempt_scores.c.challenge_id == kept.id,
-        attempt_scores.c.agent == matches.c.agent,
-        attempt_scores.c.submitted_at == attempts.c.submitted_at,
-        attempt_scores.c.attempt == attempts.c.key,
-    )
+    new = {"corrects": matches.c.seq, "at": literal(at), "result": _NOW}
     return (
         query.join(attempts, attempts.c.key == matches.c.attempt)
-        .join(attempt_scores, score)
-        .with_only_columns(
-            matches.c.tenant,
-            matches.c.agent,
-            matches.c.challenge_id,
-            matches.c.attempt,
-            matches.c.seq,
-            literal(at),
-            matches.c.tier,
-            _NOW,
-            matches.c.verified,
-            matches.c.memoryless,
-        )
+        .join(attempt_scores, is_own_score)
+        .with_only_columns(*(new.get(name, matches.c[name]) for name in _ADDED))
         .where(_NOW.is_distinct_from(then))
         .order_by(matches.c.seq)
     )
@@ -161,19 +134,10 @@ def _select_changed(kept: StoredChallenge, at: float) -> Select[Any]:
 
 def _select_unlogged(kept: StoredChallenge, at: float) -> Select[Any]:
     logged = select(matches.c.seq).where(matches.c.attempt == attempts.c.key).exists()
+    new = {"attempt": attempts.c.key, "corrects": null(), "at": literal(at)}
+    new |= {"tier": literal(kept.challenge.difficulty), "result": _NOW}
     return (
-        select(
-            attempts.c.tenant,
-            attempts.c.agent,
-            attempts.c.challenge_id,
-            attempts.c.key,
-            null(),
-            literal(at),
-            literal(kept.challenge.difficulty),
-            _NOW,
-            attempts.c.verified,
-            attempts.c.memoryless,
-        )
+        select(*(new[name] if name in new else attempts.c[name] for name in _ADDED))
         .join(attempt_scores, attempt_scores.c.attempt == attempts.c.key)
         .where(attempt_scores.c.challenge_id == kept.id, _NOW.is_not(None), ~logged)
         .order_by(attempts.c.key)

@@ -22,6 +22,7 @@ from tallymark.store.contests.contest_tables import (
     rating_pairs,
 )
 from tallymark.store.contests.contest_tables import ratings as table
+from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
 
 if TYPE_CHECKING:
@@ -30,18 +31,13 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
     from tallymark.ratings import EloChange, Match
-    from tallymark.store.database import Database
 
 _FIELDS = tuple(asdict(EloRating()))
 _COUNTS = {1.0: "wins", 0.5: "draws", 0.0: "losses"}
 
 
-class Ratings:
+class Ratings(TenantRows):
     """What `store.ratings` is."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
 
     def elo(self, *, limit: int | None = None, offset: int = 0) -> list[tuple[str, EloRating]]:
         """Agents with their ratings, highest first, equal ones by name."""

@@ -13,6 +13,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    and_,
     case,
     exists,
     insert,
@@ -47,23 +48,11 @@ if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.formula_scores import ScoringStamp
 
-_FACTS = (
-    "score",
-    "ranks",
-    "succeeded",
-    "tokens_total",
-    "elapsed_ms",
-    "rating",
-    "created_at",
-    "cost",
-    "calls",
-    "result",
-    "error",
-    "more",
-    "dimensions",
-)
+_KEY = ("challenge_id", "agent", "submitted_at", "attempt")
+_OTHERS = (*_KEY, "tenant", "scoring", "number")
+_FACTS = tuple(each.name for each in attempt_scores.c if each.name not in _OTHERS)
 _TEXTS = ("details", "evaluation")
-STAGED_COLUMNS = ("challenge_id", "agent", "submitted_at", "attempt", *_FACTS, *_TEXTS)
+STAGED_COLUMNS = (*_KEY, *_FACTS, *_TEXTS)
 
 staged = Table(
     "rescored_attempts",
@@ -76,12 +65,7 @@ staged = Table(
     *(Column(name, Text) for name in _TEXTS),
     prefixes=["TEMPORARY"],
 )
-_same_score = (
-    (attempt_scores.c.challenge_id == staged.c.challenge_id)
-    & (attempt_scores.c.agent == staged.c.agent)
-    & (attempt_scores.c.submitted_at == staged.c.submitted_at)
-    & (attempt_scores.c.attempt == staged.c.attempt)
-)
+_same_score = and_(*(attempt_scores.c[name] == staged.c[name] for name in _KEY))
 _same_details = attempt_details.c.attempt == staged.c.attempt
 _state = case((staged.c.error.is_(None), "scored"), else_="failed")
 _another_state = (attempts.c.key == staged.c.attempt) & (attempts.c.state != _state)

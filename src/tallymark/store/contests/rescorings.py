@@ -49,6 +49,7 @@ from tallymark.store.contests.formula_scores import ScoringStamp
 from tallymark.store.contests.rank_blocks import Board, spot_columns
 from tallymark.store.contests.rescored_rows import ComputedOutcomes
 from tallymark.store.contests.score_rules import FormulaEffect
+from tallymark.store.database import TenantRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.rescore_plan import RescorePlan
     from tallymark.store.contests.challenges import StoredChallenge
-    from tallymark.store.database import Database
 
 _PAGE = 500
 _SHOWN = 100
@@ -71,12 +71,8 @@ _RankedAttempt = tuple[int, int, float | None]
 _decode_evaluation = msgspec.json.Decoder(Evaluation).decode
 
 
-class Rescorings:
+class Rescorings(TenantRows):
     """What `store.rescorings` is."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
 
     def preview(self, plan: RescorePlan, *, at: float, most: int = _SHOWN) -> Rescoring:
         """What applying a plan would do, and who would move; nothing is changed."""

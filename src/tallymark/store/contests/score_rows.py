@@ -17,6 +17,8 @@ from tallymark.store.contests.attempt_rows import attempt_id, move_attempt
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_scores,
+    attempts,
+    is_own_score,
     score_history,
     scorings,
 )
@@ -205,15 +207,9 @@ def _follow_rules(
 ) -> list[ScoreEntry]:
     """The scores that follow from rules later than the attempt's own score."""
     known = score_rules.read_rules(connection, attempt.challenge_id)
-    table = attempt_scores.c
-    mine = (
-        table.challenge_id == attempt.challenge_id,
-        table.agent == attempt.agent,
-        table.submitted_at == attempt.submitted_at,
-        table.attempt == attempt.key,
-        table.error.is_(None),
-    )
-    row = connection.execute(select(attempt_scores).where(*mine)).one_or_none() if known else None
+    query = select(attempt_scores).join(attempts, is_own_score)
+    mine = (attempts.c.key == attempt.key, attempt_scores.c.error.is_(None))
+    row = connection.execute(query.where(*mine)).one_or_none() if known else None
     entries: list[ScoreEntry] = []
     if row is None:
         return entries

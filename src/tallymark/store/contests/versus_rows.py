@@ -27,6 +27,7 @@ from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import challenges
 from tallymark.store.contests.attempt_rows import make_digest
 from tallymark.store.contests.versus_tables import submissions, verdicts
+from tallymark.store.database import TenantRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,19 +36,14 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.challenge import Challenge
     from tallymark.store.contests.challenges import StoredChallenge
-    from tallymark.store.database import Database
 
 _DAY = 86_400
 _SUBMISSION = [submissions.c[name] for name in SideSubmission.__struct_fields__]
 _VERDICT = [verdicts.c[name] for name in BreachVerdict.__struct_fields__]
 
 
-class VersusRows:
+class VersusRows(TenantRows):
     """What `store.versus` is; a `VersusStore`."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
 
     def submit(
         self, challenge: str, player: str, side: Side, content: Any, *, at: float
@@ -211,19 +207,10 @@ def _pair_submission(connection: Connection, kept: StoredChallenge, new: SideSub
     newest = _select_newest(kept, OTHER_SIDE[new.side], None).subquery()
     query = select(*_SUBMISSION).join(newest, newest.c.id == submissions.c.id)
     others = [_read_submission(row) for row in connection.execute(query)]
+    mine = {"tenant": kept.tenant, "challenge_id": kept.id}
     rows = [
-        {
-            "tenant": kept.tenant,
-            "challenge_id": kept.id,
-            "red": pairing.red,
-            "blue": pairing.blue,
-            "category": category,
-            "state": "pending",
-            "reason": "",
-            "judge": "",
-            "tries": 0,
-        }
-        for pairing in make_pairings(new, others)
+        mine | msgspec.structs.asdict(BreachVerdict(red=red, blue=blue, category=category))
+        for red, blue in make_pairings(new, others)
         for category in dict.fromkeys(require_versus(kept.challenge).categories)
     ]
     if rows:

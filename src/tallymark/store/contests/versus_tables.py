@@ -11,12 +11,11 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
-    text,
 )
 
-from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, metadata
+from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, metadata, partial_index
 
-_UNJUDGED = text("state <> 'judged'")
+_UNJUDGED = "state <> 'judged'"
 
 submissions = Table(
     "versus_submissions",
@@ -52,12 +51,5 @@ verdicts = Table(
     Column("judged_at", FiniteFloat),
     PrimaryKeyConstraint("red", "blue", "category", name="pk_versus_verdicts"),
     Index("ix_versus_verdicts_blue", "blue"),
-    Index(
-        "ix_versus_verdicts_unjudged",
-        "challenge_id",
-        "red",
-        "blue",
-        sqlite_where=_UNJUDGED,
-        postgresql_where=_UNJUDGED,
-    ),
+    partial_index("ix_versus_verdicts_unjudged", "challenge_id", "red", "blue", where=_UNJUDGED),
 )
