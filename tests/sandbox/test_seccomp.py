@@ -14,8 +14,10 @@ import pytest
 from tests.sandbox.forked_child import in_a_child
 
 from tallymark.sandbox import kernel_calls, seccomp
+from tallymark.sandbox.machine_probe import probe
 
-needs_seccomp = pytest.mark.skipif(not seccomp.is_available(), reason="no seccomp here")
+_LAYERS = {each.name: each for each in probe().layers}
+needs_seccomp = pytest.mark.skipif(not _LAYERS["seccomp"].present, reason="no seccomp here")
 
 
 def fork() -> None:
@@ -63,7 +65,7 @@ def fork() -> None:
 def test_seccomp(work: Callable[[], object], alone: int, with_processes: int) -> None:
     def confined(*, processes: bool) -> Callable[[], None]:
         def run() -> None:
-            seccomp.install(fork=processes, exec=processes)
+            seccomp.load(seccomp.program(fork=processes, exec=processes))
             work()
 
         return run
@@ -77,7 +79,7 @@ def test_new_namespaces_are_refused_where_processes_are_allowed() -> None:
     clone, new_user, child_ended = {"x86_64": 56, "aarch64": 220}[os.uname().machine], 1 << 28, 17
 
     def confined() -> None:
-        seccomp.install(fork=True, exec=True)
+        seccomp.load(seccomp.program(fork=True, exec=True))
         if kernel_calls.system_call(clone, new_user | child_ended, 0, 0, 0, 0) == 0:
             os._exit(0)
 
@@ -87,7 +89,7 @@ def test_new_namespaces_are_refused_where_processes_are_allowed() -> None:
 @needs_seccomp
 def test_modes_of_files_may_change_where_all_files_are_its_own(tmp_path: Path) -> None:
     def confined() -> None:
-        seccomp.install(fork=False, exec=False, attributes=True)
+        seccomp.load(seccomp.program(fork=False, exec=False, attributes=True))
         tmp_path.chmod(0o700)
 
     assert in_a_child(confined) == 0

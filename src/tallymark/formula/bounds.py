@@ -77,10 +77,8 @@ class Analysis:
                 return Fact(Range(known.low, known.high), {name: Direction.UP})
             case Negative(operand=operand):
                 return negate(self.fact(operand))
-            case Sum(operands=parts, operators=operators):
-                return self.chain(node, parts, operators)
-            case Product(operands=parts, operators=operators):
-                return self.chain(node, parts, operators)
+            case Sum() | Product():
+                return self.chain(node)
             case ValueComparison():
                 return self.comparison(node)
             case Call(function="if"):
@@ -91,7 +89,8 @@ class Analysis:
                     return NEVER
                 return FUNCTION_FACTS[function](self, node, facts)
 
-    def chain(self, node: Node, parts: tuple[Node, ...], operators: tuple[str, ...]) -> Fact:
+    def chain(self, node: Sum | Product) -> Fact:
+        parts, operators = node.operands, node.operators
         facts = [self.fact(part) for part in parts]
         total = facts[0]
         if isinstance(node, Product):

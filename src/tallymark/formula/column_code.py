@@ -122,10 +122,8 @@ class _ColumnProgram:
                 return self.columns[name]
             case Negative(operand=operand):
                 self.emit(np.negative, (self.compile(operand, target),), target)
-            case Sum(operands=parts, operators=operators):
-                self.chain(parts, operators, target)
-            case Product(operands=parts, operators=operators):
-                self.chain(parts, operators, target)
+            case Sum() | Product():
+                self.chain(node.operands, node.operators, target)
             case ValueComparison(operator=operator, left=left, right=right):
                 self.call(operator, (left, right), target)
             case Call(function="min" | "max" as function, arguments=arguments):

@@ -64,13 +64,13 @@ def _apply_at(apply: Callable[..., float], value: float, *extra: float) -> float
         return math.copysign(INF, value)
 
 
-def _limit_from(low: float, kind: str, rule: Callable[..., Fact]) -> Callable[..., Fact]:
-    """A function that is defined from `low` on only (above it, for logarithms)."""
+def _limit_from_zero(kind: str, rule: Callable[..., Fact]) -> Callable[..., Fact]:
+    """A function that is defined from 0 on only (above it, for logarithms)."""
 
     def limit(analysis: Analysis, node: Call, facts: list[Fact]) -> Fact:
         span = require_range(facts[0])
         # 0 has a square root but no logarithm: the first number that has one is the next float.
-        first = low if kind == "negative-root" else math.nextafter(low, INF)
+        first = 0.0 if kind == "negative-root" else math.nextafter(0.0, INF)
         if span.low < first:
             always = span.high < first
             analysis.warn(kind, node, node.arguments[0], always)
@@ -148,9 +148,7 @@ def _power_fact(analysis: Analysis, node: Call, facts: list[Fact]) -> Fact:
 def _raise_power(base: float, exponent: float) -> float:
     try:
         return math.pow(base, exponent)
-    except OverflowError:
-        return INF
-    except ValueError:  # 0 to a negative power: approached, never reached
+    except (OverflowError, ValueError):  # 0 to a negative power: approached, never reached
         return INF
 
 
@@ -158,10 +156,10 @@ FUNCTION_FACTS: Mapping[str, Callable[[Analysis, Call, list[Fact]], Fact]] = {
     "min": _make_extreme_rule(min),
     "max": _make_extreme_rule(max),
     "abs": _absolute_fact,
-    "sqrt": _limit_from(0.0, "negative-root", _make_rising_rule(math.sqrt)),
-    "log": _limit_from(0.0, "logarithm", _make_rising_rule(math.log, _ULPS)),
-    "log2": _limit_from(0.0, "logarithm", _make_rising_rule(math.log2, _ULPS)),
-    "log10": _limit_from(0.0, "logarithm", _make_rising_rule(math.log10, _ULPS)),
+    "sqrt": _limit_from_zero("negative-root", _make_rising_rule(math.sqrt)),
+    "log": _limit_from_zero("logarithm", _make_rising_rule(math.log, _ULPS)),
+    "log2": _limit_from_zero("logarithm", _make_rising_rule(math.log2, _ULPS)),
+    "log10": _limit_from_zero("logarithm", _make_rising_rule(math.log10, _ULPS)),
     "exp": _make_rising_rule(math.exp, _ULPS),
     "pow": _power_fact,
     "clamp": _clamp_fact,

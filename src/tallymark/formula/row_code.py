@@ -117,10 +117,8 @@ class _RowWriter:
                 return self.variables[name]
             case Negative(operand=operand):
                 return f"(-{self.value(operand)})"
-            case Sum(operands=parts, operators=operators):
-                return self.chain(node, parts, operators)
-            case Product(operands=parts, operators=operators):
-                return self.chain(node, parts, operators)
+            case Sum() | Product():
+                return self.chain(node)
             case ValueComparison(operator=operator, left=left, right=right):
                 return f"(1.0 if {self.guard(left)} {operator} {self.guard(right)} else 0.0)"
             case Call(function="if", arguments=arguments):
@@ -131,9 +129,10 @@ class _RowWriter:
                 # A line of its own: Python reads at most 200 parentheses inside each other.
                 return self.keep(f"f_{function}({', '.join(operands)})")
 
-    def chain(self, node: Node, parts: tuple[Node, ...], operators: tuple[str, ...]) -> str:
-        words = [self.value(parts[0])]
-        for operator, part in zip(operators, parts[1:], strict=True):
+    def chain(self, node: Sum | Product) -> str:
+        first, *others = node.operands
+        words = [self.value(first)]
+        for operator, part in zip(node.operators, others, strict=True):
             if operator != "/":
                 operand = self.value(part)
             elif node is self.tree and not isinstance(part, Number):

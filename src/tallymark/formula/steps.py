@@ -10,6 +10,7 @@ it takes.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -101,21 +102,14 @@ def _combine(node: Node, below: tuple[Step, ...]) -> Step:
     return Step(node, value, None, below)
 
 
-def _sum(node: Node, numbers: list[float]) -> float:
-    assert isinstance(node, Sum)  # noqa: S101 (tells the type checker what the table knows)
-    total = numbers[0]
-    for operator, number in zip(node.operators, numbers[1:], strict=True):
-        total = total + number if operator == "+" else total - number
-        if not math.isfinite(total):
-            raise OverflowError
-    return total
+_ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
 
-def _product(node: Node, numbers: list[float]) -> float:
-    assert isinstance(node, Product)  # noqa: S101
+def _chain(node: Node, numbers: list[float]) -> float:
+    assert isinstance(node, Sum | Product)  # noqa: S101 (tells the type checker what the table knows)
     total = numbers[0]
-    for operator, number in zip(node.operators, numbers[1:], strict=True):
-        total = total * number if operator == "*" else total / number
+    for sign, number in zip(node.operators, numbers[1:], strict=True):
+        total = _ARITHMETIC[sign](total, number)
         if not math.isfinite(total):
             raise OverflowError
     return total
@@ -136,8 +130,8 @@ def _call(node: Node, numbers: list[float]) -> float:
 
 
 _OPERATIONS: dict[type, Callable[[Node, list[float]], float]] = {
-    Sum: _sum,
-    Product: _product,
+    Sum: _chain,
+    Product: _chain,
     Negative: _negative,
     ValueComparison: _comparison,
     Call: _call,
@@ -146,9 +140,8 @@ _OPERATIONS: dict[type, Callable[[Node, list[float]], float]] = {
 
 def _describe_zero_divisor(below: tuple[Step, ...], node: Node) -> str:
     if isinstance(node, Product):
-        divisors = zip(node.operators, below[1:], strict=True)
-        for operator, part in divisors:
-            if operator == "/" and part.value == 0.0:
+        for sign, part in zip(node.operators, below[1:], strict=True):
+            if sign == "/" and part.value == 0.0:
                 return f"division by zero: {_shorten(part.node)} is 0"
     return "division by zero"
 
@@ -182,7 +175,7 @@ def find_undefined_constants(tree: Node, source: FormulaText) -> Iterator[Proble
 
 
 def _find_zero_divisor(node: Product) -> Node | None:
-    for operator, part in zip(node.operators, node.operands[1:], strict=True):
-        if operator == "/" and is_constant(part) and step(part, {}).value == 0.0:
+    for sign, part in zip(node.operators, node.operands[1:], strict=True):
+        if sign == "/" and is_constant(part) and step(part, {}).value == 0.0:
             return part
     return None

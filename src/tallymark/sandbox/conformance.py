@@ -186,10 +186,3 @@ class Conformance:
         names = sorted(path.name for path in (*self._host.iterdir(), *self._plugins.iterdir()))
         text = self._secret_file.read_text(encoding="utf-8")
         return state.st_mode, state.st_mtime_ns, state.st_uid, text, names
-
-
-def check_sandbox(sandbox: Sandbox, folder: Path) -> dict[str, list[str]]:
-    """Every case by its name, with what went wrong; the folder must be empty."""
-    with Conformance(folder) as suite:
-        found = load_attacks(sandbox.policy.backend)
-        return {case.name: suite.failures(sandbox, case) for case in found}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tallymark.errors import InvalidInput
 
@@ -26,21 +26,10 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Refuse limits that limit nothing."""
-        for name in (
-            "wall_s",
-            "cpu_s",
-            "memory_mb",
-            "processes",
-            "open_files",
-            "output_mb",
-            "disk_mb",
-        ):
+        for name in (each.name for each in fields(self)):
             value = getattr(self, name)
             if value is None and name == "cpu_s":
                 continue
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not 0 < value < math.inf
-            ):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (number and 0 < value < math.inf):
                 raise InvalidInput(f"the limit {name} is a number above 0, not {value!r}")

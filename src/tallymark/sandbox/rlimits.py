@@ -1,7 +1,7 @@
 """Limits that the kernel keeps for a process: memory, files, output.
 
-Processor time is not among them: a plugin has one thread, so its deadline bounds that too, and the
-attempts of a batch share a process.
+Processor time is not among those of a plugin: it has one thread, so its deadline bounds that too,
+and the attempts of a batch share a process.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _MB = 2**20
 
 def apply(limits: Limits) -> None:
     """Bind this process and its children, for good; a tighter limit already in force stays."""
-    _lower(resource.RLIMIT_AS, limits.memory_mb * _MB)
-    _lower(resource.RLIMIT_FSIZE, int(limits.disk_mb * _MB))
+    lower(resource.RLIMIT_AS, limits.memory_mb * _MB)
+    lower(resource.RLIMIT_FSIZE, int(limits.disk_mb * _MB))
     for none in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
-        _lower(none, 0)
+        lower(none, 0)
 
 
 def apply_to_files(most: int) -> None:
@@ -29,11 +29,14 @@ def apply_to_files(most: int) -> None:
     Not part of `apply`: descriptors on their way from all guests of a user together may not be
     more than this, so a guest, which sends some, must not be bound so tightly as its children.
     """
-    _lower(resource.RLIMIT_NOFILE, most)
+    lower(resource.RLIMIT_NOFILE, most)
 
 
-def _lower(which: int, most: int) -> None:
+def lower(which: int, most: int) -> None:
+    """Bind this process to one limit, for good, and never looser than what holds already."""
+    # Below the hard limit of processor time, the soft one sends a signal of its own.
+    hard = most + 1 if which == resource.RLIMIT_CPU else most
     ceiling = resource.getrlimit(which)[1]
-    if ceiling == resource.RLIM_INFINITY or most < ceiling:
-        ceiling = most
-    resource.setrlimit(which, (ceiling, ceiling))
+    if ceiling != resource.RLIM_INFINITY:
+        most, hard = min(most, ceiling), min(hard, ceiling)
+    resource.setrlimit(which, (most, hard))

@@ -72,30 +72,8 @@ _SET_SECCOMP, _NO_NEW_PRIVS, _FILTER = 22, 38, 2
 _INSTRUCTION_BYTES = 8
 
 
-def is_available() -> bool:
-    """True when libseccomp is here and the kernel takes filters."""
-    try:
-        program(fork=False, exec=False)
-    except (ImportError, OSError, RuntimeError):
-        return False
-    try:
-        control(_SET_SECCOMP, _FILTER)  # no filter given: a kernel that takes them says so
-    except OSError as error:
-        return error.errno == errno.EFAULT
-    return False
-
-
-def install(*, fork: bool, exec: bool, attributes: bool = False) -> None:  # noqa: A002
-    """Bind this process and its children, for good.
-
-    `fork` allows processes and threads of its own and signals to them, `exec` other programs,
-    `attributes` changing modes and times of files: only where every file in view is its own.
-    """
-    load(program(fork=fork, exec=exec, attributes=attributes))
-
-
 def load(code: bytes) -> None:
-    """Bind this process to a filter that `program` made, maybe in another process."""
+    """Bind this process and its children, for good, to a filter that was made here or elsewhere."""
     forbid_new_privileges()  # without it the kernel takes no filter from an ordinary user
     held = ctypes.create_string_buffer(code, len(code))
     fields = _FilterProgram(len(code) // _INSTRUCTION_BYTES, ctypes.addressof(held))
@@ -108,7 +86,11 @@ class _FilterProgram(ctypes.Structure):
 
 @functools.cache
 def program(*, fork: bool, exec: bool, attributes: bool = False) -> bytes:  # noqa: A002
-    """The filter as the kernel takes it."""
+    """A filter as the kernel takes it.
+
+    `fork` allows processes and threads of its own and signals to them, `exec` other programs,
+    `attributes` changing modes and times of files: only where every file in view is its own.
+    """
     names = [_PROCESSES] * fork + [_ATTRIBUTES] * attributes + ["execve"] * exec
     rules = _start_allow_list(*names)
     _allow_by_argument(rules, fork=fork)

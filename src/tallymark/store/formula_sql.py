@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -158,10 +159,8 @@ class _Writer(ABC):
             case Negative(operand=operand):
                 part = self.write(operand)
                 return _Sql(f"(- {part.text})", part.stack + 2, part.finite)
-            case Sum(operands=parts, operators=operators):
-                return self.chain(operators, [self.write(part) for part in parts])
-            case Product(operands=parts, operators=operators):
-                return self.chain(operators, [self.write(part) for part in parts])
+            case Sum() | Product():
+                return self.chain(node.operators, [self.write(part) for part in node.operands])
             case ValueComparison(operator=operator, left=left, right=right):
                 sign = _COMPARISONS.get(operator, operator)
                 return self.comparison(sign, self.write(left), self.write(right))
@@ -316,17 +315,13 @@ class _Postgres(_Writer):
         return _Sql(text)
 
 
-def _smaller(first: str, *others: str) -> str:
+def _smaller(*parts: str) -> str:
     """`LEAST` would overlook a NULL; this is what PostgreSQL's own `min` is made of."""
-    for other in others:
-        first = f"float8smaller({first}, {other})"
-    return first
+    return reduce(lambda first, second: f"float8smaller({first}, {second})", parts)
 
 
-def _larger(first: str, *others: str) -> str:
-    for other in others:
-        first = f"float8larger({first}, {other})"
-    return first
+def _larger(*parts: str) -> str:
+    return reduce(lambda first, second: f"float8larger({first}, {second})", parts)
 
 
 def _square_root(value: str) -> str:

@@ -51,7 +51,7 @@ class Plugin(Protocol):
         timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
     ) -> Score:
         """The score of one attempt."""
-        ...
+        return self.score_many([metrics], config, ctx, timeout_s)[0]
 
     def score_many(
         self,
@@ -68,19 +68,6 @@ class Plugin(Protocol):
         ...
 
 
-def drop_unknown(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The metrics that have a value.
-
-    The plugin document's own example multiplies `metrics.get("rating", 0)`: a None would raise.
-    """
-    return {name: value for name, value in metrics.items() if value is not None}
-
-
-def add_timeout(ctx: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-    """The context as a plugin gets it, with the timeout that holds."""
-    return {**ctx, "timeout_ms": round(timeout_s * 1000)}
-
-
 BUILTINS: Mapping[str, type[ScorerProtocol]] = {
     "builtin.weighted_scorer": WeightedScorer,
     "services.scorers.weighted:WeightedScorer": WeightedScorer,
@@ -88,7 +75,7 @@ BUILTINS: Mapping[str, type[ScorerProtocol]] = {
 """What a reference may call them."""
 
 
-class BuiltinPlugin:
+class BuiltinPlugin(Plugin):
     """A class of ours behind the `Plugin` protocol; it runs in this process, without a timeout.
 
     A leaderboard with it has to work on a machine without a sandbox, too.
@@ -105,15 +92,6 @@ class BuiltinPlugin:
         # Of the whole module, because what the class calls there makes its scores too.
         source = inspect.getsource(inspect.getmodule(self._class) or self._class)
         return hashlib.sha256(source.encode()).hexdigest()
-
-    def score(
-        self,
-        metrics: Mapping[str, Any],
-        config: Mapping[str, Any],
-        ctx: Mapping[str, Any],
-        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
-    ) -> Score:
-        return self.score_many([metrics], config, ctx, timeout_s)[0]
 
     def score_many(
         self,
@@ -134,7 +112,7 @@ class BuiltinPlugin:
         return plugin_score(result, origin=origin)
 
 
-class SandboxedPlugin:
+class SandboxedPlugin(Plugin):
     """Somebody's Python code behind the `Plugin` protocol: every call goes to the sandbox."""
 
     kind: Literal["sandboxed"] = "sandboxed"
@@ -145,21 +123,6 @@ class SandboxedPlugin:
         self.name = code.name
         self.code_hash = code.code_hash
 
-    def score(
-        self,
-        metrics: Mapping[str, Any],
-        config: Mapping[str, Any],
-        ctx: Mapping[str, Any],
-        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
-    ) -> Score:
-        return self._sandbox.score(
-            self._code,
-            drop_unknown(metrics),
-            config,
-            add_timeout(ctx, timeout_s),
-            timeout_s=timeout_s,
-        )
-
     def score_many(
         self,
         attempts: Sequence[Mapping[str, Any]],
@@ -168,11 +131,10 @@ class SandboxedPlugin:
         timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
         users: Sequence[str | None] | None = None,
     ) -> list[Score]:
+        # Without those that have no value: the plugin document's own example multiplies
+        # `metrics.get("rating", 0)`, and a None would raise.
+        known = [{name: each[name] for name in each if each[name] is not None} for each in attempts]
+        told = {**ctx, "timeout_ms": round(timeout_s * 1000)}
         return self._sandbox.score_many(
-            self._code,
-            [drop_unknown(metrics) for metrics in attempts],
-            config,
-            add_timeout(ctx, timeout_s),
-            users=users,
-            timeout_s=timeout_s,
+            self._code, known, config, told, users=users, timeout_s=timeout_s
         )

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from tallymark.sandbox import kernel_calls, landlock, seccomp
+from tallymark.sandbox import kernel_calls, landlock, rlimits, seccomp
 from tallymark.sandbox.programs.process_usage import is_memory_passed, sum_cpu_s
 from tallymark.sandbox.scratch_folder import MOST_ENTRIES, collect_files, lay_file
 
@@ -112,7 +112,7 @@ def confine(order: dict[str, Any]) -> None:
     os.chdir(order["folder"])
     os.umask(0o022)
     for which, value in order["rlimits"]:
-        _limit(which, value)
+        rlimits.lower(which, value)
     if order["walls"]:
         kernel_calls.drop_capabilities()
         landlock.restrict(
@@ -122,16 +122,6 @@ def confine(order: dict[str, Any]) -> None:
         )
         # Last, because it takes away the calls by which the other walls were put up.
         seccomp.load(bytes.fromhex(order["seccomp"]))
-
-
-def _limit(which: int, value: int) -> None:
-    """For good, and never looser than what holds already."""
-    # Below the hard limit of processor time, the soft one sends a signal of its own.
-    hard = value + 1 if which == resource.RLIMIT_CPU else value
-    ceiling = resource.getrlimit(which)[1]
-    if ceiling != resource.RLIM_INFINITY:
-        value, hard = min(value, ceiling), min(hard, ceiling)
-    resource.setrlimit(which, (value, hard))
 
 
 def _execute(order: dict[str, Any]) -> NoReturn:
