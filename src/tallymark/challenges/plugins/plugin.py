@@ -51,7 +51,7 @@ class Plugin(Protocol):
         timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
     ) -> Score:
         """The score of one attempt."""
-        return self.score_many([metrics], config, ctx, timeout_s)[0]
+        ...
 
     def score_many(
         self,
@@ -68,6 +68,19 @@ class Plugin(Protocol):
         ...
 
 
+class _ScoresMany:
+    """One attempt is scored as many are."""
+
+    def score(
+        self: Plugin,
+        metrics: Mapping[str, Any],
+        config: Mapping[str, Any],
+        ctx: Mapping[str, Any],
+        timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
+    ) -> Score:
+        return self.score_many([metrics], config, ctx, timeout_s)[0]
+
+
 BUILTINS: Mapping[str, type[ScorerProtocol]] = {
     "builtin.weighted_scorer": WeightedScorer,
     "services.scorers.weighted:WeightedScorer": WeightedScorer,
@@ -75,7 +88,7 @@ BUILTINS: Mapping[str, type[ScorerProtocol]] = {
 """What a reference may call them."""
 
 
-class BuiltinPlugin(Plugin):
+class BuiltinPlugin(_ScoresMany):
     """A class of ours behind the `Plugin` protocol; it runs in this process, without a timeout.
 
     A leaderboard with it has to work on a machine without a sandbox, too.
@@ -112,7 +125,7 @@ class BuiltinPlugin(Plugin):
         return plugin_score(result, origin=origin)
 
 
-class SandboxedPlugin(Plugin):
+class SandboxedPlugin(_ScoresMany):
     """Somebody's Python code behind the `Plugin` protocol: every call goes to the sandbox."""
 
     kind: Literal["sandboxed"] = "sandboxed"
