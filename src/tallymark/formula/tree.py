@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tallymark.errors import Place
@@ -96,16 +96,14 @@ def children(node: Node) -> tuple[Node, ...]:
 def rebuild(node: Node, parts: tuple[Node, ...]) -> Node:
     """The same node over other parts."""
     match node:
-        case Sum(operators=operators):
-            return Sum(parts, operators, node.at)
-        case Product(operators=operators):
-            return Product(parts, operators, node.at)
-        case Call(function=function):
-            return Call(function, parts, node.at)
+        case Sum() | Product():
+            return replace(node, operands=parts)
+        case Call():
+            return replace(node, arguments=parts)
         case Negative():
-            return Negative(parts[0], node.at)
-        case ValueComparison(operator=operator):
-            return ValueComparison(operator, parts[0], parts[1], node.at)
+            return replace(node, operand=parts[0])
+        case ValueComparison():
+            return replace(node, left=parts[0], right=parts[1])
         case _:
             return node
 

@@ -6,6 +6,7 @@ score rightly when called with metrics that ask for calm, and what the host owns
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 import socket
@@ -27,33 +28,6 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 20.0
 _SHORT_S = 0.25
 """For cases that can only end at the deadline."""
-_PRELUDE = """
-import ctypes, os, sys
-
-def must(found):
-    if not found: raise ValueError("nothing there")
-    return found
-
-def tried(action, *arguments):
-    try:
-        return f"reached {action(*arguments)!r}"[:100]
-    except Exception as error:
-        return type(error).__name__
-
-def c(name, *arguments):
-    result = getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments)
-    if result == -1: raise OSError(ctypes.get_errno(), name)
-    return result
-
-def nonce():
-    frame = sys._getframe()
-    while "opening" not in frame.f_locals: frame = frame.f_back
-    return frame.f_locals["opening"]["nonce"]
-
-class Plugin:
-    def score(self, metrics, config, ctx):
-        if metrics.get("calm"): return {"score": 7.0}
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +48,8 @@ class Attack:
     @property
     def source(self) -> str:
         """The plugin's file."""
-        return self.module or _PRELUDE + textwrap.indent(self.body.strip("\n"), " " * 8) + "\n"
+        beginning = _read_suite()["prelude"]
+        return self.module or beginning + textwrap.indent(self.body.strip("\n"), " " * 8) + "\n"
 
     @property
     def timeout_s(self) -> float:
@@ -98,12 +73,16 @@ class Attack:
         return None if right else f"{self.name}: {wanted} expected, not {score.to_dict()}"
 
 
+@functools.cache
+def _read_suite() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
 def load_attacks(backend: str) -> list[Attack]:
     """Those that hold for this backend, in the order of the file."""
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     found = (
         Attack(**fields | {"stopped": tuple(fields.get("stopped", ()))})
-        for fields in tomllib.loads(text)["case"]
+        for fields in _read_suite()["case"]
     )
     return [case for case in found if case.backend in {"", backend}]
 

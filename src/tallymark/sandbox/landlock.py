@@ -65,18 +65,13 @@ def restrict(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path
     What lies beneath a path of `write` may be read too, beneath one of `execute` read and started.
     A path that does not exist is left out.
     """
-    rules = make_ruleset(read, write, execute)
-    try:
-        enforce(rules)
-    finally:
-        os.close(rules)
-
-
-def make_ruleset(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path] = ()) -> int:
-    """A descriptor of the rules, made ahead for `enforce`."""
     with Rules() as rules:
         rules.allow(read=read, write=write, execute=execute)
-        return rules.build()
+        built = rules.build()
+    try:
+        enforce(built)
+    finally:
+        os.close(built)
 
 
 class Rules:

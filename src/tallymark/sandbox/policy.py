@@ -40,7 +40,8 @@ def choose_policy(*, insecure_local: bool = False, backend: str | None = None) -
     machine = probe()
     asked = _read_request(backend)
     if asked is not None:
-        _demand(asked, machine)
+        if machine.missing(asked):
+            raise _make_refusal(f"the sandbox {asked!r} does not work here", machine, asked)
         return Policy(asked)
     for candidate in get_args(SafeBackend):
         if not machine.missing(candidate):
@@ -66,11 +67,6 @@ def _read_request(backend: str | None) -> SafeBackend | None:
     known = " or ".join(get_args(SafeBackend))
     hint = f"did you mean {guess!r}?" if guess else f"it is {known}"
     raise InvalidInput(f"unknown sandbox {name!r}{where}", hint=hint)
-
-
-def _demand(backend: SafeBackend, machine: Machine) -> None:
-    if machine.missing(backend):
-        raise _make_refusal(f"the sandbox {backend!r} does not work here", machine, backend)
 
 
 def _make_refusal(what: str, machine: Machine, backend: SafeBackend) -> WorkFailed:

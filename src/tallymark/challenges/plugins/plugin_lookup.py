@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -22,9 +21,12 @@ from tallymark.challenges.plugins.plugin_sources import (
     require_class,
 )
 from tallymark.errors import ScorerError, WorkFailed, suggest
+from tallymark.importing import find_entry_points
 from tallymark.sandbox.plugin_code import PluginCode
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from tallymark.challenges.plugins.plugin import Plugin
     from tallymark.sandbox import Sandbox
 
@@ -86,7 +88,7 @@ def _find_named(name: str) -> FoundPlugin:
         return BuiltinPlugin(name)
     point = _find_entry_by_name(name)
     if point is None:
-        near = suggest(name, [*BUILTINS, *_list_entry_names()])
+        near = suggest(name, [*BUILTINS, *sorted({point.name for point in _list_entry_points()})])
         hint = f"did you mean {near!r}?" if near else _HOW
         raise ScorerError(f"there is no plugin {name!r}", hint=hint)
     return _make_code(name, point.attr, _read_entry_sources(point))
@@ -133,9 +135,9 @@ def _refuse_taken(top: str, home: str) -> None:
 
 
 def _read_installed(module: str, folder: Path) -> PluginSources:
-    point = _find_entry_by_module(module)
-    if point is not None:
-        return _read_entry_sources(point)
+    for point in _list_entry_points():
+        if point.module == module:
+            return _read_entry_sources(point)
     raise ScorerError(
         f"there is no module {module} in {folder}",
         hint=_suggest_file(folder.joinpath(*module.split(".")))
@@ -157,16 +159,6 @@ def _find_entry_by_name(name: str) -> EntryPoint | None:
     return found[0] if found else None
 
 
-def _find_entry_by_module(module: str) -> EntryPoint | None:
-    """An entry point that names something in that module."""
-    return next((point for point in _list_entry_points() if point.module == module), None)
-
-
-def _list_entry_names() -> list[str]:
-    """The names of all of them."""
-    return sorted({point.name for point in _list_entry_points()})
-
-
 def _read_entry_sources(point: EntryPoint) -> PluginSources:
     """The files of its package that it needs."""
     top = point.module.partition(".")[0]
@@ -179,7 +171,7 @@ def _read_entry_sources(point: EntryPoint) -> PluginSources:
 
 def _list_entry_points() -> Iterator[EntryPoint]:
     """Of other packages: our own are scorers of traces."""
-    for point in entry_points(group=ENTRY_POINT_GROUP):
+    for point in find_entry_points(ENTRY_POINT_GROUP):
         if point.module.partition(".")[0] != OWN_PACKAGE:
             yield point
 

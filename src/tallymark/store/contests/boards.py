@@ -160,12 +160,8 @@ def count_try(connection: Connection, kept: StoredChallenge, agent: str) -> None
 def _make_board_row(kept: StoredChallenge, scored: dict[str, Any]) -> dict[str, Any]:
     strategy = STRATEGIES[kept.challenge.scoring.strategy]
     value = scored[strategy.column]
-    names = ("submitted_at", "attempt", "score")
-    return {
-        "place": strategy.place(value),
-        "value": value,
-        **{name: scored[name] for name in names},
-    }
+    copied = {name: scored[name] for name in ("submitted_at", "attempt", "score")}
+    return {"place": strategy.place(value), "value": value, **copied}
 
 
 def _count_tries(connection: Connection, kept: StoredChallenge, agent: str) -> int:

@@ -20,7 +20,7 @@ from tallymark.store.formula_sql import SqlColumn, add_functions, formula_sql
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from sqlalchemy import ColumnElement, Connection, Row
+    from sqlalchemy import Connection, Row
 
     from tallymark.challenges.challenge import Challenge
     from tallymark.store.contests.challenges import StoredChallenge
@@ -82,18 +82,7 @@ def write_all(
         except DBAPIError as error:
             if not is_out_of_range(error):
                 raise
-    return _write_in_python(connection, kept, challenge, given, ())
-
-
-def write_some(
-    connection: Connection,
-    kept: StoredChallenge,
-    challenge: Challenge,
-    given: ScoringStamp,
-    keys: Collection[int],
-) -> int:
-    """The same for some attempts."""
-    return _write_in_python(connection, kept, challenge, given, (_scores.attempt.in_(keys),))
+    return write_in_python(connection, kept, challenge, given)
 
 
 def _list_columns(challenge: Challenge, dialect: str) -> dict[str, SqlColumn]:
@@ -141,16 +130,17 @@ def _write_in_sql(
     return changed
 
 
-def _write_in_python(
+def write_in_python(
     connection: Connection,
     kept: StoredChallenge,
     challenge: Challenge,
     given: ScoringStamp,
-    which: tuple[ColumnElement[bool], ...],
+    keys: Collection[int] | None = None,
 ) -> int:
-    """Row by row in Python, then all at once through a temporary table."""
+    """The same of these attempts, or all: row by row, then at once through a temporary table."""
     meant = (_scores.challenge_id == kept.id, _scores.error.is_(None))
-    query = select(attempt_scores).where(*meant, _scores.scoring < given.scoring, *which)
+    query = select(attempt_scores).where(*meant, _scores.scoring < given.scoring)
+    query = query if keys is None else query.where(_scores.attempt.in_(keys))
     rows = [
         (row.attempt, row.agent, row.submitted_at, score_of(challenge, row))
         for row in connection.execute(query)

@@ -151,4 +151,4 @@ def settle_some(connection: Connection, kept: StoredChallenge, keys: Sequence[in
     for rule in read_rules(connection, kept.id):
         for start in range(0, len(keys), _CHUNK):
             some = keys[start : start + _CHUNK]
-            formula_scores.write_some(connection, kept, rule.challenge, rule.given, some)
+            formula_scores.write_in_python(connection, kept, rule.challenge, rule.given, some)
