@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from tallymark.challenges.attempt import State
 
 _ID = re.compile(r"a([0-9]{12,18})")
-_SAME = tuple(name for name in Attempt.__struct_fields__ if name not in ("id", "outcome"))
-"""Fields of an attempt that are called alike in its row."""
 _METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
 _decode_origin = msgspec.json.Decoder(Origin).decode
 _rules = score_rules.alias()
@@ -106,9 +104,22 @@ def read_attempt(connection: Connection, tenant: str, key: int) -> Attempt:
 
 def to_attempt(row: Row[Any]) -> Attempt:
     """The attempt of a row of `select_attempts`."""
-    same = {name: getattr(row, name) for name in _SAME}
-    outcome = None if row.ranks is None else _to_outcome(row)
-    return Attempt(id=attempt_id(row.key), outcome=outcome, **same)
+    return Attempt(
+        id=attempt_id(row.key),
+        challenge=row.challenge,
+        version=row.version,
+        agent=row.agent,
+        number=row.number,
+        state=row.state,
+        seed=row.seed,
+        entered_at=row.entered_at,
+        expires_at=row.expires_at,
+        submitted_at=row.submitted_at,
+        scored_at=row.scored_at,
+        verified=row.verified,
+        memoryless=row.memoryless,
+        outcome=None if row.ranks is None else _to_outcome(row),
+    )
 
 
 def move_attempt(
