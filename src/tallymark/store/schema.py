@@ -71,7 +71,10 @@ def make_current(connection: Connection, shown: str) -> None:
     """Makes or changes the schema in the transaction that is open; the caller holds the lock."""
     version = schema_version(connection)
     if version is None:
-        _create_schema(connection)
+        # All at once what the migrations come to: a test compares the two.
+        make_tables(connection, *metadata.sorted_tables)
+        _versions.create(connection, checkfirst=True)
+        connection.execute(insert(_versions).values(version_num=CURRENT))
     elif version != CURRENT:
         _upgrade_schema(connection, version, shown)
 
@@ -87,13 +90,6 @@ def make_tables(connection: Connection, *tables: Table) -> None:
     for log in LOGS:
         for statement in _TRIGGERS[connection.dialect.name] if log in tables else ():
             connection.exec_driver_sql(statement.format(log=log.name))
-
-
-def _create_schema(connection: Connection) -> None:
-    """All at once what the migrations come to: a test compares the two."""
-    make_tables(connection, *metadata.sorted_tables)
-    _versions.create(connection, checkfirst=True)
-    connection.execute(insert(_versions).values(version_num=CURRENT))
 
 
 def _upgrade_schema(connection: Connection, version: str, shown: str) -> None:
