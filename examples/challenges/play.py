@@ -14,10 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from tallymark.app import Competition
 from tallymark.challenges.attempt import Attempt, Metrics
+from tallymark.documents.reader import read_plain
 from tallymark.store import open_store
 
 HERE = Path(__file__).parent
@@ -56,7 +55,7 @@ def play(competition: Competition, table: Table, folder: Path) -> None:
         return
     for path in sorted(folder.glob("samples/*.yaml")):
         table.now += AN_HOUR
-        done = play_sample(competition, table, challenge.name, YAML(typ="safe").load(path))
+        done = play_sample(competition, table, challenge.name, read_plain(path, "sample"))
         outcome = done.outcome
         if outcome is not None and outcome.score is not None:
             print(f"  {done.agent}: {outcome.score:g} ({outcome.result})")

@@ -1,4 +1,4 @@
-"""Text that is not YAML gets one sentence that helps, the same from either parser."""
+"""Text that is not YAML gets one sentence that helps."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import pytest
 from tallymark.documents.source import Source
 from tallymark.documents.yaml_parser import parse_yaml
 from tallymark.errors import InvalidInput
-
-pytestmark = pytest.mark.usefixtures("parser")
 
 
 def problem_of(text: str) -> str:

@@ -1,15 +1,15 @@
-"""YAML as nodes with places, from either parser."""
+"""YAML as nodes with places, by libyaml's events."""
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.source import Source
 from tallymark.documents.yaml_parser import parse_yaml
-from tallymark.errors import InvalidInput
-
-pytestmark = pytest.mark.usefixtures("parser")
+from tallymark.errors import InvalidInput, WorkFailed
 
 
 def parse(text: str) -> tuple[Node | None, list[str]]:
@@ -140,8 +140,11 @@ def test_many_aliases_of_one_small_node_are_fine() -> None:
 
 
 def test_half_a_surrogate_pair_is_refused() -> None:
-    try:
-        _, problems = parse('a: "\\ud800"')
-    except InvalidInput:  # the parser in C refuses it itself
-        return
-    assert problems == ["f:1:4: half of a surrogate pair is no character"]
+    with pytest.raises(InvalidInput, match="f:1:7: a backslash in double quotes"):
+        parse('a: "\\ud800"')
+
+
+def test_where_libyaml_is_missing_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml.cyaml", None)
+    with pytest.raises(WorkFailed, match="PyYAML was built without libyaml"):
+        parse("a: 1")

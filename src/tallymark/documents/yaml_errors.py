@@ -24,7 +24,7 @@ _SPECIAL = "*&!%@`|>{}[],?-:\"'"
 
 
 def explain_invalid_yaml(source: Source, error: Any) -> Problem:
-    """One sentence for what stopped the parser, whichever it was."""
+    """One sentence for what stopped the parser."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is None:
         return Problem(f"not valid YAML: {' '.join(str(error).split())}", source.place(0))

@@ -14,7 +14,7 @@ from tallymark.documents.yaml_errors import (
     explain_unknown_alias,
     explain_unquoted_braces,
 )
-from tallymark.errors import InvalidInput, Problem
+from tallymark.errors import InvalidInput, Problem, WorkFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 MAX_LEVELS = 100
 MAX_NODES = 2_000_000
 """Aliases count as often as they are used."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _PREFIX = "tag:yaml.org,2002:"
 TAGS = frozenset(_PREFIX + name for name in ("str", "int", "float", "bool", "null", "seq", "map"))
 _TEXT_TAGS = ("!", f"{_PREFIX}str")
@@ -48,23 +47,16 @@ def parse_yaml(source: Source, holds: str = "suite") -> tuple[Node | None, list[
     `holds` is what messages call the thing that the file describes.
     """
     source.check_characters()
-    # libyaml is 20 times as fast, but PyYAML may have been built without it; ruamel.yaml works
-    # everywhere. Both give the same events, and neither decides what plain text means: we do.
-    # Either takes 20 ms to load, which only those pay who read a file.
+    # Takes 20 ms to load, which only those pay who read a file.
     try:
         from yaml.cyaml import CParser  # type: ignore[import-untyped]  # noqa: PLC0415
         from yaml.error import YAMLError  # type: ignore[import-untyped]  # noqa: PLC0415
     except ImportError:
-        from ruamel.yaml import YAML  # noqa: PLC0415
-        from ruamel.yaml.error import YAMLError  # noqa: PLC0415
-
-        events = iter(YAML(typ="safe", pure=True).parse(source.text))
-    else:
-        events = iter(CParser(source.text).get_event, None)
+        hint = "install it with: pip install --force-reinstall --only-binary pyyaml pyyaml"
+        raise WorkFailed("PyYAML was built without libyaml, which reads YAML", hint=hint) from None
     builder = _NodeBuilder(source, holds)
     try:
-        for event in events:
-            # By the name of its class, which both parsers share.
+        for event in iter(CParser(source.text).get_event, None):
             step = _NodeBuilder.STEPS.get(event.__class__.__name__)
             if step is not None:
                 step(builder, event)
@@ -74,7 +66,7 @@ def parse_yaml(source: Source, holds: str = "suite") -> tuple[Node | None, list[
 
 
 class _NodeBuilder:
-    """Makes the nodes from the parser's events, without the library's own tree.
+    """Makes the nodes from libyaml's events, without the library's own tree.
 
     So positions are kept, keys stay text, and what a hostile file could blow up (nesting, aliases)
     is limited on the way.
@@ -113,9 +105,6 @@ class _NodeBuilder:
             self._check_tag(node, event)
         if event.anchor is not None:
             self._anchors[event.anchor] = node
-        if not node.text.isascii() and _SURROGATE.search(node.text):
-            place = self.source.place(node.line, node.column, node.length)
-            self.problems.append(Problem("half of a surrogate pair is no character", place))
         self._add(node, event)
 
     def _begin(self, event: Any) -> None:
