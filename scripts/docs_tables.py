@@ -1,4 +1,4 @@
-"""Writes the tables of evaluators, checks, scorers, trace formats and reports into docs/.
+"""Writes the tables of formats, evaluators, checks, scorers, traces and reports into docs/.
 
 Each line comes from the file that it is about. Run by `make docs`, checked by a test.
 """
@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
+from tallymark.challenges import challenge_format, tracks
 from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
-from tallymark.challenges.evaluators.evaluator_options import Option
-from tallymark.documents.shapes import KindShape, RecordShape, Shape
+from tallymark.challenges.versus import judges, model_judge, script_judge
+from tallymark.documents.shapes import Key, KindShape, ListShape, RecordShape, Shape
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
 from tallymark.scoring.scorer_descriptions import ScorerDescription, describe_scorers
+from tallymark.suites import eval_entries, suite_format
 from tallymark.suites.checks.check_types import CHECK_TYPES
 from tallymark.traces.trace_formats import FORMATS
 
 DOCS = Path(__file__).parents[1] / "docs"
+_FEW_KEYS = 4
 _TABLE = re.compile(r"(<!-- (\w+), made by `make docs` -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -26,6 +30,29 @@ def evaluators() -> str:
     kinds = {name: find_evaluator(name) for name in EVALUATORS}
     rows = [(f"`{name}`", kind.help, _list_options(kind.options)) for name, kind in kinds.items()]
     return _table(("type", "what it does", "options, with defaults"), rows)
+
+
+def versus_judges() -> str:
+    """Who may judge red against blue, each with its options and their defaults."""
+    options = {
+        "script": script_judge.OPTIONS,
+        "judge": model_judge.OPTIONS,
+        "scorer": judges.OPTIONS,
+    }
+    rows = [(f"`{name}`", _list_options(each)) for name, each in options.items()]
+    return _table(("type", "options, with defaults"), rows)
+
+
+def keys(shape: Shape) -> str:
+    """The keys of a mapping, each with what may stand there and what it is for."""
+    record = shape.mapping if isinstance(shape, KindShape) else shape
+    assert isinstance(record, RecordShape)
+    rows = [
+        (f"`{key}`", value.replace("*", r"\*"), each.help + (" Needed." if each.required else ""))
+        for key, each in record.keys.items()
+        if (value := _describe_shape(each.shape))
+    ]
+    return _table(("key", "value", "meaning"), rows)
 
 
 def checks() -> str:
@@ -63,6 +90,20 @@ def reports() -> str:
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
+    "metadata": ("suite-format.md", partial(keys, suite_format.METADATA)),
+    "settings": ("suite-format.md", partial(keys, suite_format.SETTINGS)),
+    "mcp_server": ("suite-format.md", partial(keys, suite_format.MCP_SERVER)),
+    "evals": ("suite-format.md", partial(keys, eval_entries.EVAL)),
+    "turns": ("suite-format.md", partial(keys, eval_entries.TURN)),
+    "cases_from": ("suite-format.md", partial(keys, eval_entries.CASES_FROM)),
+    "score": ("suite-format.md", partial(keys, suite_format.SCORE)),
+    "challenge": ("challenges.md", partial(keys, challenge_format.CHALLENGE)),
+    "submission": ("challenges.md", partial(keys, challenge_format.SUBMISSION)),
+    "constraints": ("challenges.md", partial(keys, challenge_format.CONSTRAINTS)),
+    "scoring": ("challenges.md", partial(keys, challenge_format.SCORING)),
+    "dimension": ("challenges.md", partial(keys, challenge_format.DIMENSION)),
+    "versus_judges": ("versus.md", versus_judges),
+    "track": ("tracks.md", partial(keys, tracks.TRACK)),
     "evaluators": ("challenges.md", evaluators),
     "checks": ("checks.md", checks),
     "scorers": ("builtin-scorers.md", scorers),
@@ -85,11 +126,11 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "".join(lines)
 
 
-def _list_options(options: Mapping[str, Option]) -> str:
+def _list_options(options: Mapping[str, Key]) -> str:
     return ", ".join(f"`{name}`{_write_default(each)}" for name, each in options.items())
 
 
-def _write_default(option: Option) -> str:
+def _write_default(option: Key) -> str:
     value = option.default
     if value is None:
         return ""
@@ -106,10 +147,14 @@ def _list_scorer_options(scorer: ScorerDescription) -> str:
 
 def _describe_shape(shape: Shape) -> str:
     if isinstance(shape, RecordShape):
-        return f"`{{{', '.join(shape.keys)}}}`"
+        short = len(shape.keys) <= _FEW_KEYS
+        return f"`{{{', '.join(shape.keys)}}}`" if short else shape.words()
+    if isinstance(shape, ListShape):
+        return f"a list, each {_describe_shape(shape.item)}"
     if isinstance(shape, KindShape):
-        parts = (shape.scalar, shape.sequence, shape.mapping)
-        return ", or ".join(_describe_shape(each) for each in parts if each is not None)
+        alone = [_describe_shape(each) for each in (shape.scalar, shape.mapping) if each]
+        listed = [_describe_shape(shape.sequence)] if shape.sequence else []
+        return ", or ".join(alone + ["a list of such" if alone else each for each in listed])
     return shape.words()
 
 

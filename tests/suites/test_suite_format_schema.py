@@ -96,6 +96,14 @@ def test_the_suite_with_all_keys_fits(whole: SuiteDefinition) -> None:
     assert accepts(whole.document)
 
 
+def test_every_named_part_is_referred_to() -> None:
+    schema = suite_schema()
+    written = msgspec.json.encode(schema).decode()
+    assert "eval" in schema["$defs"]
+    for name in schema["$defs"]:
+        assert f'"$ref":"#/$defs/{name}"' in written
+
+
 def test_every_key_and_check_says_what_it_is_for() -> None:
     def undescribed(schema: Any, path: str = "") -> Iterator[str]:
         if isinstance(schema, dict):

@@ -19,8 +19,7 @@ from tallymark.challenges.challenge import (
 from tallymark.challenges.challenge_file_checks import check_challenge_file
 from tallymark.challenges.challenge_folder import hash_folder
 from tallymark.challenges.challenge_format import CHALLENGE, FLAT
-from tallymark.documents.located_errors import LocatedErrors
-from tallymark.documents.reader import MISSING, read_nodes, read_plain
+from tallymark.documents.reader import MISSING, Reader, open_document, read_plain
 from tallymark.errors import InvalidInput
 from tallymark.formula import Finding
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
@@ -38,15 +37,16 @@ def load_challenge(folder: Path | str) -> Challenge:
 def validate_challenge(folder: Path | str) -> tuple[Challenge, list[Finding]]:
     """The challenge, and what its author should know of it."""
     folder = Path(folder)
-    root, reader = read_nodes(_find_file(folder), "challenge")
-    at = LocatedErrors(root, reader)
-    values = CHALLENGE.read(root, reader)
-    if values is MISSING or not at.is_sound(""):  # a key may be there under another name
+    reader = open_document(_find_file(folder), "challenge")
+    values = CHALLENGE.read(reader.root, reader)
+    if values is MISSING or not reader.is_sound(""):  # a key may be there under another name
         reader.check()
-    values = {key: value for key, value in values.items() if at.is_sound(key)}
-    _check_flat(values, at)
-    challenge = _make_challenge(values, _read_scoring(values, at), folder, at)
-    findings = check_challenge_file(challenge, folder, at)
+    values = {key: value for key, value in values.items() if reader.is_sound(key)}
+    for key in FLAT:
+        if key in values and "scoring" in values:
+            reader.wrong_at((key,), f"'{key}' says what 'scoring' says", "keep one of them")
+    challenge = _make_challenge(values, _read_scoring(values, reader), folder, reader)
+    findings = check_challenge_file(challenge, folder, reader)
     reader.check()
     return challenge, findings
 
@@ -64,13 +64,7 @@ def _find_file(folder: Path) -> Path:
     return found[0]
 
 
-def _check_flat(values: dict[str, Any], at: LocatedErrors) -> None:
-    for key in FLAT:
-        if key in values and "scoring" in values:
-            at.wrong((key,), f"'{key}' says what 'scoring' says", "keep one of them")
-
-
-def _read_scoring(values: dict[str, Any], at: LocatedErrors) -> ScoringRule:
+def _read_scoring(values: dict[str, Any], reader: Reader) -> ScoringRule:
     if "scoring" in values:
         given = dict(values["scoring"])
     else:
@@ -95,26 +89,26 @@ def _read_scoring(values: dict[str, Any], at: LocatedErrors) -> ScoringRule:
     )
     where = ("scoring",) if "scoring" in values else ("scoring_strategy",)
     if scoring.plugin and scoring.formula:
-        at.wrong(where, "there is a plugin and a formula, and one score", "keep one of them")
+        reader.wrong_at(where, "there is a plugin and a formula, and one score", "keep one of them")
     elif scoring.strategy == "custom" and not scored:
         hint = "add dimensions, a formula or a plugin, or take another strategy"
-        at.wrong(where, "'custom' is by score, and nothing here gives one", hint)
+        reader.wrong_at(where, "'custom' is by score, and nothing here gives one", hint)
     elif scoring.strategy != "custom" and (scoring.plugin or scoring.formula):
         what = "plugin" if scoring.plugin else "formula"
         message = f"the board is by '{scoring.strategy}', so the {what} would not matter"
-        at.wrong(where, message, "write strategy: custom")
+        reader.wrong_at(where, message, "write strategy: custom")
     return scoring
 
 
 def _make_challenge(
-    values: dict[str, Any], scoring: ScoringRule, folder: Path, at: LocatedErrors
+    values: dict[str, Any], scoring: ScoringRule, folder: Path, reader: Reader
 ) -> Challenge:
     attempts = values.get("attempts", {})
     attempts = attempts if isinstance(attempts, dict) else {"total": attempts}
     data = values.get("data", {})
     public = data.get("public", [])
     versus = _read_versus(values)
-    name = _make_name(values["name"], at)
+    name = _make_name(values["name"], reader)
     title = values.get("title", values["name"])
     constraints = values.get("constraints", {})
     if "tools" in constraints:
@@ -133,7 +127,7 @@ def _make_challenge(
         closes_at=values.get("closes"),
         freezes_at=values.get("freezes"),
         constraints=Constraints(**constraints),
-        submission=_read_submission(values.get("submission", {}), folder, at),
+        submission=_read_submission(values.get("submission", {}), folder, reader),
         evaluator=Evaluator(**_split_options(values.get("evaluator", {"type": "reported"}))),
         scoring=scoring,
         generate=data.get("generate"),
@@ -143,31 +137,29 @@ def _make_challenge(
     )
 
 
-def _make_name(text: str, at: LocatedErrors) -> str:
+def _make_name(text: str, reader: Reader) -> str:
     """The name as it is, or made from a title: Advanced Prompt -> advanced-prompt."""
     slug = "-".join(re.findall(r"[a-z0-9]+", text.lower()))[: MAX_NAME + 1]
     if len(slug) > MAX_NAME or not slug:
         message = f"a name has 1 to {MAX_NAME} letters, digits and hyphens"
-        at.wrong(("name",), message, "write a longer one as the title")
+        reader.wrong_at(("name",), message, "write a longer one as the title")
     return slug
 
 
-def _read_submission(values: dict[str, Any], folder: Path, at: LocatedErrors) -> Submission:
+def _read_submission(values: dict[str, Any], folder: Path, reader: Reader) -> Submission:
     schema = values.get("schema")
     if isinstance(schema, str):
-        values = values | {"schema": _read_schema(folder / schema, at)}
+        values = values | {"schema": _read_schema(folder / schema, reader)}
     return Submission(**values)
 
 
-def _read_schema(path: Path, at: LocatedErrors) -> Any:
-    schema: list[Any] = []
-    at.report_errors_of(
-        ("submission", "schema"), lambda: schema.append(read_plain(path, "challenge"))
-    )
-    if schema and not isinstance(schema[0], dict):
-        at.wrong(("submission", "schema"), f"{path.name} holds no JSON Schema, which is a mapping")
-        return None
-    return schema[0] if schema else None
+def _read_schema(path: Path, reader: Reader) -> Any:
+    schema = None
+    with reader.errors_at("submission", "schema"):
+        schema = read_plain(path, "challenge")
+        if not isinstance(schema, dict):
+            raise InvalidInput(f"{path.name} holds no JSON Schema, which is a mapping")
+    return schema
 
 
 def _split_options(values: dict[str, Any]) -> dict[str, Any]:

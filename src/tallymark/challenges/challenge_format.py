@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, get_args
 
 from tallymark.challenges.challenge import SubmissionFormat, Tier
-from tallymark.challenges.evaluators.evaluator_format import EVALUATOR
-from tallymark.challenges.evaluators.evaluator_options import FileNameShape
+from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
+from tallymark.challenges.evaluators.evaluator_options import METRICS, FileNameShape
 from tallymark.challenges.strategies import STRATEGIES
-from tallymark.challenges.versus.judge_format import JUDGE
 from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import (
     AnyShape,
+    ChoiceShape,
     Key,
     KindShape,
     ListShape,
@@ -19,24 +20,25 @@ from tallymark.documents.shapes import (
     NumberShape,
     RecordShape,
     TextShape,
+    TypedShape,
+    make_schema,
     one_or_many,
+    record_or_short,
 )
-from tallymark.documents.word_shapes import ChoiceShape, DurationShape, MomentShape
+from tallymark.documents.time_shapes import DurationShape, MomentShape
 
 COUNT = NumberShape(low=1, high=1_000_000, whole=True)
 AMOUNT = NumberShape(above=0)
 STRATEGY = ChoiceShape(tuple(STRATEGIES))
 CONFIG = AnyShape(MappingNode, "a mapping")
 
-ATTEMPTS = KindShape(
-    scalar=COUNT,
-    mapping=RecordShape(
-        "a mapping with 'total' and 'per_day'",
-        {
-            "total": Key(COUNT, "How many attempts an agent has in all."),
-            "per_day": Key(COUNT, "How many it has a day (UTC)."),
-        },
-    ),
+ATTEMPTS = record_or_short(
+    "total",
+    "a mapping with 'total' and 'per_day'",
+    {
+        "total": Key(COUNT, "How many attempts an agent has in all."),
+        "per_day": Key(COUNT, "How many it has a day (UTC)."),
+    },
 )
 CONSTRAINTS = RecordShape(
     "a mapping of limits",
@@ -68,17 +70,15 @@ DATA = RecordShape(
         "public": Key(one_or_many(FileNameShape()), "Files that competitors get."),
     },
 )
-DIMENSION = KindShape(
-    scalar=NumberShape(),
-    mapping=RecordShape(
-        "a mapping with 'weight'",
-        {
-            "weight": Key(NumberShape(), "Its share of the total; all sum to 1.", required=True),
-            "label": Key(TextShape(), "What pages call it."),
-            "description": Key(TextShape(), "What it scores."),
-            "color": Key(TextShape(), "Its colour on pages."),
-        },
-    ),
+DIMENSION = record_or_short(
+    "weight",
+    "a mapping with 'weight'",
+    {
+        "weight": Key(NumberShape(), "Its share of the total; all sum to 1.", required=True),
+        "label": Key(TextShape(), "What pages call it."),
+        "description": Key(TextShape(), "What it scores."),
+        "color": Key(TextShape(), "Its colour on pages."),
+    },
 )
 SCORING = RecordShape(
     "a mapping with 'strategy', 'plugin', 'formula' or 'dimensions'",
@@ -90,6 +90,14 @@ SCORING = RecordShape(
         "config": Key(CONFIG, "What the plugin gets; `undefined` for a formula."),
         "timeout": Key(DurationShape(), "How long the plugin may take; 5 seconds."),
     },
+)
+EVALUATOR = TypedShape(
+    EVALUATORS, lambda name: {**find_evaluator(name).options, "metrics": METRICS}
+)
+JUDGES = {"script": "script_judge", "judge": "model_judge", "scorer": "judges"}
+"""By name, the module of `versus` with its `OPTIONS`: imported when it is first used."""
+JUDGE = TypedShape(
+    JUDGES, lambda name: import_module(f"tallymark.challenges.versus.{JUDGES[name]}").OPTIONS
 )
 VERSUS = RecordShape(
     "a mapping with 'categories' and 'judge'",
@@ -139,8 +147,15 @@ CHALLENGE = RecordShape(
 
 def challenge_schema() -> dict[str, Any]:
     """The JSON Schema of a challenge, for editors."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Tallymark challenge",
-        **CHALLENGE.schema(),
+    named = {
+        "attempts": ATTEMPTS,
+        "constraints": CONSTRAINTS,
+        "submission": SUBMISSION,
+        "data": DATA,
+        "evaluator": EVALUATOR,
+        "scoring": SCORING,
+        "dimension": DIMENSION,
+        "versus": VERSUS,
+        "judge": JUDGE,
     }
+    return make_schema("Tallymark challenge", CHALLENGE, named)

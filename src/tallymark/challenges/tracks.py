@@ -17,13 +17,9 @@ import msgspec
 
 from tallymark.challenges.strategies import Standing
 from tallymark.documents import nodes
-from tallymark.documents.located_errors import locate_in_source
-from tallymark.documents.reader import Reader
-from tallymark.documents.shapes import Key, ListShape, RecordShape, TextShape
-from tallymark.documents.source import read_source
-from tallymark.documents.word_shapes import ChoiceShape
-from tallymark.documents.yaml_parser import parse_yaml
-from tallymark.errors import FormulaError, InvalidInput, Problem
+from tallymark.documents.reader import Reader, open_document
+from tallymark.documents.shapes import ChoiceShape, Key, ListShape, RecordShape, TextShape
+from tallymark.errors import FormulaError
 from tallymark.formula import Formula
 
 Missing = Literal["skip", "zero", "last"]
@@ -91,21 +87,15 @@ def track_standings(track: Track, boards: Mapping[str, Iterable[Standing]]) -> l
 
 def load_track(path: Path | str) -> Track:
     """The track in a YAML file; InvalidInput carries every mistake with its place."""
-    source = read_source(path)
-    root, problems = parse_yaml(source)
-    if root is None:
-        raise InvalidInput(problems or [Problem("the file is empty", source.place(0))])
-    reader = Reader(source, problems)
-    values = _TRACK.read(root, reader)
+    reader = open_document(Path(path), "track")
+    values = TRACK.read(reader.root, reader)
     reader.check()
-    track = Track(
-        name=values["name"],
-        title=values.get("title", values["name"]),
-        challenges=tuple(values["challenges"]),
-        combine=values.get("combine", "sum"),
-        missing=values.get("missing"),
-    )
-    _check_formula(track, root, reader)
+    track = msgspec.convert({"title": values["name"]} | values, Track)
+    try:
+        _ = track.formula
+    except FormulaError as error:
+        hint = f"write {', '.join(_COMBINE)} or a formula"
+        reader.report_within(error, "combine", hint=hint)
     reader.check()
     return track
 
@@ -158,28 +148,25 @@ def _check_track(node: nodes.MappingNode, reader: Reader) -> None:
         reader.wrong(missing, "missing: a formula cannot skip a challenge", hint)
 
 
-def _check_formula(track: Track, root: nodes.Node, reader: Reader) -> None:
-    written = root.get("combine") if isinstance(root, nodes.MappingNode) else None
-    try:
-        _ = track.formula
-    except FormulaError as error:
-        assert isinstance(written, nodes.ScalarNode)  # noqa: S101 (what is not written is `sum`)
-        for problem in error.problems:
-            hint = problem.hint or f"write {', '.join(_COMBINE)} or a formula"
-            place = locate_in_source(problem.place, written, reader.source)
-            reader.report(Problem(f"combine: {problem.message}", place, hint))
-
-
-_TRACK = RecordShape(
+TRACK = RecordShape(
     "a mapping with 'name' and 'challenges'",
     {
         "name": Key(TextShape(), "What commands call it.", required=True),
         "title": Key(TextShape(), "What pages call it; its name."),
         "challenges": Key(
-            ListShape(TextShape("a challenge's name"), 1), "Their names.", required=True
+            ListShape(TextShape("a challenge's name"), 1),
+            "Names of published challenges, each once.",
+            required=True,
         ),
-        "combine": Key(TextShape("sum, mean, min or a formula"), "How scores are combined; sum."),
-        "missing": Key(ChoiceShape(get_args(Missing)), "What no score counts for."),
+        "combine": Key(
+            TextShape("sum, mean, min or a formula"),
+            "How scores are combined; sum. A formula is over the challenges' names.",
+        ),
+        "missing": Key(
+            ChoiceShape(get_args(Missing)),
+            "What no score counts for: zero (for sum and mean, unless set), skip (it is left out; "
+            "not with a formula), or last (the agent has no value, and ranks behind all with one).",
+        ),
     },
     _check_track,
 )

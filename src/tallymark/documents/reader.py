@@ -1,16 +1,18 @@
-"""Reading nodes and files into plain data, while every mistake is kept with its place."""
+"""Reading documents into plain data, while every mistake is kept with its place."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.source import Source, read_source
+from tallymark.documents.text_places import locate_in_source
 from tallymark.documents.yaml_parser import parse_yaml, scalar_value
-from tallymark.errors import InvalidInput, Problem, suggest
+from tallymark.errors import InvalidInput, Place, Problem, suggest
 from tallymark.text import shorten
 
 if TYPE_CHECKING:
@@ -22,14 +24,19 @@ MISSING: Any = object()
 
 
 class Reader:
-    """Reads nodes, and keeps every mistake with its place and the keys that lead there."""
+    """Reads a document, and keeps every mistake with its place and the keys that lead there."""
 
-    def __init__(self, source: Source, problems: Iterable[Problem] = ()) -> None:
+    def __init__(
+        self, source: Source, root: Node | None = None, problems: Iterable[Problem] = ()
+    ) -> None:
         self.source = source
+        self.root = MappingNode() if root is None else root
         self.problems = list(problems)
         self.mistakes = len(self.problems)
         """How many there are, those included that are too many to tell."""
         self.path: list[str] = []
+        self.troubled: set[str] = set()
+        """The first keys that led to mistakes while reading; "" for the document's own mapping."""
 
     def read(self, key: str, shape: Shape, node: Node, at: ScalarNode | None = None) -> Any:
         """Read what lies under a key; `at` is where the key stands."""
@@ -44,6 +51,7 @@ class Reader:
 
     def wrong(self, node: Node, message: str, hint: str | None = None) -> Any:
         """Keep a mistake; gives MISSING, for the value that is not there."""
+        self.troubled.add(self.path[0] if self.path else "")
         length = node.length if isinstance(node, ScalarNode) else 1
         where = f"{', '.join(self.path)}: " if self.path else ""
         place = self.source.place(node.line, node.column, length)
@@ -71,6 +79,79 @@ class Reader:
         if more > 0:
             ordered[MAX_PROBLEMS:] = [Problem(f"and {more} more mistakes")]
         raise InvalidInput(ordered)
+
+    def find(self, *keys: str) -> Node | None:
+        """What stands under the keys; None when it is not there."""
+        node: Node | None = self.root
+        for key in keys:
+            node = node.get(key) if isinstance(node, MappingNode) else None
+        return node
+
+    def find_texts(self, key: str, *above: str) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Every text under a key of this name, at any depth below others, with all its keys."""
+        node = self.find(*above)
+        if isinstance(node, MappingNode):
+            for each, (_, value) in node.entries.items():
+                if each == key and isinstance(value, ScalarNode):
+                    yield (*above, each), value.text
+                yield from self.find_texts(key, *above, each)
+
+    def place(self, *keys: str) -> Place:
+        """Of the last of the keys that is there."""
+        node, found = self.root, self.root
+        for key in keys:
+            entry = node.entries.get(key) if isinstance(node, MappingNode) else None
+            if entry is None:
+                break
+            found, node = entry
+        length = found.length if isinstance(found, ScalarNode) else 1
+        return self.source.place(found.line, found.column, length)
+
+    def place_within(self, place: Place | None, *keys: str) -> Place:
+        """A place in the text that stands under the keys, as a place in the file."""
+        node = self.find(*keys) or self.find(*keys[:-1])
+        if isinstance(node, ScalarNode):
+            return locate_in_source(place, node, self.source)
+        return self.place(*keys)
+
+    def is_sound(self, *sections: str) -> bool:
+        """True when all of these sections were read without a mistake."""
+        return self.troubled.isdisjoint(sections)
+
+    def wrong_at(self, keys: Iterable[str], message: str, hint: str | None = None) -> None:
+        """Keep a mistake that was found after reading, at the nearest key that is there."""
+        keys = tuple(keys)
+        self.report(Problem(f"{', '.join(keys)}: {message}", self.place(*keys), hint))
+
+    def errors_at(self, *keys: str, named: Iterable[str] = ()) -> AbstractContextManager[None]:
+        """Keep what is raised, at these keys, or below them at the `named` one it speaks of."""
+
+        def tell(problem: Problem) -> None:
+            below = [key for key in named if repr(key) in problem.message][:1]
+            self.wrong_at((*keys, *below), problem.message, problem.hint)
+
+        return self._keep_errors(tell)
+
+    def report_within(self, error: InvalidInput, *keys: str, hint: str | None = None) -> None:
+        """Keep what is wrong with the text under these keys, where it stands in that text."""
+        for problem in error.problems:
+            message = f"{', '.join(keys)}: {problem.message}"
+            place = self.place_within(problem.place, *keys)
+            self.report(Problem(message, place, problem.hint or hint))
+
+    def errors_of(self, node: Node) -> AbstractContextManager[None]:
+        """Keep what is raised, at a node."""
+        return self._keep_errors(lambda problem: self.wrong(node, problem.message, problem.hint))
+
+    @contextmanager
+    def _keep_errors(self, tell: Callable[[Problem], object]) -> Iterator[None]:
+        try:
+            yield
+        except InvalidInput as error:
+            for problem in error.problems:
+                # What already has a place in another file keeps it.
+                foreign = problem.place is not None and problem.place.source is not None
+                self.report(problem) if foreign else tell(problem)
 
 
 def _position(problem: Problem) -> tuple[int, int]:
@@ -116,33 +197,21 @@ def report_unknown_key(at: ScalarNode, known: Iterable[str], reader: Reader) -> 
     reader.wrong(at, f"unknown key '{shorten(at.text, 40)}'", hint)
 
 
-def read_plain(path: Path, holds: str) -> Any:
-    """What a file says, as JSON has it; `holds` is what messages call it."""
-    root, reader = read_nodes(path, holds)
-    value = to_plain(root, reader)
-    reader.check()
-    return value
-
-
-class SectionReader(Reader):
-    """Knows which sections have a mistake, so that nothing is said about what they lack."""
-
-    def __init__(self, source: Source, problems: Iterable[Problem] = ()) -> None:
-        super().__init__(source, problems)
-        self.troubled: set[str] = set()
-        """The first keys that lead to mistakes; "" for those of the file's own mapping."""
-
-    def wrong(self, node: Node, message: str, hint: str | None = None) -> Any:
-        self.troubled.add(self.path[0] if self.path else "")
-        return super().wrong(node, message, hint)
-
-
-def read_nodes(path: Path, holds: str) -> tuple[Node, SectionReader]:
-    """The nodes of a file, and the reader that keeps its mistakes."""
-    source = read_source(path)
-    if path.suffix == ".json":  # YAML has no tabs between tokens, and JSON has none in its texts
+def open_document(given: Path | Source, holds: str) -> Reader:
+    """A reader of a file or a text; `holds` is what messages call the thing that it describes."""
+    source = given if isinstance(given, Source) else read_source(given)
+    if (source.name or "").endswith(".json"):
+        # YAML has no tabs between tokens, and JSON has none in its texts.
         source = Source(source.text.replace("\t", " "), source.name, source.folder)
     root, problems = parse_yaml(source, holds)
     if root is None:
-        raise InvalidInput(f"{path} is empty")
-    return root, SectionReader(source, problems)
+        raise InvalidInput("the file is empty", place=source.place(0))
+    return Reader(source, root, problems)
+
+
+def read_plain(path: Path, holds: str) -> Any:
+    """What a file says, as JSON has it."""
+    reader = open_document(path, holds)
+    value = to_plain(reader.root, reader)
+    reader.check()
+    return value

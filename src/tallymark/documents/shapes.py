@@ -7,13 +7,14 @@ JSON Schema. Whatever the table does not hold does not exist, for the reader and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.reader import MISSING, Reader, describe_node, report_unknown_key, to_plain
 from tallymark.documents.yaml_parser import ScalarValue, scalar_value
+from tallymark.errors import suggest
 
 
 def read_scalar(node: Node) -> ScalarValue:
@@ -24,16 +25,19 @@ def read_scalar(node: Node) -> ScalarValue:
 class Shape:
     """What a value may be."""
 
+    called: str
+    """For messages: `expected a whole number above 0`."""
+
     def words(self) -> str:
-        """For messages: `expected a whole number above 0`."""
-        raise NotImplementedError
+        """What it is called, where that is not the same for all of its kind."""
+        return self.called
 
     def read(self, node: Node, reader: Reader) -> Any:
         """The value as plain data, or MISSING when it was refused."""
         raise NotImplementedError
 
     def schema(self) -> dict[str, Any]:
-        """The same as JSON Schema."""
+        """The same as JSON Schema, in which its parts still stand as shapes and keys."""
         raise NotImplementedError
 
     def refuse(self, node: Node, reader: Reader) -> Any:
@@ -50,9 +54,6 @@ class TextShape(Shape):
 
     called: str = "text"
     may_be_empty: bool = False
-
-    def words(self) -> str:
-        return self.called
 
     def read(self, node: Node, reader: Reader) -> Any:
         if isinstance(node, ScalarNode):
@@ -76,9 +77,12 @@ class NumberShape(Shape):
     whole: bool = False
     above: float | None = None
     """The value must be more than this."""
+    or_null: bool = False
 
     def words(self) -> str:
         what = "a whole number" if self.whole else "a number"
+        if self.or_null:
+            return f"{what} or null"
         if self.above is not None:
             return f"{what} above {self.above:g}"
         if self.low is not None and self.high is not None:
@@ -87,6 +91,8 @@ class NumberShape(Shape):
 
     def read(self, node: Node, reader: Reader) -> Any:
         value = read_scalar(node)
+        if value is None and self.or_null and isinstance(node, ScalarNode):
+            return None
         # True is an int to Python, and no number to a user.
         if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
             return self.refuse(node, reader)
@@ -101,15 +107,15 @@ class NumberShape(Shape):
     def schema(self) -> dict[str, Any]:
         bounds = {"minimum": self.low, "maximum": self.high, "exclusiveMinimum": self.above}
         kind = "integer" if self.whole else "number"
-        return {"type": kind} | {key: end for key, end in bounds.items() if end is not None}
+        kinds = {"type": [kind, "null"] if self.or_null else kind}
+        return kinds | {key: end for key, end in bounds.items() if end is not None}
 
 
 @dataclass(frozen=True)
 class FlagShape(Shape):
     """true or false."""
 
-    def words(self) -> str:
-        return "true or false"
+    called = "true or false"
 
     def read(self, node: Node, reader: Reader) -> Any:
         value = read_scalar(node)
@@ -120,14 +126,34 @@ class FlagShape(Shape):
 
 
 @dataclass(frozen=True)
+class ChoiceShape(Shape):
+    """One of a few words."""
+
+    options: tuple[str, ...]
+
+    def words(self) -> str:
+        return f"one of {', '.join(self.options)}"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        value = read_scalar(node)
+        if value in self.options:
+            return value
+        if not isinstance(value, str):
+            return self.refuse(node, reader)
+        near = suggest(value, self.options)
+        hint = f"did you mean '{near}'?" if near else f"choose from {', '.join(self.options)}"
+        return reader.wrong(node, f"'{value[:40]}' is not known here", hint)
+
+    def schema(self) -> dict[str, Any]:
+        return {"enum": list(self.options)}
+
+
+@dataclass(frozen=True)
 class AnyShape(Shape):
     """Any data; one kind of node only, where that is said."""
 
     kind: type[Node] = Node
     called: str = "data"
-
-    def words(self) -> str:
-        return self.called
 
     def read(self, node: Node, reader: Reader) -> Any:
         return to_plain(node, reader) if isinstance(node, self.kind) else self.refuse(node, reader)
@@ -162,7 +188,7 @@ class ListShape(Shape):
 
     def schema(self) -> dict[str, Any]:
         least = {"minItems": self.at_least} if self.at_least else {}
-        return {"type": "array", "items": self.item.schema()} | least
+        return {"type": "array", "items": self.item} | least
 
 
 @dataclass(frozen=True)
@@ -180,7 +206,7 @@ class MapShape(Shape):
         return {key: reader.read(key, self.value, each) for key, (_, each) in node.entries.items()}
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "object", "additionalProperties": self.value.schema()}
+        return {"type": "object", "additionalProperties": self.value}
 
 
 @dataclass(frozen=True)
@@ -204,13 +230,18 @@ class KindShape(Shape):
         return self.refuse(node, reader) if shape is None else shape.read(node, reader)
 
     def schema(self) -> dict[str, Any]:
-        return {"anyOf": [each.schema() for each in self._shapes]}
+        return {"anyOf": self._shapes}
 
 
 def one_or_many(item: Shape, at_least: int = 1) -> KindShape:
     """A value, or a list of them."""
     alone = {"scalar": item} if not isinstance(item, RecordShape) else {"mapping": item}
     return KindShape(sequence=ListShape(item, at_least), **alone)
+
+
+def record_or_short(key: str, called: str, keys: dict[str, Key]) -> KindShape:
+    """A mapping, or for short the value of one of its keys."""
+    return KindShape(scalar=keys[key].shape, mapping=RecordShape(called, keys))
 
 
 @dataclass(frozen=True)
@@ -220,6 +251,8 @@ class Key:
     shape: Shape
     help: str
     required: bool = False
+    default: Any = None
+    """What counts without it; None where nothing does, or where it depends."""
 
 
 @dataclass(frozen=True)
@@ -233,8 +266,12 @@ class RecordShape(Shape):
     rules: dict[str, Any] = field(default_factory=dict)
     """What `also` demands, as JSON Schema, as far as that can say it."""
 
-    def words(self) -> str:
-        return self.called
+    required: list[str] = field(init=False)
+    """The keys that must be there."""
+
+    def __post_init__(self) -> None:
+        required = [key for key, known in self.keys.items() if known.required]
+        object.__setattr__(self, "required", required)
 
     def read(self, node: Node, reader: Reader) -> Any:
         if not isinstance(node, MappingNode):
@@ -250,25 +287,76 @@ class RecordShape(Shape):
             elif not key.startswith("x-"):
                 report_unknown_key(at, self.keys, reader)
                 misspelt = True
-        required = [key for key, known in self.keys.items() if known.required]
+        lacking = [key for key in self.required if key not in values]
         if not misspelt:  # else what is missing is most likely there under another name
-            for key in required:
+            for key in lacking:
                 if key not in node.entries:
                     reader.wrong(node, f"the key '{key}' is missing")
             if self.also is not None:
                 self.also(node, reader)
-        return values if all(key in values for key in required) else MISSING
+        return MISSING if lacking else values
 
     def schema(self) -> dict[str, Any]:
-        required = [key for key, known in self.keys.items() if known.required]
         return {
             "type": "object",
-            "properties": {
-                key: known.shape.schema() | {"description": known.help}
-                for key, known in self.keys.items()
-            },
+            "properties": self.keys,
             "patternProperties": {"^x-": {}},
             "additionalProperties": False,
-            **({"required": required} if required else {}),
+            **({"required": self.required} if self.required else {}),
             **self.rules,
         }
+
+
+@dataclass(frozen=True)
+class TypedShape(Shape):
+    """A mapping with `type` and the options of that type; the type alone where it needs none."""
+
+    names: Iterable[str]
+    options: Callable[[str], Mapping[str, Key]]
+    """Of a type by its name, asked for when the type is met: it may have to be imported."""
+    called = "a mapping with 'type'"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        if isinstance(node, ScalarNode):
+            node = MappingNode(node.line, node.column, entries={"type": (node, node)})
+        if not isinstance(node, MappingNode):
+            return self.refuse(node, reader)
+        types, named = ChoiceShape(tuple(self.names)), node.get("type")
+        if named is None:
+            return reader.wrong(node, "the key 'type' is missing", f"write {types.words()}")
+        name = reader.read("type", types, named)
+        return MISSING if name is MISSING else self._make_record(name).read(node, reader)
+
+    def schema(self) -> dict[str, Any]:
+        records = {name: self._make_record(name) for name in self.names}
+        alone = [name for name, each in records.items() if each.required == ["type"]]
+        return {"anyOf": [*([{"enum": alone}] if alone else []), *records.values()]}
+
+    def _make_record(self, name: str) -> RecordShape:
+        kind = Key(ChoiceShape((name,)), "The other keys are its options.", required=True)
+        return RecordShape(
+            f"a mapping with the options of {name}", {"type": kind, **self.options(name)}
+        )
+
+
+def make_schema(title: str, shape: Shape, named: Mapping[str, Shape]) -> dict[str, Any]:
+    """The JSON Schema of a document, for editors; `named` are the parts that it has in `$defs`."""
+    names = {id(each): name for name, each in named.items()}
+
+    def write(part: Any) -> Any:
+        if isinstance(part, Key):
+            default = {} if part.default is None else {"default": part.default}
+            return {**write(part.shape), "description": part.help, **default}
+        if isinstance(part, Shape):
+            name = names.get(id(part))
+            return write(part.schema()) if name is None else {"$ref": f"#/$defs/{name}"}
+        if isinstance(part, dict):
+            return {key: write(each) for key, each in part.items()}
+        return [write(each) for each in part] if isinstance(part, list) else part
+
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        **write(shape.schema()),
+        "$defs": {name: write(each.schema()) for name, each in named.items()},
+    }

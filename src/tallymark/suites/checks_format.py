@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.reader import Reader, report_unknown_key
-from tallymark.documents.shapes import Shape
+from tallymark.documents.shapes import Key, ListShape, RecordShape, Shape, one_or_many
 from tallymark.suites.checks.check_definition import CheckSpec
 from tallymark.suites.checks.check_types import CHECK_TYPES
 
@@ -17,11 +17,24 @@ _KINDS = (*CHECK_TYPES, "or")
 _OR_HELP = "Alternatives, of which at least one must pass."
 
 
+class CheckShape(Shape):
+    """One mapping, most often with a single check; all of them must pass."""
+
+    def schema(self) -> dict[str, Any]:
+        checks = {
+            kind: Key(one_or_many(each.shape) if each.many else each.shape, each.help)
+            for kind, each in CHECK_TYPES.items()
+        }
+        return {
+            **RecordShape("", {**checks, "or": Key(ListShape(CHECK, 1), _OR_HELP)}).schema(),
+            "anyOf": [{"required": [kind]} for kind in _KINDS],
+        }
+
+
 class CheckListShape(Shape):
     """Gives a list of `CheckSpec`s; a mapping stands for its checks, all of which must pass."""
 
-    def words(self) -> str:
-        return 'a list of checks, such as - match: "*4*"'
+    called = 'a list of checks, such as - match: "*4*"'
 
     def read(self, node: Node, reader: Reader) -> Any:
         if isinstance(node, MappingNode):
@@ -31,29 +44,11 @@ class CheckListShape(Shape):
         return [spec for specs in _read_items(node, reader) for spec in specs]
 
     def schema(self) -> dict[str, Any]:
-        return {"$ref": "#/$defs/checks"}
+        return {"anyOf": [ListShape(CHECK), CHECK]}
 
 
-def checks_schema() -> dict[str, Any]:
-    """What `#/$defs` holds: lists and mappings refer to each other."""
-    properties: dict[str, Any] = {}
-    for kind, each in CHECK_TYPES.items():
-        shape = each.shape.schema()
-        if each.many:
-            shape = {"anyOf": [shape, {"type": "array", "items": shape, "minItems": 1}]}
-        properties[kind] = shape | {"description": each.help}
-    check = {"$ref": "#/$defs/check"}
-    alternatives = {"type": "array", "items": check, "minItems": 1, "description": _OR_HELP}
-    return {
-        "checks": {"anyOf": [{"type": "array", "items": check}, check]},
-        "check": {
-            "type": "object",
-            "properties": properties | {"or": alternatives},
-            "patternProperties": {"^x-": {}},
-            "additionalProperties": False,
-            "anyOf": [{"required": [kind]} for kind in _KINDS],
-        },
-    }
+CHECK = CheckShape()
+CHECKS = CheckListShape()
 
 
 def _read_items(node: SequenceNode, reader: Reader) -> Iterator[list[CheckSpec]]:

@@ -18,12 +18,11 @@ from tallymark.documents.shapes import (
     TextShape,
     one_or_many,
 )
-from tallymark.errors import InvalidInput
 from tallymark.scoring import Expected
 from tallymark.suites.checks.check_definition import CheckSpec
-from tallymark.suites.checks_format import CheckListShape
+from tallymark.suites.checks_format import CHECKS
 from tallymark.suites.datasets import read_dataset
-from tallymark.suites.suite_definition import Dataset, Eval, Turn
+from tallymark.suites.suite_definition import Eval, Turn
 from tallymark.suites.templates import has_templates
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from tallymark.documents.reader import Reader
 
-CHECKS = CheckListShape()
 COUNT = NumberShape(low=1, high=10_000, whole=True)
 SECONDS = NumberShape(above=0)
 THRESHOLD = NumberShape(low=0, high=1)
@@ -77,16 +75,32 @@ def _has_key(node: Node, key: str) -> bool:
     return isinstance(node, MappingNode) and key in node.entries
 
 
+CASES_FROM = KindShape(
+    scalar=TextShape("the path of a .csv or .jsonl file"),
+    mapping=RecordShape(
+        "a mapping with 'file'",
+        {
+            "file": Key(TextShape(), "A .csv or .jsonl file.", required=True),
+            "id": Key(TextShape(), "The column that names its rows; `id` where there is one."),
+            "limit": Key(NumberShape(low=1, whole=True), "Take the first rows only."),
+        },
+    ),
+)
 EVAL = RecordShape(
     "a mapping with 'prompt' and 'checks'",
     {
-        "name": Key(TextShape("a name"), "For formulas: letters, digits, _ and -; unique."),
+        "name": Key(
+            TextShape("a name"),
+            "How formulas call it: letters, digits, _ and -; unique, not reserved.",
+        ),
         "prompt": Key(TextShape(), "What the model is asked."),
         "turns": Key(ListShape(TURN, 1), "A conversation, instead of a prompt."),
         "system_prompt": Key(
             TextShape(may_be_empty=True), "Instead of the suite's; empty for none."
         ),
-        "checks": Key(CHECKS, "All must pass; `or:` for alternatives."),
+        "checks": Key(
+            CHECKS, "All must pass; `or:` for alternatives. An empty list only measures."
+        ),
         "scorers": Key(one_or_many(TextShape("a scorer")), "Short for a `scorer` check each."),
         "expected": Key(
             KindShape(
@@ -100,17 +114,7 @@ EVAL = RecordShape(
         "threshold": Key(THRESHOLD, "What this eval's scorers must reach."),
         "vars": Key(VARS, "Values for {{var('name')}} in this eval."),
         "cases_from": Key(
-            KindShape(
-                scalar=TextShape("the path of a .csv or .jsonl file"),
-                mapping=RecordShape(
-                    "a mapping with 'file'",
-                    {
-                        "file": Key(TextShape(), "A .csv or .jsonl file.", required=True),
-                        "id": Key(TextShape(), "The column that names its rows."),
-                        "limit": Key(NumberShape(low=1, whole=True), "Take the first rows only."),
-                    },
-                ),
-            ),
+            CASES_FROM,
             "A dataset beside the suite: a case for each row, its columns as {{var('column')}}.",
         ),
         "epochs": Key(COUNT, "How often the case is asked."),
@@ -147,13 +151,19 @@ def _read_eval(number: int, value: dict[str, Any], node: MappingNode, reader: Re
             if isinstance(each, str)
         ]
     prompt = [Turn(value["prompt"])] if "prompt" in value else []
-    if "expected" in value:
-        _check_expected(value["expected"], node, reader)
+    expected = value.get("expected")
+    if expected is not None and not has_templates(expected):  # those are looked at when filled in
+        with reader.errors_of(node.entries["expected"][1]):
+            read_expected(expected)
+    dataset = None
+    if "cases_from" in value:
+        with reader.errors_of(node.entries["cases_from"][1]):
+            dataset = read_dataset(reader.source.folder, value["cases_from"])
     return Eval(
         number=number,
         turns=(*prompt, *(_read_turns(value["turns"]) if "turns" in value else ())),
         checks=(*value.get("checks", ()), *specs),
-        dataset=_read_dataset(value["cases_from"], node, reader) if "cases_from" in value else None,
+        dataset=dataset,
         tags=tuple(value.get("tags", ())),
         metadata=value.get("metadata", {}),
         line=node.line,
@@ -169,33 +179,11 @@ def _read_turns(given: list[Any]) -> Iterator[Turn]:
             yield Turn(turn["user"], turn.get("assistant"), tuple(turn.get("checks", ())))
 
 
-def _check_expected(given: Any, node: MappingNode, reader: Reader) -> None:
-    """Expectations that hold templates are looked at when those are filled in."""
-    if not has_templates(given):
-        try:
-            read_expected(given)
-        except InvalidInput as error:
-            for problem in error.problems:
-                reader.wrong(node.get("expected") or node, problem.message, problem.hint)
-
-
 def read_expected(given: Any) -> Expected:
     """What scorers compare with: a text is the output."""
     if isinstance(given, dict):
         return Expected.from_dict(given, "expected")
     return Expected(output=given)
-
-
-def _read_dataset(given: Any, node: MappingNode, reader: Reader) -> Dataset | None:
-    try:
-        return read_dataset(reader.source.folder, given)
-    except InvalidInput as error:
-        for problem in error.problems:
-            if problem.place is None:
-                reader.wrong(node.get("cases_from") or node, problem.message, problem.hint)
-            else:
-                reader.report(problem)
-    return None
 
 
 def find_missing_values(entry: Eval, names: set[str]) -> Iterator[str]:

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.documents.located_errors import locate_in_source
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode, make_nodes
-from tallymark.documents.reader import Reader
-from tallymark.documents.source import Source, read_source
-from tallymark.documents.yaml_parser import parse_yaml
+from tallymark.documents.reader import MISSING, Reader, open_document
+from tallymark.documents.source import Source
 from tallymark.errors import FormulaError, InvalidInput, Problem, WorkFailed
 from tallymark.formula import RUN_METRICS, Formula, Names, eval_name_problems
 from tallymark.models.token_prices import Pricing
@@ -42,24 +40,14 @@ def load_suite(path: Path | str, *, load: Callable[..., Scorer] = load_scorer) -
 
     `load` finds the scorers that checks name; a server passes one that imports no files.
     """
-    return load_with_nodes(read_source(path), name=Path(path).stem, load=load)[0]
+    return SuiteLoader(open_document(Path(path), "suite"), load).definition(Path(path).stem)
 
 
 def load_source(
     source: Source, *, name: str = "suite", load: Callable[..., Scorer] = load_scorer
 ) -> SuiteDefinition:
     """The suite in a text; `name` is what it is called when it does not say."""
-    return load_with_nodes(source, name=name, load=load)[0]
-
-
-def load_with_nodes(
-    source: Source, *, name: str, load: Callable[..., Scorer]
-) -> tuple[SuiteDefinition, Node]:
-    """The suite in a text, and the nodes that it was read from."""
-    root, problems = parse_yaml(source)
-    if root is None:
-        raise InvalidInput(problems or [Problem("the file is empty", source.place(0))])
-    return _SuiteLoader(root, Reader(source, problems), load).definition(name), root
+    return SuiteLoader(open_document(source, "suite"), load).definition(name)
 
 
 def load_stored(
@@ -70,13 +58,14 @@ def load_stored(
         root = make_nodes(msgspec.json.decode(text))
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidInput(f"the stored suite cannot be read: {error}") from None
-    reader = Reader(Source(text, "the stored suite", folder or Path()))
-    return _SuiteLoader(root, reader, load).definition("suite")
+    source = Source(text, "the stored suite", folder or Path())
+    return SuiteLoader(Reader(source, root), load).definition("suite")
 
 
 @dataclass
-class _SuiteLoader:
-    root: Node
+class SuiteLoader:
+    """From a document that is open to a suite, or to all mistakes in it."""
+
     reader: Reader
     load: Callable[..., Scorer]
     items: list[Node] = field(default_factory=list)
@@ -86,11 +75,12 @@ class _SuiteLoader:
     ready: list[tuple[tuple[CheckSpec, ...], Checks]] = field(default_factory=list)
 
     def definition(self, name: str) -> SuiteDefinition:
-        values = SUITE.read(self.root, self.reader)
-        if not isinstance(values, dict):
+        """The suite; `name` is what it is called when it does not say."""
+        values = SUITE.read(self.reader.root, self.reader)
+        if values is MISSING:
             self.reader.check()
-        assert isinstance(self.root, MappingNode)  # noqa: S101 (the shapes have read it)
-        if isinstance(listed := self.root.entries["evals"][1], SequenceNode):
+        assert isinstance(self.reader.root, MappingNode)  # noqa: S101 (the shapes have read it)
+        if isinstance(listed := self.reader.root.entries["evals"][1], SequenceNode):
             self.items = listed.items
         metadata = {"name": name, **values.get("metadata", {})}
         evals = tuple(read_evals(values["evals"], self.items, self.reader))
@@ -123,15 +113,9 @@ class _SuiteLoader:
             **_read_metadata(metadata),
         )
 
-    def node(self, *keys: str) -> Node | None:
-        node: Node | None = self.root
-        for key in keys:
-            node = node.get(key) if isinstance(node, MappingNode) else None
-        return node
-
     def uses(self) -> Iterator[TemplateUse]:
         """Every template, with the eval whose variables it sees."""
-        outside = [self.node("metadata"), self.node("score")]
+        outside = [self.reader.find("metadata"), self.reader.find("score")]
         for number, item in enumerate(self.items, start=1):
             own = item.entries if isinstance(item, MappingNode) else {}
             # An eval's own variables are filled in from the suite's, never from each other.
@@ -190,20 +174,15 @@ class _SuiteLoader:
             self.check_scorer_names(evals, scorers) if scorers else (),
         )
         if self.has_templates(text):
-            written = self.node("score", "formula") or self.node("score")
-            if any(kind == "secret" for kind, _ in find_templates(text)) and written is not None:
+            if any(kind == "secret" for kind, _ in find_templates(text)):
+                place = self.reader.place_within(None, "score", "formula")
                 message = "score, formula: a formula is shown, so it has no secrets"
-                self.reader.wrong(written, message)
+                self.reader.report(Problem(message, place))
             return None
         try:
             return Formula.parse(text, names)
         except FormulaError as error:
-            written = self.node("score", "formula") or self.node("score")
-            if isinstance(written, ScalarNode):
-                for problem in error.problems:  # its places count from the formula's beginning
-                    place = locate_in_source(problem.place, written, self.reader.source)
-                    message = f"score, formula: {problem.message}"
-                    self.reader.report(Problem(message, place, problem.hint))
+            self.reader.report_within(error, "score", "formula")
             return None
 
     def check_scorer_names(

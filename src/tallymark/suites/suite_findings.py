@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tallymark.documents.located_errors import locate_in_source
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from tallymark.documents.source import read_source
+from tallymark.documents.reader import Reader, open_document
 from tallymark.errors import InvalidInput, Problem, WorkFailed
 from tallymark.formula import Finding
 from tallymark.judging.judge_model import open_judge
@@ -18,13 +17,12 @@ from tallymark.scoring import load_scorer
 from tallymark.suites.checks.check_definition import CheckSetting
 from tallymark.suites.checks.check_types import CHECK_TYPES, build_check
 from tallymark.suites.checks.llm_judge import answer_nothing
-from tallymark.suites.suite_file import load_with_nodes
+from tallymark.suites.suite_file import SuiteLoader
 from tallymark.suites.templates import find_near_misses, has_templates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tallymark.documents.source import Source
     from tallymark.errors import Place
     from tallymark.scoring import Scorer
     from tallymark.suites.checks.check_definition import CheckSpec
@@ -40,9 +38,9 @@ def validate(
 
     InvalidInput carries every mistake, as from `load_suite`, or every judge that cannot be reached.
     """
-    source = read_source(path)
-    definition, root = load_with_nodes(source, name=Path(path).stem, load=load)
-    findings = _SuiteFindings(definition, source, root)
+    reader = open_document(Path(path), "suite")
+    definition = SuiteLoader(reader, load).definition(Path(path).stem)
+    findings = _SuiteFindings(definition, reader)
     unreachable = list(findings.unreachable_judges(load))
     if unreachable:
         raise InvalidInput(unreachable)
@@ -51,10 +49,10 @@ def validate(
 
 
 class _SuiteFindings:
-    def __init__(self, definition: SuiteDefinition, source: Source, root: Node) -> None:
+    def __init__(self, definition: SuiteDefinition, reader: Reader) -> None:
         self.definition = definition
-        self.source = source
-        self.root = root
+        self.reader = reader
+        self.source = reader.source
 
     def all(self) -> Iterator[Finding]:
         yield from self.formula()
@@ -64,18 +62,17 @@ class _SuiteFindings:
         for entry in self.definition.evals:
             yield from self.checks(entry)
 
-    def warning(self, code: str, message: str, line: int, hint: str | None = None) -> Finding:
-        return Finding(code, "warning", message, self.source.place(line, 1), hint)
+    def warning(
+        self, code: str, message: str, line: int | None, hint: str | None = None
+    ) -> Finding:
+        return Finding(code, "warning", message, self.source.place(line or 0, 1), hint)
 
     def formula(self) -> Iterator[Finding]:
         """What the formula's lint says, at the place in the file."""
-        written = self.root.get("score") if isinstance(self.root, MappingNode) else None
-        if isinstance(written, MappingNode):
-            written = written.get("formula")
-        if not isinstance(written, ScalarNode) or has_templates(written.text):
-            return
-        for finding in self.definition.parse_formula().lint().findings:
-            yield replace(finding, place=locate_in_source(finding.place, written, self.source))
+        if self.reader.find("score") is not None and not has_templates(self.definition.formula):
+            for finding in self.definition.parse_formula().lint().findings:
+                place = self.reader.place_within(finding.place, "score", "formula")
+                yield replace(finding, place=place)
 
     def same_prompts(self) -> Iterator[Finding]:
         seen: dict[object, Eval] = {}
@@ -89,7 +86,7 @@ class _SuiteFindings:
 
     def texts(self) -> Iterator[Finding]:
         """Text that is not sent as its author sees it."""
-        for scalar in _walk_scalars(self.root):
+        for scalar in _walk_scalars(self.reader.root):
             place = self.source.place(scalar.line, scalar.column, scalar.length)
             for nearly in find_near_misses(scalar.text):
                 message = f"{nearly} is no template, and is sent as it stands"
@@ -104,22 +101,12 @@ class _SuiteFindings:
         suite = self.definition
         if suite.pricing is not None and len(suite.models) > 1:
             message = f"one pricing stands for {len(suite.models)} models"
-            yield self.warning("pricing", message, self.line("metadata", "pricing"))
+            yield self.warning("pricing", message, self.reader.place("metadata", "pricing").line)
         used = {use.name for use in suite.uses}
         for name in suite.vars:
             if name not in used:
-                line = self.line("metadata", "vars", name)
+                line = self.reader.place("metadata", "vars", name).line
                 yield self.warning("unused", f"the variable '{name}' is never used", line)
-
-    def line(self, *keys: str) -> int:
-        """Where a key stands."""
-        node: Node | None = self.root
-        line = 0
-        for key in keys:
-            if isinstance(node, MappingNode) and key in node.entries:
-                at, node = node.entries[key]
-                line = at.line
-        return line
 
     def checks(self, entry: Eval) -> Iterator[Finding]:
         specs = list(entry.all_checks())
@@ -144,7 +131,7 @@ class _SuiteFindings:
         """What would end a run before its first case; templates are filled in only then."""
         folder, judge = self.definition.folder, self.definition.judge
         if judge is not None and not has_templates(judge):
-            place = self.source.place(self.line("metadata", "judge"))
+            place = replace(self.reader.place("metadata", "judge"), column=None)
             yield from _explain_refusal(
                 lambda: open_judge(judge, folder=folder), "metadata, judge", place
             )

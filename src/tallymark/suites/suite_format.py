@@ -16,10 +16,12 @@ from tallymark.documents.shapes import (
     NumberShape,
     RecordShape,
     TextShape,
+    make_schema,
     one_or_many,
+    record_or_short,
 )
-from tallymark.suites.checks_format import checks_schema
-from tallymark.suites.eval_entries import COUNT, EVAL, SECONDS, TEXTS, THRESHOLD, VARS
+from tallymark.suites.checks_format import CHECK, CHECKS
+from tallymark.suites.eval_entries import COUNT, EVAL, SECONDS, TEXTS, THRESHOLD, TURN, VARS
 
 SETTINGS = RecordShape(
     "a mapping of model settings",
@@ -87,8 +89,8 @@ METADATA = RecordShape(
             NumberShape(low=0, high=100, whole=True), "More tries after a failed request."
         ),
         "epochs": Key(COUNT, "How often each case is asked."),
-        "threshold": Key(THRESHOLD, "What scorers must reach where nothing else says so."),
-        "judge": Key(TextShape(), "The model that judges llm_judge checks."),
+        "threshold": Key(THRESHOLD, "What scorers must reach where nothing nearer says so; 0.7."),
+        "judge": Key(TextShape(), "The model that judges llm_judge checks: any that -m takes."),
         "vars": Key(VARS, "Values for {{var('name')}} unless the caller gives others."),
         "tags": Key(
             KindShape(sequence=TEXTS, mapping=VARS),
@@ -97,8 +99,14 @@ METADATA = RecordShape(
     },
 )
 
-
-FORMULA = TextShape("text with a formula")
+SCORE = record_or_short(
+    "formula",
+    "a mapping with 'formula'",
+    {
+        "formula": Key(TextShape("text with a formula"), "The score of a run.", required=True),
+        "undefined": Key(NumberShape(), "The score where the formula has no value."),
+    },
+)
 SUITE = RecordShape(
     "a mapping with 'metadata', 'evals' and 'score'",
     {
@@ -107,18 +115,7 @@ SUITE = RecordShape(
             ListShape(EVAL, 1), "What is asked, and how answers are checked.", required=True
         ),
         "score": Key(
-            KindShape(
-                scalar=FORMULA,
-                mapping=RecordShape(
-                    "a mapping with 'formula'",
-                    {
-                        "formula": Key(FORMULA, "The score of a run.", required=True),
-                        "undefined": Key(
-                            NumberShape(), "The score where the formula has no value."
-                        ),
-                    },
-                ),
-            ),
+            SCORE,
             "A formula over success, cost, latency and named evals; success_pct without it.",
         ),
     },
@@ -127,9 +124,14 @@ SUITE = RecordShape(
 
 def suite_schema() -> dict[str, Any]:
     """The JSON Schema of a suite, for editors."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Tallymark suite",
-        **SUITE.schema(),
-        "$defs": checks_schema(),
+    named = {
+        "metadata": METADATA,
+        "mcp_server": MCP_SERVER,
+        "settings": SETTINGS,
+        "eval": EVAL,
+        "turn": TURN,
+        "vars": VARS,
+        "checks": CHECKS,
+        "check": CHECK,
     }
+    return make_schema("Tallymark suite", SUITE, named)

@@ -16,8 +16,8 @@ from tallymark.errors import InvalidInput
 TELEPATHY = """
     from tallymark.challenges.attempt import Evaluation
     from tallymark.challenges.evaluators.evaluator_kind import EvaluatorKind, metrics_of
-    from tallymark.challenges.evaluators.evaluator_options import FileNameShape, Option
-    from tallymark.documents.shapes import NumberShape
+    from tallymark.challenges.evaluators.evaluator_options import FileNameShape
+    from tallymark.documents.shapes import Key, NumberShape
 
     def evaluate(submitted, setting):
         options = EVALUATOR.fill(setting.challenge)
@@ -29,10 +29,10 @@ TELEPATHY = """
     EVALUATOR = EvaluatorKind(
         help="wants to have its mind read",
         options={
-            "thought": Option(
-                FileNameShape(), "The file with what it thinks.", required=True, secret=True
+            "thought": Key(
+                FileNameShape(secret=True), "The file with what it thinks.", required=True
             ),
-            "most": Option(NumberShape(above=0), "The best rating.", default=9),
+            "most": Key(NumberShape(above=0), "The best rating.", default=9),
         },
         evaluate=evaluate,
         varies=True,
@@ -124,10 +124,10 @@ def test_it_stands_in_the_schema_and_in_the_docs(one_more: WithOneMore) -> None:
     schema = one_more.python(
         "import json\n"
         "from tallymark.challenges.challenge_format import challenge_schema\n"
-        "print(json.dumps(challenge_schema()['properties']['evaluator']['anyOf'][-1]))"
+        "print(json.dumps(challenge_schema()['$defs']['evaluator']['anyOf'][-1]))"
     )
     made = json.loads(schema.stdout)
-    assert made["properties"]["type"] == {"const": "telepathy"}
+    assert made["properties"]["type"]["enum"] == ["telepathy"]
     assert made["properties"]["most"]["default"] == 9
     assert made["required"] == ["type", "thought"]
     assert one_more.docs_row("evaluators", "telepathy") == (
@@ -137,8 +137,8 @@ def test_it_stands_in_the_schema_and_in_the_docs(one_more: WithOneMore) -> None:
 
 @pytest.mark.parametrize("name", EVALUATORS)
 def test_every_file_that_an_evaluator_names_is_secret(name: str) -> None:
-    options = find_evaluator(name).options
-    assert all(each.secret for each in options.values() if isinstance(each.shape, FileNameShape))
+    shapes = [each.shape for each in find_evaluator(name).options.values()]
+    assert all(shape.secret for shape in shapes if isinstance(shape, FileNameShape))
 
 
 def test_a_type_that_is_gone_is_told_in_words() -> None:

@@ -251,11 +251,10 @@ def test_a_scorer_that_fails_is_a_failure() -> None:
         (judged_by("scorer", scorer="containz"), "containz"),
         (judged_by("script", script="../judge.py"), "cannot be a file of the challenge"),
         (judged_by("script", script="missing.py"), "there is no file missing.py"),
-        (judged_by("script", script="judge.py", truth="t"), "unknown field"),
         (judged_by("judge", rubric="rubric.md"), "no model is named to judge"),
         (judged_by("judge", rubric="missing.md", model="echo/"), "there is no file missing.md"),
     ],
-    ids=["code", "unknown", "outside", "missing", "option", "model", "rubric"],
+    ids=["code", "unknown", "outside", "missing", "model", "rubric"],
 )
 def test_a_judge_that_cannot_be_is_refused(
     tmp_path: Path, challenge: Challenge, message: str

@@ -16,13 +16,20 @@ from tallymark.challenges.evaluators.evaluator_kind import (
     own_dimensions,
     raw_score,
 )
-from tallymark.challenges.evaluators.evaluator_options import PASS_AT, TRUTH, Option
+from tallymark.challenges.evaluators.evaluator_options import PASS_AT, TRUTH
 from tallymark.dimensions import primitives
 from tallymark.dimensions.exact_numbers import to_fraction
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode
 from tallymark.documents.reader import MISSING, Reader
-from tallymark.documents.shapes import Key, KindShape, MapShape, NumberShape, RecordShape, TextShape
-from tallymark.documents.word_shapes import ChoiceShape
+from tallymark.documents.shapes import (
+    ChoiceShape,
+    Key,
+    KindShape,
+    MapShape,
+    NumberShape,
+    RecordShape,
+    TextShape,
+)
 from tallymark.errors import InvalidInput, Problem
 from tallymark.scoring.score import show_value
 
@@ -218,7 +225,7 @@ EVALUATOR = EvaluatorKind(
     help="compares fields with the truth",
     options={
         "truth": TRUTH,
-        "fields": Option(
+        "fields": Key(
             MapShape(_FIELD), "How each field, by its path `a.b.0`, is compared.", required=True
         ),
         "pass_at": PASS_AT,

@@ -7,22 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tallymark.challenges.attempt import Evaluation, Metrics
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_folder import find_name_problem
-from tallymark.challenges.evaluators.evaluator_options import Option
-from tallymark.errors import InvalidInput, Problem, suggest
+from tallymark.challenges.evaluators.evaluator_options import FileNameShape
+from tallymark.errors import InvalidInput, Problem
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
-    from tallymark.challenges.challenge import Evaluator, VersusJudge
+    from tallymark.documents.shapes import Key
     from tallymark.sandbox import Policy
 
-T = TypeVar("T", bound=msgspec.Struct)
 MEASURED_DIMENSIONS = frozenset({"speed", "token_efficiency", "call_efficiency"})
 """Dimensions that scoring adds from times and counts; no evaluator gives them."""
 
@@ -100,7 +97,7 @@ class EvaluatorKind:
 
     help: str
     """Its line in the docs."""
-    options: Mapping[str, Option]
+    options: Mapping[str, Key]
     evaluate: Callable[[Submitted, EvaluationSetting], Evaluation]
     """Judges one submission; the same one with the same seed is judged alike."""
     check: Callable[[Challenge, Path], list[Problem]] = _find_no_problems
@@ -123,10 +120,14 @@ class EvaluatorKind:
     def secret_files(self, challenge: Challenge) -> set[str]:
         """The files of a challenge that competitors must never get."""
         given = challenge.evaluator.options
-        return {given[name] for name, each in self.options.items() if each.secret and name in given}
+        return {
+            given[name]
+            for name, each in self.options.items()
+            if isinstance(each.shape, FileNameShape) and each.shape.secret and name in given
+        }
 
 
-def fill_options(options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
+def fill_options(options: Mapping[str, Key], given: Mapping[str, Any]) -> dict[str, Any]:
     """What is given, and the defaults of what is not."""
     defaults = {name: each.default for name, each in options.items() if each.default is not None}
     return defaults | dict(given)
@@ -175,34 +176,6 @@ def evaluate_unusable(submitted: Submitted, challenge: Challenge, message: str) 
             make_warning(message, severity="error", dimension=key) for key in (keys or [None])
         ),
     )
-
-
-def check_options(evaluator: Evaluator, kind: type[T]) -> tuple[T | None, list[Problem]]:
-    """The options as their type, or None and what is wrong with them."""
-    known = [field.name for field in msgspec.structs.fields(kind)]
-    problems = []
-    for key in evaluator.options:
-        if key not in known and not key.startswith("x-"):
-            near = suggest(key, known)
-            hint = f"did you mean {near!r}?" if near else f"its options are {', '.join(known)}"
-            message = f"evaluator: {evaluator.type} has no option {show_value(key)}"
-            problems.append(Problem(message, hint=hint))
-    if problems:
-        return None, problems
-    try:
-        return read_options(evaluator, kind), []
-    except InvalidInput as error:
-        return None, list(error.problems)
-
-
-def read_options(evaluator: Evaluator | VersusJudge, kind: type[T]) -> T:
-    """The options as their type; those that begin with `x-` are the author's own."""
-    given = {key: value for key, value in evaluator.options.items() if not key.startswith("x-")}
-    try:
-        return msgspec.convert(given, kind)
-    except msgspec.ValidationError as error:
-        said = str(error).replace("`", "").replace("$.", "")
-        raise InvalidInput(f"evaluator: {said}") from None
 
 
 def find_inner_file(folder: Path, name: str, what: str) -> Path:

@@ -9,20 +9,10 @@ from tallymark.challenges.challenge_folder import find_name_problem
 from tallymark.documents.nodes import Node
 from tallymark.documents.reader import MISSING, Reader
 from tallymark.documents.shapes import FlagShape, Key, ListShape, NumberShape, Shape, TextShape
-from tallymark.documents.word_shapes import DurationShape
+from tallymark.documents.time_shapes import DurationShape
 from tallymark.errors import suggest
 
 _TEXT = TextShape()
-
-
-@dataclass(frozen=True)
-class Option(Key):
-    """What may stand under a key of `evaluator:`, what it is for, and what counts without it."""
-
-    default: Any = None
-    """None where nothing does, or where it depends."""
-    secret: bool = False
-    """It names a file that competitors must never get."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +20,9 @@ class FileNameShape(Shape):
     """The name of a file in the challenge's folder, which must be there."""
 
     may_be_folder: bool = False
-
-    def words(self) -> str:
-        return "the name of a file in the challenge's folder"
+    secret: bool = False
+    """Competitors must never get it."""
+    called = "the name of a file in the challenge's folder"
 
     def read(self, node: Node, reader: Reader) -> Any:
         name = _TEXT.read(node, reader)
@@ -58,28 +48,28 @@ def _list_beside(reader: Reader) -> list[str]:
 
 
 NAMES = ListShape(TextShape("a name"))
-METRICS = Option(NAMES, "Names of its own metrics, for formulas.")
+METRICS = Key(NAMES, "Names of its own metrics, for formulas.")
 """Every evaluator has it."""
-TRUTH = Option(FileNameShape(), "The file with the truth: JSON or YAML; else a text.", secret=True)
-PASS_AT = Option(
+TRUTH = Key(FileNameShape(secret=True), "The file with the truth: JSON or YAML; else a text.")
+PASS_AT = Key(
     NumberShape(low=0, high=1000),
     "Without dimensions, the score that an attempt succeeds with.",
     default=1000,
 )
 
 
-def dimension(default: str) -> Option:
+def dimension(default: str) -> Key:
     """The option `dimension`."""
-    return Option(TextShape(), "The dimension that it scores.", default=default)
+    return Key(TextShape(), "The dimension that it scores.", default=default)
 
 
-def limits(*, time_s: float, memory_mb: int) -> dict[str, Option]:
+def limits(*, time_s: float, memory_mb: int) -> dict[str, Key]:
     """The options of whatever runs code in the sandbox."""
     memory = NumberShape(low=16, high=64_000, whole=True)
     return {
-        "time": Option(DurationShape(), "How long one run may take.", default=time_s),
-        "memory": Option(memory, "Megabytes that it may use.", default=memory_mb),
-        "packages": Option(
+        "time": Key(DurationShape(), "How long one run may take.", default=time_s),
+        "memory": Key(memory, "Megabytes that it may use.", default=memory_mb),
+        "packages": Key(
             FlagShape(), "May it import the packages that are installed here?", default=False
         ),
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,17 +19,14 @@ import msgspec
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.evaluators.evaluator_kind import (
     EvaluatorKind,
-    check_options,
     find_inner_file,
     make_warning,
     metrics_of,
     own_dimensions,
-    read_options,
 )
-from tallymark.challenges.evaluators.evaluator_options import FileNameShape, Option, dimension
-from tallymark.documents.nodes import ScalarNode
-from tallymark.documents.shapes import AnyShape, NumberShape, TextShape
-from tallymark.documents.word_shapes import DurationShape
+from tallymark.challenges.evaluators.evaluator_options import FileNameShape, dimension
+from tallymark.documents.shapes import Key, NumberShape, TextShape
+from tallymark.documents.time_shapes import DurationShape
 from tallymark.errors import InvalidInput, ModelError, Problem
 from tallymark.judging.fence import fence
 from tallymark.judging.judge_dialogue import (
@@ -52,26 +50,6 @@ _AT_ONCE = 8
 _TRIES = 5
 
 
-class JudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `evaluator:` may say beside `type: judge`."""
-
-    rubric: str
-    model: str | None = None
-    max_rating: float = 10.0
-    pass_at: float | None = None
-    dimension: str | None = None
-    temperature: float | None = 0.0
-    max_chars: int = 50_000
-    timeout: float = 120.0
-    metrics: Any = None
-    """Of every evaluator: names that formulas may use; a judge has none of its own."""
-
-    @property
-    def passing(self) -> float:
-        """The rating from which an attempt succeeds."""
-        return 0.7 * self.max_rating if self.pass_at is None else self.pass_at
-
-
 class JudgeRating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a judge must answer, and nothing else."""
 
@@ -81,24 +59,21 @@ class JudgeRating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def check(challenge: Challenge, folder: Path) -> list[Problem]:
     """What is wrong with the options, the rubric, and the dimensions."""
-    options, problems = check_options(challenge.evaluator, JudgeOptions)
-    if options is None:
-        return problems
-    try:
-        _read_rubric(folder, options.rubric)
-    except InvalidInput as error:
-        problems += error.problems
-    try:
-        try_judge(options.model, folder)
-    except InvalidInput as error:
-        problems += error.problems
-    for name in ("max_rating", "max_chars", "timeout"):
-        if not getattr(options, name) > 0:
-            problems.append(Problem(f"evaluator, {name}: it must be above 0"))
-    if not 0 <= options.passing <= options.max_rating:
-        message = f"evaluator, pass_at: {options.passing:g} is no rating from 0 to "
-        problems.append(Problem(f"{message}{options.max_rating:g}"))
-    own, rated = own_dimensions(challenge), _choose_dimension(options)
+    options = EVALUATOR.fill(challenge)
+    problems: list[Problem] = []
+    for look in (
+        lambda: _read_rubric(folder, options["rubric"]),
+        lambda: try_judge(options.get("model"), folder),
+    ):
+        try:
+            look()
+        except InvalidInput as error:
+            problems += error.problems
+    most, passing = options["max_rating"], _find_passing(options)
+    if passing > most:
+        message = f"evaluator, pass_at: {passing:g} is no rating from 0 to {most:g}"
+        problems.append(Problem(message))
+    own, rated = own_dimensions(challenge), options["dimension"]
     problems += [
         Problem(
             f"the judge gives no score for the dimension {key!r}",
@@ -107,10 +82,16 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
         for key in own
         if key != rated
     ]
-    if options.dimension is not None and options.dimension not in own:
-        message = f"evaluator, dimension: {options.dimension!r} is not weighed by the challenge"
+    if "dimension" in challenge.evaluator.options and rated not in own:
+        message = f"evaluator, dimension: {rated!r} is not weighed by the challenge"
         problems.append(Problem(message, hint="give it a weight in scoring.dimensions"))
     return problems
+
+
+def _find_passing(options: Mapping[str, Any]) -> float:
+    """The rating from which an attempt succeeds."""
+    passing: float = options.get("pass_at", 0.7 * options["max_rating"])
+    return passing
 
 
 def try_judge(model: str | None, folder: Path) -> None:
@@ -126,16 +107,16 @@ def try_judge(model: str | None, folder: Path) -> None:
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """The judge's rating; an answer that cannot be read twice is an error, and no rating."""
     challenge = setting.challenge
-    options = read_options(challenge.evaluator, JudgeOptions)
-    reference = setting.judge_model or options.model
+    options = EVALUATOR.fill(challenge)
+    reference = setting.judge_model or options.get("model")
     if reference is None:
         raise InvalidInput(
             "no model is named to judge", hint="write evaluator.model, or give a judge model"
         )
-    text, cut = render_submission(submitted.answer, options.max_chars)
-    rubric = _read_rubric(setting.folder, options.rubric)
-    task = make_rating_task(challenge.goal, rubric, text, options.max_rating)
-    ask = open_asking(reference, setting.folder, options.timeout, options.temperature)
+    text, cut = render_submission(submitted.answer, options["max_chars"])
+    rubric = _read_rubric(setting.folder, options["rubric"])
+    task = make_rating_task(challenge.goal, rubric, text, options["max_rating"])
+    ask = open_asking(reference, setting.folder, options["timeout"], options["temperature"])
     found = asyncio.run(ask_judge(task, ask))
     spent = found.spending
     facts = {
@@ -156,13 +137,13 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
             details={"judge": facts},
             error=found.error,
         )
-    dimension = _choose_dimension(options)
-    weighed = dimension in own_dimensions(challenge)
+    scored = options["dimension"]
+    weighed = scored in own_dimensions(challenge)
     return Evaluation(
         metrics=metrics_of(
-            submitted, rating=rating.rating, succeeded=rating.rating >= options.passing
+            submitted, rating=rating.rating, succeeded=rating.rating >= _find_passing(options)
         ),
-        dimensions={dimension: 1000 * rating.rating / options.max_rating} if weighed else {},
+        dimensions={scored: 1000 * rating.rating / options["max_rating"]} if weighed else {},
         warnings=notes,
         details={"judge": {**facts, "rating": rating.rating, "reason": rating.reason[:2000]}},
     )
@@ -219,10 +200,6 @@ def hash_rubric(words: Path, goal: str, rubric: str) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
-def _choose_dimension(options: JudgeOptions) -> str:
-    return options.dimension or "methodology"
-
-
 def _read_rubric(folder: Path, name: str) -> str:
     path = find_inner_file(folder, name, "evaluator, rubric")
     try:
@@ -236,34 +213,27 @@ def _read_rubric(folder: Path, name: str) -> str:
     return text
 
 
-_DEFAULTS = JudgeOptions(rubric="")
 EVALUATOR = EvaluatorKind(
     help="a model rates by a rubric",
     options={
-        "rubric": Option(
-            FileNameShape(), "A text file: what the judge goes by.", required=True, secret=True
+        "rubric": Key(
+            FileNameShape(secret=True), "A text file: what the judge goes by.", required=True
         ),
-        "model": Option(TextShape(), "The model that judges."),
-        "max_rating": Option(
-            NumberShape(above=0), "The best rating.", default=_DEFAULTS.max_rating
-        ),
-        "pass_at": Option(
+        "model": Key(TextShape(), "The model that judges."),
+        "max_rating": Key(NumberShape(above=0), "The best rating.", default=10.0),
+        "pass_at": Key(
             NumberShape(low=0), "The rating that an attempt succeeds with; 70 % of the best."
         ),
-        "dimension": dimension(_choose_dimension(_DEFAULTS)),
-        "temperature": Option(
-            AnyShape(ScalarNode, "a number or null"),
-            "null for models that take none.",
-            default=_DEFAULTS.temperature,
+        "dimension": dimension("methodology"),
+        "temperature": Key(
+            NumberShape(or_null=True), "null for models that take none.", default=0.0
         ),
-        "max_chars": Option(
+        "max_chars": Key(
             NumberShape(above=0, whole=True),
             "How much of a submission it is shown.",
-            default=_DEFAULTS.max_chars,
+            default=50_000,
         ),
-        "timeout": Option(
-            DurationShape(), "How long it may take to answer.", default=_DEFAULTS.timeout
-        ),
+        "timeout": Key(DurationShape(), "How long it may take to answer.", default=120.0),
     },
     check=check,
     evaluate=evaluate,

@@ -10,10 +10,17 @@ from typing import Any
 
 from tallymark.challenges.evaluators.deterministic import PRIMITIVES, compare, find_excess
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode, make_nodes
-from tallymark.documents.reader import MISSING, Reader, read_nodes
-from tallymark.documents.shapes import AnyShape, Key, ListShape, NumberShape, RecordShape, TextShape
+from tallymark.documents.reader import MISSING, Reader, open_document
+from tallymark.documents.shapes import (
+    AnyShape,
+    ChoiceShape,
+    Key,
+    ListShape,
+    NumberShape,
+    RecordShape,
+    TextShape,
+)
 from tallymark.documents.source import Source
-from tallymark.documents.word_shapes import ChoiceShape
 from tallymark.errors import InvalidInput
 
 CALL_KEYS = ("kwargs", "value", "primitive", "tolerance")
@@ -98,8 +105,7 @@ class ProgramCase:
 
 def read_cases(path: Path) -> list[ProgramCase]:
     """The cases in a file: a list, or a mapping with `cases`."""
-    root, reader = read_nodes(path, "challenge")
-    return _read_case_nodes(root, reader)
+    return _read_case_nodes(open_document(path, "challenge"))
 
 
 def parse_cases(truth: object, where: str) -> list[ProgramCase]:
@@ -107,10 +113,11 @@ def parse_cases(truth: object, where: str) -> list[ProgramCase]:
     listed = truth.get("cases") if isinstance(truth, Mapping) else None
     if not isinstance(listed, list):
         raise InvalidInput(f'the truth of {where} must be {{"cases": [...]}}')
-    return _read_case_nodes(make_nodes(listed), Reader(Source("", where)))
+    return _read_case_nodes(Reader(Source("", where), make_nodes(listed)))
 
 
-def _read_case_nodes(root: Node, reader: Reader) -> list[ProgramCase]:
+def _read_case_nodes(reader: Reader) -> list[ProgramCase]:
+    root = reader.root
     listed = root.get("cases") if isinstance(root, MappingNode) else root
     values = MISSING if listed is None else CASES.read(listed, reader)
     if listed is None:
@@ -121,10 +128,8 @@ def _read_case_nodes(root: Node, reader: Reader) -> list[ProgramCase]:
     for case, node in zip(cases, _list_items(listed), strict=True):
         if names[case.name] > 1:
             reader.wrong(node, f"two cases are named '{case.name}'", "give each its own name")
-        try:
+        with reader.errors_of(node):
             case.accepts(case.value)
-        except InvalidInput as error:
-            reader.wrong(node, error.problems[0].message, error.problems[0].hint)
     reader.check()
     return cases
 

@@ -22,12 +22,7 @@ from tallymark.challenges.evaluators.evaluator_kind import (
     make_warning,
     metrics_of,
 )
-from tallymark.challenges.evaluators.evaluator_options import (
-    TRUTH,
-    FileNameShape,
-    Option,
-    limits,
-)
+from tallymark.challenges.evaluators.evaluator_options import TRUTH, FileNameShape, limits
 from tallymark.challenges.organiser_script import add_public_data, call_script, run_limited
 from tallymark.documents.shapes import Key, ListShape, RecordShape, TextShape
 from tallymark.errors import InvalidInput, Problem, suggest
@@ -215,14 +210,11 @@ _RUN = RecordShape(
 EVALUATOR = EvaluatorKind(
     help="calls your own `evaluate(submission, truth, data)`",
     options={
-        "script": Option(
-            FileNameShape(),
-            "The file with `evaluate(submission, truth, data)`.",
-            required=True,
-            secret=True,
+        "script": Key(
+            FileNameShape(secret=True), "The file with `evaluate(submission, truth, data)`.", True
         ),
         "truth": TRUTH,
-        "run": Option(_RUN, "Runs the submitted files first; what they print goes to the script."),
+        "run": Key(_RUN, "Runs the submitted files first; what they print goes to the script."),
         **limits(time_s=10.0, memory_mb=512),
     },
     check=check,

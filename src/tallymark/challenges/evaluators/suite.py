@@ -7,32 +7,23 @@ and cost is not believed: tokens are counted here, and the cost follows from the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.evaluators.evaluator_kind import (
     EvaluatorKind,
-    check_options,
     evaluate_unusable,
     find_inner_file,
     metrics_of,
     own_dimensions,
-    read_options,
 )
-from tallymark.challenges.evaluators.evaluator_options import (
-    NAMES,
-    FileNameShape,
-    Option,
-    dimension,
-)
+from tallymark.challenges.evaluators.evaluator_options import NAMES, FileNameShape, dimension
 from tallymark.challenges.submitted_agents import AGENT_KINDS, ALWAYS_REFUSED, open_agent
 from tallymark.documents.nodes import MappingNode
-from tallymark.documents.shapes import AnyShape, NumberShape
-from tallymark.documents.word_shapes import DurationShape
+from tallymark.documents.shapes import AnyShape, Key, NumberShape
+from tallymark.documents.time_shapes import DurationShape
 from tallymark.errors import InvalidInput, Problem, ScorerError
 from tallymark.judging.judge_model import JudgeModel, open_judge
 from tallymark.models.model_kinds import ModelReference
@@ -50,34 +41,18 @@ if TYPE_CHECKING:
 _SHOWN_CASES = 200
 
 
-class SuiteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `evaluator:` may say beside `type: suite`."""
-
-    suite: str
-    allow: tuple[str, ...] = ("http",)
-    pass_at: float = 100.0
-    dimension: str = "correctness"
-    vars: dict[str, Any] = msgspec.field(default_factory=dict)
-    timeout: float = 60.0
-    time_limit: float = 600.0
-    metrics: Any = None
-    """Of every evaluator: names that formulas may use."""
-
-
 def check(challenge: Challenge, folder: Path) -> list[Problem]:
     """What is wrong with the options, the suite, and what agents may be."""
-    options, problems = check_options(challenge.evaluator, SuiteOptions)
-    if options is None:
-        return problems
+    options = EVALUATOR.fill(challenge)
+    problems = list(_find_wrong_values(options))
     if challenge.submission.format != "agent":
         hint = "write submission.format: agent"
         problems.append(Problem("a suite is run against an agent", hint=hint))
-    problems += _find_wrong_values(options)
-    hint = f"weigh {options.dimension}"
+    hint = f"weigh {options['dimension']}"
     problems += [
         Problem(f"the suite gives no score for the dimension {key!r}", hint=hint)
         for key in own_dimensions(challenge)
-        if key != options.dimension
+        if key != options["dimension"]
     ]
     try:
         _resolve_suite(options, folder, None)
@@ -86,29 +61,26 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
     return problems
 
 
-def _find_wrong_values(options: SuiteOptions) -> Iterator[Problem]:
-    for kind in options.allow:
+def _find_wrong_values(options: Mapping[str, Any]) -> Iterator[Problem]:
+    for kind in options["allow"]:
         if kind in ALWAYS_REFUSED:
             message = f"evaluator, allow: {kind}/ would run a competitor's code on this machine"
             yield Problem(message, hint="let agents be reached by http")
         elif kind not in AGENT_KINDS and not kind.replace("-", "_").isidentifier():
             yield Problem(f"evaluator, allow: {kind!r} is no kind of model")
-    if not 0 < options.pass_at <= 100:
+    if options["pass_at"] == 0:
         yield Problem("evaluator, pass_at: it must be above 0 and at most 100")
-    for name in ("timeout", "time_limit"):
-        if not getattr(options, name) > 0:
-            yield Problem(f"evaluator, {name}: it must be above 0")
 
 
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """Asks the agent every case; the share that passed is what counts."""
     challenge = setting.challenge
-    options = read_options(challenge.evaluator, SuiteOptions)
+    options = EVALUATOR.fill(challenge)
     suite = _resolve_suite(options, setting.folder, setting.judge_model)
     try:
         agent = open_agent(
             submitted.answer,
-            allow=options.allow,
+            allow=options["allow"],
             folder=setting.folder,
             pricing=suite.definition.pricing,
         )
@@ -118,30 +90,30 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     return _make_evaluation(submitted, challenge, options, suite, results)
 
 
-def _resolve_suite(options: SuiteOptions, folder: Path, judge: str | None) -> FilledSuite:
+def _resolve_suite(options: Mapping[str, Any], folder: Path, judge: str | None) -> FilledSuite:
     # Suites are heavy, and whoever only enters such a challenge runs none.
     from tallymark.suites.filled_suite import resolve  # noqa: PLC0415
     from tallymark.suites.suite_file import load_suite  # noqa: PLC0415
 
-    path = find_inner_file(folder, options.suite, "evaluator, suite")
+    path = find_inner_file(folder, options["suite"], "evaluator, suite")
     definition = load_suite(path, load=_load_registered)
     if any("command" in server for server in definition.mcp_servers):
         raise InvalidInput(
-            f"{options.suite}: an MCP server that is a command would run outside of the sandbox",
+            f"{options['suite']}: an MCP server that is a command would run outside of the sandbox",
             hint="name it by its url",
         )
 
     def open_allowed(reference: str, **reached: Any) -> JudgeModel:
         if ModelReference.parse(reference).kind in ALWAYS_REFUSED and reference != judge:
             raise InvalidInput(
-                f"{options.suite}: the judge {reference} would run outside of the sandbox",
+                f"{options['suite']}: the judge {reference} would run outside of the sandbox",
                 hint="name a provider's model or an address, or give a judge from outside",
             )
         return open_judge(reference, **reached)
 
     return resolve(
         definition,
-        vars=options.vars,
+        vars=options.get("vars"),
         judge=judge,
         open_judge=open_allowed,
         load=_load_registered,
@@ -158,7 +130,9 @@ def _load_registered(reference: str, /, **options: Any) -> Scorer:
     return load_scorer(reference, **options)
 
 
-async def _ask_agent(suite: FilledSuite, agent: Model, options: SuiteOptions) -> list[CaseResult]:
+async def _ask_agent(
+    suite: FilledSuite, agent: Model, options: Mapping[str, Any]
+) -> list[CaseResult]:
     """Every result that came in time."""
     from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation  # noqa: PLC0415
 
@@ -167,9 +141,9 @@ async def _ask_agent(suite: FilledSuite, agent: Model, options: SuiteOptions) ->
     async def keep(result: CaseResult) -> None:
         results.append(result)
 
-    evaluation = SuiteEvaluation(suite, agent, RunLimits(tries=2, timeout=options.timeout))
+    evaluation = SuiteEvaluation(suite, agent, RunLimits(tries=2, timeout=options["timeout"]))
     try:
-        async with asyncio.timeout(options.time_limit):
+        async with asyncio.timeout(options["time_limit"]):
             await evaluation.run(keep)
     except TimeoutError:
         pass  # what is missing has failed
@@ -179,7 +153,7 @@ async def _ask_agent(suite: FilledSuite, agent: Model, options: SuiteOptions) ->
 def _make_evaluation(
     submitted: Submitted,
     challenge: Challenge,
-    options: SuiteOptions,
+    options: Mapping[str, Any],
     suite: FilledSuite,
     results: list[CaseResult],
 ) -> Evaluation:
@@ -192,16 +166,16 @@ def _make_evaluation(
     total = _count_planned(suite.definition)
     passed = sum(each.status == "passed" for each in results)
     success = 100.0 * passed / total if total else 0.0
-    weighed = options.dimension in own_dimensions(challenge)
+    weighed = options["dimension"] in own_dimensions(challenge)
     return Evaluation(
         metrics=metrics_of(
             submitted,
-            succeeded=success >= options.pass_at,
+            succeeded=success >= options["pass_at"],
             tokens_total=_sum_known(results, total, "input_tokens", "output_tokens"),
             cost=_sum_known(results, total, "cost"),
             more=_gather_metrics(suite, results, total, success),
         ),
-        dimensions={options.dimension: success * 10} if weighed else {},
+        dimensions={options["dimension"]: success * 10} if weighed else {},
         details={
             "suite": suite.definition.name,
             "passed": passed,
@@ -240,32 +214,20 @@ def _sort_results(results: list[CaseResult]) -> list[CaseResult]:
     return sorted(results, key=lambda each: each.key)
 
 
-_DEFAULTS = SuiteOptions(suite="")
 EVALUATOR = EvaluatorKind(
     help="a suite of evals, run against the submitted agent",
     options={
-        "suite": Option(
-            FileNameShape(),
-            "A suite of evals, run against the submitted agent.",
-            required=True,
-            secret=True,
+        "suite": Key(
+            FileNameShape(secret=True), "A suite of evals, run against the submitted agent.", True
         ),
-        "allow": Option(
-            NAMES, "Kinds of models that may be submitted.", default=list(_DEFAULTS.allow)
+        "allow": Key(NAMES, "Kinds of models that may be submitted.", default=["http"]),
+        "pass_at": Key(
+            NumberShape(low=0, high=100), "The success_pct that it succeeds with.", default=100.0
         ),
-        "pass_at": Option(
-            NumberShape(low=0, high=100),
-            "The success_pct that it succeeds with.",
-            default=_DEFAULTS.pass_at,
-        ),
-        "dimension": dimension(_DEFAULTS.dimension),
-        "vars": Option(AnyShape(MappingNode, "a mapping"), "Values for the suite's variables."),
-        "timeout": Option(
-            DurationShape(), "How long one request may take.", default=_DEFAULTS.timeout
-        ),
-        "time_limit": Option(
-            DurationShape(), "How long all of them may take.", default=_DEFAULTS.time_limit
-        ),
+        "dimension": dimension("correctness"),
+        "vars": Key(AnyShape(MappingNode, "a mapping"), "Values for the suite's variables."),
+        "timeout": Key(DurationShape(), "How long one request may take.", default=60.0),
+        "time_limit": Key(DurationShape(), "How long all of them may take.", default=600.0),
     },
     check=check,
     evaluate=evaluate,

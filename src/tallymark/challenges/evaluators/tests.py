@@ -23,14 +23,13 @@ from tallymark.challenges.evaluators.evaluator_kind import (
 from tallymark.challenges.evaluators.evaluator_options import (
     PASS_AT,
     FileNameShape,
-    Option,
     dimension,
     limits,
 )
 from tallymark.challenges.evaluators.function_calls import SubmittedProgram, call_functions
 from tallymark.challenges.evaluators.program_cases import ProgramCase, parse_cases, read_cases
 from tallymark.challenges.organiser_script import add_public_data, run_limited
-from tallymark.documents.shapes import TextShape
+from tallymark.documents.shapes import Key, TextShape
 from tallymark.errors import InvalidInput, Problem
 from tallymark.sandbox import Limits
 
@@ -170,8 +169,8 @@ def _probe(options: Mapping[str, Any], copy: ProbedCopy) -> SandboxProbe:
 EVALUATOR = EvaluatorKind(
     help="runs submitted code against test cases",
     options={
-        "cases": Option(FileNameShape(), "A YAML or JSON file with the test cases.", secret=True),
-        "entry": Option(
+        "cases": Key(FileNameShape(secret=True), "A YAML or JSON file with the test cases."),
+        "entry": Key(
             TextShape(), "The submitted file that is run or called.", default="solution.py"
         ),
         "dimension": dimension("correctness"),

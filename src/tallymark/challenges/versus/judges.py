@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from tallymark.challenges.evaluators.evaluator_options import Option
 from tallymark.challenges.versus.pairings import Meeting, Ruling, require_versus
 from tallymark.challenges.versus.script_judge import ScriptJudge
-from tallymark.documents.shapes import NumberShape, TextShape
+from tallymark.documents.shapes import Key, NumberShape, TextShape
 from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.judging.trace_evidence import write_as_text
 from tallymark.scoring import EvalContext, Scorer, load_scorer
@@ -113,9 +112,9 @@ class ScorerJudge:
 
 
 OPTIONS = {
-    "scorer": Option(
+    "scorer": Key(
         TextShape(), "A built-in or installed scorer; it sees attack and defence.", required=True
     ),
-    "threshold": Option(NumberShape(low=0, high=1), "The value from which on it is a breach; 0.5."),
+    "threshold": Key(NumberShape(low=0, high=1), "The value from which on it is a breach; 0.5."),
 }
 """Of `type: scorer`."""

@@ -6,14 +6,12 @@ Its options are those of the evaluator `judge`, as far as they concern the askin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from tallymark.challenges.evaluators.evaluator_kind import find_inner_file, read_options
+from tallymark.challenges.evaluators.evaluator_kind import fill_options, find_inner_file
 from tallymark.challenges.evaluators.judge import EVALUATOR as RATING
 from tallymark.challenges.evaluators.judge import hash_rubric, open_asking, render_submission
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
@@ -34,16 +32,6 @@ if TYPE_CHECKING:
 _WORDS = Path(__file__).with_suffix(".toml")
 
 
-class ModelJudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `judge:` may say beside `type: judge`."""
-
-    rubric: str
-    model: str | None = None
-    temperature: float | None = 0.0
-    max_chars: int = 20_000
-    timeout: float = 120.0
-
-
 @dataclass(frozen=True, slots=True)
 class ModelJudge:
     """Asks a model for every meeting, a few at a time."""
@@ -53,18 +41,18 @@ class ModelJudge:
     folder: Path
     goal: str
     rubric: str
-    options: ModelJudgeOptions
+    options: Mapping[str, Any]
 
     @classmethod
     def of(cls, challenge: Challenge, folder: Path, judge_model: str | None) -> ModelJudge:
         """The judge that a challenge names, or the model that is given in its place."""
-        options = read_options(require_versus(challenge).judge, ModelJudgeOptions)
-        model = judge_model or options.model
+        options = fill_options(OPTIONS, require_versus(challenge).judge.options)
+        model = judge_model or options.get("model")
         if model is None:
             raise InvalidInput(
                 "no model is named to judge", hint="write versus.judge.model, or give a judge model"
             )
-        path = find_inner_file(folder, options.rubric, "versus, judge, rubric")
+        path = find_inner_file(folder, options["rubric"], "versus, judge, rubric")
         try:
             rubric = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -75,7 +63,7 @@ class ModelJudge:
     def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
         """One ruling for every meeting."""
         options = self.options
-        ask = open_asking(self.model, self.folder, options.timeout, options.temperature)
+        ask = open_asking(self.model, self.folder, options["timeout"], options["temperature"])
         return asyncio.run(self._rule_all(meetings, ask))
 
     async def _rule_all(self, meetings: Sequence[Meeting], ask: AskJudge) -> list[Ruling]:
@@ -84,8 +72,8 @@ class ModelJudge:
 
     def task(self, meeting: Meeting) -> JudgeTask[Ruling]:
         """What the judge is told: the same meeting always in the same words."""
-        attack, _ = render_submission(meeting.attack, self.options.max_chars)
-        defence, _ = render_submission(meeting.defence, self.options.max_chars)
+        attack, _ = render_submission(meeting.attack, self.options["max_chars"])
+        defence, _ = render_submission(meeting.defence, self.options["max_chars"])
         values = {
             "goal": self.goal.strip(),
             "rubric": self.rubric.strip(),
@@ -102,11 +90,7 @@ def _read_ruling(text: str) -> Ruling:
     return ruling
 
 
-_DEFAULTS = ModelJudgeOptions(rubric="")
 OPTIONS = {
-    "rubric": RATING.options["rubric"],
-    **{
-        name: replace(RATING.options[name], default=getattr(_DEFAULTS, name))
-        for name in ("model", "temperature", "max_chars", "timeout")
-    },
+    **{name: RATING.options[name] for name in ("rubric", "model", "temperature", "timeout")},
+    "max_chars": replace(RATING.options["max_chars"], default=20_000),
 }

@@ -7,19 +7,18 @@ answer is asked again one at a time, and only the meeting that is to blame fails
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from tallymark.challenges.challenge_folder import read_files
-from tallymark.challenges.evaluators.evaluator_kind import find_inner_file, read_options
-from tallymark.challenges.evaluators.evaluator_options import FileNameShape, Option, limits
+from tallymark.challenges.evaluators.evaluator_kind import fill_options, find_inner_file
+from tallymark.challenges.evaluators.evaluator_options import FileNameShape, limits
 from tallymark.challenges.organiser_script import describe_failure
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
 from tallymark.documents.agent_json import read_json
+from tallymark.documents.shapes import Key
 from tallymark.sandbox import Limits
 
 if TYPE_CHECKING:
@@ -50,30 +49,22 @@ with open({_ANSWERS!r}, "w", encoding="utf-8") as file:
 """
 
 
-class ScriptJudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `judge:` may say beside `type: script`."""
-
-    script: str
-    time: float = 10.0
-    memory: int = 256
-    packages: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class ScriptJudge:
     """`judge(attack, defence, category)` of a file; gives a bool or {"breached", "reason"}."""
 
     name: str
     folder: Path
-    options: ScriptJudgeOptions
+    options: Mapping[str, Any]
     policy: Policy | None
 
     @classmethod
     def of(cls, challenge: Challenge, folder: Path, policy: Policy | None) -> ScriptJudge:
         """The judge that a challenge names."""
-        options = read_options(require_versus(challenge).judge, ScriptJudgeOptions)
-        find_inner_file(folder, options.script, "versus, judge, script")
-        return cls(f"script {options.script} {challenge.version[:12]}", folder, options, policy)
+        options = fill_options(OPTIONS, require_versus(challenge).judge.options)
+        find_inner_file(folder, options["script"], "versus, judge, script")
+        name = f"script {options['script']} {challenge.version[:12]}"
+        return cls(name, folder, options, policy)
 
     def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
         """One ruling for every meeting."""
@@ -96,16 +87,16 @@ class ScriptJudge:
 
         options = self.options
         outcome = run_program(
-            ["python", "-c", _CALL, options.script],
+            ["python", "-c", _CALL, options["script"]],
             files=read_files(self.folder),
             stdin=json.dumps(meetings),
-            limits=Limits(wall_s=options.time, memory_mb=options.memory, output_mb=4.0),
+            limits=Limits(wall_s=options["time"], memory_mb=options["memory"], output_mb=4.0),
             keep=[_ANSWERS],
-            packages=options.packages,
+            packages=options["packages"],
             policy=self.policy,
         )
         if not outcome.ok:
-            return f"{options.script} failed: {describe_failure(outcome)}"
+            return f"{options['script']} failed: {describe_failure(outcome)}"
         return self._read_answers(outcome.kept.get(_ANSWERS, b""), len(meetings))
 
     def _read_answers(self, kept: bytes, wanted: int) -> list[Ruling] | str:
@@ -115,17 +106,16 @@ class ScriptJudge:
         except (ValueError, TypeError):
             pairs = []
         if len(pairs) != wanted:
-            return f"{self.options.script} gave {len(pairs)} answers to {wanted} meetings"
+            return f"{self.options['script']} gave {len(pairs)} answers to {wanted} meetings"
         return [
             read_ruling(answer) if error is None else Ruling.failed(str(error))
             for answer, error in pairs
         ]
 
 
-_DEFAULTS = ScriptJudgeOptions(script="")
 OPTIONS = {
-    "script": Option(
+    "script": Key(
         FileNameShape(), "The file with `judge(attack, defence, category)`.", required=True
     ),
-    **limits(time_s=_DEFAULTS.time, memory_mb=_DEFAULTS.memory),
+    **limits(time_s=10.0, memory_mb=256),
 }

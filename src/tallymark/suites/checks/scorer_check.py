@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallymark.documents.nodes import MappingNode
-from tallymark.documents.shapes import AnyShape, Key, KindShape, NumberShape, RecordShape, TextShape
+from tallymark.documents.shapes import AnyShape, Key, NumberShape, TextShape, record_or_short
 from tallymark.scoring.scorer_reference import ScorerReference
 from tallymark.suites.checks.check_definition import (
     CheckSetting,
@@ -22,19 +22,15 @@ if TYPE_CHECKING:
     from tallymark.scoring import Scorer
 
 _REFERENCE = TextShape("a scorer such as word_count or checks.py:polite")
-_SHAPE = KindShape(
-    scalar=_REFERENCE,
-    mapping=RecordShape(
-        "a mapping with the scorer's reference in 'use'",
-        {
-            "use": Key(
-                _REFERENCE, "The scorer: a name, file.py:name or module:name.", required=True
-            ),
-            "name": Key(TextShape("a name"), "How formulas call its value."),
-            "options": Key(AnyShape(MappingNode, "a mapping of options"), "The scorer's options."),
-            "threshold": Key(NumberShape(low=0, high=1), "The value that passes."),
-        },
-    ),
+_SHAPE = record_or_short(
+    "use",
+    "a mapping with the scorer's reference in 'use'",
+    {
+        "use": Key(_REFERENCE, "The scorer: a name, file.py:name or module:name.", required=True),
+        "name": Key(TextShape("a name"), "How formulas call its value."),
+        "options": Key(AnyShape(MappingNode, "a mapping of options"), "The scorer's options."),
+        "threshold": Key(NumberShape(low=0, high=1), "The value that passes."),
+    },
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallymark.documents.nodes import MappingNode
-from tallymark.documents.shapes import AnyShape, Key, KindShape, NumberShape, RecordShape, TextShape
+from tallymark.documents.shapes import AnyShape, Key, NumberShape, TextShape, record_or_short
 from tallymark.suites.checks.check_definition import (
     CheckSetting,
     CheckType,
@@ -19,19 +19,17 @@ from tallymark.suites.checks.threshold_check import build_threshold_check
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SHAPE = KindShape(
-    scalar=TextShape(),
-    mapping=RecordShape(
-        "a mapping with 'expected' and 'threshold'",
-        {
-            "expected": Key(TextShape(), "The text to be near to.", required=True),
-            "threshold": Key(NumberShape(low=0, high=1), "The similarity that passes."),
-            "options": Key(
-                AnyShape(MappingNode, "a mapping of options"),
-                "Options of the scorer semantic_similarity, such as an embeddings API in `model`.",
-            ),
-        },
-    ),
+_SHAPE = record_or_short(
+    "expected",
+    "a mapping with 'expected' and 'threshold'",
+    {
+        "expected": Key(TextShape(), "The text to be near to.", required=True),
+        "threshold": Key(NumberShape(low=0, high=1), "The similarity that passes."),
+        "options": Key(
+            AnyShape(MappingNode, "a mapping of options"),
+            "Options of the scorer semantic_similarity, such as an embeddings API in `model`.",
+        ),
+    },
 )
 
 

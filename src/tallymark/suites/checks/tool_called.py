@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallymark.documents.nodes import MappingNode
-from tallymark.documents.shapes import AnyShape, Key, KindShape, RecordShape, TextShape
+from tallymark.documents.shapes import AnyShape, Key, TextShape, record_or_short
 from tallymark.judging.trace_evidence import find_tool_name, read_tool_arguments
 from tallymark.runs.record import CheckResult
 from tallymark.scorers.json_comparison import is_same
@@ -20,18 +20,16 @@ if TYPE_CHECKING:
     from tallymark.suites.checks.answer_under_check import Subject
     from tallymark.traces import Span
 
-_SHAPE = KindShape(
-    scalar=TextShape("a tool's name"),
-    mapping=RecordShape(
-        "a mapping with the tool's name and arguments",
-        {
-            "name": Key(TextShape("a tool's name"), "The tool.", required=True),
-            "arguments": Key(
-                AnyShape(MappingNode, "a mapping of arguments"),
-                "Arguments that the call must have; it may have others too.",
-            ),
-        },
-    ),
+_SHAPE = record_or_short(
+    "name",
+    "a mapping with the tool's name and arguments",
+    {
+        "name": Key(TextShape("a tool's name"), "The tool.", required=True),
+        "arguments": Key(
+            AnyShape(MappingNode, "a mapping of arguments"),
+            "Arguments that the call must have; it may have others too.",
+        ),
+    },
 )
 
 

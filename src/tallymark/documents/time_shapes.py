@@ -1,4 +1,4 @@
-"""Shapes of single words: one of a few, a time, a moment."""
+"""Shapes of times: how long, and when."""
 
 from __future__ import annotations
 
@@ -10,41 +10,16 @@ from typing import Any
 from tallymark.documents.nodes import Node
 from tallymark.documents.reader import Reader
 from tallymark.documents.shapes import Shape, read_scalar
-from tallymark.errors import suggest
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 _SECONDS = (86_400, 3_600, 60, 1)
 
 
 @dataclass(frozen=True)
-class ChoiceShape(Shape):
-    """One of a few words."""
-
-    options: tuple[str, ...]
-
-    def words(self) -> str:
-        return f"one of {', '.join(self.options)}"
-
-    def read(self, node: Node, reader: Reader) -> Any:
-        value = read_scalar(node)
-        if value in self.options:
-            return value
-        if not isinstance(value, str):
-            return self.refuse(node, reader)
-        near = suggest(value, self.options)
-        hint = f"did you mean '{near}'?" if near else f"choose from {', '.join(self.options)}"
-        return reader.wrong(node, f"'{value[:40]}' is not known here", hint)
-
-    def schema(self) -> dict[str, Any]:
-        return {"enum": list(self.options)}
-
-
-@dataclass(frozen=True)
 class DurationShape(Shape):
     """Seconds, or a text such as 90s, 15m, 1h30m, 2d."""
 
-    def words(self) -> str:
-        return "seconds, or a time such as 15m or 1h30m"
+    called = "seconds, or a time such as 15m or 1h30m"
 
     def read(self, node: Node, reader: Reader) -> Any:
         value = read_scalar(node)
@@ -70,8 +45,7 @@ class DurationShape(Shape):
 class MomentShape(Shape):
     """A moment as ISO 8601 writes it; without a zone it is UTC."""
 
-    def words(self) -> str:
-        return "a moment such as 2030-05-01T12:00Z"
+    called = "a moment such as 2030-05-01T12:00Z"
 
     def read(self, node: Node, reader: Reader) -> Any:
         value = read_scalar(node)
