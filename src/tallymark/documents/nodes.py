@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -60,6 +61,8 @@ def make_nodes(value: Any) -> Node:
         return SequenceNode(items=[make_nodes(each) for each in value])
     if isinstance(value, str):
         return ScalarNode(text=value, style='"')  # in quotes: "5" and "true" stay text
+    if isinstance(value, float) and not math.isfinite(value):
+        return ScalarNode(text=f"{value:+}".replace("+nan", ".nan").replace("inf", ".inf"))
     words = {None: "null", True: "true", False: "false"}
     plain = words[value] if value is None or isinstance(value, bool) else repr(value)
     return ScalarNode(text=plain)

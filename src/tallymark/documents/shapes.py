@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode, make_nodes
 from tallymark.documents.reader import MISSING, Reader, describe_node, report_unknown_key, to_plain
+from tallymark.documents.source import Source
 from tallymark.documents.yaml_parser import ScalarValue, scalar_value
 from tallymark.errors import suggest
 
@@ -77,12 +78,9 @@ class NumberShape(Shape):
     whole: bool = False
     above: float | None = None
     """The value must be more than this."""
-    or_null: bool = False
 
     def words(self) -> str:
         what = "a whole number" if self.whole else "a number"
-        if self.or_null:
-            return f"{what} or null"
         if self.above is not None:
             return f"{what} above {self.above:g}"
         if self.low is not None and self.high is not None:
@@ -91,8 +89,6 @@ class NumberShape(Shape):
 
     def read(self, node: Node, reader: Reader) -> Any:
         value = read_scalar(node)
-        if value is None and self.or_null and isinstance(node, ScalarNode):
-            return None
         # True is an int to Python, and no number to a user.
         if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
             return self.refuse(node, reader)
@@ -107,8 +103,7 @@ class NumberShape(Shape):
     def schema(self) -> dict[str, Any]:
         bounds = {"minimum": self.low, "maximum": self.high, "exclusiveMinimum": self.above}
         kind = "integer" if self.whole else "number"
-        kinds = {"type": [kind, "null"] if self.or_null else kind}
-        return kinds | {key: end for key, end in bounds.items() if end is not None}
+        return {"type": kind} | {key: end for key, end in bounds.items() if end is not None}
 
 
 @dataclass(frozen=True)
@@ -164,6 +159,23 @@ class AnyShape(Shape):
             ScalarNode: {"type": ["string", "number", "boolean", "null"]},
         }
         return kinds.get(self.kind, {})
+
+
+@dataclass(frozen=True)
+class OrNullShape(Shape):
+    """Another shape, or nothing at all."""
+
+    shape: Shape
+
+    def words(self) -> str:
+        return f"{self.shape.words()} or null"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        empty = isinstance(node, ScalarNode) and read_scalar(node) is None
+        return None if empty else self.shape.read(node, reader)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.shape, {"type": "null"}]}
 
 
 @dataclass(frozen=True)
@@ -337,6 +349,14 @@ class TypedShape(Shape):
         return RecordShape(
             f"a mapping with the options of {name}", {"type": kind, **self.options(name)}
         )
+
+
+def read_value(shape: Shape, value: Any, called: str) -> Any:
+    """Plain data that came from elsewhere, by a shape; InvalidInput has every mistake in it."""
+    reader = Reader(Source("", called), make_nodes(value))
+    read = shape.read(reader.root, reader)
+    reader.check()
+    return read
 
 
 def make_schema(title: str, shape: Shape, named: Mapping[str, Shape]) -> dict[str, Any]:

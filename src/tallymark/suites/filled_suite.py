@@ -82,14 +82,7 @@ class FilledCase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def subject(self, answer: Answer, request: Request, trace: Trace | None = None) -> Subject:
         """What checks look at."""
-        return Subject(
-            answer,
-            request,
-            expected=self.expected,
-            metadata=self.metadata,
-            config=self.config,
-            trace=trace,
-        )
+        return Subject(answer, request, self.expected, self.metadata, self.config, trace)
 
 
 class FilledSuite:
@@ -144,17 +137,8 @@ class FilledSuite:
         said = case.eval.turns[0].user
         if self._values is not None:
             said = fill_templates(said, self._values.case(case))
-        return FilledCase(
-            key=case.key,
-            case=case,
-            system_prompt=base.system_prompt,
-            turns=(FilledTurn(said, None, base.turns[0].checks),),
-            checks=base.checks,
-            expected=base.expected,
-            metadata=base.metadata,
-            config=base.config,
-            epochs=base.epochs,
-        )
+        turns = (FilledTurn(said, None, base.turns[0].checks),)
+        return msgspec.structs.replace(base, key=case.key, case=case, turns=turns)
 
     def _fill_case(self, case: Case) -> FilledCase:
         entry, suite = case.eval, self.definition

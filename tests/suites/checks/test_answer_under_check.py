@@ -38,7 +38,7 @@ def test_spans_are_the_trace() -> None:
 
 def test_a_trace_that_is_given_is_taken() -> None:
     trace = Trace(trace_id="mine")
-    about = Subject(Answer(output="hi", latency=1.0), trace=trace)
+    about = Subject(Answer(output="hi", latency=1.0), given_trace=trace)
     assert about.context.trace is trace
 
 

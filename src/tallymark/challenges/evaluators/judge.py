@@ -25,7 +25,7 @@ from tallymark.challenges.evaluators.evaluator_kind import (
     own_dimensions,
 )
 from tallymark.challenges.evaluators.evaluator_options import FileNameShape, dimension
-from tallymark.documents.shapes import Key, NumberShape, TextShape
+from tallymark.documents.shapes import Key, NumberShape, OrNullShape, TextShape
 from tallymark.documents.time_shapes import DurationShape
 from tallymark.errors import InvalidInput, ModelError, Problem
 from tallymark.judging.fence import fence
@@ -226,7 +226,7 @@ EVALUATOR = EvaluatorKind(
         ),
         "dimension": dimension("methodology"),
         "temperature": Key(
-            NumberShape(or_null=True), "null for models that take none.", default=0.0
+            OrNullShape(NumberShape()), "null for models that take none.", default=0.0
         ),
         "max_chars": Key(
             NumberShape(above=0, whole=True),

@@ -7,8 +7,7 @@ printed, and never shares a sandbox with them.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +23,23 @@ from tallymark.challenges.evaluators.evaluator_kind import (
 )
 from tallymark.challenges.evaluators.evaluator_options import TRUTH, FileNameShape, limits
 from tallymark.challenges.organiser_script import add_public_data, call_script, run_limited
-from tallymark.documents.shapes import Key, ListShape, RecordShape, TextShape
-from tallymark.errors import InvalidInput, Problem, suggest
+from tallymark.documents.nodes import MappingNode
+from tallymark.documents.shapes import (
+    AnyShape,
+    ChoiceShape,
+    FlagShape,
+    Key,
+    KindShape,
+    ListShape,
+    MapShape,
+    NumberShape,
+    OrNullShape,
+    RecordShape,
+    TextShape,
+    read_value,
+)
+from tallymark.errors import InvalidInput, Problem
 from tallymark.sandbox import Limits
-from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -37,7 +49,6 @@ if TYPE_CHECKING:
         Submitted,
     )
 
-KEYS = ("dimensions", "metrics", "succeeded", "warnings", "details")
 METRICS = ("rating", "tokens_total", "cost", "calls")
 
 
@@ -68,10 +79,7 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
         packages=options["packages"],
         policy=setting.policy,
     )
-    problems = list(_find_problems(found))
-    if problems:
-        raise InvalidInput([Problem(f"evaluate() of {options['script']}: {p}") for p in problems])
-    return _read_evaluation(found, submitted)
+    return _read_evaluation(found, f"evaluate() of {options['script']}", submitted)
 
 
 def _run_submitted(
@@ -96,78 +104,52 @@ def _run_submitted(
     }
 
 
-def _find_problems(found: object) -> Iterator[str]:
-    """What is wrong with a script's answer."""
-    if not isinstance(found, dict):
-        yield f"it gives a mapping with {', '.join(KEYS)}, not {show_value(found)}"
-        return
-    for key, value in found.items():
-        if key not in KEYS:
-            near = suggest(key, KEYS)
-            yield f"there is no key {key!r}" + (f"; did you mean {near!r}?" if near else "")
-        elif value is not None and not _TYPES[key][0](value):
-            yield f"{key} must be {_TYPES[key][1]}, not {show_value(value)}"
-    for key in MEASURED_DIMENSIONS & _get_mapping(found, "dimensions").keys():
-        yield f"the dimension {key!r} is measured by the server, not scored by a script"
-
-
-def _read_evaluation(found: dict[str, Any], submitted: Submitted) -> Evaluation:
-    metrics = _get_mapping(found, "metrics")
+def _read_evaluation(found: Any, where: str, submitted: Submitted) -> Evaluation:
+    """A script's answer; null stands for what it does not tell."""
+    details = found.get("details") if isinstance(found, dict) else None
+    if isinstance(details, dict):  # whatever is in them, and it may be much
+        found = {**found, "details": {}}
+    if isinstance(found, dict):
+        found = {key: value for key, value in found.items() if value is not None}
+    given = read_value(_ANSWER, found, where)
+    metrics, dimensions = given.get("metrics", {}), given.get("dimensions", {})
+    if measured := sorted(MEASURED_DIMENSIONS & dimensions.keys()):
+        message = f"the dimension {measured[0]!r} is measured by the server, not scored by a script"
+        raise InvalidInput(f"{where}: {message}")
     known = {name: metrics[name] for name in METRICS if metrics.get(name) is not None}
     more = {name: value for name, value in metrics.items() if name not in METRICS}
     return Evaluation(
-        metrics=metrics_of(submitted, succeeded=bool(found.get("succeeded")), **known, more=more),
-        dimensions={key: float(value) for key, value in _get_mapping(found, "dimensions").items()},
-        warnings=tuple(_read_warning(each) for each in found.get("warnings") or ()),
-        details=_get_mapping(found, "details"),
-    )
-
-
-def _get_mapping(found: dict[str, Any], key: str) -> dict[str, Any]:
-    value = found.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _read_warning(given: Any) -> dict[str, Any]:
-    return make_warning(given) if isinstance(given, str) else make_warning(**given)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_warning(value: object) -> bool:
-    if isinstance(value, str):
-        return True
-    texts = ("message", "severity", "dimension")
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("message"), str)
-        and value.get("severity", "warning") in ("warning", "error")
-        and all(key in texts and isinstance(text, str | None) for key, text in value.items())
-    )
-
-
-def _are_numbers(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_number, value.values()))
-
-
-_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "dimensions": (_are_numbers, "a mapping of finite numbers"),
-    "metrics": (
-        lambda value: (
-            isinstance(value, dict)
-            and all(each is None or _is_number(each) for each in value.values())
+        metrics=metrics_of(submitted, succeeded=given.get("succeeded", False), **known, more=more),
+        dimensions={key: float(value) for key, value in dimensions.items()},
+        warnings=tuple(
+            make_warning(each) if isinstance(each, str) else make_warning(**each)
+            for each in given.get("warnings", ())
         ),
-        "a mapping of finite numbers",
+        details=details or {},
+    )
+
+
+_WARNING = KindShape(
+    scalar=TextShape(may_be_empty=True),
+    mapping=RecordShape(
+        "a mapping with 'message'",
+        {
+            "message": Key(TextShape(may_be_empty=True), "What is wrong.", required=True),
+            "severity": Key(ChoiceShape(("warning", "error")), "An error scores 0."),
+            "dimension": Key(OrNullShape(TextShape()), "The dimension that it is about."),
+        },
     ),
-    "succeeded": (lambda value: isinstance(value, bool), "true or false"),
-    "warnings": (
-        lambda value: isinstance(value, list) and all(map(_is_warning, value)),
-        "a list of texts, or of {message, severity, dimension}",
-    ),
-    "details": (lambda value: isinstance(value, dict), "a mapping"),
-}
+)
+_ANSWER = RecordShape(
+    "a mapping with dimensions, metrics, succeeded, warnings and details",
+    {
+        "dimensions": Key(MapShape(NumberShape()), "Scores from 0 to 1000."),
+        "metrics": Key(MapShape(OrNullShape(NumberShape())), "Numbers for formulas."),
+        "succeeded": Key(FlagShape(), "Whether the attempt did."),
+        "warnings": Key(ListShape(_WARNING), "What the competitor is told."),
+        "details": Key(AnyShape(MappingNode, "a mapping"), "Kept with the attempt."),
+    },
+)
 
 
 def _probe(options: Mapping[str, Any], copy: ProbedCopy) -> SandboxProbe | None:

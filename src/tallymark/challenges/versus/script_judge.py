@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tallymark.challenges.challenge_folder import read_files
 from tallymark.challenges.evaluators.evaluator_kind import fill_options, find_inner_file
 from tallymark.challenges.evaluators.evaluator_options import FileNameShape, limits
-from tallymark.challenges.organiser_script import describe_failure
+from tallymark.challenges.organiser_script import describe_failure, run_limited
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
 from tallymark.documents.agent_json import read_json
 from tallymark.documents.shapes import Key
@@ -82,11 +82,8 @@ class ScriptJudge:
 
     def _run(self, meetings: Sequence[Meeting]) -> list[Ruling] | str:
         """The rulings of one run, or why there are none."""
-        # The walls load ctypes and subprocess, and a judge is often made only to show a board.
-        from tallymark.sandbox import run_program  # noqa: PLC0415
-
         options = self.options
-        outcome = run_program(
+        outcome = run_limited(
             ["python", "-c", _CALL, options["script"]],
             files=read_files(self.folder),
             stdin=json.dumps(meetings),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tallymark.models.model import Request
 from tallymark.models.model_answers import trace_of
@@ -18,60 +21,32 @@ _NOTHING_EXPECTED = Expected()
 _NO_CONFIG = Config()
 
 
-class Subject:
+class Subject(msgspec.Struct, dict=True, eq=False):
     """An answer, and what its case says about it. What only some checks need is made late."""
 
-    __slots__ = (
-        "_context",
-        "_folded",
-        "_trace",
-        "answer",
-        "config",
-        "expected",
-        "metadata",
-        "request",
-    )
+    answer: Answer
+    request: Request = _NOTHING_ASKED
+    expected: Expected = _NOTHING_EXPECTED
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    config: Config = _NO_CONFIG
+    given_trace: Trace | None = None
+    """What scorers see; without one it is made from request and answer."""
 
-    def __init__(
-        self,
-        answer: Answer,
-        request: Request = _NOTHING_ASKED,
-        *,
-        expected: Expected = _NOTHING_EXPECTED,
-        metadata: dict[str, Any] | None = None,
-        config: Config = _NO_CONFIG,
-        trace: Trace | None = None,
-    ) -> None:
-        """`trace` is what scorers see; without one it is made from request and answer."""
-        self.answer = answer
-        self.request = request
-        self.expected = expected
-        self.metadata = metadata or {}
-        self.config = config
-        self._trace = trace
-        self._folded: str | None = None
-        self._context: EvalContext | None = None
-
-    @property
+    @cached_property
     def folded(self) -> str:
         """The output, trimmed, without differences of case."""
-        if self._folded is None:
-            self._folded = fold(self.answer.output)
-        return self._folded
+        return fold(self.answer.output)
 
-    @property
+    @cached_property
     def trace(self) -> Trace:
         """What happened."""
-        if self._trace is None:
-            self._trace = trace_of(self.request, self.answer)
-        return self._trace
+        given = self.given_trace
+        return trace_of(self.request, self.answer) if given is None else given
 
-    @property
+    @cached_property
     def context(self) -> EvalContext:
         """What scorers see."""
-        if self._context is None:
-            self._context = EvalContext(self.trace, self.expected, self.metadata, self.config)
-        return self._context
+        return EvalContext(self.trace, self.expected, self.metadata, self.config)
 
 
 def fold(text: str) -> str:
