@@ -50,7 +50,7 @@ def test_a_rubric_may_be_one_line(line: str) -> None:
         ("politness", "there is no rubric 'politness'"),
         ("safty", "did you mean 'safety'"),
         ("tool use", "did you mean 'tool_use'"),
-        ("Is it polite.toml", "cannot be read"),
+        ("Is it polite.toml", "there is no file Is it polite.toml"),
         ("", "there is no rubric ''"),
     ],
 )
@@ -68,7 +68,7 @@ def test_criteria_are_part_of_the_hash_and_change_no_others() -> None:
 @pytest.mark.parametrize("name", list_built_in_rubrics())
 def test_a_built_in_rubric_is_complete(name: str) -> None:
     rubric = load_rubric(name)
-    verdicts = rubric.verdicts()
+    verdicts = rubric.choices
     values = [choice.value for choice in verdicts.values()]
     assert (max(values), min(values)) == (1.0, 0.0)
     assert values == sorted(values, reverse=True)
@@ -91,7 +91,7 @@ def test_the_built_in_rubrics() -> None:
 
 def test_a_rubric_of_the_users_own(tmp_path: Path) -> None:
     rubric = load_rubric(write(tmp_path, OWN))
-    assert rubric.verdicts() == {
+    assert rubric.choices == {
         "polite": Choice(1.0),
         "so so": Choice(0.4, "neither"),
         "rude": Choice(0.0),
@@ -102,15 +102,23 @@ def test_a_rubric_of_the_users_own(tmp_path: Path) -> None:
     ("before", "after", "words"),
     [
         ("[choices]", "[choices", r"polite.toml: the rubric is not TOML: .*line 6"),
-        ("question =", "qestion =", "unknown field `qestion`"),
-        ('shows = ["output"]', "", "missing required field `shows`"),
-        ('shows = ["output"]', "shows = []", "Expected `array` of length >= 1"),
-        ('["output"]', '["outputs"]', "Invalid enum value 'outputs'"),
-        ("polite = 1\n", 'polite = "yes"\n', "Expected `float | object`, got `str`"),
-        ("polite = 1\n", "polite = 1.5\n", "'polite' has 1.5; it must be from 0 to 1"),
-        ("polite = 1\n", "polite = nan\n", "'polite' has nan; it must be from 0 to 1"),
-        ("value = 0.4", "value = -1", "Expected `float` >= 0"),
-        ("value = 0.4", "valu = 0.4", "unknown field `valu`"),
+        ("question =", "qestion =", "unknown key 'qestion'; did you mean 'question'?"),
+        ('shows = ["output"]', "", "the key 'shows' is missing"),
+        ('shows = ["output"]', "shows = []", "shows: the list is empty"),
+        (
+            '["output"]',
+            '["outputs"]',
+            "shows, #1: 'outputs' is not known here; did you mean 'output'?",
+        ),
+        (
+            "polite = 1\n",
+            'polite = "yes"\n',
+            "choices, polite: expected a number from 0 to 1, but 'yes' is text",
+        ),
+        ("polite = 1\n", "polite = 1.5\n", "choices, polite: 1.5 is not a number from 0 to 1"),
+        ("polite = 1\n", "polite = nan\n", "choices, polite: nan is not a number from 0 to 1"),
+        ("value = 0.4", "value = -1", "value: -1 is not a number from 0 to 1"),
+        ("value = 0.4", "valu = 0.4", "unknown key 'valu'; did you mean 'value'?"),
         ("rude =", "Polite =", "at least two choices, each with its own name"),
         ("rude =", '" " =', "at least two choices, each with its own name"),
     ],
@@ -136,7 +144,7 @@ def test_one_choice_is_none() -> None:
         ("correctnes", "did you mean 'correctness'"),
         ("zzz", "The rubrics are conciseness, correctness"),
         ("../rubrics/safety", "there is no rubric"),
-        ("no/such.toml", "cannot be read: No such file"),
+        ("no/such.toml", "there is no file no/such.toml"),
     ],
 )
 def test_a_rubric_that_is_not_there(name: str, words: str) -> None:
@@ -169,7 +177,7 @@ def test_choices_replace_labels_and_numbers(
     choices: dict[str, Any], expected: dict[str, Choice]
 ) -> None:
     rubric = load_rubric("safety")
-    changed = replace_choices(rubric, choices, "llm_judge").verdicts()
+    changed = replace_choices(rubric, choices, "llm_judge").choices
     assert list(changed) == list(expected)
     for label, choice in expected.items():
         assert changed[label].value == choice.value

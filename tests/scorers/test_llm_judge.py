@@ -227,7 +227,7 @@ class TestOptions:
             ({"model": "test", "judge": str}, "needs either `model` or `judge`"),
             ({"rubric": "correctnes", "judge": str}, "did you mean 'correctness'"),
             ({"judge": str, "timeout": 0}, "'timeout' is 0"),
-            ({"judge": str, "choices": {"a": 2, "b": 0}}, "it must be from 0 to 1"),
+            ({"judge": str, "choices": {"a": 2, "b": 0}}, "a: 2 is not a number from 0 to 1"),
             ({"model": 42}, "42 (int) is not a pydantic-ai model"),
             ({"model": "gpt-4o"}, "'gpt-4o' does not name a model"),
             ({"model": "nobody:x"}, "'nobody' is not a kind of model or a provider"),

@@ -6,25 +6,26 @@ import re
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from tallymark.challenges.challenge import Challenge, ScoringRule
+from tallymark.challenges.challenge import (
+    Challenge,
+    Constraints,
+    DimensionWeight,
+    Evaluator,
+    ScoringRule,
+    Submission,
+    Versus,
+    VersusJudge,
+)
 from tallymark.challenges.challenge_file_checks import check_challenge_file
 from tallymark.challenges.challenge_folder import hash_folder
 from tallymark.challenges.challenge_format import CHALLENGE, FLAT
 from tallymark.documents.reader import MISSING, Reader, open_document, read_plain
 from tallymark.errors import InvalidInput
 from tallymark.formula import Finding
+from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 
 NAMES = ("challenge.yaml", "challenge.yml", "challenge.json")
 MAX_NAME = 100
-_FIELDS = {
-    "time_limit": "time_limit_s",
-    "opens": "opens_at",
-    "closes": "closes_at",
-    "freezes": "freezes_at",
-}
-"""Keys whose values have another name once they are seconds."""
 
 
 def load_challenge(folder: Path | str) -> Challenge:
@@ -68,16 +69,20 @@ def _read_scoring(values: dict[str, Any], reader: Reader) -> ScoringRule:
         "plugin": values.get("scoring_entrypoint", values.get("scoring_plugin_id")),
         "config": values.get("scoring_config"),
     }
-    given = values.get("scoring", {name: each for name, each in flat.items() if each is not None})
-    dimensions = [
-        {"key": key, **(each if isinstance(each, dict) else {"weight": each})}
+    given = values.get("scoring", flat)
+    dimensions = tuple(
+        DimensionWeight(key=key, **(each if isinstance(each, dict) else {"weight": each}))
         for key, each in given.get("dimensions", {}).items()
-    ]
-    scored = "plugin" in given or "formula" in given or dimensions
-    rule = {"strategy": "custom" if scored else "first", **given, "dimensions": dimensions}
-    if "timeout" in given:
-        rule["timeout_ms"] = round(given["timeout"] * 1000)
-    scoring = msgspec.convert(rule, ScoringRule)
+    )
+    scored = given.get("plugin") or given.get("formula") or dimensions
+    scoring = ScoringRule(
+        strategy=given.get("strategy") or ("custom" if scored else "first"),
+        plugin=given.get("plugin"),
+        formula=given.get("formula"),
+        dimensions=dimensions,
+        config=given.get("config") or {},
+        timeout_ms=round(given.get("timeout", DEFAULT_PLUGIN_TIMEOUT_S) * 1000),
+    )
     where = ("scoring",) if "scoring" in values else ("scoring_strategy",)
     if scoring.plugin and scoring.formula:
         reader.wrong_at(where, "there is a plugin and a formula, and one score", "keep one of them")
@@ -94,29 +99,38 @@ def _read_scoring(values: dict[str, Any], reader: Reader) -> ScoringRule:
 def _make_challenge(
     values: dict[str, Any], scoring: ScoringRule, folder: Path, reader: Reader
 ) -> Challenge:
-    attempts, data, versus = (values.get(key) for key in ("attempts", "data", "versus"))
-    limits = attempts if isinstance(attempts, dict) else {"total": attempts}
-    public = data.get("public", []) if data else []
+    attempts = values.get("attempts", {})
+    attempts = attempts if isinstance(attempts, dict) else {"total": attempts}
+    data = values.get("data", {})
+    public = data.get("public", [])
+    versus = _read_versus(values)
+    name = _make_name(values["name"], reader)
     title = values.get("title", values["name"])
-    submission = values.get("submission", {})
-    if isinstance(schema := submission.get("schema"), str):
-        submission = submission | {"schema": _read_schema(folder / schema, reader)}
-    given = {
-        "goal": title,
-        **{_FIELDS.get(key, key): value for key, value in values.items()},
-        **(data or {}),
-        "name": _make_name(values["name"], reader),
-        "title": title,
-        "version": hash_folder(folder),
-        "attempts": limits.get("total"),
-        "attempts_per_day": limits.get("per_day"),
-        "submission": submission,
-        "evaluator": _split_options(values.get("evaluator", {"type": "reported"})),
-        "scoring": scoring,
-        "public": [public] if isinstance(public, str) else public,
-        "versus": versus and versus | {"judge": _split_options(versus["judge"])},
-    }
-    return msgspec.convert(given, Challenge)
+    constraints = values.get("constraints", {})
+    if "tools" in constraints:
+        constraints["tools"] = tuple(constraints["tools"])
+    return Challenge(
+        name=name,
+        title=title,
+        goal=values.get("goal", title),
+        version=hash_folder(folder),
+        difficulty=values.get("difficulty", "contender"),
+        kind=values.get("kind", "solo"),
+        time_limit_s=values.get("time_limit", 3600.0),
+        attempts=attempts.get("total"),
+        attempts_per_day=attempts.get("per_day"),
+        opens_at=values.get("opens"),
+        closes_at=values.get("closes"),
+        freezes_at=values.get("freezes"),
+        constraints=Constraints(**constraints),
+        submission=_read_submission(values.get("submission", {}), folder, reader),
+        evaluator=Evaluator(**_split_options(values.get("evaluator", {"type": "reported"}))),
+        scoring=scoring,
+        generate=data.get("generate"),
+        public=(public,) if isinstance(public, str) else tuple(public),
+        reference=values.get("reference"),
+        versus=versus,
+    )
 
 
 def _make_name(text: str, reader: Reader) -> str:
@@ -126,6 +140,13 @@ def _make_name(text: str, reader: Reader) -> str:
         message = f"a name has 1 to {MAX_NAME} letters, digits and hyphens"
         reader.wrong_at(("name",), message, "write a longer one as the title")
     return slug
+
+
+def _read_submission(values: dict[str, Any], folder: Path, reader: Reader) -> Submission:
+    schema = values.get("schema")
+    if isinstance(schema, str):
+        values = values | {"schema": _read_schema(folder / schema, reader)}
+    return Submission(**values)
 
 
 def _read_schema(path: Path, reader: Reader) -> Any:
@@ -141,3 +162,11 @@ def _split_options(values: dict[str, Any]) -> dict[str, Any]:
     """The type, and apart from it that type's own options."""
     options = {key: value for key, value in values.items() if key != "type"}
     return {"type": values["type"], "options": options}
+
+
+def _read_versus(values: dict[str, Any]) -> Versus | None:
+    given = values.get("versus")
+    if given is None:
+        return None
+    judge = VersusJudge(**_split_options(given["judge"]))
+    return Versus(categories=tuple(given["categories"]), judge=judge)

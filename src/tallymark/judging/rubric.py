@@ -7,14 +7,25 @@ keeps a prompt of many lines as it was typed.
 from __future__ import annotations
 
 import hashlib
-import math
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
-from tallymark.errors import Place, ScorerError, suggest
+from tallymark.documents.shapes import (
+    ChoiceShape,
+    Key,
+    ListShape,
+    MapShape,
+    NumberShape,
+    RecordShape,
+    TextShape,
+    read_value,
+    record_or_short,
+)
+from tallymark.documents.source import read_source
+from tallymark.errors import InvalidInput, ScorerError, suggest
 
 _BUILT_IN = Path(__file__).parent / "rubrics"
 _FRAME = Path(__file__).parent / "frame.toml"
@@ -23,34 +34,28 @@ ShownPart = Literal["input", "output", "expected", "context", "tools"]
 """What a judge can be shown of a trace."""
 
 
-class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Choice(msgspec.Struct, frozen=True):
     """One possible verdict."""
 
-    value: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    value: float
     means: str = ""
     """When a judge should choose it."""
 
 
-class Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Rubric(msgspec.Struct, frozen=True, kw_only=True):
     """What a judge is asked."""
 
     description: str
     question: str
-    shows: Annotated[list[ShownPart], msgspec.Meta(min_length=1)]
-    choices: dict[str, float | Choice]
+    shows: list[ShownPart]
+    choices: dict[str, Choice]
+    """By label, in the file's order."""
     criteria: str = ""
     """What an answer must meet, in the author's words: shown in place of an expected answer."""
 
-    def verdicts(self) -> dict[str, Choice]:
-        """The choices by label, in the file's order."""
-        return {
-            label: given if isinstance(given, Choice) else Choice(given)
-            for label, given in self.choices.items()
-        }
-
     def hash(self, frame: str) -> str:
         """Twelve hex digits that change with any word or number of the rubric and its frame."""
-        parts = [frame, self.question, self.shows, self.verdicts()]
+        parts = [frame, self.question, self.shows, self.choices]
         words = msgspec.json.encode([*parts, self.criteria] if self.criteria else parts)
         return hashlib.sha256(words).hexdigest()[:12]
 
@@ -94,50 +99,59 @@ def _is_sentence(text: str) -> bool:
 
 def _read_rubric(path: Path, name: str) -> Rubric:
     try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise ScorerError(f"the rubric {name} cannot be read: {error.strerror}") from None
-    return _parse_rubric(text, name)
+        text = read_source(path).text
+        given = read_value(RUBRIC, tomllib.loads(text), name)
+    except tomllib.TOMLDecodeError as error:
+        raise ScorerError(f"{name}: the rubric is not TOML: {error}") from None
+    except InvalidInput as error:
+        raise ScorerError(error.problems) from None
+    return Rubric(**given | {"choices": _make_choices(given["choices"], {}, name)})
 
 
 def replace_choices(rubric: Rubric, choices: dict[str, Any], where: str) -> Rubric:
     """The rubric with other labels or numbers; a label that it knows keeps its meaning."""
-    known = rubric.verdicts()
     try:
-        given = msgspec.convert(choices, dict[str, float | Choice])
-    except msgspec.ValidationError as error:
-        raise ScorerError(f"{where}: choices: {error}") from None
-    merged: dict[str, float | Choice] = {
-        label: Choice(each, known[label].means)
-        if isinstance(each, float) and label in known
-        else each
-        for label, each in given.items()
-    }
-    return _check_choices(msgspec.structs.replace(rubric, choices=merged), where)
+        given = read_value(_CHOICES, choices, f"{where}: choices")
+    except InvalidInput as error:
+        raise ScorerError(error.problems) from None
+    return msgspec.structs.replace(rubric, choices=_make_choices(given, rubric.choices, where))
 
 
-def _parse_rubric(text: bytes, name: str) -> Rubric:
-    place = Place(source=name)
-    try:
-        return _check_choices(msgspec.convert(tomllib.loads(text.decode()), Rubric), name)
-    except tomllib.TOMLDecodeError as error:
-        raise ScorerError(f"the rubric is not TOML: {error}", place=place) from None
-    except UnicodeDecodeError:
-        raise ScorerError("the rubric is not UTF-8 text", place=place) from None
-    except msgspec.ValidationError as error:
-        raise ScorerError(str(error).replace("$.", ""), place=place) from None
-
-
-def _check_choices(rubric: Rubric, where: str) -> Rubric:
-    """Refuse choices that a verdict could not be told apart by, or that have no number."""
-    verdicts = rubric.verdicts()
+def _make_choices(given: dict[str, Any], known: dict[str, Choice], where: str) -> dict[str, Choice]:
+    """The choices; refused are those that a verdict could not be told apart by."""
+    made = {}
+    for label, each in given.items():
+        full = each if isinstance(each, dict) else {"value": each}
+        means = known[label].means if label in known and each is not full else ""
+        made[label] = Choice(float(full["value"]), full.get("means", means))
     # Case is ignored in a judge's answer, so labels that differ only in case would be one.
-    folded = {label.strip().casefold() for label in verdicts}
-    if len(verdicts) < 2 or len(folded) < len(verdicts) or "" in folded:
+    folded = {label.strip().casefold() for label in made}
+    if len(made) < 2 or len(folded) < len(made) or "" in folded:
         raise ScorerError(f"{where}: a rubric needs at least two choices, each with its own name")
-    for label, choice in verdicts.items():
-        if not 0 <= choice.value <= 1 or math.isnan(choice.value):
-            raise ScorerError(
-                f"{where}: the choice {label!r} has {choice.value}; it must be from 0 to 1"
-            )
-    return rubric
+    return made
+
+
+_CHOICES = MapShape(
+    record_or_short(
+        "value",
+        "a mapping with 'value'",
+        {
+            "value": Key(NumberShape(low=0, high=1), "The score that it gives.", required=True),
+            "means": Key(TextShape(may_be_empty=True), "When a judge should choose it."),
+        },
+    )
+)
+RUBRIC = RecordShape(
+    "a rubric with 'question' and 'choices'",
+    {
+        "description": Key(TextShape(), "What it asks, in one line.", required=True),
+        "question": Key(TextShape(), "What the judge is asked.", required=True),
+        "shows": Key(
+            ListShape(ChoiceShape(get_args(ShownPart)), 1),
+            "What the judge is shown of a trace.",
+            required=True,
+        ),
+        "choices": Key(_CHOICES, "The labels, each with its number from 0 to 1.", required=True),
+        "criteria": Key(TextShape(may_be_empty=True), "Shown in place of an expected answer."),
+    },
+)

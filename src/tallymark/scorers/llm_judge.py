@@ -65,7 +65,7 @@ def llm_judge(  # noqa: PLR0913 (options, all but the first by keyword)
         config={
             "rubric": name,
             "rubric_hash": judging.hash,
-            "choices": {label: choice.value for label, choice in asked.verdicts().items()},
+            "choices": {label: choice.value for label, choice in asked.choices.items()},
             "judge": _name_judge(model if judge is None else judge),
             **({} if model_name is None else {"model_name": model_name}),
         },
@@ -78,7 +78,7 @@ class _RubricJudging:
         self.hash = rubric.hash(frame)
         self._name = name
         self._rubric = rubric
-        self._choices = rubric.verdicts()
+        self._choices = rubric.choices
         self._words = tomllib.loads(frame)
 
     def by_asking(self, ask: AskJudge) -> Callable[[EvalContext], Awaitable[Score]]:
