@@ -14,6 +14,7 @@ from tallymark.challenges import challenge_format, tracks
 from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
 from tallymark.challenges.versus import judges, model_judge, script_judge
 from tallymark.documents.shapes import Key, KindShape, ListShape, RecordShape, Shape
+from tallymark.judging.rubric import RUBRIC
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
 from tallymark.scoring.scorer_descriptions import ScorerDescription, describe_scorers
 from tallymark.suites import eval_entries, suite_format
@@ -103,6 +104,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "scoring": ("challenges.md", partial(keys, challenge_format.SCORING)),
     "dimension": ("challenges.md", partial(keys, challenge_format.DIMENSION)),
     "versus_judges": ("versus.md", versus_judges),
+    "rubric": ("judges.md", partial(keys, RUBRIC)),
     "track": ("tracks.md", partial(keys, tracks.TRACK)),
     "evaluators": ("challenges.md", evaluators),
     "checks": ("checks.md", checks),

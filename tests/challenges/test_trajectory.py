@@ -20,7 +20,6 @@ from tallymark.challenges.trajectory import (
     CLOCK_TOLERANCE_S,
     Verification,
     read_trajectory,
-    verify,
     verify_sent,
 )
 from tallymark.errors import TraceError
@@ -50,7 +49,7 @@ def tool(at: float = 12.0, name: str = "grep") -> dict[str, Any]:
 def verified(
     *spans: dict[str, Any], claims: Any = None, metadata: Any = None, **bounds: Any
 ) -> Verification:
-    return verify(
+    return verify_sent(
         Trace(metadata=metadata or {}, spans=[Span(**span) for span in spans]),
         entered_at=ENTERED,
         submitted_at=SUBMITTED,

@@ -150,11 +150,13 @@ def _read_submission(values: dict[str, Any], folder: Path, reader: Reader) -> Su
 
 
 def _read_schema(path: Path, reader: Reader) -> Any:
+    schema: Any = {}
     with reader.errors_at("submission", "schema"):
         schema = read_plain(path, "challenge")
-        if isinstance(schema, dict):
-            return schema
-        raise InvalidInput(f"{path.name} holds no JSON Schema, which is a mapping")
+    if isinstance(schema, dict):
+        return schema
+    message = f"{path.name} holds no JSON Schema, which is a mapping"
+    reader.wrong_at(("submission", "schema"), message)
     return None
 
 

@@ -52,27 +52,40 @@ class Verification:
 
 
 def verify_sent(
-    sent: bytes | str | Mapping[str, Any] | list[Any] | None,
+    sent: Trace | bytes | str | Mapping[str, Any] | list[Any] | None,
     *,
     entered_at: float,
     submitted_at: float,
     claims: Mapping[str, Any],
     constraints: Constraints,
 ) -> Verification:
-    """`verify` for what came with a submission: JSON in any shape that `traces` reads."""
-    unreadable, trace = None, None
+    """Whether what came with a submission can be believed, what it used, and what that breaks.
+
+    It is a trace, or JSON in any shape that `traces` reads.
+    """
+    if sent is None:
+        return _verify_without("no trajectory was sent", claims, constraints)
     try:
-        trace = None if sent is None else read_trajectory(sent)
+        trajectory = sent if isinstance(sent, Trace) else read_trajectory(sent)
     except TraceError as error:
-        unreadable = error.problems[0].message
-    found = verify(
-        trace,
-        entered_at=entered_at,
-        submitted_at=submitted_at,
-        claims=claims,
-        constraints=constraints,
+        return _verify_without(error.problems[0].message, claims, constraints)
+    claimed, problems = read_claims(claims)
+    usage = sum_usage(trajectory)
+    moments = _StepTimes(trajectory, entered_at, submitted_at)
+    problems += _find_nonsense(trajectory)
+    problems += moments.problems()
+    problems += _find_uncounted(usage, claimed, constraints)
+    problems += _find_disagreements(usage, claimed)
+    warnings = [*moments.warnings(), *_find_differences(trajectory, claimed)]
+    return Verification(
+        verified=not problems,
+        problems=tuple(problems),
+        tokens=usage.tokens,
+        calls=usage.calls,
+        cost=usage.cost,
+        violations=find_violations(usage, constraints),
+        harness_warning="; ".join(warnings) or None,
     )
-    return found if unreadable is None else replace(found, problems=(unreadable,))
 
 
 def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
@@ -124,39 +137,9 @@ def _encode(sent: object) -> bytes:
         raise TraceError("the trajectory cannot be written as JSON") from None
 
 
-def verify(
-    trajectory: Trace | None,
-    *,
-    entered_at: float,
-    submitted_at: float,
-    claims: Mapping[str, Any],
-    constraints: Constraints,
-) -> Verification:
-    """Whether a trajectory can be believed, what it used, and what that breaks."""
-    if trajectory is None:
-        return _verify_without(claims, constraints)
-    claimed, problems = read_claims(claims)
-    usage = sum_usage(trajectory)
-    moments = _StepTimes(trajectory, entered_at, submitted_at)
-    problems += _find_nonsense(trajectory)
-    problems += moments.problems()
-    problems += _find_uncounted(usage, claimed, constraints)
-    problems += _find_disagreements(usage, claimed)
-    warnings = [*moments.warnings(), *_find_differences(trajectory, claimed)]
-    return Verification(
-        verified=not problems,
-        problems=tuple(problems),
-        tokens=usage.tokens,
-        calls=usage.calls,
-        cost=usage.cost,
-        violations=find_violations(usage, constraints),
-        harness_warning="; ".join(warnings) or None,
-    )
-
-
-def _verify_without(claims: Mapping[str, Any], constraints: Constraints) -> Verification:
+def _verify_without(why: str, claims: Mapping[str, Any], constraints: Constraints) -> Verification:
     """No trajectory: the claims are all there is, and they prove nothing."""
-    found = Verification(verified=False, problems=("no trajectory was sent",))
+    found = Verification(verified=False, problems=(why,))
     bounds = (constraints.tokens, constraints.calls, constraints.cost, constraints.tools)
     if bounds == (None, None, None, None):
         return found

@@ -38,11 +38,6 @@ class ChallengeReport:
         """What must be mended."""
         return tuple(each for each in self.findings if each.level == "problem")
 
-    @property
-    def warnings(self) -> tuple[CheckFinding, ...]:
-        """What ought to be looked at."""
-        return tuple(each for each in self.findings if each.level == "warning")
-
     def to_dict(self) -> dict[str, Any]:
         """For `--json`."""
         return {

@@ -80,14 +80,6 @@ class SandboxProbe:
     """The places where it found nothing; None when it did not run."""
 
 
-def _find_no_problems(_: Challenge, __: Path) -> list[Problem]:
-    return []
-
-
-def _probe_nothing(_: Mapping[str, Any], __: ProbedCopy) -> None:
-    return None
-
-
 Probe: TypeAlias = Callable[[Mapping[str, Any], ProbedCopy], SandboxProbe | None]
 
 
@@ -100,13 +92,13 @@ class EvaluatorKind:
     options: Mapping[str, Key]
     evaluate: Callable[[Submitted, EvaluationSetting], Evaluation]
     """Judges one submission; the same one with the same seed is judged alike."""
-    check: Callable[[Challenge, Path], list[Problem]] = _find_no_problems
+    check: Callable[[Challenge, Path], list[Problem]] = lambda *_: []
     """What is wrong with the options and the files that they name."""
     reported: bool = False
     """A trusted system gives the metrics: nothing is entered, timed or judged here."""
     runs_code: bool = False
     """Code runs in the sandbox, the organiser's or what was submitted."""
-    probe: Probe = _probe_nothing
+    probe: Probe = lambda *_: None
     """For those that run what was submitted; None where the options ask for no such thing."""
     varies: bool = False
     """A model answers, so the same submission may be rated differently, and each one costs."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.organiser_script import run_limited
@@ -19,7 +19,7 @@ from tallymark.sandbox import Limits
 
 if TYPE_CHECKING:
     from tallymark.challenges.evaluators.program_cases import ProgramCase
-    from tallymark.sandbox import Policy
+    from tallymark.sandbox import Policy, ProgramOutcome
 
 STARTING_S = 2.0
 """What starting Python and importing the submission may add to the time of the calls."""
@@ -80,6 +80,17 @@ class SubmittedProgram:
     packages: bool = False
     policy: Policy | None = None
 
+    def run(self, command: Sequence[str], stdin: str, limits: Limits) -> ProgramOutcome:
+        """A command in a new sandbox with its files."""
+        return run_limited(
+            command,
+            files=self.files,
+            stdin=stdin,
+            limits=replace(limits, memory_mb=self.memory_mb),
+            packages=self.packages,
+            policy=self.policy,
+        )
+
 
 @dataclass(slots=True)
 class CallResults:
@@ -115,18 +126,8 @@ def _call_together(program: SubmittedProgram, cases: Mapping[int, ProgramCase]) 
         "time": program.time_s,
         "calls": [[index, case.inputs] for index, case in cases.items()],
     }
-    outcome = run_limited(
-        ["python", "-P", "-c", _RUNNER],
-        files=program.files,
-        stdin=json.dumps(given),
-        limits=Limits(
-            wall_s=STARTING_S + program.time_s * len(cases),
-            memory_mb=program.memory_mb,
-            output_mb=8.0,
-        ),
-        packages=program.packages,
-        policy=program.policy,
-    )
+    limits = Limits(wall_s=STARTING_S + program.time_s * len(cases), output_mb=8.0)
+    outcome = program.run(["python", "-P", "-c", _RUNNER], json.dumps(given), limits)
     return _read_results(outcome.stdout, word, cases)
 
 

@@ -62,7 +62,7 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
     options = EVALUATOR.fill(challenge)
     problems: list[Problem] = []
     for look in (
-        lambda: _read_rubric(folder, options["rubric"]),
+        lambda: read_rubric(folder, options["rubric"]),
         lambda: try_judge(options.get("model"), folder),
     ):
         try:
@@ -114,7 +114,7 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
             "no model is named to judge", hint="write evaluator.model, or give a judge model"
         )
     text, cut = render_submission(submitted.answer, options["max_chars"])
-    rubric = _read_rubric(setting.folder, options["rubric"])
+    rubric = read_rubric(setting.folder, options["rubric"])
     task = make_rating_task(challenge.goal, rubric, text, options["max_rating"])
     ask = open_asking(reference, setting.folder, options["timeout"], options["temperature"])
     found = asyncio.run(ask_judge(task, ask))
@@ -200,16 +200,17 @@ def hash_rubric(words: Path, goal: str, rubric: str) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
-def _read_rubric(folder: Path, name: str) -> str:
-    path = find_inner_file(folder, name, "evaluator, rubric")
+def read_rubric(folder: Path, name: str, where: str = "evaluator, rubric") -> str:
+    """The text of a challenge's rubric; InvalidInput says why it cannot be one."""
+    path = find_inner_file(folder, name, where)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"evaluator, rubric: {name} cannot be read: {error}") from None
+        raise InvalidInput(f"{where}: {name} cannot be read: {error}") from None
     if not text.strip():
-        raise InvalidInput(f"evaluator, rubric: {name} is empty")
+        raise InvalidInput(f"{where}: {name} is empty")
     if len(text) > _MAX_RUBRIC:
-        raise InvalidInput(f"evaluator, rubric: {name} has more than {_MAX_RUBRIC:,} characters")
+        raise InvalidInput(f"{where}: {name} has more than {_MAX_RUBRIC:,} characters")
     return text
 
 

@@ -180,7 +180,10 @@ def _make_evaluation(
             "suite": suite.definition.name,
             "passed": passed,
             "total": total,
-            "cases": {each.case: each.status for each in _sort_results(results)[:_SHOWN_CASES]},
+            "cases": {
+                each.case: each.status
+                for each in sorted(results, key=lambda each: each.key)[:_SHOWN_CASES]
+            },
         },
     )
 
@@ -208,10 +211,6 @@ def _sum_known(results: list[CaseResult], total: int, *names: str) -> Any:
 
 def _count_planned(definition: SuiteDefinition) -> int:
     return sum(case.eval.epochs or definition.epochs for case in definition.cases)
-
-
-def _sort_results(results: list[CaseResult]) -> list[CaseResult]:
-    return sorted(results, key=lambda each: each.key)
 
 
 EVALUATOR = EvaluatorKind(

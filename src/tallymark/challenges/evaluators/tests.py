@@ -28,7 +28,7 @@ from tallymark.challenges.evaluators.evaluator_options import (
 )
 from tallymark.challenges.evaluators.function_calls import SubmittedProgram, call_functions
 from tallymark.challenges.evaluators.program_cases import ProgramCase, parse_cases, read_cases
-from tallymark.challenges.organiser_script import add_public_data, run_limited
+from tallymark.challenges.organiser_script import add_public_data
 from tallymark.documents.shapes import Key, TextShape
 from tallymark.errors import InvalidInput, Problem
 from tallymark.sandbox import Limits
@@ -131,14 +131,8 @@ def _find_passed(
 
 def _run_case(program: SubmittedProgram, case: ProgramCase) -> bool:
     """One program run, in a sandbox of its own."""
-    outcome = run_limited(
-        ["python", program.entry, *(str(argument) for argument in case.args)],
-        files=program.files,
-        stdin=case.stdin,
-        limits=Limits(wall_s=program.time_s, memory_mb=program.memory_mb),
-        packages=program.packages,
-        policy=program.policy,
-    )
+    command = ["python", program.entry, *(str(argument) for argument in case.args)]
+    outcome = program.run(command, case.stdin, Limits(wall_s=program.time_s))
     ended_well = outcome.stopped is None and outcome.exit_code == case.exit
     return ended_well and case.prints(outcome.stdout.decode("utf-8", "replace"))
 

@@ -11,9 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallymark.challenges.evaluators.evaluator_kind import fill_options, find_inner_file
+from tallymark.challenges.evaluators.evaluator_kind import fill_options
 from tallymark.challenges.evaluators.judge import EVALUATOR as RATING
-from tallymark.challenges.evaluators.judge import hash_rubric, open_asking, render_submission
+from tallymark.challenges.evaluators.judge import (
+    hash_rubric,
+    open_asking,
+    read_rubric,
+    render_submission,
+)
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
 from tallymark.errors import InvalidInput
 from tallymark.judging.fence import fence
@@ -52,11 +57,7 @@ class ModelJudge:
             raise InvalidInput(
                 "no model is named to judge", hint="write versus.judge.model, or give a judge model"
             )
-        path = find_inner_file(folder, options["rubric"], "versus, judge, rubric")
-        try:
-            rubric = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"versus, judge, rubric: it cannot be read: {error}") from None
+        rubric = read_rubric(folder, options["rubric"], "versus, judge, rubric")
         words = hash_rubric(_WORDS, challenge.goal, rubric)
         return cls(f"model {model} {words}", model, folder, challenge.goal, rubric, options)
 

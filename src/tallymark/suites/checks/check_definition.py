@@ -71,10 +71,6 @@ Notice: TypeAlias = tuple[str, str]
 """Something the author should know: a stable code, and a sentence."""
 
 
-def _notice_nothing(_: Any) -> Iterable[Notice]:
-    return ()
-
-
 @dataclass(frozen=True)
 class CheckType:
     """A line of the table: the key, what may stand under it, and how it becomes a function."""
@@ -84,7 +80,7 @@ class CheckType:
     build: Callable[[Any, CheckSetting], QuickCheck | WaitingCheck]
     """From config to function; InvalidInput says what is wrong with the config."""
     help: str
-    notices: Callable[[Any], Iterable[Notice]] = _notice_nothing
+    notices: Callable[[Any], Iterable[Notice]] = lambda _: ()
     """What lint says about a config that is valid."""
     value_name: Callable[[Any], str | None] | None = None
     """How formulas call its value, if it has one; None where only a template tells."""
@@ -95,8 +91,7 @@ class CheckType:
 
     def make_check(self, config: Any, setting: CheckSetting) -> Check:
         """A check that is ready to run; InvalidInput says what is wrong with its config."""
-        function = self.build(config, setting)
-        return Check(self.kind, function, inspect.iscoroutinefunction(function))
+        return Check.of(self.kind, self.build(config, setting))
 
 
 def expand_config(config: Any, key: str) -> dict[str, Any]:
