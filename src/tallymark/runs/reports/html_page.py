@@ -16,6 +16,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
+from tallymark.charts.frame import read_style
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.reports.html_cases import list_cases
 from tallymark.runs.reports.html_charts import draw_figures
@@ -45,7 +46,7 @@ def html_report(views: Sequence[Run]) -> str:
         runs=[_describe_run(key, view) for key, view in zip(keys, views, strict=True)],
         figures=draw_figures(keys, views, listed),
         listed=listed,
-        style=_read_part("report.css"),
+        style=read_style() + _read_part("report.css"),
         script=script,
         script_hash=f"sha256-{digest}",
     )

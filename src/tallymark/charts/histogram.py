@@ -1,0 +1,115 @@
+"""Histograms of one or more series over one axis, each with its median."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from tallymark.charts.frame import (
+    Chart,
+    Scale,
+    Writer,
+    draw_x_axis,
+    element,
+    fit,
+    frame,
+    frame_nothing,
+    label,
+    make_log_scale,
+    make_scale,
+    pct,
+    tell,
+    write_tick,
+)
+from tallymark.text import format_count
+
+_BINS = 28
+Series = tuple[str, Sequence[float]]
+
+
+def draw_histogram(title: str, series: Sequence[Series], unit: str, write: Writer) -> Chart:
+    """A row of bars for each series; the axis is logarithmic where a few values are far out."""
+    drawn = [(name, sorted(values)) for name, values in series if values]
+    empty = [name for name, values in series if not values]
+    return Chart(
+        svg=_draw(title, drawn, unit, write),
+        head=("", "Values", "Least", "Median", "95 % within", "Most"),
+        rows=[
+            (name, f"{len(v):,}", *(write(find_quantile(v, q)) for q in (0.0, 0.5, 0.95, 1.0)))
+            for name, v in drawn
+        ],
+        notes=[f"Without any value: {', '.join(empty)}."] if empty else [],
+    )
+
+
+def find_quantile(ordered: Sequence[float], q: float) -> float:
+    """The least value that the share `q` does not exceed."""
+    return ordered[max(0, math.ceil(q * len(ordered)) - 1)]
+
+
+def _draw(title: str, series: Sequence[tuple[str, list[float]]], unit: str, write: Writer) -> str:
+    if not series:
+        return frame_nothing(title, "There are no values.")
+    scale = _choose_scale([value for _, values in series for value in values])
+    several = len(series) > 1
+    height, gap = (56, 30) if several else (130, 16)
+    body, says = "", ""
+    for row, (name, values) in enumerate(series):
+        bottom, median = (row + 1) * (height + gap), find_quantile(values, 0.5)
+        at, told = scale.place(median), f"median {write(median)}"
+        body += _draw_bars(values, _cut(scale), bottom, height)
+        body += element(
+            "line", class_="median", x1=pct(at), x2=pct(at), y1=bottom - height - 2, y2=bottom
+        )
+        anchor = "start" if at < 0.2 else "end" if at > 0.8 else "middle"
+        if several:
+            body += label(0, bottom - height - 7, fit(name, 150), class_="strong")
+            at, anchor = 1.0, "end"
+        body += label(pct(at), bottom - height - 7, told, text_anchor=anchor)
+        body += element("line", class_="axis", x2="100%", y1=bottom, y2=bottom)
+        count = format_count(len(values), "value")
+        says += f"{name}: {count} from {write(values[0])} to {write(values[-1])}, {told}. "
+    whole = len(series) * (height + gap)
+    caption = unit + (", logarithmic" if scale.logarithmic else "")
+    body += draw_x_axis(scale, whole + 18, write_tick)
+    body += label("100%", whole + 36, caption, text_anchor="end")
+    return frame(title, says, whole, body, "flush foot")
+
+
+def _choose_scale(values: list[float]) -> Scale:
+    ordered = sorted(values)
+    if ordered[0] > 1e-300 and ordered[-1] > 12 * find_quantile(ordered, 0.5):
+        return make_log_scale(ordered)
+    return make_scale(ordered, 6, zero=ordered[0] >= 0)
+
+
+def _cut(scale: Scale) -> list[float]:
+    """The edges of equally wide bars."""
+    low, high = scale.low, scale.high
+    if scale.logarithmic:
+        low, high = math.log10(low), math.log10(high)
+    edges = [low + (high / _BINS - low / _BINS) * place for place in range(_BINS)] + [high]
+    return [10**edge for edge in edges] if scale.logarithmic else edges
+
+
+def _draw_bars(
+    values: Sequence[float], edges: Sequence[float], bottom: float, height: float
+) -> str:
+    counts = [0] * _BINS
+    for value in values:
+        counts[min(max(bisect_right(edges, value) - 1, 0), _BINS - 1)] += 1
+    drawn = ""
+    for place, count in enumerate(counts):
+        if count:
+            tall = max(2.0, height * count / max(counts))
+            low, high = (write_tick(float(f"{edge:.3g}")) for edge in edges[place : place + 2])
+            drawn += element(
+                "rect",
+                tell(f"{count:,} from {low} to {high}"),
+                x=pct((place + 0.03) / _BINS),
+                width=pct(0.94 / _BINS),
+                y=bottom - tall,
+                height=tall,
+            )
+    return drawn

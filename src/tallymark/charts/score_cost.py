@@ -1,0 +1,184 @@
+"""Score against cost: a point for each run with the interval of its score, and the frontier."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tallymark.charts.frame import (
+    ANCHORS,
+    LINE_HEIGHT,
+    NARROW,
+    Chart,
+    Scale,
+    draw_path,
+    draw_x_axis,
+    draw_y_axis,
+    element,
+    find_room,
+    fit,
+    frame,
+    frame_nothing,
+    label,
+    make_log_scale,
+    make_scale,
+    measure,
+    pct,
+    px,
+    spans_decades,
+    tell,
+    write_money_tick,
+    write_tick,
+)
+from tallymark.text import format_count, format_money, format_score, list_some
+
+_HEIGHT = 220
+_MOST_LABELS = 40
+_DOT = 6.0
+Box = tuple[float, float, float, float, float]
+"""The x that grows with the page, then left, right, top and bottom in pixels around it."""
+
+
+class RunPoint(NamedTuple):
+    """A run; without a score or a cost it is named, not drawn."""
+
+    label: str
+    cost: float | None
+    score: float | None
+    interval: tuple[float, float] | None = None
+
+
+class _Drawn(NamedTuple):
+    label: str
+    cost: float
+    score: float
+    low: float
+    high: float
+
+
+def draw_score_cost(points: Sequence[RunPoint], title: str = "Score against cost") -> Chart:
+    """Runs that no other beats are filled, and joined by the frontier.
+
+    A run is beaten when another costs no more and scores no less, and is better in one of both.
+    """
+    known = [
+        _Drawn(point.label, point.cost, point.score, *(point.interval or (point.score,) * 2))
+        for point in points
+        if point.cost is not None and point.score is not None
+    ]
+    front = find_frontier(known)
+    missing = [p.label for p in points if p.cost is None or p.score is None]
+    notes = [f"Not drawn, for lack of a score or a cost: {list_some(missing)}."] if missing else []
+    return Chart(
+        svg=_draw(title, known, front),
+        head=("Run", "Total cost", "Score", "95 % interval"),
+        rows=[
+            (p.label, format_money(p.cost), format_score(p.score), _write_interval(p))
+            for p in points
+        ],
+        notes=notes,
+    )
+
+
+def _write_interval(point: RunPoint) -> str:
+    return "none" if point.interval is None else " to ".join(map(format_score, point.interval))
+
+
+def find_frontier(points: Sequence[_Drawn]) -> list[_Drawn]:
+    """The points that no other beats, by cost."""
+    found: list[_Drawn] = []
+    for point in sorted(points, key=lambda p: (p.cost, -p.score)):
+        best = found[-1] if found else None
+        if best is None or point.score > best.score or point[1:3] == best[1:3]:
+            found.append(point)
+    return found
+
+
+def _draw(title: str, points: list[_Drawn], front: list[_Drawn]) -> str:
+    if not points:
+        return frame_nothing(title, "No run has both a score and a cost.")
+    costs, scores = [point.cost for point in points], [point.score for point in points]
+    logarithmic = spans_decades(costs)
+    x = make_log_scale(costs) if logarithmic else make_scale(costs, 4, zero=min(costs) >= 0)
+    y = make_scale([value for point in points for value in point[2:]])
+    caption = "Total cost in US dollars" + (", logarithmic" if logarithmic else "")
+    body = draw_y_axis(y, _HEIGHT, write_tick) + draw_x_axis(x, _HEIGHT + 18, write_money_tick)
+    body += label("100%", _HEIGHT + 36, caption, text_anchor="end")
+    body += draw_path(_HEIGHT, _trace_frontier(front, x, y), "front")
+    beaten = [point for point in points if point not in front]
+    # The frontier comes last, on top of the others; its labels are the first to get their room.
+    ordered = [*beaten, *front]
+    size = 5 if len(points) <= _MOST_LABELS else 4
+    body += "".join(_draw_whisker(point, x, y) for point in ordered if point.low != point.high)
+    labels = _place_labels([*front, *beaten], x, y)
+    for point in ordered:
+        says = f"{point.label}: {format_score(point.score)} for {format_money(point.cost)}"
+        kind = "dot" if point in front else "dot rest"
+        dot = element("circle", tell(says), class_=kind, r=size, cy=_place_y(point.score, y))
+        body += element("svg", dot, labels.get(id(point), ""), x=pct(x.place(point.cost)))
+    says = (
+        f"{format_count(len(points), 'run')}, scores {format_score(min(scores))} to "
+        f"{format_score(max(scores))}, costs {format_money(min(costs))} to "
+        f"{format_money(max(costs))}. Not beaten: {list_some([p.label for p in front])}."
+    )
+    return frame(title, says, _HEIGHT, body, f"{find_room(map(write_tick, y.ticks))} foot")
+
+
+def _place_y(value: float, scale: Scale) -> float:
+    return _HEIGHT * (1 - scale.place(value))
+
+
+def _trace_frontier(front: Sequence[_Drawn], x: Scale, y: Scale) -> str:
+    """Steps: up to a run's score only from its cost on."""
+    shape = ""
+    for point in front:
+        across, down = px(1000 * x.place(point.cost)), px(_place_y(point.score, y))
+        shape += f"H{across}V{down}" if shape else f"M{across} {down}"
+    return f"{shape}H1000"
+
+
+def _draw_whisker(point: _Drawn, x: Scale, y: Scale) -> str:
+    low, high = px(_place_y(point.low, y)), px(_place_y(point.high, y))
+    path = element("path", class_="rest", d=f"M0 {low}V{high}M-4 {low}H4M-4 {high}H4")
+    return element("svg", path, x=pct(x.place(point.cost)))
+
+
+def _place_labels(points: Sequence[_Drawn], x: Scale, y: Scale) -> dict[int, str]:
+    """Names beside their points, where they meet no other point or name; the table has the rest."""
+    dots: list[Box] = []
+    whiskers: list[Box] = []
+    for point in points:
+        at, down = x.place(point.cost) * NARROW, _place_y(point.score, y)
+        dots.append((at, -_DOT, _DOT, down - _DOT, down + _DOT))
+        whiskers.append((at, -4, 4, _place_y(point.high, y), _place_y(point.low, y)))
+    found: dict[int, str] = {}
+    for point in points[:_MOST_LABELS]:
+        at, text = x.place(point.cost) * NARROW, fit(point.label, 110)
+        # Rather on a whisker than not at all.
+        for taken, (anchor, dx, baseline) in itertools.product(
+            ([*dots, *whiskers], dots), _list_places(point, y)
+        ):
+            left = dx - measure(text) * ANCHORS[anchor]
+            box = (at, left, left + measure(text), baseline - LINE_HEIGHT + 4, baseline + 3)
+            inside = at + left >= -20 and at + box[2] <= NARROW + 12 and baseline < _HEIGHT + 4
+            if inside and not any(_collide(box, other) for other in taken):
+                dots.append(box)
+                found[id(point)] = label(dx, baseline, text, text_anchor=anchor)
+                break
+    return found
+
+
+def _list_places(point: _Drawn, y: Scale) -> list[tuple[str, float, float]]:
+    """Where the name of a point may stand: its anchor, and how far from the point."""
+    down = _place_y(point.score, y)
+    beside = [(a, dx, down + up) for a, dx in (("start", 9), ("end", -9)) for up in (-6, 16)]
+    above, below = _place_y(point.high, y) - 9, _place_y(point.low, y) + 18
+    return [*beside, ("middle", 0, above), ("middle", 0, below)]
+
+
+def _collide(one: Box, other: Box) -> bool:
+    """Whether two boxes meet on a phone or, because what grows is only the distance, anywhere."""
+    first, second = sorted((one, other))
+    apart = first[0] + first[2] <= second[0] + second[1]
+    return not (apart or one[4] <= other[3] or other[4] <= one[3])

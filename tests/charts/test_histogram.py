@@ -1,0 +1,64 @@
+"""Histograms: every value in one bar, bars as tall as their counts."""
+
+from __future__ import annotations
+
+import pytest
+from tests.charts.svg_places import HOSTILE, check_harmless, find, read, texts
+
+from tallymark.charts.frame import Chart
+from tallymark.charts.histogram import draw_histogram, find_quantile
+
+
+def draw(*series: tuple[str, list[float]]) -> Chart:
+    return draw_histogram("Latency", series, "Seconds", lambda value: f"{value:g} s")
+
+
+def counts(chart: Chart) -> list[int]:
+    said = [rect[0].text or "" for rect in read(chart).iter("rect")]
+    return [int(each.split()[0].replace(",", "")) for each in said]
+
+
+def test_bars_are_where_their_values_are() -> None:
+    """The axis goes from 0 to 15 in 28 bars; the tallest has 130 of 146 pixels."""
+    chart = draw(("all", [1.7, 1.7, 14.0]))
+    first, last = find(chart, "rect")
+    assert (first["x"], first["y"], first["height"]) == ("10.82%", "16", "130")
+    assert (last["x"], last["height"]) == ("92.96%", "65")
+    (median,) = find(chart, "line", "median")
+    assert median["x1"] == median["x2"] == "11.33%"
+
+
+@pytest.mark.parametrize(
+    "values", [[1.0], [0.0, 0.0], [1.0, 2.0, 3.0], [0.01, 0.02, 0.02, 60.0], [-3.0, 1e15]]
+)
+def test_every_value_is_in_one_bar(values: list[float]) -> None:
+    chart = draw(("all", values))
+    assert sum(counts(chart)) == len(values)
+    check_harmless(chart)
+
+
+def test_a_few_slow_answers_make_the_axis_logarithmic() -> None:
+    assert "Seconds" in texts(draw(("A", [1.0, 2.0, 3.0])))
+    assert "Seconds, logarithmic" in texts(draw(("A", [0.1, 0.2, 0.2, 60.0])))
+
+
+def test_several_series_share_the_axis_and_have_their_names() -> None:
+    chart = draw(("A fast", [1.0]), ("B slow", [3.0, 4.0]), ("C none", []))
+    assert {"A fast", "B slow", "median 1 s", "median 3 s"} <= set(texts(chart))
+    assert chart.notes == ["Without any value: C none."]
+    assert chart.rows[1] == ("B slow", "2", "3 s", "3 s", "4 s", "4 s")
+
+
+def test_no_values_are_said() -> None:
+    assert texts(draw()) == texts(draw(("A", []))) == ["There are no values."]
+
+
+def test_hostile_names_and_many_values() -> None:
+    chart = draw((HOSTILE, [n / 7 for n in range(500)]), ("b", [2.0]))
+    check_harmless(chart)
+    assert sum(counts(chart)) == 501
+
+
+@pytest.mark.parametrize(("q", "value"), [(0.0, 1), (0.5, 2), (0.75, 3), (0.95, 4), (1.0, 4)])
+def test_quantiles(q: float, value: float) -> None:
+    assert find_quantile([1, 2, 3, 4], q) == value
