@@ -82,6 +82,7 @@ def _draw_matrix(pairs: list[tuple[str, Run]], listed: CaseList) -> Figure | Non
     ]
     title = "Which cases pass"
     words = "One square for each case, the hardest first. Choose one to see its details."
-    chart = draw_matrix(title, [key for key, _ in pairs], columns)
+    names = [key for key, _ in pairs] if len(pairs) > 1 else ["all results"]
+    chart = draw_matrix(title, names, columns)
     legend = [(kind, outcome.word) for kind, outcome in OUTCOMES.items()]
     return Figure(title, words, chart, legend, wide=len(pairs) > 1)
