@@ -68,7 +68,7 @@ def test_nothing_heavy_is_imported_before_it_is_used() -> None:
 import sys
 from tallymark.models import open_model
 open_model("echo/x"); open_model("http://127.0.0.1:9/v1"); open_model("cmd/cat")
-heavy = {"aiohttp", "genai_prices", "httpx2", "numpy", "pydantic", "pydantic_ai", "tokenizers"}
+heavy = {"aiohttp", "genai_prices", "httpx2", "numpy", "pydantic", "pydantic_ai", "regex"}
 print(sorted(heavy & set(sys.modules)))
 """
     said = subprocess.run(

@@ -110,11 +110,13 @@ def test_missing_weights_are_a_sentence_and_no_download(monkeypatch: pytest.Monk
     assert "gone.safetensors" in str(score.error)
 
 
-def test_a_missing_library_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_a_sentence_before_anything_is_scored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "wordllama", None)
-    module._load_embedder.cache_clear()
-    score = OFFLINE.score(said("one text", output="another text"))
-    assert "wordllama cannot be loaded" in str(score.error)
+    with pytest.raises(ScorerError, match=r"needs wordllama; .* 'tallymark\[semantic\]'"):
+        load_scorer("semantic_similarity")
+    load_scorer("semantic_similarity", model="https://example.org/v1/embeddings", model_name="m")
 
 
 def test_the_programs_logging_is_left_alone() -> None:

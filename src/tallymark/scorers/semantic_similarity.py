@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,11 @@ def semantic_similarity(
     if model is None:
         if model_name or api_key_env:
             raise ScorerError(f"{_NAME}: model_name and api_key_env go with `model`, an address")
+        if find_spec("wordllama") is None:
+            raise ScorerError(
+                f"{_NAME}: comparing meanings on this machine needs wordllama",
+                hint="install it with: pip install 'tallymark[semantic]'",
+            )
         return lambda ctx: _score_offline(ctx, reference)
     check_url(model, _NAME)
     check_seconds(timeout, _NAME)
