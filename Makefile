@@ -9,9 +9,9 @@ INPUTS := pyproject.toml constraints.txt scripts/setup
 
 setup: $(VENV)/.dev
 
-# What a user needs, and what working on it needs besides (peers to compare with, test tools).
+# What a user of all examples needs, and what working on it needs besides (peers to compare with, test tools).
 $(VENV)/.user: $(INPUTS)
-	@PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup .
+	@PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup '.[semantic]'
 	@touch $@
 $(VENV)/.dev: $(INPUTS)
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup '.[dev]'

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "cli.md"
 COMMANDS = [
     *("init", "validate", "run", "runs", "show", "compare", "rescore", "score", "scorers"),
-    *("schema", "doctor"),
+    *("schema", "docs", "doctor"),
     *("formula check", "formula explain", "plugin check"),
     *("challenge check", "challenge publish", "challenge list", "challenge show"),
     *("attempt enter", "attempt submit", "attempt report", "attempt settle"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import venv
@@ -44,6 +45,41 @@ def test_it_evaluates_columns(tally: Path, tmp_path: Path) -> None:
         "print(Formula.parse('success_pct').evaluate_many({'success_pct': [1, 2]}).values)"
     )
     assert run(tally.parent / "python", "-c", code, cwd=tmp_path).strip() == "[1. 2.]"
+
+
+def test_the_first_suite_runs_in_the_base_install(tally: Path, tmp_path: Path) -> None:
+    run(tally, "init", "suite.yaml", cwd=tmp_path)
+    assert "3 passed" in run(tally, "run", "suite.yaml", cwd=tmp_path)
+
+
+def test_what_needs_an_extra_says_which_before_the_first_case(tally: Path, tmp_path: Path) -> None:
+    suite = "evals: [{prompt: hi, checks: [semantic: A greeting]}]"
+    (tmp_path / "suite.yaml").write_text(suite, encoding="utf-8")
+    for command in (["validate"], ["run", "-m", "echo/x"]):
+        done = subprocess.run(
+            [tally, *command, "suite.yaml"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert "pip install 'tallymark[semantic]'" in done.stdout + done.stderr
+
+
+def test_the_documentation_comes_with_it(tally: Path, tmp_path: Path) -> None:
+    assert run(tally, "docs", "formulas", cwd=tmp_path).startswith("# ")
+
+
+def test_it_is_small(tally: Path) -> None:
+    """About 225 MB in 55 packages; pip's own and setuptools' are not counted."""
+    (packages,) = (tally.parents[1] / "lib").glob("python*/site-packages")
+    counted = [
+        path for path in packages.iterdir() if not re.match("pip|setuptools|pkg_", path.name)
+    ]
+    files = [file for each in counted for file in (each.rglob("*") if each.is_dir() else [each])]
+    assert sum(file.stat().st_size for file in files) < 260e6
+    assert len(list(packages.glob("*.dist-info"))) <= 60
 
 
 def test_it_brings_the_names_that_existing_plugins_use(tally: Path, tmp_path: Path) -> None:
