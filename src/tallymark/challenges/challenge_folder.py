@@ -10,10 +10,10 @@ import os
 from pathlib import Path, PurePosixPath
 
 import msgspec
-import zstandard
 
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import show_value
+from tallymark.traces.trace_source import DAMAGE, decompress_zstd, zstd
 
 MAX_BYTES = 50_000_000
 MAX_FILES = 5_000
@@ -41,7 +41,7 @@ def pack(folder: Path) -> bytes:
     """All files in one value, the same for the same files."""
     files = read_files(folder)
     packed = msgspec.msgpack.encode({name: files[name] for name in sorted(files)})
-    return zstandard.ZstdCompressor(level=9).compress(packed)
+    return zstd.compress(packed, 9)
 
 
 def unpack(packed: bytes, folder: Path) -> None:
@@ -100,13 +100,9 @@ def _decompress(packed: bytes) -> dict[str, bytes]:
     # A few packed bytes can unpack to any size, so no more is unpacked than a folder may have.
     most = MAX_BYTES + MAX_FILES * (MAX_NAME + 16)
     try:
-        with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
-            raw = reader.read(most + 1)
-        if len(raw) <= most:
-            return msgspec.msgpack.decode(raw, type=dict[str, bytes])
-    except (zstandard.ZstdError, msgspec.DecodeError, UnicodeError):
-        pass
-    raise InvalidInput("these bytes are no packed challenge, or it is too large")
+        return msgspec.msgpack.decode(decompress_zstd(packed, most), type=dict[str, bytes])
+    except (*DAMAGE, msgspec.DecodeError, UnicodeError):
+        raise InvalidInput("these bytes are no packed challenge, or it is too large") from None
 
 
 def _list_paths(folder: Path) -> list[Path]:

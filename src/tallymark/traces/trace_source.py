@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import sys
 import tempfile
 import zlib
 from collections.abc import Callable
@@ -16,6 +17,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from tallymark.errors import Place, TraceError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +32,7 @@ _BUFFER = 1024 * 1024
 _LOOK = 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-DAMAGE = (OSError, EOFError, zlib.error)
-_COMPRESSED_CHUNK = 2048
-"""Compressed bytes taken at a time: few, because hostile ones grow ten thousandfold."""
+DAMAGE = (OSError, EOFError, zlib.error, zstd.ZstdError)
 
 
 class Progress:
@@ -160,54 +164,21 @@ def open_decompressed(head: bytes, stream: IO[bytes]) -> io.BufferedIOBase | io.
         import gzip  # noqa: PLC0415 (only for compressed files)
 
         return gzip.GzipFile(fileobj=stream)
-    return io.BufferedReader(_ZstdStream(stream)) if head.startswith(ZSTD_MAGIC) else None
+    return _ZstdFile(stream) if head.startswith(ZSTD_MAGIC) else None
 
 
 def decompress_zstd(data: bytes, limit: int) -> bytes:
     """What zstd frames hold, if that is not more than the limit."""
-    content = io.BufferedReader(_ZstdStream(io.BytesIO(data)))
-    parts, size = [], 0
-    while part := content.read(_COMPRESSED_CHUNK * 32):
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            raise OSError(f"it expands to more than {limit >> 20} MB")
-    return b"".join(parts)
+    # Bounded while it grows, because hostile bytes grow ten thousandfold.
+    content = _ZstdFile(io.BytesIO(data)).read(limit + 1)
+    if len(content) > limit:
+        raise OSError(f"it expands to more than {limit >> 20} MB")
+    return content
 
 
-class _ZstdStream(io.RawIOBase):
-    """What one or more zstd frames hold. Unlike the library's own reader it sees a cut end."""
-
-    def __init__(self, stream: IO[bytes] | io.RawIOBase) -> None:
-        import zstandard  # noqa: PLC0415 (only for compressed files)
-
-        self._stream = stream
-        self._library: Any = zstandard
-        self._frame: Any = None
-        self._ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready and (chunk := self._stream.read(_COMPRESSED_CHUNK)):
-            self._ready = memoryview(self._expand(chunk))
-        if not self._ready and self._frame is not None:
-            raise EOFError("the zstd data ends in the middle of a frame")
-        taken, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
-        buffer[: len(taken)] = taken
-        return len(taken)
-
-    def _expand(self, chunk: bytes) -> bytes:
-        parts = []
+class _ZstdFile(zstd.ZstdFile):
+    def read(self, size: int | None = -1) -> bytes:
         try:
-            while chunk:
-                if self._frame is None:
-                    self._frame = self._library.ZstdDecompressor().decompressobj()
-                parts.append(self._frame.decompress(chunk))
-                chunk = self._frame.unused_data if self._frame.eof else b""
-                if self._frame.eof:
-                    self._frame = None
-        except self._library.ZstdError as error:
-            raise OSError(str(error)) from None
-        return b"".join(parts)
+            return super().read(size)
+        except EOFError:
+            raise EOFError("the zstd data ends in the middle of a frame") from None
