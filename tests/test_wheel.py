@@ -72,7 +72,7 @@ def test_the_documentation_comes_with_it(tally: Path, tmp_path: Path) -> None:
 
 
 def test_it_is_small(tally: Path) -> None:
-    """About 225 MB in 55 packages; pip's own and setuptools' are not counted."""
+    """About 202 MB in 55 packages; pip's own and setuptools' are not counted."""
     (packages,) = (tally.parents[1] / "lib").glob("python*/site-packages")
     counted = [
         path for path in packages.iterdir() if not re.match("pip|setuptools|pkg_", path.name)
