@@ -13,6 +13,8 @@ LEVELS = {
     "errors": 0,
     "text": 0,
     "importing": 0,
+    "event_loops": 0,
+    "left_behind": 0,
     "documents": 1,
     "charts": 1,
     "formula": 1,
@@ -48,7 +50,10 @@ ONLY = {
     "ratings": {"errors"},
     # Code inside the sandbox sees these two and `formula`, so they need little themselves.
     "traces": {"errors", "text"},
-    "scoring": {"errors", "text", "importing", "traces", "formula"},
+    "scoring": {
+        *("errors", "text", "importing", "event_loops", "left_behind"),
+        *("traces", "formula"),
+    },
     "sandbox": {"errors", "text", "scoring"},
     # The Python client speaks HTTP: it knows the wire's types, and nothing of the service.
     "client": {room for room, level in LEVELS.items() if level <= 6} | {"wire"},

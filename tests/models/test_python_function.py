@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.models.model_conformance import request, until
+from tests.models.model_conformance import request
 
 from tallymark.errors import InvalidInput, ModelError
 from tallymark.models import Answer, McpServer, Message, Request, open_model
@@ -181,22 +181,6 @@ def test_functions_that_block_do_so_at_the_same_time() -> None:
         model = PythonFunctionModel("python/f", lambda prompt: (barrier.wait() and "") or "")
         await asyncio.gather(*(model.answer(request("hi")) for _ in range(50)))
         await model.close()
-
-    asyncio.run(asking())
-
-
-def test_threads_are_used_again_and_end_when_closed() -> None:
-    def threads() -> list[threading.Thread]:
-        return [t for t in threading.enumerate() if t.name == "tallymark-model"]
-
-    async def asking() -> None:
-        await until(lambda: not threads())
-        model = PythonFunctionModel("python/f", str.upper)
-        for _ in range(20):
-            await model.answer(request("hi"))
-        assert len(threads()) == 1
-        await model.close()
-        await until(lambda: not threads())
 
     asyncio.run(asking())
 

@@ -8,7 +8,9 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.test_left_behind import until_nothing_hangs
 
+from tallymark import left_behind
 from tallymark.scoring import EvalContext, Scorer, scorer_calls
 from tallymark.traces import Trace
 
@@ -53,7 +55,7 @@ def test_a_scorer_that_hangs_is_abandoned_with_an_error(gate: threading.Event) -
 def test_hanging_calls_do_not_take_the_places_of_others(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scorer_calls, "_WORKERS", [scorer_calls.ScorerThreads(at_once=1)])
+    monkeypatch.setattr(scorer_calls, "CALLS_AT_ONCE", 1)
     quick = Scorer(lambda ctx: 0.5, name="quick")
 
     async def main() -> list[str | float | None]:
@@ -67,7 +69,7 @@ def test_hanging_calls_do_not_take_the_places_of_others(
 def test_waiting_for_a_free_thread_does_not_count_as_the_scorers_time(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scorer_calls, "_WORKERS", [scorer_calls.ScorerThreads(at_once=1)])
+    monkeypatch.setattr(scorer_calls, "CALLS_AT_ONCE", 1)
     quick = Scorer(lambda ctx: 0.5, name="quick")
 
     async def main() -> float | None:
@@ -86,9 +88,7 @@ def test_waiting_for_a_free_thread_does_not_count_as_the_scorers_time(
 def test_a_scorer_with_too_many_hanging_calls_is_not_called_until_they_end(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scorer_calls, "MOST_HANGING", 2)
-    pool = scorer_calls.ScorerThreads()
-    monkeypatch.setattr(scorer_calls, "_WORKERS", [pool])
+    monkeypatch.setattr(left_behind, "MOST_HANGING", 2)
     scorer = _waiting(gate)
 
     async def errors() -> list[str | None]:
@@ -96,18 +96,15 @@ def test_a_scorer_with_too_many_hanging_calls_is_not_called_until_they_end(
 
     late = "wait did not finish in 0.01 s"
     assert asyncio.run(errors()) == [late, late, "wait was not called: 2 calls of it hang"]
-    stuck = [each for each in threading.enumerate() if each.name == "tallymark-scorer"]
     gate.set()
-    while pool._hanging[scorer]:
-        for each in stuck:
-            each.join(0.01)
+    until_nothing_hangs()
     assert asyncio.run(scorer.evaluate(CTX)).value == 1.0
 
 
 def test_a_cancelled_caller_leaves_at_once_and_frees_the_place(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scorer_calls, "_WORKERS", [scorer_calls.ScorerThreads(at_once=1)])
+    monkeypatch.setattr(scorer_calls, "CALLS_AT_ONCE", 1)
     started = threading.Event()
 
     def wait(ctx: EvalContext) -> bool:
@@ -128,24 +125,6 @@ def test_a_cancelled_caller_leaves_at_once_and_frees_the_place(
     assert asyncio.run(asyncio.wait_for(main(), SECONDS)) == 0.5
 
 
-def test_threads_are_used_again() -> None:
-    pool = scorer_calls.ScorerThreads()
-    seen = set()
-
-    def note(ctx: EvalContext) -> bool:
-        seen.add(threading.current_thread())
-        return True
-
-    async def main() -> None:
-        for _ in range(20):
-            job = scorer_calls.ScorerCall(Scorer(note, name="note"), lambda: note(CTX))
-            pool.submit(job)
-            await job.future
-
-    asyncio.run(main())
-    assert len(seen) <= 2  # a thread may still be handing over when the next job comes
-
-
 def test_a_scorer_in_a_thread_sees_the_callers_context_variables() -> None:
     request = contextvars.ContextVar("request", default=0.0)
     scorer = Scorer(lambda ctx: request.get(), name="request")
@@ -155,15 +134,6 @@ def test_a_scorer_in_a_thread_sees_the_callers_context_variables() -> None:
         return (await scorer.evaluate(CTX)).value
 
     assert asyncio.run(main()) == 0.75
-
-
-def test_a_late_answer_to_a_closed_loop_is_dropped() -> None:
-    async def main() -> scorer_calls.ScorerCall:
-        return scorer_calls.ScorerCall(Scorer(lambda ctx: 0.5, name="half"), lambda: 0.5)
-
-    job = asyncio.run(main())
-    job.answer(0.5)
-    assert not job.future.done()
 
 
 def test_a_hanging_scorer_does_not_keep_the_program_from_ending() -> None:
@@ -178,23 +148,3 @@ def test_a_hanging_scorer_does_not_keep_the_program_from_ending() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "hang did not finish in 0.01 s\n"
-
-
-def test_a_forked_child_has_threads_of_its_own() -> None:
-    program = (
-        "import asyncio, os\n"
-        "from tallymark.scoring import EvalContext, Scorer\n"
-        "from tallymark.traces import Trace\n"
-        "s = Scorer(lambda ctx: 0.5, name='half')\n"
-        "ctx = EvalContext(Trace())\n"
-        "asyncio.run(s.evaluate(ctx))\n"
-        "child = os.fork()\n"
-        "if not child:\n"
-        "    value = asyncio.run(s.evaluate(ctx, timeout=20)).value\n"
-        "    os._exit(0 if value == 0.5 else 1)\n"
-        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout == "0\n"

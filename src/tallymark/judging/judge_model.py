@@ -8,8 +8,8 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, ModelError, ScorerError
+from tallymark.event_loops import LoopLocal
 from tallymark.models import Pace, Request, answer_with_retries
-from tallymark.models.loop_local import LoopLocal
 from tallymark.models.model_kinds import open_model
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import check_url, read_api_key

@@ -7,10 +7,10 @@ without its name changing: the cache cannot know.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sqlite3
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tallymark.errors import WorkFailed
-from tallymark.models.loop_local import LoopLocal
+from tallymark.event_loops import LoopLocal
+from tallymark.left_behind import call_in_thread
 from tallymark.models.model import Answer
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class CachedModel:
         if found is not None:
             return msgspec.structs.replace(found, cached=True)
         answer = await self._model.answer(request)
-        await asyncio.to_thread(self._keep_answer, files, key, answer)
+        await call_in_thread(partial(self._keep_answer, files, key, answer))
         return answer
 
     async def close(self) -> None:

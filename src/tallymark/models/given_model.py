@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic_ai.direct import model_request
 
-from tallymark.models.loop_local import LoopTurns
+from tallymark.event_loops import LoopTurns
 from tallymark.models.model_answers import finish_answer
 from tallymark.models.provider_failures import translate_failure
 from tallymark.models.provider_steps import ProviderSteps, make_history

@@ -7,7 +7,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies, proxy_bypass
 
-from tallymark.models.loop_local import LoopLocal
+from tallymark.event_loops import LoopLocal
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from pydantic_ai.direct import model_request
 
 from tallymark.errors import ModelError
-from tallymark.models.loop_local import LoopLocal
+from tallymark.event_loops import LoopLocal
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import finish_answer
 from tallymark.models.provider_connection import ProviderConnection, connect

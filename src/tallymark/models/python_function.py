@@ -17,8 +17,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput, ModelError
 from tallymark.importing import import_object
-from tallymark.models.call_threads import CallThreads
-from tallymark.models.loop_local import LoopLocal
+from tallymark.left_behind import call_in_thread
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import (
     WrongShape,
@@ -50,8 +49,6 @@ class PythonFunctionModel:
         self._function = function
         self._pricing = pricing
         self._prompt_first, self._filled = _match_parameters(name, function)
-        # Of each event loop: one that closes must not end the threads that another counts on.
-        self._threads = LoopLocal(CallThreads)
 
     async def answer(self, request: Request) -> Answer:
         """What the function returns; what it raises is a ModelError."""
@@ -74,10 +71,7 @@ class PythonFunctionModel:
         )
 
     async def close(self) -> None:
-        """Lets the threads of the running loop end."""
-        threads = self._threads.pop()
-        if threads is not None:
-            threads.close()
+        """Nothing is open."""
 
     async def _call_function(self, request: Request) -> Any:
         first = (request.prompt,) if self._prompt_first else ()
@@ -85,7 +79,7 @@ class PythonFunctionModel:
         call = partial(self._function, *first, **others)
         if _is_async(self._function):
             return await call()
-        result = await self._threads.get().run(call)
+        result = await call_in_thread(call)
         return await result if inspect.isawaitable(result) else result
 
     def _draft(self, result: Any, latency: float) -> Answer:

@@ -7,7 +7,6 @@ exact for this one. See docs/decisions/0015.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from base64 import b64decode
 from functools import cache
@@ -15,6 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from tallymark.errors import WorkFailed
+from tallymark.left_behind import call_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ def count_tokens(text: str) -> int:
 async def count_each(texts: Sequence[str]) -> list[int]:
     """The count of each text; long ones are counted in a thread, so that others are not held up."""
     if sum(map(len, texts)) > _QUICK:
-        return await asyncio.to_thread(lambda: [count_tokens(text) for text in texts])
+        return await call_in_thread(lambda: [count_tokens(text) for text in texts])
     return [count_tokens(text) for text in texts]
 
 

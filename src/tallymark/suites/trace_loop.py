@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 
+from tallymark.event_loops import LoopThread
 from tallymark.scoring import EvalContext, Score, Scorer
 from tallymark.scoring.scorer_calls import evaluate_all
-from tallymark.suites.python_suites.event_loops import LoopThread
 from tallymark.traces import Trace
 
 TRACES_AT_ONCE = 32

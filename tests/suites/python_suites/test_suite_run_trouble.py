@@ -117,7 +117,28 @@ def test_an_awaitable_of_a_plain_function_has_a_time_limit_too() -> None:
         await asyncio.get_running_loop().create_future()
         return "never"
 
-    report = run(late_suite("a", "b", late="a"), lambda given: hang() if given == "a" else "yes")
+    # Long enough that the event loop has surely begun to await it when its time is up.
+    tests = [Test("late", "a", timeout=0.5), Test("good", "b")]
+    plan = Suite("s", tests, scorers={"has_yes": has_yes}, parallelism=1)
+    report = run(plan, lambda given: hang() if given == "a" else "yes")
+    assert statuses(report) == ["error", "passed"]
+
+
+def test_an_awaitable_that_comes_too_late_is_not_awaited() -> None:
+    release, returned = threading.Event(), threading.Event()
+
+    def agent(given: str) -> Any:
+        if given == "b":
+            return "yes"
+        release.wait(SECONDS)
+        returned.set()
+        return coroutine(given)
+
+    def on_result(result: CaseResult) -> None:
+        release.set()
+        assert returned.wait(SECONDS)
+
+    report = run(late_suite("a", "b", late="a"), agent, on_result=on_result)
     assert statuses(report) == ["error", "passed"]
 
 
@@ -136,7 +157,7 @@ def test_a_result_that_comes_too_late_changes_nothing() -> None:
 def test_an_agent_of_which_too_many_calls_hang_is_no_longer_called(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tallymark.suites.python_suites.thread_crew.MOST_HANGING", 2)
+    monkeypatch.setattr("tallymark.left_behind.MOST_HANGING", 2)
     agent = FakeAgent(HANG)
     report = run(suite(*"abcd", parallelism=1, timeout=0.05), agent)
     agent.release()

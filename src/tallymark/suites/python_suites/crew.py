@@ -1,48 +1,54 @@
 """Workers that take case after case, and a watch that goes on without those that hang.
 
+An async agent is awaited in the event loop, any other is called in a thread, because it may block.
 No case costs a timer of its own: a worker's slot notes until when its agent may take, and the
 watch looks at the slots when the first of them is due. A worker that is late is left behind, its
 case fails, and a new worker takes its place.
 
-Nothing on the way of a case takes a lock. What threads share are deques, lists and sets whose
-single operations are atomic: the next number is popped by one thread only, and so is the claim
-on a case, by its worker or by the watch.
+What threads share are deques, lists and sets whose single operations are atomic: the next number
+is popped by one thread only, and so is the claim on a case, by its worker or by the watch.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import deque
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tallymark.left_behind import NotFinished, call_in_thread, contain, leave_task
+from tallymark.scoring import EvalContext
+from tallymark.suites.python_suites.agent_call import AgentFailure
+from tallymark.traces import Trace
+
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from collections.abc import Callable
 
     from tallymark.runs.record import CaseResult
     from tallymark.suites.python_suites.agent_call import AgentCall
+    from tallymark.suites.python_suites.suite_and_test import Agent
     from tallymark.suites.python_suites.suite_run import SuiteJob
+
+_PLAIN_TYPES = frozenset({str, dict, Trace, AgentFailure})
+"""Returns that are certainly not awaitable, told apart quickly."""
 
 
 class WorkerSlot:
     """A worker's place."""
 
-    __slots__ = ("case", "claim", "deadline", "seen", "work")
+    __slots__ = ("case", "claim", "deadline", "task")
 
     def __init__(self) -> None:
-        self.case: AgentCall | None = None
+        self.case: AgentCall
         self.deadline = float("inf")
         """When the time of the agent is up."""
         self.claim: list[AgentCall] = []
         """Holds the case while the agent works; whoever takes it out tells the result."""
-        self.work: asyncio.Task[None] | Future[Any] | None = None
-        """What can be cancelled of the worker."""
-        self.seen: AgentCall | None = None
-        """The case at the last look."""
+        self.task: asyncio.Task[None]
 
     def start(self, case: AgentCall) -> None:
         """Note that the agent begins with a case."""
@@ -59,79 +65,67 @@ class WorkerSlot:
         return True
 
 
-class Crew(ABC):
-    """What both kinds of workers share."""
+class Crew:
+    """The workers of one run."""
 
     def __init__(self, job: SuiteJob) -> None:
         self._job = job
-        self._at_once = min(job.parallelism, job.total)
+        called = getattr(job.agent, "__call__", None)  # noqa: B004 (its own kind is what matters)
+        self._is_async = any(map(inspect.iscoroutinefunction, (job.agent, called)))
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._numbers = deque(range(job.total))
         self._slots: set[WorkerSlot] = set()
-        self._wake = asyncio.Event()
-        self._broken: BaseException | None = None
-        self._stopped = False
+        self._end: asyncio.Future[None] = self._loop.create_future()
 
     async def run(self) -> None:
         """Bring all cases to their end; what `on_result` raises stops the run and comes out."""
-        self._start()
+        for _ in range(min(self._job.parallelism, self._job.total)):
+            self._hire()
         try:
-            while not self._job.complete and self._broken is None:
-                await self._nap(self._until_next_look())
+            while not self._end.done():
+                await asyncio.wait((self._end,), timeout=self._until_next_look())
                 self._look()
         finally:
-            self._stopped = True
-            for slot in list(self._slots):
-                if slot.work is not None:
-                    slot.work.cancel()
-        if self._broken is not None:
-            raise self._broken
+            self._numbers.clear()
+            self._end.cancel()
+            for slot in list(self._slots):  # a copy: threads take theirs out meanwhile
+                leave_task(slot.task)
+        self._end.result()
 
-    @abstractmethod
-    def _start(self) -> None:
-        """Begin with the first workers."""
-
-    @abstractmethod
-    def _hire(self) -> None:
-        """Add one worker."""
-
-    async def _nap(self, seconds: float) -> None:
-        timer = None
-        if seconds < threading.TIMEOUT_MAX:
-            timer = self._loop.call_later(seconds, self._wake.set)
-        await self._wake.wait()
-        self._wake.clear()
-        if timer is not None:
-            timer.cancel()
-
-    def _until_next_look(self) -> float:
+    def _until_next_look(self) -> float | None:
         """Until the first deadline; a case that starts meanwhile cannot be due any earlier."""
         now = time.monotonic()
         due = [slot.deadline - now for slot in list(self._slots) if slot.claim]
-        return max(0.0, min([self._job.shortest, *due]))
+        first = min([self._job.shortest, *due])
+        return None if first == float("inf") else first
 
     def _look(self) -> None:
         """Leave workers behind whose agent is late."""
         now = time.monotonic()
-        for slot in list(self._slots):  # a copy: workers come and go meanwhile
-            case = slot.case
-            if case is not None and slot.deadline <= now and slot.take_claim():
+        for slot in list(self._slots):
+            if slot.deadline <= now and slot.take_claim():
+                case = slot.case
                 self._slots.discard(slot)
-                self._leave(slot)
+                leave_task(slot.task)
                 self._tell(case, case.fail(f"the agent did not finish in {case.plan.seconds:g} s"))
                 self._hire()
 
-    def _leave(self, slot: WorkerSlot) -> None:
-        """Go on without a worker."""
-        if slot.work is not None:
-            slot.work.cancel()
+    def _hire(self) -> None:
+        slot = WorkerSlot()
+        self._slots.add(slot)
+        self._go_on(slot)
+
+    def _go_on(self, slot: WorkerSlot) -> None:
+        """Have a worker take the next case."""
+        if not self._is_async:
+            slot.task = self._loop.create_task(self._send_to_thread(slot))
+        elif (case := self._take(slot)) is not None:
+            self._start_task(slot, case, partial(self._job.agent, case.given))
 
     def _take(self, slot: WorkerSlot) -> AgentCall | None:
         """The next case for a worker, or None when there are no more."""
         try:
-            if self._stopped:
-                raise IndexError  # noqa: TRY301 (no more for this worker)
             number = self._numbers.popleft()
         except IndexError:
             self._slots.discard(slot)
@@ -140,19 +134,90 @@ class Crew(ABC):
         slot.start(case)
         return case
 
+    async def _send_to_thread(self, slot: WorkerSlot) -> None:
+        try:
+            found = await call_in_thread(partial(self._call_agent, slot), owner=self)
+        except NotFinished as error:
+            if (case := self._take(slot)) is not None and slot.take_claim():
+                await self._judge(slot, case, case.fail(f"the agent {error}"))
+        except Exception as error:  # noqa: BLE001 (not the agent's error: it stops the run)
+            self._stop(error)
+        else:
+            if isinstance(found, EvalContext):
+                await self._judge(slot, slot.case, found)
+            elif found is not None:
+                self._start_task(slot, slot.case, lambda: found)
+
+    def _call_agent(self, slot: WorkerSlot) -> Any:
+        """Bring case after case to its end, in a thread. What needs the event loop is returned:
+        an awaitable of the agent's, or a context whose scorers wait.
+        """
+        while (case := self._take(slot)) is not None:
+            returned = case.context.run(_call, self._job.agent, case.given)
+            if returned.__class__ not in _PLAIN_TYPES and inspect.isawaitable(returned):
+                return returned
+            if not slot.take_claim():
+                return None
+            found = case.read_return(returned)
+            if isinstance(found, EvalContext):
+                if not case.plan.inline:
+                    return found
+                found = case.judge_scores(found.trace, case.plan.scores(found))
+            self._tell(case, found)
+        return None
+
+    def _start_task(self, slot: WorkerSlot, case: AgentCall, ask: Callable[[], Any]) -> None:
+        # A task for each case, so that what the agent sets in its context stays there.
+        work = self._await_agent(slot, case, ask)
+        slot.task = asyncio.Task(work, loop=self._loop, context=case.context)
+
+    async def _await_agent(self, slot: WorkerSlot, case: AgentCall, ask: Callable[[], Any]) -> None:
+        returned = await contain(ask, _fail)
+        if slot.take_claim():
+            await self._judge(slot, case, case.read_return(returned))
+
+    async def _judge(
+        self, slot: WorkerSlot, case: AgentCall, found: EvalContext | CaseResult
+    ) -> None:
+        try:
+            if isinstance(found, EvalContext):
+                plan = case.plan
+                scores = plan.scores(found) if plan.inline else await plan.wait_for_scores(found)
+                found = case.judge_scores(found.trace, scores)
+            self._tell(case, found)
+            self._go_on(slot)
+        except Exception as error:  # noqa: BLE001 (not the agent's error: it stops the run)
+            self._stop(error)
+
     def _tell(self, case: AgentCall, result: CaseResult) -> None:
-        """Note a result, and wake the watch when it was the last one."""
-        if not self._stopped:
+        """Note a result, from any thread."""
+        if not self._end.done():
             self._job.tell(case.number, result)
             if self._job.complete:
-                self._rouse()
+                self._loop.call_soon_threadsafe(self._stop)
 
-    def _break(self, error: BaseException) -> None:
-        """Stop everything for an error that is not the agent's."""
-        self._broken = self._broken or error
-        self._rouse()
+    def _stop(self, error: Exception | None = None) -> None:
+        """End the run: all is done, or something went wrong that is not the agent's."""
+        if self._end.done():
+            return
+        if error is None:
+            self._end.set_result(None)
+        else:
+            self._end.set_exception(error)
 
-    def _rouse(self) -> None:
-        """Wake the watch, from any thread."""
-        with suppress(RuntimeError):  # the loop is closed: nobody watches any more
-            self._loop.call_soon_threadsafe(self._wake.set)
+
+def _call(agent: Agent, given: Any) -> Any:
+    try:
+        return agent(given)
+    except BaseException as error:  # noqa: BLE001 (whatever an agent raises is its own failure)
+        return AgentFailure(error)
+
+
+def _fail(error: BaseException) -> AgentFailure:
+    """What stands for the return of an agent that raised; a real Ctrl-C is raised again."""
+    if (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+    ):
+        raise error
+    return AgentFailure(error)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tallymark.errors import InvalidInput
+from tallymark.event_loops import run_to_end
 from tallymark.runs.ongoing_run import OngoingRun, make_id, open_keeper
 from tallymark.runs.record import RunRecord
 from tallymark.runs.run import Run
@@ -25,7 +26,7 @@ from tallymark.scoring import Config, Scorer
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_calls import evaluate_all
 from tallymark.suites.python_suites.agent_call import AgentCall
-from tallymark.suites.python_suites.event_loops import run_to_end
+from tallymark.suites.python_suites.crew import Crew
 from tallymark.suites.python_suites.span_capture import open_capture
 from tallymark.suites.python_suites.suite_and_test import (
     DEFAULT_TIMEOUT,
@@ -39,8 +40,6 @@ from tallymark.suites.python_suites.suite_document import (
     name_agent,
     parse_formula,
 )
-from tallymark.suites.python_suites.task_crew import TaskCrew
-from tallymark.suites.python_suites.thread_crew import ThreadCrew
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -267,7 +266,5 @@ async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
 
 
 async def _run_all_cases(job: SuiteJob) -> None:
-    called = getattr(job.agent, "__call__", None)  # noqa: B004 (its own kind is what matters)
-    is_async = inspect.iscoroutinefunction(job.agent) or inspect.iscoroutinefunction(called)
-    await (TaskCrew if is_async else ThreadCrew)(job).run()
+    await Crew(job).run()
     job.ongoing.ending = "finished"

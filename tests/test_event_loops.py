@@ -14,9 +14,9 @@ import pytest
 from tests.models.model_conformance import request
 from tests.models.provider_server import ProviderServer
 
+from tallymark.event_loops import LoopLocal, LoopTurns
 from tallymark.models import open_model
 from tallymark.models.http_sessions import HttpSessions
-from tallymark.models.loop_local import LoopLocal, LoopTurns
 
 
 @contextmanager
