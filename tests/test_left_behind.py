@@ -222,12 +222,12 @@ def test_whatever_is_raised_is_contained(error: type[BaseException]) -> None:
     async def fail() -> None:
         raise error
 
-    assert isinstance(run(lambda: contain(fail, lambda raised: raised)), error)
+    assert isinstance(run(lambda: contain(lambda raised: raised, fail)), error)
 
 
 def test_a_cancellation_from_outside_is_not_contained() -> None:
     async def main() -> None:
-        task = asyncio.create_task(contain(asyncio.Event().wait, lambda raised: raised))
+        task = asyncio.create_task(contain(lambda raised: raised, asyncio.Event().wait))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
 T = TypeVar("T")
 MOST_HANGING = 100
@@ -175,10 +175,10 @@ def leave_task(task: asyncio.Task[Any]) -> None:
         task.add_done_callback(_left_tasks.discard)
 
 
-async def contain(ask: Callable[[], Awaitable[Any]], fail: Callable[[BaseException], T]) -> Any | T:
-    """What is awaited, or what `fail` makes of anything that it raises."""
+async def contain(fail: Callable[[BaseException], Any], function: Any, *given: Any) -> Any:
+    """What an async function gives, or what `fail` makes of anything that it raises."""
     try:
-        return await ask()
+        return await function(*given)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():

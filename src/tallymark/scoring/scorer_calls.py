@@ -41,7 +41,7 @@ async def wait_for_return(
     scorer: Scorer, awaitable: Awaitable[object], seconds: float | None
 ) -> object:
     """What the awaitable gives, or a failed score when it raises or is late."""
-    contained = left_behind.contain(lambda: awaitable, scorer.failure)
+    contained = left_behind.contain(scorer.failure, lambda: awaitable)
     try:
         return await left_behind.wait_for_task(contained, seconds)
     except left_behind.NotFinished as error:

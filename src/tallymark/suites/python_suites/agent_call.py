@@ -9,6 +9,7 @@ from tallymark.errors import InvalidInput
 from tallymark.runs.case_verdict import judge_trace, make_result
 from tallymark.scoring import EvalContext
 from tallymark.scoring.score import show_value
+from tallymark.scoring.scorer_calls import evaluate_all
 from tallymark.suites.python_suites.answer_trace import CallFacts, make_failed_trace, to_trace
 from tallymark.suites.python_suites.span_capture import CURRENT_CATCH, CaughtSpans
 from tallymark.text import shorten
@@ -76,9 +77,18 @@ class AgentCall(CaughtSpans):
             return self.fail(f"the agent returned a value that raises {kind} when read")
         return EvalContext(trace, plan.test.expected, plan.test.metadata, plan.config)
 
-    def judge_scores(self, trace: Trace, found: list[Score]) -> CaseResult:
-        """The result of a test that was scored."""
-        return judge_trace(self.plan.test.name, self.epoch, self.plan.thresholds, trace, found)
+    def score(self, ctx: EvalContext) -> CaseResult:
+        """The result of a test none of whose scorers waits."""
+        return self._judge(ctx.trace, [scorer.score(ctx) for scorer in self.plan.scorers])
+
+    async def wait_for_scores(self, ctx: EvalContext) -> CaseResult:
+        """The result of a test whose scorers wait, at the same time."""
+        plan = self.plan
+        scores = await evaluate_all(plan.scorers, ctx, timeout=plan.config.timeout)
+        return self._judge(ctx.trace, scores)
+
+    def _judge(self, trace: Trace, scores: list[Score]) -> CaseResult:
+        return judge_trace(self.plan.test.name, self.epoch, self.plan.thresholds, trace, scores)
 
     def fail(self, error: str) -> CaseResult:
         """The result of a test whose agent did not answer."""

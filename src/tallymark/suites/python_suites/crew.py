@@ -26,8 +26,6 @@ from tallymark.suites.python_suites.agent_call import AgentFailure
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tallymark.runs.record import CaseResult
     from tallymark.suites.python_suites.agent_call import AgentCall
     from tallymark.suites.python_suites.suite_and_test import Agent
@@ -121,7 +119,7 @@ class Crew:
         if not self._is_async:
             slot.task = self._loop.create_task(self._send_to_thread(slot))
         elif (case := self._take(slot)) is not None:
-            self._start_task(slot, case, partial(self._job.agent, case.given))
+            self._start_task(slot, case, self._job.agent, case.given)
 
     def _take(self, slot: WorkerSlot) -> AgentCall | None:
         """The next case for a worker, or None when there are no more."""
@@ -137,18 +135,19 @@ class Crew:
     async def _send_to_thread(self, slot: WorkerSlot) -> None:
         try:
             found = await call_in_thread(partial(self._call_agent, slot), owner=self)
+            if isinstance(found, EvalContext):
+                self._tell(slot.case, await slot.case.wait_for_scores(found))
+                self._go_on(slot)
+            elif found is not None:
+                self._start_task(slot, slot.case, _return_itself, found)
         except NotFinished as error:
             if (case := self._take(slot)) is not None and slot.take_claim():
-                await self._judge(slot, case, case.fail(f"the agent {error}"))
+                self._tell(case, case.fail(f"the agent {error}"))
+                self._go_on(slot)
         except Exception as error:  # noqa: BLE001 (not the agent's error: it stops the run)
             self._stop(error)
-        else:
-            if isinstance(found, EvalContext):
-                await self._judge(slot, slot.case, found)
-            elif found is not None:
-                self._start_task(slot, slot.case, lambda: found)
 
-    def _call_agent(self, slot: WorkerSlot) -> Any:
+    def _call_agent(self, slot: WorkerSlot) -> object:
         """Bring case after case to its end, in a thread. What needs the event loop is returned:
         an awaitable of the agent's, or a context whose scorers wait.
         """
@@ -162,30 +161,27 @@ class Crew:
             if isinstance(found, EvalContext):
                 if not case.plan.inline:
                     return found
-                found = case.judge_scores(found.trace, case.plan.scores(found))
+                found = case.score(found)
             self._tell(case, found)
         return None
 
-    def _start_task(self, slot: WorkerSlot, case: AgentCall, ask: Callable[[], Any]) -> None:
+    def _start_task(self, slot: WorkerSlot, case: AgentCall, agent: Agent, given: Any) -> None:
         # A task for each case, so that what the agent sets in its context stays there.
-        work = self._await_agent(slot, case, ask)
+        work = self._await_agent(slot, case, agent, given)
         slot.task = asyncio.Task(work, loop=self._loop, context=case.context)
 
-    async def _await_agent(self, slot: WorkerSlot, case: AgentCall, ask: Callable[[], Any]) -> None:
-        returned = await contain(ask, _fail)
-        if slot.take_claim():
-            await self._judge(slot, case, case.read_return(returned))
-
-    async def _judge(
-        self, slot: WorkerSlot, case: AgentCall, found: EvalContext | CaseResult
+    async def _await_agent(
+        self, slot: WorkerSlot, case: AgentCall, agent: Agent, given: Any
     ) -> None:
         try:
-            if isinstance(found, EvalContext):
-                plan = case.plan
-                scores = plan.scores(found) if plan.inline else await plan.wait_for_scores(found)
-                found = case.judge_scores(found.trace, scores)
-            self._tell(case, found)
-            self._go_on(slot)
+            returned = await contain(_fail, agent, given)
+            if slot.take_claim():
+                found = case.read_return(returned)
+                if isinstance(found, EvalContext):
+                    inline = case.plan.inline
+                    found = case.score(found) if inline else await case.wait_for_scores(found)
+                self._tell(case, found)
+                self._go_on(slot)
         except Exception as error:  # noqa: BLE001 (not the agent's error: it stops the run)
             self._stop(error)
 
@@ -221,3 +217,7 @@ def _fail(error: BaseException) -> AgentFailure:
     ):
         raise error
     return AgentFailure(error)
+
+
+def _return_itself(awaitable: Any) -> Any:
+    return awaitable

@@ -24,7 +24,6 @@ from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Config, Scorer
 from tallymark.scoring.score import show_value
-from tallymark.scoring.scorer_calls import evaluate_all
 from tallymark.suites.python_suites.agent_call import AgentCall
 from tallymark.suites.python_suites.crew import Crew
 from tallymark.suites.python_suites.span_capture import open_capture
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from tallymark.formula import Formula
     from tallymark.runs.ongoing_run import RunKeeper
     from tallymark.runs.record import CaseResult
-    from tallymark.scoring import EvalContext, Score
     from tallymark.suites.python_suites.suite_and_test import Agent, Suite, Test
 
 CALLS_AT_ONCE = 10
@@ -69,14 +67,6 @@ class TestPlan(msgspec.Struct, frozen=True, gc=False):
     config: Config
     seconds: float
     """The time limit, infinity for none."""
-
-    def scores(self, ctx: EvalContext) -> list[Score]:
-        """The scores of all scorers, when none of them waits."""
-        return [scorer.score(ctx) for scorer in self.scorers]
-
-    async def wait_for_scores(self, ctx: EvalContext) -> list[Score]:
-        """The scores of all scorers, those that wait at the same time."""
-        return await evaluate_all(self.scorers, ctx, timeout=self.config.timeout)
 
 
 def plan_tests(suite: Suite, threshold: float | None, timeout: float | None) -> Iterator[TestPlan]:
