@@ -46,6 +46,7 @@ async def call_in_thread(
     call = _Call(function, owner)
     timer = None if seconds is None else call.loop.call_later(seconds, call.expire, seconds)
     _threads.submit(call)
+    result: T
     try:
         result, error = await call.future
     except asyncio.CancelledError:
@@ -176,7 +177,7 @@ def leave_task(task: asyncio.Task[Any]) -> None:
 
 
 async def contain(fail: Callable[[BaseException], Any], function: Any, *given: Any) -> Any:
-    """What an async function gives, or what `fail` makes of anything that it raises."""
+    """What an async function gives, or what `fail` makes of what it raises, but a real Ctrl-C."""
     try:
         return await function(*given)
     except asyncio.CancelledError as error:
@@ -184,5 +185,8 @@ async def contain(fail: Callable[[BaseException], Any], function: Any, *given: A
         if task is None or task.cancelling():
             raise
         return fail(error)  # its own doing: nobody cancelled this task
-    except BaseException as error:  # noqa: BLE001 (whatever it raises is its own failure)
+    except BaseException as error:  # whatever it raises is its own failure
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and isinstance(error, KeyboardInterrupt):
+            raise
         return fail(error)

@@ -135,15 +135,7 @@ class Scorer:
             and threading.current_thread() is threading.main_thread()
         ):
             raise error
-        try:
-            said = str(error)
-        except Exception:  # noqa: BLE001 (a user's exception may not even print)
-            said = ""
-        cut = said if len(said) <= 1000 else f"{said[:997]}..."
-        kind = type(error).__name__
-        return Score.failed(
-            f"{self.name} raised {kind}: {cut}" if cut else f"{self.name} raised {kind}"
-        )
+        return Score.failed(describe_raised(self.name, error))
 
     def replace(
         self,
@@ -168,6 +160,17 @@ class Scorer:
 
     def __repr__(self) -> str:
         return f"Scorer({self.name!r})"
+
+
+def describe_raised(name: str, error: BaseException) -> str:
+    """What somebody's code raised, as a sentence."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 (a user's exception may not even print)
+        said = ""
+    cut = said if len(said) <= 1000 else f"{said[:997]}..."
+    kind = type(error).__name__
+    return f"{name} raised {kind}: {cut}" if cut else f"{name} raised {kind}"
 
 
 def load_calls() -> Any:

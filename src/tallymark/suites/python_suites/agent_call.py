@@ -9,10 +9,10 @@ from tallymark.errors import InvalidInput
 from tallymark.runs.case_verdict import judge_trace, make_result
 from tallymark.scoring import EvalContext
 from tallymark.scoring.score import show_value
+from tallymark.scoring.scorer import describe_raised
 from tallymark.scoring.scorer_calls import evaluate_all
 from tallymark.suites.python_suites.answer_trace import CallFacts, make_failed_trace, to_trace
 from tallymark.suites.python_suites.span_capture import CURRENT_CATCH, CaughtSpans
-from tallymark.text import shorten
 from tallymark.traces.lenient_json import compact
 
 if TYPE_CHECKING:
@@ -33,13 +33,7 @@ class AgentFailure:
     __slots__ = ("text",)
 
     def __init__(self, error: BaseException) -> None:
-        try:
-            said = str(error)
-        except Exception:  # noqa: BLE001 (a user's exception may not even print)
-            said = ""
-        cut = shorten(said, 1000)
-        kind = type(error).__name__
-        self.text = f"the agent raised {kind}: {cut}" if cut else f"the agent raised {kind}"
+        self.text = describe_raised("the agent", error)
 
 
 class AgentCall(CaughtSpans):

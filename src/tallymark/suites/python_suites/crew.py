@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import threading
 import time
 from collections import deque
 from functools import partial
@@ -174,7 +173,7 @@ class Crew:
         self, slot: WorkerSlot, case: AgentCall, agent: Agent, given: Any
     ) -> None:
         try:
-            returned = await contain(_fail, agent, given)
+            returned = await contain(AgentFailure, agent, given)
             if slot.take_claim():
                 found = case.read_return(returned)
                 if isinstance(found, EvalContext):
@@ -207,16 +206,6 @@ def _call(agent: Agent, given: Any) -> Any:
         return agent(given)
     except BaseException as error:  # noqa: BLE001 (whatever an agent raises is its own failure)
         return AgentFailure(error)
-
-
-def _fail(error: BaseException) -> AgentFailure:
-    """What stands for the return of an agent that raised; a real Ctrl-C is raised again."""
-    if (
-        isinstance(error, KeyboardInterrupt)
-        and threading.current_thread() is threading.main_thread()
-    ):
-        raise error
-    return AgentFailure(error)
 
 
 def _return_itself(awaitable: Any) -> Any:
