@@ -1,13 +1,15 @@
 """Bringing in the user's own Python code: a module, or a file, named in a reference.
 
 Whatever that code raises while it is imported becomes one sentence with the line where it stopped.
-Also what installed packages offer, and parsing Python code where threads would get in the way.
+Also what kind of function it is, what installed packages offer, and parsing Python code where
+threads would get in the way.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 import traceback
@@ -28,6 +30,12 @@ _TREE_TRIES = 10
 """Tries before the one whose error counts: threads of other libraries make trees too."""
 _TREE_LOCK = [RLock()]
 """A list of one, so that a child of a fork can put its own there."""
+
+
+def is_async(function: object) -> bool:
+    """True for an async function, and for an object that is called like one."""
+    called = getattr(function, "__call__", None)  # noqa: B004 (its own kind is what matters)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def import_object(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError
-from tallymark.importing import import_object
+from tallymark.importing import import_object, is_async
 from tallymark.left_behind import call_in_thread
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import (
@@ -77,7 +77,7 @@ class PythonFunctionModel:
         first = (request.prompt,) if self._prompt_first else ()
         others = {name: _choose_argument(what, request) for name, what in self._filled.items()}
         call = partial(self._function, *first, **others)
-        if _is_async(self._function):
+        if is_async(self._function):
             return await call()
         result = await call_in_thread(call)
         return await result if inspect.isawaitable(result) else result
@@ -148,9 +148,3 @@ def _choose_argument(what: str, request: Request) -> Any:
             return request.epoch
         case _:
             return request.prompt
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 (an object with an async __call__)
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import tomllib
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tallymark.errors import ModelError, ScorerError, WorkFailed
+from tallymark.importing import is_async
 from tallymark.judging.judge_dialogue import AskJudge, JudgeTask, UnreadableAnswer, ask_judge
 from tallymark.judging.judge_model import JudgeModel, accept_judge, open_judge
 from tallymark.judging.rubric import Choice, Rubric, load_rubric, read_frame, replace_choices
@@ -91,8 +91,7 @@ class _RubricJudging:
 
     def by_function(self, judge: Callable[[str], Any]) -> Callable[[EvalContext], Any]:
         """The scorer's function for a judge that is a function; async if that one is."""
-        called = getattr(judge, "__call__", None)  # noqa: B004 (its own kind is what matters)
-        waits = inspect.iscoroutinefunction(judge) or inspect.iscoroutinefunction(called)
+        waits = is_async(judge)
 
         async def ask(messages: tuple[Message, ...]) -> Answer:
             said = judge("\n\n".join(each.content for each in messages))

@@ -13,6 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Literal
 
 from tallymark.errors import ScorerError
+from tallymark.importing import is_async
 from tallymark.scoring.code_hashes import code_hash
 from tallymark.scoring.score import Origin, Score, as_number, show_value
 from tallymark.scoring.scorer_returns import to_score
@@ -69,7 +70,7 @@ class Scorer:
         self.labels = _check_labels(name, labels)
         self.data_type = _check_data_type(name, data_type, labels)
         self.threshold = _check_threshold(name, threshold)
-        self.is_async = _is_async(function)
+        self.is_async = is_async(function)
         self.blocking = not self.is_async and blocking is not False
         """True when the function may keep its thread waiting; `evaluate` then uses another."""
         self.version = version
@@ -178,11 +179,6 @@ def load_calls() -> Any:
     from tallymark.scoring import scorer_calls  # noqa: PLC0415 (asyncio is heavy)
 
     return scorer_calls
-
-
-def _is_async(function: object) -> bool:
-    called = getattr(function, "__call__", None)  # noqa: B004 (its own kind is what matters)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def _check_name(name: object) -> str:

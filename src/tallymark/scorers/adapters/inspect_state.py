@@ -5,7 +5,6 @@ Imports Inspect, so it is itself imported late.
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 from inspect_ai.model import (
@@ -22,6 +21,7 @@ from inspect_ai.tool import ToolCall, ToolCallError
 from inspect_ai.util import registry_create, registry_info
 
 from tallymark.errors import ScorerError
+from tallymark.importing import is_async
 from tallymark.judging.trace_evidence import (
     find_tool_name,
     read_tool_arguments,
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
 def make_scorer(given: Any, options: dict[str, Any]) -> Any:
     """A scorer of Inspect from its name or function with options; one made before as it is."""
-    called = getattr(given, "__call__", None)  # noqa: B004 (its own kind is what matters)
-    if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(called):
+    if is_async(given):
         if options:
             raise ScorerError(f"options ({', '.join(options)}) were given for a scorer made before")
         return given

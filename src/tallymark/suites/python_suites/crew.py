@@ -19,6 +19,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tallymark.importing import is_async
 from tallymark.left_behind import NotFinished, call_in_thread, contain, leave_task
 from tallymark.scoring import EvalContext
 from tallymark.suites.python_suites.agent_call import AgentFailure
@@ -67,8 +68,7 @@ class Crew:
 
     def __init__(self, job: SuiteJob) -> None:
         self._job = job
-        called = getattr(job.agent, "__call__", None)  # noqa: B004 (its own kind is what matters)
-        self._is_async = any(map(inspect.iscoroutinefunction, (job.agent, called)))
+        self._is_async = is_async(job.agent)
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._numbers = deque(range(job.total))
