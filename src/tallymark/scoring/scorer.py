@@ -104,7 +104,7 @@ class Scorer:
     ) -> Score:
         """The score of one context. `timeout` is in seconds; inline scorers do not need one."""
         if self.blocking:
-            raw = await load_calls().call_in_thread(self, ctx, timeout)
+            raw = await load_calls().call_blocking(self, ctx, timeout)
         else:
             raw = self.call(ctx)
         if raw.__class__ not in _PLAIN and inspect.isawaitable(raw):

@@ -11,9 +11,9 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tallymark import left_behind
 from tallymark.errors import ScorerError
 from tallymark.event_loops import LoopLocal
+from tallymark.left_behind import NotFinished, call_in_thread, contain, wait_for_task
 from tallymark.scoring.score import Score
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ CALLS_AT_ONCE = 32
 _places = LoopLocal(lambda: asyncio.Semaphore(CALLS_AT_ONCE))
 
 
-async def call_in_thread(scorer: Scorer, ctx: EvalContext, seconds: float | None) -> object:
+async def call_blocking(scorer: Scorer, ctx: EvalContext, seconds: float | None) -> object:
     """What the scorer returns when called in a thread, or a failed score when time is up."""
     call = partial(scorer.call, ctx)
     try:
         async with _places.get():
-            return await left_behind.call_in_thread(call, seconds=seconds, owner=scorer)
-    except left_behind.NotFinished as error:
+            return await call_in_thread(call, seconds=seconds, owner=scorer)
+    except NotFinished as error:
         return Score.failed(f"{scorer.name} {error}")
 
 
@@ -41,10 +41,10 @@ async def wait_for_return(
     scorer: Scorer, awaitable: Awaitable[object], seconds: float | None
 ) -> object:
     """What the awaitable gives, or a failed score when it raises or is late."""
-    contained = left_behind.contain(scorer.failure, lambda: awaitable)
+    contained = contain(scorer.failure, lambda: awaitable)
     try:
-        return await left_behind.wait_for_task(contained, seconds)
-    except left_behind.NotFinished as error:
+        return await wait_for_task(contained, seconds)
+    except NotFinished as error:
         return Score.failed(f"{scorer.name} {error}")
 
 
