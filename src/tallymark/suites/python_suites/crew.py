@@ -33,15 +33,20 @@ if TYPE_CHECKING:
 
 _PLAIN_TYPES = frozenset({str, dict, Trace, AgentFailure})
 """Returns that are certainly not awaitable, told apart quickly."""
+_FIRST_LOOK = 0.001
+_RAREST_LOOK = 0.05
+"""Seconds between two looks at whether more threads would help."""
 
 
 class WorkerSlot:
     """A worker's place."""
 
-    __slots__ = ("case", "claim", "deadline", "task")
+    __slots__ = ("case", "claim", "deadline", "seen", "task")
 
     def __init__(self) -> None:
-        self.case: AgentCall
+        self.case: AgentCall | None = None
+        self.seen: AgentCall | None = None
+        """The case at the last look."""
         self.deadline = float("inf")
         """When the time of the agent is up."""
         self.claim: list[AgentCall] = []
@@ -68,6 +73,8 @@ class Crew:
 
     def __init__(self, job: SuiteJob) -> None:
         self._job = job
+        self._at_once = min(job.parallelism, job.total)
+        self._look_in = _FIRST_LOOK
         self._is_async = is_async(job.agent)
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
@@ -77,7 +84,7 @@ class Crew:
 
     async def run(self) -> None:
         """Bring all cases to their end; what `on_result` raises stops the run and comes out."""
-        for _ in range(min(self._job.parallelism, self._job.total)):
+        for _ in range(self._at_once if self._is_async else 1):
             self._hire()
         try:
             while not self._end.done():
@@ -94,19 +101,38 @@ class Crew:
         """Until the first deadline; a case that starts meanwhile cannot be due any earlier."""
         now = time.monotonic()
         due = [slot.deadline - now for slot in list(self._slots) if slot.claim]
-        first = min([self._job.shortest, *due])
+        first = min([self._job.shortest, *due, *([] if self._is_full() else [self._look_in])])
         return None if first == float("inf") else first
 
     def _look(self) -> None:
         """Leave workers behind whose agent is late."""
         now = time.monotonic()
         for slot in list(self._slots):
-            if slot.deadline <= now and slot.take_claim():
-                case = slot.case
+            case = slot.case
+            if case is not None and slot.deadline <= now and slot.take_claim():
                 self._slots.discard(slot)
                 leave_task(slot.task)
                 self._tell(case, case.fail(f"the agent did not finish in {case.plan.seconds:g} s"))
                 self._hire()
+        if not self._is_full():
+            self._grow()
+
+    def _is_full(self) -> bool:
+        return len(self._slots) >= self._at_once or not self._numbers
+
+    def _grow(self) -> None:
+        """Twice as many workers, when all of them are found at the same case twice: one thread is
+        enough for an agent that returns at once, and more would only slow each other down.
+        """
+        slots = list(self._slots)
+        if all(slot.case is slot.seen for slot in slots):
+            for _ in range(min(len(slots), self._at_once - len(slots))):
+                self._hire()
+            self._look_in = _FIRST_LOOK
+        else:
+            self._look_in = min(2 * self._look_in, _RAREST_LOOK)
+        for slot in slots:
+            slot.seen = slot.case
 
     def _hire(self) -> None:
         slot = WorkerSlot()
@@ -134,13 +160,17 @@ class Crew:
     async def _send_to_thread(self, slot: WorkerSlot) -> None:
         try:
             found = await call_in_thread(partial(self._call_agent, slot), owner=self)
+            case = slot.case
+            if case is None or found is None:
+                return
             if isinstance(found, EvalContext):
-                self._tell(slot.case, await slot.case.wait_for_scores(found))
+                self._tell(case, await case.wait_for_scores(found))
                 self._go_on(slot)
-            elif found is not None:
-                self._start_task(slot, slot.case, _return_itself, found)
+            else:
+                self._start_task(slot, case, _return_itself, found)
         except NotFinished as error:
-            if (case := self._take(slot)) is not None and slot.take_claim():
+            case = self._take(slot)
+            if case is not None and slot.take_claim():
                 self._tell(case, case.fail(f"the agent {error}"))
                 self._go_on(slot)
         except Exception as error:  # noqa: BLE001 (not the agent's error: it stops the run)
