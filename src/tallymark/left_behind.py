@@ -3,7 +3,7 @@
 What users bring may hang: an agent, a scorer, a model that is a function. A call in a thread cannot
 be ended from outside, nor a task that ignores its cancellation. So nobody waits for either longer
 than its time, and no thread here keeps the program from ending. Why these threads are our own:
-docs/decisions/0014-threads-left-behind.md.
+docs/decisions/0016-threads-left-behind.md.
 """
 
 from __future__ import annotations
