@@ -46,7 +46,7 @@ LEVELS = {
 }
 # Where a room may use less than everything below it.
 ONLY = {
-    "formula": {"errors"},
+    "formula": {"errors", "text"},
     "ratings": {"errors"},
     # Code inside the sandbox sees these two and `formula`, so they need little themselves.
     "traces": {"errors", "text"},

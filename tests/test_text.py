@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallymark.text import (
+    Table,
     align_numbers,
     clean,
     clean_excerpt,
@@ -24,7 +25,6 @@ from tallymark.text import (
     format_score,
     format_seconds,
     format_share,
-    format_table,
     format_utc_moment,
     list_some,
     quote_some,
@@ -151,7 +151,7 @@ def test_a_line_of_ours_is_one_line_and_fits() -> None:
 
 
 def test_columns_are_aligned() -> None:
-    assert format_table(("NAME", "N"), [("a", "1"), ("bcdef", "10")], right=("N",)).split("\n") == [
+    assert str(Table(("NAME", "N"), [("a", "1"), ("bcdef", "10")], right=("N",))).split("\n") == [
         "NAME    N",
         "a       1",
         "bcdef  10",

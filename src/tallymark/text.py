@@ -7,10 +7,17 @@ did: their text is cleaned as well, because it may hold anything.
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.table import Table as RichTable
 
 UNKNOWN = "unknown"
 UNDEFINED = "undefined"
@@ -37,6 +44,14 @@ def format_score(value: float | None) -> str:
 def format_digits(value: float | None) -> str:
     """A value of a board, with all its digits up to the tenth; `-` where there is none."""
     return "-" if value is None else f"{value:.10g}"
+
+
+def format_number(value: float | None) -> str:
+    """At most six significant digits, no exponent where it can be avoided; `-` for none."""
+    if value is None:
+        return "-"
+    text = f"{value + 0.0:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"
+    return f"{value:.6g}" if abs(value) >= 1e15 else text
 
 
 def format_money(value: float | None) -> str:
@@ -148,34 +163,116 @@ def clean_excerpt(text: str, most: int) -> str:
     return f"{clean(text[:most])}… ({len(text) - most:,} more characters)"
 
 
-def clean_line(text: str, most: int) -> str:
+def clean_line(text: str, most: int = 1_000_000) -> str:
     """Cleaned, on one line of at most so many characters."""
     # Cut before it is cleaned too, because a model may have written megabytes.
     line = " ".join(clean(text[: 4 * most + 100]).split())
     return line if len(line) <= most else f"{line[: max(0, most - 1)]}…"
 
 
-# Tables.
+# What a terminal shows.
 
 
-def format_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
-) -> str:
-    """Lines of aligned columns; those whose heads are in `right` hold numbers."""
-    return "\n".join(_align([heads, *rows], [head in right for head in heads]))
+class StyledLine(NamedTuple):
+    """A line of text, and how a terminal that has colours shows it."""
+
+    text: str
+    style: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Table(NamedTuple):
+    """Rows under heads. As a text, a row is one line and every value is whole."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: Collection[str] = ()
+    """The heads of columns that hold numbers."""
+    wrap: Collection[str] = ()
+    """The heads of columns that a narrow terminal may break over several lines."""
+
+    def __str__(self) -> str:
+        right = [head in self.right for head in self.heads]
+        return "\n".join(align([self.heads, *self.rows], right))
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RichTable]:
+        """On a terminal: bold heads, colours for outcomes, and no line wider than the window."""
+        from rich.table import Table as RichTable  # noqa: PLC0415 (heavy, and not for pipes)
+        from rich.text import Text  # noqa: PLC0415
+
+        narrow = max(map(len, str(self).split("\n"))) > options.max_width
+        table = RichTable(
+            box=None, pad_edge=False, padding=(0, 1 if narrow else 2, 0, 0), header_style="bold"
+        )
+        for head in self.heads:
+            table.add_column(
+                Text(head),
+                justify="right" if head in self.right else "left",
+                no_wrap=head not in self.wrap,
+                overflow="fold" if head in self.wrap else "ellipsis",
+            )
+        for row in self.rows:
+            # As `Text`, nothing in a cell is taken for rich's markup.
+            styles = map(_find_style, self.heads, row)
+            table.add_row(*map(Text, map(clean_line, row), styles))
+        yield table
+
+
+_OUTCOMES = frozenset({"STATUS", "STATE", "RESULT", "HERE"})
+_OUTCOME_STYLES = {
+    **dict.fromkeys(("completed", "scored", "win", "have"), "green"),
+    **dict.fromkeys(("partial_failure", "cancelled", "draw", "expired"), "yellow"),
+    **dict.fromkeys(("failed", "loss", "missing"), "red"),
+}
+
+
+def _find_style(head: str, cell: str) -> str:
+    return _OUTCOME_STYLES.get(cell, "") if head in _OUTCOMES else ""
+
+
+def align(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
+    """Rows of equal columns as lines; those columns that hold numbers end at the same place."""
+    from rich.cells import cell_len  # noqa: PLC0415 (a sandboxed scorer needs no tables)
+
+    cells = [[cell if cell.isprintable() else clean_line(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        gaps = [" " * (wide - cell_len(cell)) for cell, wide in zip(row, widths, strict=True)]
+        sides = zip(row, gaps, right, strict=True)
+        lines.append(
+            "  ".join(gap + cell if last else cell + gap for cell, gap, last in sides).rstrip()
+        )
+    return lines
 
 
 def align_numbers(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows of equal columns as lines, the first column to the left and the others to the right."""
-    return _align(rows, [place > 0 for place in range(len(rows[0]))] if rows else [])
+    return align(rows, [place > 0 for place in range(len(rows[0]))] if rows else [])
 
 
-def _align(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    justify = [str.rjust if each else str.ljust for each in right]
-    return [
-        "  ".join(
-            put(cell, width) for put, cell, width in zip(justify, row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
+def say(*parts: str | StyledLine | Table, err: bool = False) -> None:
+    """Prints for people: on a terminal with colours and within its width, else as plain text.
+
+    `NO_COLOR`, `FORCE_COLOR` and `TERM=dumb` are heeded. What would move the cursor is left out.
+    """
+    stream = sys.stderr if err else sys.stdout
+    plain = all(isinstance(part, str) for part in parts)
+    if plain or not (stream.isatty() or os.environ.get("FORCE_COLOR")):
+        texts = (part.text if isinstance(part, StyledLine) else str(part) for part in parts)
+        stream.write("".join(f"{clean(text)}\n" for text in texts))
+        stream.flush()
+        return
+    from rich.console import Console  # noqa: PLC0415 (heavy, and not for pipes)
+    from rich.text import Text  # noqa: PLC0415
+
+    # Whoever asks for colours in a pipe gets every value whole there too.
+    console = Console(file=stream, width=None if stream.isatty() else 100_000)
+    for part in parts:
+        if isinstance(part, Table):
+            console.print(part)
+        else:
+            style = part.style if isinstance(part, StyledLine) else ""
+            console.print(Text(clean(str(part)), style), soft_wrap=True)

@@ -88,7 +88,7 @@ def test_a_run_is_scored_by_its_formula_and_kept(app: App, tmp_path: Path) -> No
     assert (record.status, record.passed, record.failed, record.errors) == ("completed", 1, 1, 0)
     assert record.score == 60
     assert record.formula == "four * 10 + success_pct"
-    loaded = app.runs.load_run(record.id)
+    loaded = app.load_run(record.id)
     kept, results = loaded.record, loaded.results
     assert kept.score == 60
     assert kept.metrics["total_cost"] == pytest.approx(record.metrics["total_cost"])
@@ -107,7 +107,7 @@ def test_epochs_and_limit(app: App, tmp_path: Path) -> None:
     options = RunOptions(RunLimits(epochs=3, cases=1))
     (record,) = records(app.runs.run(load_suite(suite(tmp_path)), [], options, Silent()))
     assert record.total == 3
-    keys = [each.key for each in app.runs.load_run(record.id).results]
+    keys = [each.key for each in app.load_run(record.id).results]
     assert keys == [("four", 0), ("four", 1), ("four", 2)]
 
 
@@ -116,7 +116,7 @@ def test_a_run_resumes_with_the_epochs_it_began_with(app: App, tmp_path: Path) -
     (record,) = records(app.runs.run(load_suite(suite(tmp_path, text)), [], RunOptions(), Silent()))
     assert record.total == 3
     resumed = app.runs.resume(record.id, RunOptions(), Silent()).record
-    assert (resumed.status, len(app.runs.load_run(record.id).results)) == ("completed", 3)
+    assert (resumed.status, len(app.load_run(record.id).results)) == ("completed", 3)
 
 
 def test_a_run_whose_data_changed_is_not_resumed(app: App, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_values_come_from_the_user_then_the_store_then_the_environment(
             app.store.set_var("said", "4 from the store")
         values = {"said": "4 from the user"} if step == 2 else {}
         (record,) = records(app.runs.run(definition, [], RunOptions(values=values), Silent()))
-        outputs.append(app.runs.load_run(record.id).results[0].output.rpartition("from ")[2])
+        outputs.append(app.load_run(record.id).results[0].output.rpartition("from ")[2])
     assert outputs == ["the environment", "the store", "the user"]
 
 
@@ -207,7 +207,7 @@ def test_a_secret_is_nowhere_but_in_the_request(tmp_path: Path) -> None:
         definition = load_suite(suite(tmp_path, text))
         (record,) = records(app.runs.run(definition, [model], RunOptions(), Silent()))
         assert secret in str(server.bodies)
-    loaded = app.runs.load_run(record.id)
+    loaded = app.load_run(record.id)
     assert loaded.results[0].output == "***token*** 4"
     reports = [summed(loaded), *(r([loaded]) for r in (csv_report, json_report, junit_report))]
     reports += [markdown_report([loaded]), html_report([loaded])]
@@ -233,7 +233,7 @@ def test_a_provider_that_fails_half_its_calls_loses_no_case(app: App, tmp_path: 
         options = RunOptions(RunLimits(tries=3))
         (record,) = records(app.runs.run(load_suite(path), [], options, Silent()))
     assert (record.status, record.passed) == ("completed", 20)
-    assert {each.tries for each in app.runs.load_run(record.id).results} == {2}
+    assert {each.tries for each in app.load_run(record.id).results} == {2}
 
 
 def test_a_case_that_cannot_run_is_an_error_not_a_fail(app: App, tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_budget_stops_before_it_is_passed(app: App, tmp_path: Path) -> None:
     )
     options = RunOptions(RunLimits(budget=5.0))
     (record,) = records(app.runs.run(load_suite(suite(tmp_path, text)), [], options, Silent()))
-    spent = sum(each.cost or 0 for each in app.runs.load_run(record.id).results)
+    spent = sum(each.cost or 0 for each in app.load_run(record.id).results)
     assert 0 < spent <= 5.0
     assert (record.status, record.error) == ("cancelled", "the budget is spent")
 
@@ -280,7 +280,7 @@ def test_a_model_that_answers_with_5_mb(app: App, tmp_path: Path) -> None:
         path = dataset(tmp_path, 2, f"{server.url}/v1#m")
         (record,) = records(app.runs.run(load_suite(path), [], RunOptions(), Silent()))
     assert record.passed == 2
-    assert len(app.runs.load_run(record.id).results[0].output) == 5_000_005
+    assert len(app.load_run(record.id).results[0].output) == 5_000_005
 
 
 KILLED = """
@@ -323,7 +323,7 @@ def test_killed_20_times_in_a_row_and_resumed_no_case_is_lost_doubled_or_changed
     assert run_id is not None
     record = app.runs.resume(run_id, RunOptions(), Silent()).record
     (whole,) = records(app.runs.run(load_suite(path), [], RunOptions(), Silent()))
-    cases = [each.case for each in app.runs.load_run(run_id).results]
+    cases = [each.case for each in app.load_run(run_id).results]
     assert cases == [f"row[{number}]" for number in range(1, rows + 1)] or len(set(cases)) == rows
     assert len(cases) == rows
     assert (record.score, record.status, record.passed) == (whole.score, "completed", rows)
@@ -391,7 +391,7 @@ def test_ids_are_short_and_differ() -> None:
 def test_an_unknown_run_is_refused(app: App, tmp_path: Path) -> None:
     app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent())
     with pytest.raises(TallymarkError):
-        app.runs.load_run("nothing")
+        app.load_run("nothing")
 
 
 JUDGED = """
@@ -423,7 +423,7 @@ def judged_suite(folder: Path) -> Path:
 def statuses(app: App, run: Run) -> list[tuple[str, str, list[float | None]]]:
     return [
         (each.case, each.status, [check.value for check in each.checks])
-        for each in app.runs.load_run(run.record.id).results
+        for each in app.load_run(run.record.id).results
     ]
 
 

@@ -147,7 +147,7 @@ def test_every_door_gives_the_same_numbers(given: Cases) -> None:
                 assert other.record.status == first.record.status
                 assert statuses(other) == statuses(first)
                 assert other.scorers == first.scorers or repeated(given)
-            kept = [app.runs.load_run(each.record.id) for each in runs]
+            kept = [app.load_run(each.record.id) for each in runs]
             assert [each.metrics for each in kept] == [first.metrics] * 3
         finally:
             app.close()

@@ -133,7 +133,7 @@ def test_a_reported_attempt_shows_the_arithmetic(tally: Tally) -> None:
     given = [word for each in metrics for word in ("--metric", each)]
     said = tally("attempt", "report", "reports", "--agent", "alice", *given).stdout
     assert ": 155 (win)" in said
-    assert "tokens           -5" in said
+    assert "tokens     -5" in said
 
 
 def test_red_against_blue(tally: Tally) -> None:

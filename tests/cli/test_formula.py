@@ -74,7 +74,7 @@ def test_explain_puts_values_in() -> None:
     done = tally("formula", "explain", "(a * 3 + b * 2) / total_cost", *arguments)
     assert done.returncode == 0
     assert done.stdout.startswith("(a * 3 + b * 2) / total_cost = 6\n")
-    assert "a * 3             6    100.0%" in done.stdout
+    assert "a * 3  6  100.0%" in done.stdout
 
 
 def test_explain_says_why_there_is_no_score() -> None:

@@ -74,8 +74,7 @@ def test_a_summary_is_printed() -> None:
         "Score: 50.00 (formula: success_pct)\n"
         "95 % Interval: 0.00 to 100.00\n"
         "Success Rate: 50.0% (1 passed, 1 failed)\n"
-        "Total Cost: unknown (the cost of 1 of 2 cases is not known; set metadata.pricing\n"
-        "  in the suite)\n"
+        "Total Cost: unknown (the cost of 1 of 2 cases is not known; no span says it)\n"
         "Latency: avg 1.25 s, max 2.40 s"
     )
     assert identity.partition(", ")[2] == (

@@ -59,8 +59,8 @@ def test_it_reads_well() -> None:
         "   └─ 100\n"
         "\n"
         "What each term contributes:\n"
-        "  success_pct * 0.7            56    103.3%\n"
-        "  -total_cost * 100         -1.77     -3.3%"
+        "  success_pct * 0.7     56  103.3%\n"
+        "  -total_cost * 100  -1.77   -3.3%"
     )
 
 

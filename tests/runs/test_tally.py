@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tallymark.errors import FormulaError
 from tallymark.formula import RUN_METRICS
 from tallymark.judging.spending import JudgeSpending
-from tallymark.runs.record import CaseResult, CheckResult
+from tallymark.runs.record import CaseResult, CheckResult, RunRecord
+from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally, eval_of
 
 RESULTS = [
@@ -241,3 +242,11 @@ def test_a_formula_may_use_every_name_that_was_counted() -> None:
 )
 def test_the_eval_that_a_case_belongs_to(case: str, name: str | None) -> None:
     assert eval_of(case) == name
+
+
+@pytest.mark.parametrize("door", ["traces", "Python"])
+def test_only_a_suite_in_yaml_is_told_to_set_prices(door: str) -> None:
+    record = RunRecord(id="r", suite="s", model="m", tags={"door": door})
+    run = Run(record, [CaseResult(case="a", status="passed", cost=None)])
+    told = run.tally.unknown("total_cost")
+    assert told == "the cost of 1 of 1 cases is not known; no span says it"

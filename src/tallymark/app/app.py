@@ -12,6 +12,7 @@ from tallymark.store import Store, open_store
 if TYPE_CHECKING:
     from tallymark.app.competition import Competition
     from tallymark.app.runs import RunService
+    from tallymark.runs.run import Run
 
 
 @dataclass(eq=False)
@@ -30,6 +31,14 @@ class App:
         """Lets go of the store, if it was used."""
         if "store" in self.__dict__:
             self.store.close()
+
+    def load_run(self, run: str) -> Run:
+        """A run that is kept, with all its results."""
+        from tallymark.runs.ongoing_run import sort_by_suite  # noqa: PLC0415 (formulas load too)
+        from tallymark.runs.run import Run  # noqa: PLC0415
+
+        record = self.store.run(run)
+        return Run(record, sort_by_suite(record, self.store.results(record.id, with_traces=True)))
 
     @cached_property
     def runs(self) -> RunService:

@@ -130,18 +130,11 @@ class RunService:
             runs.append(self._evaluate(record, suite, model, options.limits, watch))
         return runs
 
-    def load_run(self, run: str) -> Run:
-        """A run with all its results."""
-        record = self.app.store.run(run)
-        return Run(
-            record, sort_by_suite(record, self.app.store.results(record.id, with_traces=True))
-        )
-
     def rescore_run(
         self, run: str, *, formula: str | None = None, suite: FilledSuite | None = None
     ) -> tuple[Run, Run]:
         """A run as it is and as another formula or suite sees it. No model is asked."""
-        before = self.load_run(run)
+        before = self.app.load_run(run)
         record, results = before.record, before.results
         if suite is not None:
             results = asyncio.run(recheck(suite, results))

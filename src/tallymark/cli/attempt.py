@@ -12,7 +12,7 @@ import typer
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_competition
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.text import format_digits, format_moment, format_table
+from tallymark.text import Table, align, format_digits, format_moment, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,14 +57,14 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
         extra = {"goal": entry.challenge.goal, "data": dict(entry.data)}
         print_json(_make_document(attempt) | extra)
         return
-    typer.echo(f"Attempt {attempt.id} of {agent} at {challenge}, number {attempt.number}")
-    typer.echo(f"\n{entry.challenge.goal.strip()}\n")
+    say(f"Attempt {attempt.id} of {agent} at {challenge}, number {attempt.number}")
+    say(f"\n{entry.challenge.goal.strip()}\n")
     if data is not None and entry.data:
-        typer.echo(f"Files in {data}: {', '.join(sorted(entry.data))}")
+        say(f"Files in {data}: {', '.join(sorted(entry.data))}")
     elif entry.data:
-        typer.echo(f"Files: {', '.join(sorted(entry.data))}; --data DIR writes them to a folder")
-    typer.echo(f"Submit before {format_moment(attempt.expires_at)} UTC:")
-    typer.echo(f"  tally attempt submit {attempt.id} FILE --agent {agent}")
+        say(f"Files: {', '.join(sorted(entry.data))}; --data DIR writes them to a folder")
+    say(f"Submit before {format_moment(attempt.expires_at)} UTC:")
+    say(f"  tally attempt submit {attempt.id} FILE --agent {agent}")
 
 
 @app.command()
@@ -138,7 +138,7 @@ def settle(
     if as_json:
         print_json({"attempts": [_make_document(each) for each in done]})
     else:
-        typer.echo("\n".join(_write_headline(each) for each in done) or "nothing was left to do")
+        say("\n".join(_write_headline(each) for each in done) or "nothing was left to do")
 
 
 @app.command("list")
@@ -170,9 +170,9 @@ def list_(
             )
             for each in found
         ]
-        typer.echo(format_table(heads, rows, right=("NUMBER", "SCORE")))
+        say(Table(heads, rows, right=("NUMBER", "SCORE"), wrap=("AGENT",)))
     else:
-        typer.echo(f"no attempts; make one with: tally attempt enter {challenge} --agent NAME")
+        say(f"no attempts; make one with: tally attempt enter {challenge} --agent NAME")
 
 
 @app.command()
@@ -191,18 +191,18 @@ def show(attempt: AttemptArgument, db: Db = None, as_json: JsonOption = False) -
         extra = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
         print_json(_make_document(found) | extra)
         return
-    typer.echo("\n".join(_list_lines(found)))
+    say("\n".join(_list_lines(found)))
     if challenge.scoring.formula and found.outcome is not None:
-        typer.echo(f"\n{_explain_score(challenge, found)}")
-    typer.echo("\nWhat happened:")
+        say(f"\n{_explain_score(challenge, found)}")
+    say("\nWhat happened:")
     for entry in audit:
-        typer.echo(f"  {format_moment(entry.at)}  {entry.event} by {entry.actor}")
+        say(f"  {format_moment(entry.at)}  {entry.event} by {entry.actor}")
     if len(history) > 1:
-        typer.echo("\nScores over time:")
+        say("\nScores over time:")
         for past in history:
             value = "none" if past.score is None else f"{past.score:g}"
             rule = past.origin.scorer if past.origin else "unknown"
-            typer.echo(f"  {format_moment(past.at)}  {value}  (by {rule})")
+            say(f"  {format_moment(past.at)}  {value}  (by {rule})")
 
 
 def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
@@ -218,7 +218,7 @@ def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
         lines.append(f"Rank {standing.rank} of {store.boards.size(attempt.challenge)}")
     counted = "1 rated attempt" if rating.matches == 1 else f"{rating.matches} rated attempts"
     lines.append(f"Elo {rating.rating} after {counted}")
-    typer.echo("\n".join(lines))
+    say("\n".join(lines))
 
 
 def _list_lines(attempt: Attempt) -> list[str]:
@@ -227,12 +227,14 @@ def _list_lines(attempt: Attempt) -> list[str]:
     if outcome is None:
         return lines
     parts: Mapping[str, Any] = outcome.details.get("score_breakdown") or {}
-    lines += [
-        f"  {key:<16} {part['score']:>7g} x {part['weight']:<5g} = {part['weighted']:g}"
+    rows = [
+        (key, f"{part['score']:g}", f"x {part['weight']:g}", f"= {part['weighted']:g}")
         for key, part in parts.items()
     ]
+    lines += [f"  {line}" for line in align(rows, [False, True, False, False])]
     told = (outcome.details.get("scorer") or {}).get("details") or {}
-    lines += [f"  {name:<16} {value:g}" for name, value in told.items() if _is_number(value)]
+    numbers = [(name, f"{value:g}") for name, value in told.items() if _is_number(value)]
+    lines += [f"  {line}" for line in align(numbers, [False, False])]
     for warning in outcome.details.get("submission_warnings") or ():
         lines.append(f"  {warning['severity']}: {warning['message']}")
     lines += [f"  violation: {each}" for each in outcome.details.get("constraint_violations") or ()]

@@ -11,7 +11,7 @@ import typer
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_competition
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
-from tallymark.text import format_moment, format_table, shorten_line
+from tallymark.text import StyledLine, Table, align, format_moment, say
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -21,7 +21,7 @@ FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A folder with a challenge.yaml.", show_default=False)
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-_MARKS = {"ok": "ok", "warning": "warning", "problem": "PROBLEM"}
+_MARKS = {"ok": ("ok", ""), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
 
 
 @app.command()
@@ -48,8 +48,9 @@ def check(
     else:
         for each in report.findings:
             detail = f": {each.detail}" if each.detail else ""
-            typer.echo(f"{_MARKS[each.level]:<8} {each.what}{detail}")
-        typer.echo(f"\n{folder}: " + ("ready to publish" if report.ok else "not ready"))
+            mark, style = _MARKS[each.level]
+            say(StyledLine(f"{mark:<8} {each.what}{detail}", style))
+        say(f"\n{folder}: " + ("ready to publish" if report.ok else "not ready"))
     if not report.ok:
         raise typer.Exit(1)
 
@@ -64,13 +65,13 @@ def publish(folder: FolderArgument, db: Db = None, as_json: JsonOption = False) 
     if as_json:
         print_json(_make_document(challenge))
         return
-    typer.echo(f"Published {challenge.name} (version {challenge.version[:12]}).")
+    say(f"Published {challenge.name} (version {challenge.version[:12]}).")
     if challenge.kind == "versus":
-        typer.echo(f"Play: tally versus submit {challenge.name} FILE --agent NAME --side red")
+        say(f"Play: tally versus submit {challenge.name} FILE --agent NAME --side red")
     elif find_evaluator(challenge.evaluator.type).reported:
-        typer.echo(f"Report: tally attempt report {challenge.name} --agent NAME --metric ...")
+        say(f"Report: tally attempt report {challenge.name} --agent NAME --metric ...")
     else:
-        typer.echo(f"Enter: tally attempt enter {challenge.name} --agent NAME")
+        say(f"Enter: tally attempt enter {challenge.name} --agent NAME")
 
 
 @app.command("list")
@@ -83,21 +84,21 @@ def list_(db: Db = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json({"challenges": [_make_document(each) for each in found]})
     elif found:
-        heads = ("CHALLENGE", "TITLE", "DIFFICULTY", "KIND", "SCORED BY", "CLOSES (UTC)")
+        heads = ("CHALLENGE", "TITLE", "DIFFICULTY", "KIND", "CLOSES (UTC)", "SCORED BY")
         rows = [
             (
                 each.name,
-                shorten_line(each.title),
+                each.title,
                 each.difficulty,
                 each.kind,
-                shorten_line(_describe_scoring(each)),
                 format_moment(each.closes_at) if each.closes_at else "-",
+                _describe_scoring(each),
             )
             for each in found
         ]
-        typer.echo(format_table(heads, rows))
+        say(Table(heads, rows, wrap=("CHALLENGE", "TITLE", "CLOSES (UTC)", "SCORED BY")))
     else:
-        typer.echo("no challenges; publish one with: tally challenge publish DIR")
+        say("no challenges; publish one with: tally challenge publish DIR")
 
 
 @app.command()
@@ -115,23 +116,18 @@ def show(
         print_json(_make_document(challenge))
         return
     taken = challenge.submission
-    lines = [
-        f"{challenge.title} ({challenge.name})",
-        "",
-        challenge.goal.strip(),
-        "",
-        f"difficulty  {challenge.difficulty}",
-        f"time limit  {challenge.time_limit_s:g} s",
-        f"attempts    {challenge.attempts or 'any number'}",
-        f"submit      {taken.format}, at most {taken.max_bytes:,} bytes",
-        f"judged by   {(challenge.versus.judge if challenge.versus else challenge.evaluator).type}",
-        f"scored by   {_describe_scoring(challenge)}",
+    rows = [
+        ("difficulty", challenge.difficulty),
+        ("time limit", f"{challenge.time_limit_s:g} s"),
+        ("attempts", str(challenge.attempts or "any number")),
+        ("submit", f"{taken.format}, at most {taken.max_bytes:,} bytes"),
+        ("judged by", (challenge.versus.judge if challenge.versus else challenge.evaluator).type),
+        ("scored by", _describe_scoring(challenge)),
     ]
-    if challenge.opens_at:
-        lines.append(f"opens       {format_moment(challenge.opens_at)} UTC")
-    if challenge.closes_at:
-        lines.append(f"closes      {format_moment(challenge.closes_at)} UTC")
-    typer.echo("\n".join(lines))
+    times = (("opens", challenge.opens_at), ("closes", challenge.closes_at))
+    rows += [(name, f"{format_moment(at)} UTC") for name, at in times if at]
+    say(f"{challenge.title} ({challenge.name})", "", challenge.goal.strip(), "")
+    say(*align(rows, [False, False]))
 
 
 def _make_document(challenge: Challenge) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import typer
 from tallymark.cli.app_session import Db
 from tallymark.cli.report_files import check_reports, write_reports
 from tallymark.cli.streams import print_json
+from tallymark.text import StyledLine, say
 
 
 def compare(
@@ -29,21 +30,22 @@ def compare(
 ) -> None:
     """Compare runs case by case: what changed, and whether the score's difference is real."""
     from tallymark.runs.comparison import compare_all, verdict
-    from tallymark.runs.reports.comparison_report import comparison_text
+    from tallymark.runs.reports.comparison_report import comparison_lines
 
     check_reports(report or [])
     from tallymark.app.app import App
 
     with closing(App(db)) as app:
-        loaded = [app.runs.load_run(run) for run in runs]
+        loaded = [app.load_run(run) for run in runs]
     compared = compare_all(loaded, formula=formula)
     write_reports(report or [], loaded)
     if as_json:
         print_json({"comparisons": [each.to_dict() for each in compared]})
     else:
-        typer.echo("\n\n".join(comparison_text(each) for each in compared))
+        parts = [part for each in compared for part in (StyledLine(""), *comparison_lines(each))]
+        say(*parts[1:])
     worse = [each for each in compared if verdict(each).regression]
     if fail_on_regression and worse:
         for each in worse:
-            typer.echo(f"tally: {each.second.id} is worse: {verdict(each).reason}", err=True)
+            say(f"tally: {each.second.id} is worse: {verdict(each).reason}", err=True)
         raise typer.Exit(1)

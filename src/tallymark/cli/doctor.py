@@ -10,9 +10,10 @@ import typer
 from tallymark.cli.app_session import Db
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.text import StyledLine, Table, say
 
 if TYPE_CHECKING:
-    from tallymark.sandbox.machine_probe import Layer, Machine
+    from tallymark.sandbox.machine_probe import Machine
     from tallymark.sandbox.policy import Policy
 
 _BEHIND = {
@@ -46,9 +47,9 @@ def doctor(
     except WorkFailed as error:
         problem = error.problems[0]
     if not as_json:
-        typer.echo("\n".join(_list_layers(machine, db)))
+        say(*_list_layers(machine, db))
         why = "" if problem is None else problem.message
-        typer.secho(f"untrusted code is run behind {_BEHIND[chosen.backend]}" if chosen else why)
+        say(f"untrusted code is run behind {_BEHIND[chosen.backend]}" if chosen else why)
     attacks = _attack_sandbox(chosen, aloud=not as_json) if conformance and chosen else {}
     if as_json:
         found = {
@@ -78,12 +79,11 @@ def _attack_sandbox(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:
         for case in load_attacks(policy.backend):
             outcomes[case.name] = failures = suite.failures(sandbox, case)
             if aloud:
-                word, colour = ("FAILED", "red") if failures else ("held", "green")
-                mark = typer.style(word, fg=colour)
-                typer.echo("\n  ".join([f"{mark}  {case.name}", *failures]))
+                word, style = ("FAILED", "red") if failures else ("held", "green")
+                say(StyledLine("\n  ".join([f"{word}  {case.name}", *failures]), style))
     if aloud:
         broken = sum(map(bool, outcomes.values()))
-        typer.secho(f"{len(outcomes) - broken} of {len(outcomes)} attacks held off")
+        say(f"{len(outcomes) - broken} of {len(outcomes)} attacks held off")
     return outcomes
 
 
@@ -108,27 +108,19 @@ def _make_document(machine: Machine, db: str | None) -> dict[str, Any]:
     }
 
 
-def _list_layers(machine: Machine, db: str | None) -> list[str]:
-    width = max(len(layer.name) for layer in machine.layers)
-    lines = [
+def _list_layers(machine: Machine, db: str | None) -> list[str | Table]:
+    rows = []
+    for layer in machine.layers:
+        rows.append((layer.name, "have" if layer.present else "missing", layer.guards))
+        if not layer.present:
+            rows += [("", "", f"why: {layer.why_not}"), ("", "", f"to do: {layer.install}")]
+    return [
         f"tallymark {_read_version()}, Python {machine.python}, kernel {machine.kernel}",
         f"database: {_describe_database(db)}",
         "",
-        f"{'LAYER'.ljust(width)}  HERE     GUARDS AGAINST",
+        Table(("LAYER", "HERE", "GUARDS AGAINST"), rows, wrap=("GUARDS AGAINST",)),
+        "",
     ]
-    for layer in machine.layers:
-        lines += _describe_layer(layer, width)
-    return [*lines, ""]
-
-
-def _describe_layer(layer: Layer, width: int) -> list[str]:
-    have, missing = typer.style("have   ", fg="green"), typer.style("missing", fg="red")
-    mark = have if layer.present else missing
-    lines = [f"{layer.name.ljust(width)}  {mark}  {layer.guards}"]
-    if not layer.present:
-        indent = " " * (width + 11)
-        lines += [f"{indent}why: {layer.why_not}", f"{indent}to do: {layer.install}"]
-    return lines
 
 
 def _read_version() -> str:

@@ -9,6 +9,7 @@ import typer
 
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import FormulaError, InvalidInput
+from tallymark.text import say
 
 app = typer.Typer(
     help="Check a scoring formula, or explain the score that it gives.", no_args_is_help=True
@@ -60,14 +61,14 @@ def check(
             {"valid": True, "formula": str(parsed), "names": list(parsed.names)} | report.to_dict()
         )
         return
-    typer.echo(f"valid    {parsed}")
-    typer.echo(f"uses     {', '.join(parsed.names) or 'no names'}")
+    say(f"valid    {parsed}")
+    say(f"uses     {', '.join(parsed.names) or 'no names'}")
     for finding in report.findings:
         place = finding.place
         caret = place.caret() if place is not None else None
-        typer.echo(f"{finding.level:<8} {finding}")
+        say(f"{finding.level:<8} {finding}")
         if caret is not None:
-            typer.echo("         " + caret.replace("\n", "\n         "))
+            say("         " + caret.replace("\n", "\n         "))
 
 
 @app.command(context_settings=_FORMULA_FIRST)
@@ -89,7 +90,7 @@ def explain(
     if as_json:
         print_json(explanation.to_dict())
     else:
-        typer.echo(explanation.render())
+        say(explanation.render())
 
 
 def _read_formula(given: str | None, file: Path | None) -> str:

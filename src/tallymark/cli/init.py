@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.text import say
 
 
 def init(
@@ -25,4 +26,4 @@ def init(
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
-    typer.echo(f"wrote {path}; run it with: tally run {path}")
+    say(f"wrote {path}; run it with: tally run {path}")

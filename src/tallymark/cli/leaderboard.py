@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from tallymark.cli.app_session import Db, open_competition
+from tallymark.cli.app_session import Db
 from tallymark.cli.streams import print_json
-from tallymark.text import format_digits, format_moment, format_share, format_table, shorten_line
+from tallymark.text import (
+    Table,
+    format_digits,
+    format_moment,
+    format_number,
+    format_share,
+    say,
+    shorten_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallymark.app.competition import Competition
+    from tallymark.app.app import App
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.strategies import Standing, Strategy
     from tallymark.challenges.tracks import TrackStanding
     from tallymark.challenges.versus.standings import VersusStanding
+
+
+Shown: TypeAlias = "tuple[dict[str, Any], list[str | Table]]"
+"""A board for `--json`, and for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +65,27 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
 ) -> None:
     """Show a leaderboard: the best attempt of every agent, in order."""
     page = _BoardPage(agent, limit, offset, public=not live)
-    with open_competition(db) as competition:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
         if name.endswith((".yaml", ".yml")):
-            document, text = _show_track(competition, Path(name), page)
+            document, parts = _show_track(app, Path(name), page)
         else:
-            challenge = competition.store.challenges.get(name)
+            challenge = app.store.challenges.get(name)
             show = _show_versus if challenge.kind == "versus" else _show_board
-            document, text = show(competition, challenge, page)
+            document, parts = show(app, challenge, page)
     if as_json:
         print_json(document)
     else:
-        typer.echo(text)
+        say(*parts)
 
 
-def _show_board(
-    competition: Competition, challenge: Challenge, page: _BoardPage
-) -> tuple[dict[str, Any], str]:
+def _show_board(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
     import msgspec
 
     from tallymark.challenges.strategies import STRATEGIES
 
-    name, boards = challenge.name, competition.store.boards
+    name, boards = challenge.name, app.store.boards
     if page.agent is None:
         found = boards.top(name, limit=page.limit, offset=page.offset, public=page.public)
     else:
@@ -81,22 +94,23 @@ def _show_board(
     document = {"challenge": name, "agents": size, "standings": msgspec.to_builtins(found)}
     if found:
         table = _make_board_table(found, STRATEGIES[challenge.scoring.strategy])
-        return document, f"{_write_title(challenge.title, size)}\n\n{table}"
+        return document, [_write_title(challenge.title, size), "", table]
     if page.agent is not None:
-        return document, f"{page.agent} is not on the board of {name}"
-    return document, f"nobody is on the board of {name}" + (" yet" if not size else " so far down")
+        return document, [f"{page.agent} is not on the board of {name}"]
+    why = " yet" if not size else " so far down"
+    return document, [f"nobody is on the board of {name}{why}"]
 
 
 def _write_title(title: str, size: int) -> str:
     return f"{title} ({size} agent{'' if size == 1 else 's'})"
 
 
-def _make_board_table(found: list[Standing], strategy: Strategy) -> str:
+def _make_board_table(found: list[Standing], strategy: Strategy) -> Table:
     heads = ("RANK", "AGENT", strategy.heading, "TRIES", "SUBMITTED (UTC)", "ATTEMPT")
     rows = [
         (
             str(each.rank),
-            shorten_line(each.agent),
+            each.agent,
             strategy.write(each.value),
             str(each.tries),
             format_moment(each.submitted_at),
@@ -104,31 +118,31 @@ def _make_board_table(found: list[Standing], strategy: Strategy) -> str:
         )
         for each in found
     ]
-    return format_table(heads, rows, right=("RANK", strategy.heading, "TRIES"))
+    return Table(heads, rows, right=("RANK", strategy.heading, "TRIES"), wrap=("AGENT",))
 
 
-def _show_versus(
-    competition: Competition, challenge: Challenge, page: _BoardPage
-) -> tuple[dict[str, Any], str]:
+def _show_versus(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
     import msgspec
 
-    arena = competition.arena(challenge.name)
-    red, blue = (page.cut(arena.standings(side, public=page.public)) for side in ("red", "blue"))
+    with closing(app.competition()) as competition:
+        arena = competition.arena(challenge.name)
+        sides = [arena.standings(side, public=page.public) for side in ("red", "blue")]
+    red, blue = map(page.cut, sides)
     document = {
         "challenge": challenge.name,
         "red": msgspec.to_builtins(red),
         "blue": msgspec.to_builtins(blue),
     }
     if not red and not blue:
-        return document, f"nobody has submitted to {challenge.name} yet"
-    parts = [challenge.title]
+        return document, [f"nobody has submitted to {challenge.name} yet"]
+    parts: list[str | Table] = [challenge.title]
     for side, found in (("red", red), ("blue", blue)):
         if found:
-            parts.append(_make_versus_table(side, found))
-    return document, "\n\n".join(parts)
+            parts += ["", _make_versus_table(side, found)]
+    return document, parts
 
 
-def _make_versus_table(side: str, found: list[VersusStanding]) -> str:
+def _make_versus_table(side: str, found: list[VersusStanding]) -> Table:
     categories = list(dict.fromkeys(name for each in found for name in each.categories))
     numbers = ("POINTS", "RATIO", *(name.upper() for name in categories), "STRENGTH")
     heads = ("RANK", side.upper(), *numbers, "95 %")
@@ -139,7 +153,7 @@ def _make_versus_table(side: str, found: list[VersusStanding]) -> str:
         rows.append(
             (
                 str(each.rank),
-                shorten_line(each.player),
+                each.player,
                 f"{each.points}/{each.points + each.against}",
                 format_share(each.ratio),
                 *("-" if p is None else f"{p.own}/{p.own + p.other}" for p in points),
@@ -147,15 +161,14 @@ def _make_versus_table(side: str, found: list[VersusStanding]) -> str:
                 "-" if strength is None else f"{strength.low:.0f} to {strength.high:.0f}",
             )
         )
-    return format_table(heads, rows, right=("RANK", *numbers))
+    return Table(heads, rows, right=("RANK", *numbers), wrap=(side.upper(),))
 
 
-def _show_track(
-    competition: Competition, path: Path, page: _BoardPage
-) -> tuple[dict[str, Any], str]:
+def _show_track(app: App, path: Path, page: _BoardPage) -> Shown:
     import msgspec
 
-    track, found = competition.track(path, public=page.public)
+    with closing(app.competition()) as competition:
+        track, found = competition.track(path, public=page.public)
     shown = page.cut(found)
     document = {
         "track": track.name,
@@ -164,23 +177,21 @@ def _show_track(
         "standings": msgspec.to_builtins(shown),
     }
     if not shown:
-        return document, f"nobody is on the board of {track.name} yet"
+        return document, [f"nobody is on the board of {track.name} yet"]
     title = f"{_write_title(track.title, len(found))}, {track.combine}"
-    return document, f"{title}\n\n{_make_track_table(track.challenges, shown)}"
+    return document, [title, "", _make_track_table(track.challenges, shown)]
 
 
-def _make_track_table(challenges: Sequence[str], found: list[TrackStanding]) -> str:
-    from tallymark.formula.explanation import format_number
-
+def _make_track_table(challenges: Sequence[str], found: list[TrackStanding]) -> Table:
     names = [shorten_line(name, 24).upper() for name in challenges]
     heads = ("RANK", "AGENT", "VALUE", *names)
     rows = [
         (
             str(each.rank),
-            shorten_line(each.agent),
-            "-" if each.value is None else format_number(each.value),
+            each.agent,
+            format_number(each.value),
             *(format_digits(each.scores[name]) for name in challenges),
         )
         for each in found
     ]
-    return format_table(heads, rows, right=("RANK", "VALUE", *names))
+    return Table(heads, rows, right=("RANK", "VALUE", *names), wrap=("AGENT", *names))

@@ -12,6 +12,7 @@ import typer
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
+from tallymark.text import say
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import PluginReport
@@ -55,7 +56,7 @@ def check(
     if as_json:
         print_json(report.to_dict())
     else:
-        typer.echo(report.render())
+        say(*report.parts())
     if not report.ok:
         raise typer.Exit(1)
 

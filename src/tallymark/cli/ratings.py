@@ -9,7 +9,7 @@ import typer
 
 from tallymark.cli.app_session import Db
 from tallymark.cli.streams import print_json
-from tallymark.text import format_share, format_table, shorten_line
+from tallymark.text import Table, format_share, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,17 +57,16 @@ def ratings(
             }
         )
     elif elo:
-        typer.echo(_make_agent_table(elo, fitted, rates, k))
-        typer.echo("\n" + _make_challenge_table(fitted, tiers))
+        say(_make_agent_table(elo, fitted, rates, k), "", _make_challenge_table(fitted, tiers))
         if not fitted.connected:
-            typer.echo("\nSome agents share no challenge: their strengths cannot be compared.")
+            say("\nSome agents share no challenge: their strengths cannot be compared.")
     else:
-        typer.echo("no rated attempts yet; enter a challenge with: tally attempt enter")
+        say("no rated attempts yet; enter a challenge with: tally attempt enter")
 
 
 def _make_agent_table(
     elo: dict[str, EloRating], fitted: Fit, rates: dict[str, AttemptRates], k: int
-) -> str:
+) -> Table:
     shares = ("pass@1", f"pass@{k}", f"pass^{k}")
     heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", *shares)
     rows = []
@@ -75,7 +74,7 @@ def _make_agent_table(
         strength, rate = fitted.strengths[agent], rates[agent]
         rows.append(
             (
-                shorten_line(agent),
+                agent,
                 str(rating.rating),
                 f"{rating.wins}/{rating.draws}/{rating.losses}",
                 f"{strength.value:.0f}",
@@ -85,10 +84,10 @@ def _make_agent_table(
                 format_share(rate.pass_hat_k),
             )
         )
-    return format_table(heads, rows, right=("ELO", "STRENGTH", *shares))
+    return Table(heads, rows, right=("ELO", "STRENGTH", *shares), wrap=("AGENT",))
 
 
-def _make_challenge_table(fitted: Fit, tiers: Mapping[str, str]) -> str:
+def _make_challenge_table(fitted: Fit, tiers: Mapping[str, str]) -> Table:
     from tallymark.ratings import suggest_tier
 
     heads = ("CHALLENGE", "DIFFICULTY", "95 %", "TIER", "PLAYS LIKE")
@@ -97,11 +96,11 @@ def _make_challenge_table(fitted: Fit, tiers: Mapping[str, str]) -> str:
         suggested = suggest_tier(value)
         rows.append(
             (
-                shorten_line(name),
+                name,
                 f"{value.value:.0f}",
                 f"{value.low:.0f} to {value.high:.0f}",
                 tiers.get(name, "-"),
                 suggested.tier + ("" if suggested.sure else " (not sure)"),
             )
         )
-    return format_table(heads, rows, right=("DIFFICULTY",))
+    return Table(heads, rows, right=("DIFFICULTY",), wrap=("CHALLENGE",))

@@ -11,7 +11,7 @@ import typer
 from tallymark.cli.app_session import Db, InsecureLocal, open_competition
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
-from tallymark.text import format_table, shorten_line
+from tallymark.text import Table, format_number, say, shorten_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,14 +81,15 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
 
         print_json(msgspec.to_builtins(found) | {"applied": apply})
     else:
-        typer.echo("\n".join(_describe_rescoring(found, applied=apply)))
+        say(*_describe_rescoring(found, applied=apply))
 
 
 def _rescore_run(
     run: str, formula: str | None, suite: Path | None, save: bool, db: str | None, as_json: bool
 ) -> None:
     from tallymark.app.runs import RunOptions
-    from tallymark.runs.reports import run_document, summary
+    from tallymark.runs.reports.json_report import run_document
+    from tallymark.runs.reports.summary_report import summary_lines
     from tallymark.suites.suite_file import load_suite
 
     if formula is None and suite is None:
@@ -106,9 +107,9 @@ def _rescore_run(
         document = {"before": run_document(before), "after": run_document(after)}
         print_json(document | {"saved_as": saved.id if saved else None})
         return
-    typer.echo(summary(after))
-    typer.echo(f"\nBefore: {_format_score(before.score)} (formula: {before.record.formula})")
-    typer.echo(f"Saved as {saved.id}" if saved else "Not saved; --save keeps it as a new run")
+    say(*summary_lines(after))
+    say(f"\nBefore: {format_number(before.score)} (formula: {before.record.formula})")
+    say(f"Saved as {saved.id}" if saved else "Not saved; --save keeps it as a new run")
 
 
 def _parse_config(given: list[str] | None) -> Mapping[str, Any] | None:
@@ -128,9 +129,9 @@ def _parse_config(given: list[str] | None) -> Mapping[str, Any] | None:
     return config
 
 
-def _describe_rescoring(found: Rescoring, *, applied: bool) -> list[str]:
+def _describe_rescoring(found: Rescoring, *, applied: bool) -> list[str | Table]:
     did = "changed" if applied else "would change"
-    lines = [f"{found.challenge} by {found.rule}"]
+    lines: list[str | Table] = [f"{found.challenge} by {found.rule}"]
     of_all = f"{found.attempts:,} attempts"
     lines.append(
         f"{of_all} scored" if found.changed is None else f"{found.changed:,} of {of_all} {did}"
@@ -149,22 +150,22 @@ def _describe_rescoring(found: Rescoring, *, applied: bool) -> list[str]:
     return [*lines, "", "Nothing was changed; --apply does it."]
 
 
-def _make_move_table(moves: tuple[Move, ...]) -> str:
+def _make_move_table(moves: tuple[Move, ...]) -> Table:
     heads = ("AGENT", "RANK", "SCORE", "WHY")
     rows = [
         (
-            shorten_line(each.agent),
+            each.agent,
             f"{_format_rank(each.before)} -> {_format_rank(each.after)}",
             f"{_format_place(each.before)} -> {_format_place(each.after)}",
             _format_terms(each.after),
         )
         for each in moves
     ]
-    return format_table(heads, rows)
+    return Table(heads, rows, wrap=("AGENT", "WHY"))
 
 
 def _format_place(place: BoardPlace | None) -> str:
-    return _format_score(None if place is None else place.score)
+    return format_number(None if place is None else place.score)
 
 
 def _format_rank(place: BoardPlace | None) -> str:
@@ -173,11 +174,5 @@ def _format_rank(place: BoardPlace | None) -> str:
 
 def _format_terms(place: BoardPlace | None) -> str:
     terms = place.terms if place is not None else {}
-    parts = [f"{shorten_line(text)} = {_format_score(value)}" for text, value in terms.items()]
+    parts = [f"{shorten_line(text)} = {format_number(value)}" for text, value in terms.items()]
     return ", ".join(parts) or "-"
-
-
-def _format_score(score: float | None) -> str:
-    from tallymark.formula.explanation import format_number
-
-    return "-" if score is None else format_number(score)

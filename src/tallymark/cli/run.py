@@ -13,6 +13,7 @@ from tallymark.cli.app_session import Db
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import Baseline, FailOnRegression, RunEnd, require_baseline
 from tallymark.errors import InvalidInput
+from tallymark.text import say
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
@@ -88,7 +89,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     from tallymark.app.app import App
 
     with closing(App(db)) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
-        before = app.runs.load_run(baseline) if baseline is not None else None
+        before = app.load_run(baseline) if baseline is not None else None
         runs = _run_suite(app, suite, resume, model or [], options)
     least = fail_under
     failures = (
@@ -96,7 +97,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     )
     RunEnd(report or [], before, fail_on_regression, as_json).tell(runs, failures)
     if all(each.record.status == "failed" for each in runs):
-        typer.echo("tally: no case could be run; see the errors above", err=True)
+        say("tally: no case could be run; see the errors above", err=True)
         raise typer.Exit(3)
 
 
@@ -118,7 +119,7 @@ def _run_suite(
         return app.runs.run(load_suite(suite or Path()), models, options, watch)
     except KeyboardInterrupt:
         known = f"tally run --resume {watch.current}" if watch.current else "tally run"
-        typer.echo(f"\ntally: stopped; what is done is kept; go on with: {known}", err=True)
+        say(f"\ntally: stopped; what is done is kept; go on with: {known}", err=True)
         raise typer.Exit(130) from None
 
 

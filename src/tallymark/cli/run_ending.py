@@ -11,6 +11,7 @@ import typer
 from tallymark.cli.report_files import write_reports
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
+from tallymark.text import StyledLine, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +47,7 @@ class RunEnd:
         if against is not None and self.fail_on_regression:
             failures = [*failures, *_find_regression(against)]
         for failure in failures:
-            typer.echo(f"tally: {failure}", err=True)
+            say(f"tally: {failure}", err=True)
         if failures:
             raise typer.Exit(1)
 
@@ -59,16 +60,16 @@ class RunEnd:
         if self.as_json:
             self._print_document(runs, against, facts)
             return against
-        from tallymark.runs.reports.summary_report import summary
+        from tallymark.runs.reports.summary_report import summary_lines
 
-        texts = [summary(run) for run in runs]
+        parts = [part for run in runs for part in (StyledLine(""), *summary_lines(run))]
         if compared:
-            from tallymark.runs.reports.comparison_report import comparison_text
+            from tallymark.runs.reports.comparison_report import comparison_lines
 
             # What a reader should see last is the baseline.
             told = compared if against is None else [*compared[1:], against]
-            texts += [comparison_text(each) for each in told]
-        typer.echo("\n\n".join(texts))
+            parts += [part for each in told for part in (StyledLine(""), *comparison_lines(each))]
+        say(*parts[1:])
         return against
 
     def _compare(self, runs: Sequence[Run], others: Sequence[Run]) -> list[Comparison]:

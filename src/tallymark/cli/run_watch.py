@@ -8,10 +8,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from tallymark.runs.problems import list_problems
-from tallymark.text import shorten_line
+from tallymark.text import say, shorten_line
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
@@ -40,9 +38,8 @@ class PlainWatch:
         self.current, self.formula = record.id, formula
         self.total, self.told, self.last = record.total, 0, time.monotonic()
         already = f", {tally.finished} done before" if tally.finished else ""
-        self.say(
-            f"{record.id}: {record.suite} against {record.model}, {record.total} cases{already}"
-        )
+        what = f"{record.suite} against {record.model}, {record.total} cases{already}"
+        say(f"{record.id}: {what}", err=True)
 
     def moved(self, result: CaseResult, tally: Tally) -> None:
         """A case is done."""
@@ -50,19 +47,15 @@ class PlainWatch:
             self.told += 1
             if self.told <= _FAILURES_SHOWN:
                 why = shorten_line(result.error or list_problems(result)[0][1], 100)
-                self.say(f"  {result.status}: {result.case}: {why}")
+                say(f"  {result.status}: {result.case}: {why}", err=True)
             elif self.told == _FAILURES_SHOWN + 1:
-                self.say("  more follow; the summary has them all")
+                say("  more follow; the summary has them all", err=True)
         if self.every and time.monotonic() - self.last >= self.every:
             self.last = time.monotonic()
-            self.say(f"  {self.describe(tally)}")
+            say(f"  {self.describe(tally)}", err=True)
 
     def ended(self, record: RunRecord) -> None:
         """A run is over; its summary says how."""
-
-    def say(self, line: str) -> None:
-        """One line for whoever watches."""
-        typer.echo(line, err=True)
 
     def describe(self, tally: Tally) -> str:
         """`120/200  score 71.2, 80.0 % passed, 2 errors, $0.0177`."""
@@ -76,7 +69,7 @@ class PlainWatch:
 
 
 class BarWatch(PlainWatch):
-    """A bar with the numbers so far."""
+    """A bar with the numbers so far. While it is shown, rich puts what is said above it."""
 
     every = None
     bar: Any = None
@@ -111,7 +104,3 @@ class BarWatch(PlainWatch):
         """Take the bar away."""
         super().ended(record)
         self.bar.stop()
-
-    def say(self, line: str) -> None:
-        """Above the bar."""
-        self.bar.console.print(line, markup=False, highlight=False)

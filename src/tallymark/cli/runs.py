@@ -10,7 +10,7 @@ import typer
 
 from tallymark.cli.app_session import Db
 from tallymark.cli.streams import print_json
-from tallymark.text import format_moment, format_table, shorten_line
+from tallymark.text import Table, format_moment, format_number, say
 
 if TYPE_CHECKING:
     from tallymark.runs.record import RunRecord
@@ -52,9 +52,9 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     if as_json:
         print_json({"runs": [_make_document(record) for record in found]})
     elif found:
-        typer.echo(_make_table(found))
+        say(_make_table(found))
     else:
-        typer.echo("no runs; start one with: tally run suite.yaml")
+        say("no runs; start one with: tally run suite.yaml")
 
 
 def _make_document(record: RunRecord) -> dict[str, Any]:
@@ -66,9 +66,7 @@ def _make_document(record: RunRecord) -> dict[str, Any]:
     return known | {"score_formula": known.pop("formula")}
 
 
-def _make_table(found: list[RunRecord]) -> str:
-    from tallymark.formula.explanation import format_number
-
+def _make_table(found: list[RunRecord]) -> Table:
     heads = ("RUN", "STARTED (UTC)", "SUITE", "MODEL", "SCORE", "PASSED", "COST", "STATUS")
     rows = []
     for each in found:
@@ -77,12 +75,13 @@ def _make_table(found: list[RunRecord]) -> str:
             (
                 each.id,
                 format_moment(each.created_at),
-                shorten_line(each.suite),
-                shorten_line(each.model),
-                format_number(each.score) if each.score is not None else "-",
+                each.suite,
+                each.model,
+                format_number(each.score),
                 f"{each.passed}/{each.passed + each.failed}",
                 "-" if cost is None else f"${cost:.4f}",
                 each.status,
             )
         )
-    return format_table(heads, rows)
+    names = ("STARTED (UTC)", "SUITE", "MODEL")
+    return Table(heads, rows, right=("SCORE", "PASSED", "COST"), wrap=names)

@@ -17,6 +17,7 @@ from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import Baseline, FailOnRegression, RunEnd, require_baseline
 from tallymark.cli.streams import read_text
 from tallymark.errors import InvalidInput, Problem, WorkFailed
+from tallymark.text import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,7 +132,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     from tallymark.app.app import App
 
     with closing(App(db)) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
-        before = app.runs.load_run(baseline) if baseline is not None else None
+        before = app.load_run(baseline) if baseline is not None else None
         outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         if outcome.interrupted or outcome.failures:
             report, before = [], None
@@ -139,7 +140,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     if outcome.interrupted:
         end.show(outcome.runs, outcome.facts)
         kept = "what is done is kept" if options.keep else "nothing is kept"
-        typer.echo(f"tally: stopped; {kept}", err=True)
+        say(f"tally: stopped; {kept}", err=True)
         raise typer.Exit(130)
     if outcome.failures:
         end.show(outcome.runs, outcome.facts)
@@ -214,7 +215,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     broken.tell()
     if scored.unmet and options.limit is None:
         note = f"{scored.unmet:,} of {len(expected):,} lines match no trace"
-        typer.echo(f"tally: {options.expected}: {note}", err=True)
+        say(f"tally: {options.expected}: {note}", err=True)
     gates = []
     if options.fail_under is not None and options.formula is None:
         gates = find_weak_scorers(run, options.fail_under)
@@ -239,11 +240,11 @@ class _BrokenRecords:
     def note(self, error: TraceError) -> None:
         self.count += 1
         if self.count <= _SHOWN:
-            typer.echo(f"tally: skipped {error.render()}", err=True)
+            say(f"tally: skipped {error.render()}", err=True)
 
     def tell(self) -> None:
         if self.count > _SHOWN:
-            typer.echo(f"tally: skipped {self.count - _SHOWN:,} more", err=True)
+            say(f"tally: skipped {self.count - _SHOWN:,} more", err=True)
 
 
 def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:

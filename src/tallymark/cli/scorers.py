@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallymark.cli.streams import print_json
-from tallymark.text import format_table
+from tallymark.text import Table, say
 
 if TYPE_CHECKING:
     from tallymark.scoring.scorer_descriptions import ScorerDescription
@@ -29,17 +29,19 @@ def scorers(
         print_json({"scorers": msgspec.to_builtins(found, enc_hook=str)})
     elif name is None:
         rows = [(each.name, each.error or each.value) for each in found]
-        typer.echo(format_table(("SCORER", "VALUE"), rows))
+        say(Table(("SCORER", "VALUE"), rows, wrap=("VALUE",)))
     else:
-        typer.echo(_describe(found[0]))
+        say(*_describe(found[0]))
 
 
-def _describe(found: ScorerDescription) -> str:
-    parts = [f"{found.name}: {found.value}", found.about]
+def _describe(found: ScorerDescription) -> list[str | Table]:
+    parts: list[str | Table] = [f"{found.name}: {found.value}"]
+    if found.about:
+        parts += ["", found.about]
     if found.options:
         rows = [
             (each.name, "required" if each.required else each.values() or "-")
             for each in found.options
         ]
-        parts.append(format_table(("OPTION", "DEFAULT"), rows))
-    return "\n\n".join(filter(None, parts))
+        parts += ["", Table(("OPTION", "DEFAULT"), rows, wrap=("DEFAULT",))]
+    return parts

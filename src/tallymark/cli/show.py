@@ -10,6 +10,7 @@ import typer
 from tallymark.cli.app_session import Db
 from tallymark.cli.report_files import ReportPaths, check_reports, write_reports
 from tallymark.cli.streams import print_json
+from tallymark.text import say
 
 
 def show(
@@ -20,15 +21,16 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show a run: its score and how it came about, its cases and their checks."""
-    from tallymark.runs.reports import run_document, summary
+    from tallymark.runs.reports.json_report import run_document
+    from tallymark.runs.reports.summary_report import summary_lines
 
     check_reports(report or [])
     from tallymark.app.app import App
 
     with closing(App(db)) as app:
-        loaded = app.runs.load_run(run)
+        loaded = app.load_run(run)
     write_reports(report or [], [loaded])
     if as_json:
         print_json(run_document(loaded))
     else:
-        typer.echo(summary(loaded, most=cases))
+        say(*summary_lines(loaded, most=cases))

@@ -9,6 +9,7 @@ import typer
 
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
+from tallymark.text import say
 
 
 def validate(
@@ -27,8 +28,8 @@ def validate(
             problems = [problem.to_dict() for problem in error.problems]
             documents.append({"file": str(file), "valid": False, "problems": problems})
             if not as_json:
-                typer.echo(f"{file}: {len(problems)} mistake{'s' if len(problems) > 1 else ''}")
-                typer.echo(error.render())
+                say(f"{file}: {len(problems)} mistake{'s' if len(problems) > 1 else ''}")
+                say(error.render())
             continue
         documents.append(
             {
@@ -42,9 +43,9 @@ def validate(
         if not as_json:
             cases = f"{len(definition.cases)} case{'s' if len(definition.cases) != 1 else ''}"
             formula = " ".join(definition.formula.split())
-            typer.echo(f"{file}: valid, {cases}, formula: {formula}")
+            say(f"{file}: valid, {cases}, formula: {formula}")
             for finding in findings:
-                typer.echo(f"  {finding.level}: {finding}")
+                say(f"  {finding.level}: {finding}")
     if as_json:
         print_json({"files": documents})
     if wrong:

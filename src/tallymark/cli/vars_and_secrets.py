@@ -11,6 +11,7 @@ import typer
 from tallymark.cli.app_session import Db
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
+from tallymark.text import say
 
 vars_app = typer.Typer(help="Values for {{var('name')}} in suites.", no_args_is_help=True)
 secrets_app = typer.Typer(
@@ -39,7 +40,7 @@ def list_vars(db: Db = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(known)
     else:
-        typer.echo("\n".join(f"{name}={value}" for name, value in known.items()) or "no variables")
+        say("\n".join(f"{name}={value}" for name, value in known.items()) or "no variables")
 
 
 @vars_app.command("delete")
@@ -77,7 +78,7 @@ def list_secrets(db: Db = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(known)
     else:
-        typer.echo("\n".join(known) or "no secrets")
+        say("\n".join(known) or "no secrets")
 
 
 @secrets_app.command("delete")

@@ -10,6 +10,7 @@ import typer
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_competition
 from tallymark.cli.attempt import AgentOption, ChallengeArgument, JsonOption, read_answer
 from tallymark.cli.streams import print_json
+from tallymark.text import say
 
 app = typer.Typer(no_args_is_help=True, help="Red against blue: submit attacks and defences.")
 
@@ -40,10 +41,10 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
         return
     judged = [each.breached for each in verdicts if each.breached is not None]
     won = sum(breached == (side == "red") for breached in judged)
-    typer.echo(f"Submission {submission.number} of {agent} for {side} at {challenge}")
-    typer.echo(f"{won} of {len(judged)} points" if judged else "nobody to meet yet")
+    say(f"Submission {submission.number} of {agent} for {side} at {challenge}")
+    say(f"{won} of {len(judged)} points" if judged else "nobody to meet yet")
     if len(judged) < len(verdicts):
-        typer.echo(f"{len(verdicts) - len(judged)} not judged; see tally versus settle {challenge}")
+        say(f"{len(verdicts) - len(judged)} not judged; see tally versus settle {challenge}")
 
 
 @app.command()
@@ -65,4 +66,4 @@ def settle(
     if as_json:
         print_json({"judged": judged})
     else:
-        typer.echo(f"{judged} judged")
+        say(f"{judged} judged")

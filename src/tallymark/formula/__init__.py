@@ -4,10 +4,15 @@
 160.0
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tallymark.formula.formula import Formula
 from tallymark.formula.formula_names import RUN_METRICS, Names, Variable, eval_name_problems
-from tallymark.formula.lint import Finding, Lint
 from tallymark.formula.parser import FormulaLimits as Limits
+
+if TYPE_CHECKING:
+    from tallymark.formula.lint import Finding, Lint
 
 __all__ = [
     "RUN_METRICS",
@@ -19,3 +24,9 @@ __all__ = [
     "Variable",
     "eval_name_problems",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Finding", "Lint"):  # loaded by whoever lints: most formulas are only evaluated
+        return getattr(import_module("tallymark.formula.lint"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,6 +24,7 @@ from tallymark.formula.tree import (
     rebuild,
     to_text,
 )
+from tallymark.text import align, align_numbers, format_number
 
 _WIDEST = 120
 """Characters of a part that the tree shows."""
@@ -59,22 +60,19 @@ class Explanation:
 
     def lines(self) -> list[str]:
         """The tree, a line for each part: branches, text, value."""
-        rows = list(_list_tree_rows(self.steps, "", ""))
-        width = max(len(text) for text, _ in rows)
-        return [f"{text:<{width}}  = {value}" if value else text for text, value in rows]
+        return align(_list_tree_rows(self.steps, "", ""), [False, False])
 
     def render(self) -> str:
         """All of it as plain text."""
         result = f"undefined: {self.reason}" if self.value is None else format_number(self.value)
         lines = [f"{self.formula} = {result}", "", *self.lines()]
         if len(self.terms) > 1:
-            width = max(len(term.text) for term in self.terms)
+            rows = [
+                (each.text, format_number(each.contribution), _format_share(each.share))
+                for each in self.terms
+            ]
             lines += ["", "What each term contributes:"]
-            for term in self.terms:
-                share = "" if term.share is None else f"  {term.share:8.1%}"
-                lines.append(
-                    f"  {term.text:<{width}}  {format_number(term.contribution):>12}{share}"
-                )
+            lines += [f"  {line}" for line in align_numbers(rows)]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,10 +95,8 @@ class Explanation:
         }
 
 
-def format_number(value: float) -> str:
-    """A number for people: at most six significant digits, no exponent where it can be avoided."""
-    text = f"{value + 0.0:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"
-    return f"{value:.6g}" if abs(value) >= 1e15 else text
+def _format_share(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
 
 
 def list_terms(part: Step, total: float) -> Iterator[Term]:
@@ -163,7 +159,7 @@ def _substitute(node: Node, values: NamedValues) -> Node:
 
 def _list_tree_rows(part: Step, lead: str, branch: str) -> list[tuple[str, str]]:
     node = part.node
-    value = "undefined" if part.value is None else format_number(part.value)
+    value = "= undefined" if part.value is None else f"= {format_number(part.value)}"
     text = to_text(node, most=_WIDEST)
     rows = [(f"{lead}{branch}{text}", "" if isinstance(node, Number) else value)]
     inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]

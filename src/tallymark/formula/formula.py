@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.formula.explanation import Explanation, list_terms
 from tallymark.formula.formula_names import Names
-from tallymark.formula.lint import Lint, lint
 from tallymark.formula.parser import DEFAULT_LIMITS, FormulaLimits, parse
 from tallymark.formula.row_code import compile_row
 from tallymark.formula.steps import NamedValues, step
@@ -17,6 +16,7 @@ from tallymark.formula.tree import Name, Node, to_text, walk
 
 if TYPE_CHECKING:
     from tallymark.formula.column_code import ColumnResult
+    from tallymark.formula.lint import Lint
 
 
 @dataclass(eq=False, repr=False)
@@ -73,6 +73,8 @@ class Formula:
 
     def lint(self) -> Lint:
         """What can be said of every possible result, before anything runs."""
+        from tallymark.formula.lint import lint  # noqa: PLC0415 (most formulas are only evaluated)
+
         return lint(self)
 
     def explain(self, values: NamedValues) -> Explanation:

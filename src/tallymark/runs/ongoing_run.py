@@ -94,6 +94,7 @@ class OngoingRun:
         self.formula = formula
         self.results = None if tally is not None else list(earlier)
         self.tally = Tally(self.results or ()) if tally is None else tally
+        self.tally.door = record.tags.get("door")
         self.ending: RunEnding = "broken"
         self._undefined = undefined
         self._keeper = keeper

@@ -74,6 +74,7 @@ class Run:
         self.record = record
         self.results = results
         self.tally = Tally(results) if tally is None else tally
+        self.tally.door = record.tags.get("door")
         self._formula = formula
 
     def __repr__(self) -> str:

@@ -128,6 +128,9 @@ class ScorerCounts(msgspec.Struct, gc=False):
 class Tally:
     """All counts of one run."""
 
+    door: str | None = None
+    """Where its results come from, unless from a suite in YAML: only such a suite has prices."""
+
     def __init__(
         self, results: Iterable[CaseResult] = (), *, most_cases: int | None = None
     ) -> None:
@@ -320,8 +323,9 @@ class Tally:
         missing = 0 if measure is None else counts.ran - getattr(counts, measure).known
         if not missing:
             return None
-        mend = "; set metadata.pricing in the suite" if measure == "cost" else ""
-        return f"the {measure} of {missing} of {counts.ran} {whose} is not known{mend}"
+        mend = "set metadata.pricing in the suite" if self.door is None else "no span says it"
+        why = f"; {mend}" if measure == "cost" else ""
+        return f"the {measure} of {missing} of {counts.ran} {whose} is not known{why}"
 
 
 def _find_judge_cost(check: CheckResult) -> float | None:

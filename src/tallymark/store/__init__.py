@@ -1,19 +1,28 @@
-"""What is kept: runs, challenges, attempts, variables and secrets, in SQLite or PostgreSQL."""
+"""What is kept: runs, challenges, attempts, variables and secrets, in SQLite or PostgreSQL.
 
-from tallymark.store.address import DEFAULT as DEFAULT_ADDRESS
-from tallymark.store.contests.audit_log import AuditEntry
-from tallymark.store.contests.score_rows import ScoreEntry
+What is about challenges loads when first used: a command about runs does not pay for it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tallymark.store.runs.result_writer import ResultWriter
 from tallymark.store.runs.run_rows import SORTS, RunFilter
 from tallymark.store.store import Store, open_store
 
-__all__ = [
-    "DEFAULT_ADDRESS",
-    "SORTS",
-    "AuditEntry",
-    "ResultWriter",
-    "RunFilter",
-    "ScoreEntry",
-    "Store",
-    "open_store",
-]
+if TYPE_CHECKING:
+    from tallymark.store.contests.audit_log import AuditEntry
+    from tallymark.store.contests.score_rows import ScoreEntry
+
+__all__ = ["SORTS", "AuditEntry", "ResultWriter", "RunFilter", "ScoreEntry", "Store", "open_store"]
+
+_LATE = {
+    "AuditEntry": "tallymark.store.contests.audit_log",
+    "ScoreEntry": "tallymark.store.contests.score_rows",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

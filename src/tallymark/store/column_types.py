@@ -14,8 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import BigInteger, Double, Index, Integer, MetaData, Text, text
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import BigInteger, Double, Index, Integer, MetaData, Text
 from sqlalchemy.types import TypeDecorator
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class CodePointText(TypeDecorator[str]):
     """Text that is compared and sorted by code points on every database."""
 
     # PostgreSQL would otherwise sort by the server's language.
-    impl = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+    impl = Text().with_variant(Text(collation="C"), "postgresql")
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
@@ -70,9 +69,11 @@ class JsonText(TypeDecorator[Any]):
 
 
 def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
-    """An index of the rows that meet a condition."""
-    rows = text(where)
-    return Index(name, *columns, unique=unique, sqlite_where=rows, postgresql_where=rows)
+    """An index of the rows that meet a condition, which it learns when tables are made.
+
+    SQLAlchemy loads all that it knows of a database where an option of that database is named.
+    """
+    return Index(name, *columns, unique=unique, info={"where": where})
 
 
 def make_storable(text: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Select, func, literal_column, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,8 +19,12 @@ _CHUNK = 10_000
 
 def dialect_insert(connection: Connection, table: Table) -> Any:
     """An INSERT of the database's own kind, which can say what to do on a conflict."""
-    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    return make(table)
+    # Loaded with the engine of its kind; the other one is not needed.
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415
+    else:
+        from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]  # noqa: PLC0415
+    return insert(table)
 
 
 def insert_once(connection: Connection, table: Table, row: dict[str, Any]) -> bool:

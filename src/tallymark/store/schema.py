@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,16 +15,10 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    text,
 )
 
 from tallymark.errors import WorkFailed
-
-# Tables that are not imported would not be made.
-from tallymark.store import named_values  # noqa: F401
-from tallymark.store.column_types import metadata
-from tallymark.store.contests import attempt_tables, versus_tables  # noqa: F401
-from tallymark.store.contests.contest_tables import LOGS
-from tallymark.store.runs import run_tables  # noqa: F401
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -38,6 +33,8 @@ _versions = Table(
     Column("version_num", String(32), nullable=False),
     PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
 )
+LOGS = ("contest_audit", "score_history", "matches")
+"""Tables that are only ever added to."""
 _REFUSAL = "{log} is only ever added to"
 # Whoever tries to change or remove rows of a log.
 _TRIGGERS = {
@@ -72,7 +69,7 @@ def make_current(connection: Connection, shown: str) -> None:
     version = schema_version(connection)
     if version is None:
         # All at once what the migrations come to: a test compares the two.
-        make_tables(connection, *metadata.sorted_tables)
+        make_tables(connection, *declare_tables().sorted_tables)
         _versions.create(connection, checkfirst=True)
         connection.execute(insert(_versions).values(version_num=CURRENT))
     elif version != CURRENT:
@@ -86,10 +83,29 @@ def make_tables(connection: Connection, *tables: Table) -> None:
     migration may have made it just now: see docs/decisions/0014-tables-declared-once.md.
     """
     # A table of that name that is not ours must be an error, not taken for ours.
-    metadata.create_all(connection, tables, checkfirst=False)
-    for log in LOGS:
-        for statement in _TRIGGERS[connection.dialect.name] if log in tables else ():
-            connection.exec_driver_sql(statement.format(log=log.name))
+    declare_tables().create_all(connection, tables, checkfirst=False)
+    for table in tables:
+        for statement in _TRIGGERS[connection.dialect.name] if table.name in LOGS else ():
+            connection.exec_driver_sql(statement.format(log=table.name))
+
+
+@cache
+def declare_tables() -> MetaData:
+    """All tables with all indexes. Most commands use few of them, and declaring takes time."""
+    from tallymark.store import named_values  # noqa: F401, PLC0415
+    from tallymark.store.column_types import metadata  # noqa: PLC0415
+    from tallymark.store.contests import (  # noqa: PLC0415
+        attempt_tables,  # noqa: F401
+        contest_tables,  # noqa: F401
+        versus_tables,  # noqa: F401
+    )
+    from tallymark.store.runs import run_tables  # noqa: F401, PLC0415
+
+    for table in metadata.tables.values():
+        for index in table.indexes:
+            if rows := index.info.get("where"):
+                index.dialect_kwargs.update(sqlite_where=text(rows), postgresql_where=text(rows))
+    return metadata
 
 
 def _upgrade_schema(connection: Connection, version: str, shown: str) -> None:

@@ -15,12 +15,6 @@ from tallymark.errors import InvalidInput
 from tallymark.store import named_values, secrets
 from tallymark.store.address import parse_address
 from tallymark.store.column_types import make_storable
-from tallymark.store.contests.attempts import Attempts
-from tallymark.store.contests.boards import Boards
-from tallymark.store.contests.challenges import Challenges
-from tallymark.store.contests.ratings import Ratings
-from tallymark.store.contests.rescorings import Rescorings
-from tallymark.store.contests.versus_rows import VersusRows
 from tallymark.store.database import Database
 from tallymark.store.runs import result_rows, run_rows
 from tallymark.store.runs.result_writer import ResultWriter
@@ -29,6 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+    from tallymark.store.contests.attempts import Attempts
+    from tallymark.store.contests.boards import Boards
+    from tallymark.store.contests.challenges import Challenges
+    from tallymark.store.contests.ratings import Ratings
+    from tallymark.store.contests.rescorings import Rescorings
+    from tallymark.store.contests.versus_rows import VersusRows
     from tallymark.store.runs.run_rows import RunFilter
 
 PATIENCE = 15.0
@@ -81,36 +81,48 @@ class Store:
         """False while nothing has been stored: reading would then be refused."""
         return self._database.look()
 
-    # Contests
+    # Contests, each loaded by whoever needs it: together they cost as much as the database.
 
     @cached_property
     def challenges(self) -> Challenges:
         """What is published."""
+        from tallymark.store.contests.challenges import Challenges  # noqa: PLC0415
+
         return Challenges(self._database, self.tenant)
 
     @cached_property
     def attempts(self) -> Attempts:
         """What agents entered and submitted, and its scores."""
+        from tallymark.store.contests.attempts import Attempts  # noqa: PLC0415
+
         return Attempts(self._database, self.tenant)
 
     @cached_property
     def boards(self) -> Boards:
         """The order of agents."""
+        from tallymark.store.contests.boards import Boards  # noqa: PLC0415
+
         return Boards(self._database, self.tenant)
 
     @cached_property
     def ratings(self) -> Ratings:
         """The strength of agents."""
+        from tallymark.store.contests.ratings import Ratings  # noqa: PLC0415
+
         return Ratings(self._database, self.tenant)
 
     @cached_property
     def rescorings(self) -> Rescorings:
         """Scores that were counted again."""
+        from tallymark.store.contests.rescorings import Rescorings  # noqa: PLC0415
+
         return Rescorings(self._database, self.tenant)
 
     @cached_property
     def versus(self) -> VersusRows:
         """Red against blue."""
+        from tallymark.store.contests.versus_rows import VersusRows  # noqa: PLC0415
+
         return VersusRows(self._database, self.tenant)
 
     # Runs

@@ -188,7 +188,7 @@ def test_a_formula_that_divides_by_zero_has_a_problem() -> None:
 
 def test_the_report_as_text() -> None:
     report = check_plugin(BuiltinPlugin("builtin.weighted_scorer"), {"rating_weight": 15.0})
-    lines = report.render().splitlines()
+    lines = "\n".join(map(str, report.parts())).splitlines()
     assert lines[0] == "builtin.weighted_scorer"
     assert lines[1].split() == ["code", report.code_hash]
     assert lines[2] == 'config   {"rating_weight": 15.0}'
@@ -199,7 +199,7 @@ def test_the_report_as_text() -> None:
 
 
 def test_the_report_of_a_plugin_that_fails_as_text() -> None:
-    text = checked(raising).render()
+    text = "\n".join(map(str, checked(raising).parts()))
     assert "problem  no score: it raised KeyError (without rating and 4 more)" in text
     assert "\nwithout rating        no score      no score\n" in text
     assert text.endswith("this plugin does not pass the check")

@@ -25,7 +25,7 @@ from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import AuditEntry, ScoreEntry, Store, open_store
 from tallymark.store.contests.challenges import StoredChallenge
-from tallymark.store.contests.contest_tables import LOGS
+from tallymark.store.schema import LOGS
 
 HINT = "enter the challenge again"
 
@@ -453,7 +453,7 @@ def test_every_change_is_written_down(contest: Store) -> None:
     ]
 
 
-@pytest.mark.parametrize("log", [each.name for each in LOGS])
+@pytest.mark.parametrize("log", LOGS)
 @pytest.mark.parametrize("change", ["UPDATE {} SET tenant = 'x'", "DELETE FROM {}"])
 def test_the_database_refuses_to_change_a_log(contest: Store, log: str, change: str) -> None:
     play(contest, "alice", an_outcome())

@@ -9,6 +9,7 @@ from typing import Any
 
 from tallymark.scoring import Score
 from tallymark.scoring.score import make_json_safe
+from tallymark.text import StyledLine, Table
 
 
 def twin_name(name: str) -> str:
@@ -93,31 +94,28 @@ class PluginReport:
             "attempts": [trial.to_dict() for trial in self.trials],
         }
 
-    def render(self) -> str:
+    def parts(self) -> list[str | StyledLine | Table]:
         """For a person: the scores in a table, then what is wrong, then the verdict."""
-        lines = [self.name, f"code     {self.code_hash}"]
+        lines: list[str | StyledLine | Table] = [self.name, f"code     {self.code_hash}"]
         if self.config:
             lines.append(f"config   {json.dumps(make_json_safe(self.config), ensure_ascii=False)}")
-        lines += ["", *self._make_table(), "", f"time     {self._describe_time()}"]
-        lines += [f"warning  {each}" for each in self.warnings]
-        lines += [f"problem  {each}" for each in self.problems]
+        lines += ["", self._make_table(), "", f"time     {self._describe_time()}"]
+        lines += [StyledLine(f"warning  {each}", "yellow") for each in self.warnings]
+        lines += [StyledLine(f"problem  {each}", "red") for each in self.problems]
         said = "this plugin passes the check" if self.ok else "this plugin does not pass the check"
-        return "\n".join([*lines, "", said])
+        return [*lines, "", said]
 
-    def _make_table(self) -> list[str]:
+    def _make_table(self) -> Table:
         """An attempt that succeeded and its twin that failed share a line."""
         by_name = {trial.name: trial for trial in self.trials}
-        rows = [("attempt", "score", "if it failed")]
+        heads = ("attempt", "score", "if it failed")
+        rows = []
         twins = {twin_name(name) for name in by_name}
         for name, trial in by_name.items():
             if name not in twins:
                 twin = by_name.get(twin_name(name))
                 rows.append((name, _format_trial(trial), _format_trial(twin)))
-        wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return [
-            f"{name:<{wide[0]}}  {score:>{wide[1]}}  {failed:>{wide[2]}}".rstrip()
-            for name, score, failed in rows
-        ]
+        return Table(heads, rows, right=heads[1:])
 
     def _describe_time(self) -> str:
         return (

@@ -1,9 +1,8 @@
 """Reports of runs: for the terminal, for scripts, spreadsheets, CI systems and browsers.
 
 Every report is a pure function from runs to text; `summary` takes one run, the others several. The
-page, comparisons and colours load heavy libraries (a template engine with a chart engine, numpy,
-rich), so they are not exported here: `html_page.html_report`, `comparison_report.comparison_text`,
-`colours.coloured`.
+page and comparisons load heavy libraries (a template engine with a chart engine, numpy), so they
+are not exported here: `html_page.html_report`, `comparison_report.comparison_text`.
 """
 
 from tallymark.runs.reports.csv_report import csv_report

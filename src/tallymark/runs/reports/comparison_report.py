@@ -12,9 +12,10 @@ from tallymark.runs.comparison import (
     Comparison,
     verdict,
 )
-from tallymark.runs.reports.summary_report import MOST, WIDTH, StyledLine, wrap_lines
+from tallymark.runs.reports.summary_report import MOST, WIDTH, wrap_lines
 from tallymark.text import (
     UNKNOWN,
+    StyledLine,
     align_numbers,
     clean,
     clean_line,

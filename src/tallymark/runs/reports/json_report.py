@@ -11,7 +11,6 @@ import msgspec
 from tallymark.runs.record import CaseResult
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import Run
-from tallymark.scoring.score import make_json_safe
 
 
 def json_report(runs: Sequence[Run]) -> str:
@@ -52,6 +51,8 @@ def run_document(run: Run) -> dict[str, Any]:
         "tags": record.tags,
         "results": [_describe_result(result) for result in run.results],
     }
+    from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
+
     plain: dict[str, Any] = make_json_safe(document)
     return plain
 

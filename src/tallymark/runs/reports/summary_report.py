@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
-from typing import NamedTuple
 
 from tallymark.runs.problems import list_problems
 from tallymark.runs.record import CaseStatus
@@ -13,6 +12,7 @@ from tallymark.runs.run import CaseView, Run
 from tallymark.runs.scorer_summary import ScorerSummary
 from tallymark.text import (
     UNDEFINED,
+    StyledLine,
     align_numbers,
     clean,
     clean_line,
@@ -34,13 +34,6 @@ _SECTIONS: tuple[tuple[CaseStatus, str], ...] = (
     ("passed", "Passed"),
 )
 _MOST_REASONS = 5
-
-
-class StyledLine(NamedTuple):
-    """A line of text, and how a terminal that has colours shows it."""
-
-    text: str
-    style: str = ""
 
 
 def summary(run: Run, *, most: int = MOST) -> str:

@@ -24,6 +24,7 @@ from tallymark.store.column_types import make_storable, read_json_mapping
 from tallymark.store.contests import audit_log, ratings
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
+    attempt_id,
     attempt_scores,
     attempts,
     is_own_score,
@@ -32,7 +33,6 @@ from tallymark.store.contests.attempt_tables import (
 )
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import challenge_versions, challenges
-from tallymark.store.contests.score_rules import score_by_rule
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
@@ -44,11 +44,6 @@ _METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
 _decode_origin = msgspec.json.Decoder(Origin).decode
 _rules = score_rules.alias()
 _rule_versions = challenge_versions.alias("rule_versions")
-
-
-def attempt_id(key: int) -> str:
-    """The id that people see: the row's key, filled up with zeros, so that ids sort like keys."""
-    return f"a{key:012}"
 
 
 def attempt_key(identifier: str) -> int | None:
@@ -165,8 +160,13 @@ def format_moment(at: float) -> str:
 
 def _to_outcome(row: Row[Any]) -> Outcome:
     metrics = {name: getattr(row, name) for name in _METRICS}
+    score = row.score
+    if row.rule is not None:
+        from tallymark.store.contests.score_rules import score_by_rule  # noqa: PLC0415 (formulas)
+
+        score = score_by_rule(row.rule, row)
     return Outcome(
-        score=row.score if row.rule is None else score_by_rule(row.rule, row),
+        score=score,
         result=row.result,
         ranks=row.ranks,
         metrics=Metrics(**metrics, more=read_json_mapping(row.more)),

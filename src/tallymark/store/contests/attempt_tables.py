@@ -144,3 +144,8 @@ score_history = Table(
     PrimaryKeyConstraint("scoring", "agent", "attempt", name="pk_score_history"),
     sqlite_with_rowid=False,
 )
+
+
+def attempt_id(key: int) -> str:
+    """The id that people see: the row's key, filled up with zeros, so that ids sort like keys."""
+    return f"a{key:012}"

@@ -12,11 +12,10 @@ import msgspec
 from sqlalchemy import select
 
 from tallymark.errors import InvalidInput
-from tallymark.store.contests import attempt_entry, attempt_rows, audit_log, score_rows
+from tallymark.store.contests import attempt_entry, attempt_rows, audit_log
 from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
-from tallymark.store.contests.bulk_load import BulkLoad
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.idempotency import IdempotentRequest
 from tallymark.store.database import TenantRows
@@ -191,6 +190,8 @@ class Attempts(TenantRows):
         `ruling` (`challenges.find`, read before scoring), an outcome by a rule that has changed
         since is refused with `WorkFailed`, and the attempt stays pending.
         """
+        from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
+
         how = score_rows.Finish(evaluation, outcome, at, verified, ruling)
         return self._database.write(
             lambda c: score_rows.finish(c, self._find_row(c, identifier), how)
@@ -257,6 +258,8 @@ class Attempts(TenantRows):
 
     def history(self, identifier: str) -> list[ScoreEntry]:
         """Every score that an attempt was given, oldest first."""
+        from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
+
         with self._database.read() as connection:
             return score_rows.read_history(connection, self._find_row(connection, identifier))
 
@@ -268,6 +271,8 @@ class Attempts(TenantRows):
         Ids and numbers are given anew; quotas and times are not checked. Without `rated` they
         are no matches.
         """
+        from tallymark.store.contests.bulk_load import BulkLoad  # noqa: PLC0415 (as with these)
+
         made = list(given)  # the work may be done twice, and an iterator gives once
         # A key for this call: done again after a lost connection, it loads nothing twice.
         request = IdempotentRequest(self._tenant, SYSTEM, uuid4().hex, "load", name)

@@ -12,8 +12,7 @@ from sqlalchemy import bindparam, func, insert, select, update
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
 from tallymark.store.contests import rank_blocks
-from tallymark.store.contests.attempt_rows import attempt_id
-from tallymark.store.contests.attempt_tables import attempt_scores
+from tallymark.store.contests.attempt_tables import attempt_id, attempt_scores
 from tallymark.store.contests.challenges import explain_unknown_challenge
 from tallymark.store.contests.contest_tables import boards as table
 from tallymark.store.contests.contest_tables import challenges

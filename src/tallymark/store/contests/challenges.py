@@ -11,7 +11,7 @@ from sqlalchemy import insert, select, update
 from tallymark.challenges.challenge import Challenge
 from tallymark.errors import InvalidInput, suggest
 from tallymark.store.column_types import json_text, make_storable
-from tallymark.store.contests import audit_log, whole_boards
+from tallymark.store.contests import audit_log
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import challenge_versions as versions
 from tallymark.store.contests.contest_tables import challenges as table
@@ -187,6 +187,8 @@ def _move_board(
     connection: Connection, old: StoredChallenge, challenge: Challenge, at: float
 ) -> None:
     """What a new version means for the board: another order, or a freeze moved ahead."""
+    from tallymark.store.contests import whole_boards  # noqa: PLC0415 (formulas load with it)
+
     if challenge.freezes_at is None or challenge.freezes_at > at:
         whole_boards.unfreeze(connection, old, at)
     else:

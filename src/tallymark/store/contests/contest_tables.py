@@ -19,7 +19,6 @@ from sqlalchemy import (
 )
 
 from tallymark.store.column_types import CodePointText, FiniteFloat, JsonText, RowKey, metadata
-from tallymark.store.contests.attempt_tables import score_history
 
 challenges = Table(
     "challenges",
@@ -164,6 +163,3 @@ idempotency = Table(
     Column("at", FiniteFloat, nullable=False),
     PrimaryKeyConstraint("tenant", "agent", "key", name="pk_idempotency"),
 )
-
-LOGS = (contest_audit, score_history, matches)
-"""What is only ever added to."""

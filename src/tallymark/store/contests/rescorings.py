@@ -34,13 +34,13 @@ from tallymark.store.contests import (
     score_rules,
     whole_boards,
 )
-from tallymark.store.contests.attempt_rows import (
+from tallymark.store.contests.attempt_rows import read_attempt, select_attempts, to_attempt
+from tallymark.store.contests.attempt_tables import (
+    attempt_details,
     attempt_id,
-    read_attempt,
-    select_attempts,
-    to_attempt,
+    attempt_scores,
+    attempts,
 )
-from tallymark.store.contests.attempt_tables import attempt_details, attempt_scores, attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import find_challenge, publish_version
 from tallymark.store.contests.contest_tables import boards

@@ -13,9 +13,10 @@ from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.scoring import Origin
 from tallymark.store.column_types import json_text
 from tallymark.store.contests import boards, ratings, score_rules, whole_boards
-from tallymark.store.contests.attempt_rows import attempt_id, move_attempt
+from tallymark.store.contests.attempt_rows import move_attempt
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
+    attempt_id,
     attempt_scores,
     attempts,
     is_own_score,

@@ -13,7 +13,6 @@ from sqlalchemy import and_, select
 
 from tallymark.errors import WorkFailed
 from tallymark.runs.record import CaseResult, CheckResult
-from tallymark.scoring.score import make_json_safe
 from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.runs import run_rows
 from tallymark.store.runs.run_tables import case_results as table
@@ -109,6 +108,8 @@ def _make_row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
     try:
         told = json_text(detail)
     except RecursionError:  # a scorer's metadata may hold itself
+        from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (hardly ever needed)
+
         told = json_text(make_json_safe(detail))
     return (
         tenant,

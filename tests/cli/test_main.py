@@ -1,0 +1,75 @@
+"""What a command loads: no more than it needs, since loading is most of a short command's time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.store.contest_samples import a_challenge, an_outcome, play
+from tests.store.run_samples import a_result, a_run
+
+from tallymark.cli.main import COMMANDS, main
+from tallymark.store import open_store
+
+HEAVY = {
+    *("alembic", "cryptography", "numpy", "pydantic", "jsonschema", "aiohttp", "jinja2"),
+    *("sqlalchemy.orm", "sqlalchemy.dialects.postgresql", "sqlalchemy.dialects.mysql"),
+    *("tallymark.models", "tallymark.suites", "tallymark.cli.run"),
+    *("tallymark.sandbox.plugin_sandbox", "rich.console"),
+}
+FORMULAS = {"tallymark.formula", "tallymark.challenges.evaluators", "tallymark.ratings"}
+CODE = """
+import sys
+from tallymark.cli.main import main
+sys.argv = ["tally", *{arguments!r}]
+try:
+    main()
+finally:
+    print(*sorted(sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("start") / "tally.db"
+    with open_store(str(path)) as store:
+        store.create_run(a_run())
+        store.add_results("run", [a_result()])
+        store.challenges.publish(a_challenge(), b"", at=1.0)
+        play(store, "alice", an_outcome())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("command", "unwanted"),
+    [
+        ("runs", FORMULAS),
+        ("show latest", {"tallymark.scoring", "tallymark.formula.lint"}),
+        ("leaderboard sums", {"tallymark.formula", "tallymark.challenges.evaluators"}),
+        ("attempt list sums", {"tallymark.formula", "tallymark.challenges.evaluators"}),
+        ("challenge list", FORMULAS),
+        ("vars list", FORMULAS),
+    ],
+)
+def test_a_command_loads_little(db: Path, command: str, unwanted: set[str]) -> None:
+    arguments = [*command.split(), "--db", str(db)]
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(arguments=arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout
+    assert set(done.stderr.split()) & (HEAVY | unwanted) == set()
+
+
+def test_help_names_every_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["tally", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    told = capsys.readouterr().out.partition("Commands:")[2].split("\n")
+    assert [line.split()[0] for line in told if line.strip()] == list(COMMANDS)
