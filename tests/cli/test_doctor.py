@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.tally_process import TALLY
+from tests.cli.tally_process import Tally
 
 from tallymark.cli.main import main
 from tallymark.sandbox.conformance import Attack
@@ -16,17 +15,7 @@ from tallymark.sandbox.machine_probe import probe
 
 
 def doctor(folder: Path, *arguments: str, **changed: str) -> subprocess.CompletedProcess[str]:
-    kept = {k: v for k, v in os.environ.items() if k not in {"TALLY_DB", "TALLY_SANDBOX"}}
-    done = subprocess.run(
-        [TALLY, "doctor", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env=kept | changed,
-    )
-    assert "Traceback" not in done.stderr
-    return done
+    return Tally(folder)("doctor", *arguments, env={"TALLY_SANDBOX": "", **changed})
 
 
 def test_it_says_what_is_here_and_exits_by_it(tmp_path: Path) -> None:

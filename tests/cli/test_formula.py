@@ -10,16 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-TALLY = Path(sys.executable).parent / "tally"
+from tests.cli.tally_process import TALLY, Tally
 
 
 def tally(*arguments: str, stdin: str | bytes = "") -> subprocess.CompletedProcess[str]:
-    data = stdin.encode() if isinstance(stdin, str) else stdin
-    done = subprocess.run([TALLY, *arguments], input=data, capture_output=True, check=False)
-    text = (done.stdout.decode(), done.stderr.decode())
-    assert "Traceback" not in text[1]
-    return subprocess.CompletedProcess(arguments, done.returncode, *text)
+    text = stdin if isinstance(stdin, str) else stdin.decode("utf-8", "surrogateescape")
+    return Tally(Path.cwd())(*arguments, stdin=text)
 
 
 def test_check_says_what_a_formula_can_give() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gzip
 import json
 import os
@@ -13,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from tests.golden.corpus import Content, Step, Story
@@ -76,17 +78,28 @@ class Stage:
             return said
 
 
-@contextmanager
-def opened() -> Iterator[Stage]:
-    """A stage, ready for stories."""
-    with tempfile.TemporaryDirectory(prefix="tally-") as made, serving() as server:
+def load_zygote() -> Zygote:
+    """One that has loaded what commands need."""
+    with tempfile.TemporaryDirectory(prefix="tally-") as made:
         _lay(Path(made), ["examples/suites", "examples/challenges", "tests/fixtures/traces"])
         env = environment(Path(made))
-        zygote = Zygote(env, [Call(shlex.split(each), made, env) for each in WARM])
-        try:
-            yield Stage(zygote, server, _empty_store(zygote, Call([], made, env)))
-        finally:
-            zygote.close()
+        return Zygote(env, [Call(shlex.split(each), made, env) for each in WARM])
+
+
+@cache
+def shared_zygote() -> Zygote:
+    """The one of this process: loading takes as long as many commands."""
+    zygote = load_zygote()
+    atexit.register(zygote.close)
+    return zygote
+
+
+@contextmanager
+def opened(zygote: Zygote) -> Iterator[Stage]:
+    """A stage, ready for stories."""
+    with tempfile.TemporaryDirectory(prefix="tally-") as made, serving() as server:
+        call = Call([], made, environment(Path(made)))
+        yield Stage(zygote, server, _empty_store(zygote, call))
 
 
 def _empty_store(zygote: Zygote, call: Call) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.golden.corpus import Story, expected, stories, topics
 from tests.golden.masks import MASKS, TODAY
-from tests.golden.stage import Stage, opened
+from tests.golden.stage import Stage, opened, shared_zygote
 from tests.golden.update import difference
 from tests.golden.zygote import Call, Outcome
 
@@ -30,10 +30,9 @@ STARTED = {
 """Stories that show no times, so that they are the same whatever a clock says."""
 
 
-# Not for the session: other tests count the processes that this one has.
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    with opened() as ready:
+    with opened(shared_zygote()) as ready:
         yield ready
 
 

@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 from tests.golden.corpus import EXPECTED, Story, expected, stories, topics
-from tests.golden.stage import opened
+from tests.golden.stage import load_zygote, opened
 
 COLOURS = {"-": "31", "+": "32", "@": "36"}
 Transcripts = dict[str, dict[str, str]]
@@ -68,7 +69,7 @@ def main() -> int:
 
 
 def _play_all(told: list[Story]) -> list[str]:
-    with opened() as stage:
+    with closing(load_zygote()) as zygote, opened(zygote) as stage:
         return [stage.play(story) for story in told]
 
 

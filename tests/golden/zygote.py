@@ -34,6 +34,10 @@ LOADED_LATE = {"wordllama"}
 """Left to the calls that need it: its import sets up logging for whatever comes after."""
 
 
+RUNNING: set[int] = set()
+"""Those that this process has started: tests that count its processes leave them out."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One command: `argv[0]` is `tally`, or `python` for a script."""
@@ -42,8 +46,9 @@ class Call:
     cwd: str
     env: dict[str, str]
     stdin: str = ""
-    now: float = 0.0
-    """What the clock says, all the while: an attempt takes as long as its story says."""
+    now: float | None = 0.0
+    """What the clock says, all the while: an attempt takes as long as its story says. With None
+    it goes as ever."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +64,12 @@ class Outcome:
 class Clock:
     """Stands where `time.time` was, and stands still: nothing measured by it can flicker."""
 
-    now: float = 0.0
+    time: Callable[[], float]
+    """The real one, for calls that say nothing of theirs."""
+    now: float | None = 0.0
 
     def __call__(self) -> float:
-        return self.now
+        return self.time() if self.now is None else self.now
 
 
 class Zygote:
@@ -76,6 +83,7 @@ class Zygote:
             env=env,
             text=True,
         )
+        RUNNING.add(self._process.pid)
         self._ask([asdict(each) for each in warm])
 
     def __call__(self, call: Call) -> Outcome:
@@ -84,6 +92,7 @@ class Zygote:
     def close(self) -> None:
         """Ends it, by the end of its input."""
         self._process.communicate()
+        RUNNING.discard(self._process.pid)
 
     def _ask(self, question: Any) -> Any:
         assert self._process.stdin is not None
@@ -205,7 +214,7 @@ def serve() -> None:
     os.dup2(nothing, 1)
     # As for the installed script; this folder's own modules are no part of the command.
     sys.path[0] = str(Path(sys.executable).parent)
-    clock = Clock()
+    clock = Clock(time.time)
     time.time = clock  # before anything keeps a reference to it
     folder = Path(tempfile.mkdtemp(prefix="zygote-"))  # a TemporaryDirectory would end with a child
     try:

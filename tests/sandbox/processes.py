@@ -7,11 +7,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from tests.golden.zygote import RUNNING
+
 
 def descendants(pid: int | None = None) -> set[int]:
     """Children, their children, and so on; zombies too."""
     found: set[int] = set()
-    while more := children({os.getpid() if pid is None else pid, *found}) - found:
+    while more := children({os.getpid() if pid is None else pid, *found}) - found - RUNNING:
         found |= more
     return found
 
@@ -29,7 +31,7 @@ def children(parents: set[int]) -> set[int]:
 
 def guests(backend: str, pid: int | None = None) -> set[int]:
     """The warm guests that a process has; bubblewrap stands between the two."""
-    own = children({os.getpid() if pid is None else pid})
+    own = children({os.getpid() if pid is None else pid}) - RUNNING
     return children(own) if backend == "bubblewrap" else own
 
 
