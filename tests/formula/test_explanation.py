@@ -7,6 +7,7 @@ import math
 
 import pytest
 from hypothesis import given, settings
+from tests.effort import examples
 from tests.formula.random_formulas import NAMES, rows, trees
 
 from tallymark.formula import Formula
@@ -76,7 +77,7 @@ def test_values_are_put_in_the_place_of_names() -> None:
     assert formula.explain({"a": 1, "b": -3}).substituted == "max(1 - -3, 2) < c"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(trees(), rows)
 def test_contributions_add_up_to_the_score(tree: Node, row: dict[str, float]) -> None:
     explanation = Formula(to_text(tree), tree, NAMES).explain(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 from tests.formula.random_formulas import NAMES, rows, trees
 
 from tallymark.formula import Formula, Names
@@ -131,7 +132,7 @@ def lintable(tree: Node) -> Formula:
     return Formula(to_text(tree), tree, NAMES)
 
 
-@settings(max_examples=800)
+@settings(max_examples=examples(800))
 @given(trees(), rows)
 def test_no_row_lies_outside_the_range_that_was_told(tree: Node, row: dict[str, float]) -> None:
     formula = lintable(tree)
@@ -142,7 +143,7 @@ def test_no_row_lies_outside_the_range_that_was_told(tree: Node, row: dict[str, 
     assert report.range.low <= value <= report.range.high
 
 
-@settings(max_examples=800)
+@settings(max_examples=examples(800))
 @given(trees(), rows)
 def test_no_row_divides_by_zero_where_lint_saw_no_danger(tree: Node, row: dict[str, float]) -> None:
     formula = lintable(tree)
@@ -150,7 +151,7 @@ def test_no_row_divides_by_zero_where_lint_saw_no_danger(tree: Node, row: dict[s
         assert "division by zero" not in (formula.reason(row) or "")
 
 
-@settings(max_examples=1200)
+@settings(max_examples=examples(1200))
 @given(trees(), rows, rows, st.sampled_from(sorted(NAMES)))
 def test_no_name_moves_the_score_against_the_direction_that_was_told(
     tree: Node, row: dict[str, float], other: dict[str, float], name: str
@@ -172,7 +173,7 @@ def test_no_name_moves_the_score_against_the_direction_that_was_told(
             pass
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(trees())
 def test_lint_and_its_words_never_fail(tree: Node) -> None:
     report = lintable(tree).lint()

@@ -11,6 +11,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from tallymark.errors import FormulaError
 from tallymark.formula import Formula, Names
@@ -217,7 +218,7 @@ def _add_a_million() -> None:
 alphabet = st.sampled_from([*"0123456789.eE+-*/(),<>=! \n_ab", "min", "if(", "a-b", "\u0430", "\0"])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 @given(st.one_of(st.text(), st.lists(alphabet).map("".join)))
 def test_any_text_is_a_formula_or_a_formula_error(text: str) -> None:
     try:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 from tests.formula.random_formulas import NAMES, rows, trees, wild_rows
 
 from tallymark.errors import FormulaError
@@ -34,7 +35,7 @@ def inexact(tree: Node) -> bool:
     return any(isinstance(node, Call) and node.function in INEXACT for node in walk(tree))
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(trees(), st.one_of(rows, wild_rows))
 def test_one_row_compiled_equals_one_row_step_by_step(tree: Node, row: dict[str, Any]) -> None:
     expected = step(tree, row)
@@ -48,7 +49,7 @@ def test_one_row_compiled_equals_one_row_step_by_step(tree: Node, row: dict[str,
             assert math.copysign(1, got) == 1 or got != 0
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(trees(), st.lists(st.one_of(rows, wild_rows), min_size=1, max_size=5))
 def test_columns_equal_rows(tree: Node, table: list[dict[str, Any]]) -> None:
     numbers = [{k: v for k, v in row.items() if v != "text"} for row in table]

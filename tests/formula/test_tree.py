@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import assume, given, settings
+from tests.effort import examples
 from tests.formula.random_formulas import NAMES, depth, trees
 
 from tallymark.errors import FormulaError
@@ -12,14 +13,14 @@ from tallymark.formula.tree import Node, children, rebuild, to_text, walk
 HYPHENS = Names.of_run(["a", "-a", "b-c", "b", "c", "2nd", "a-"])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(trees())
 def test_printing_a_tree_gives_text_that_parses_to_it(tree: Node) -> None:
     assume(depth(tree) < 20)
     assert _reparsed(tree, NAMES) == tree
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(trees(HYPHENS))
 def test_so_it_does_when_names_look_like_subtractions(tree: Node) -> None:
     assume(depth(tree) < 20)

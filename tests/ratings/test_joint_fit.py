@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 from tests.ratings.random_logs import logs, pairs
 
 from tallymark.errors import InvalidInput
@@ -228,7 +229,7 @@ def test_with_all_results_turned_values_are_mirrored(given: list[Pair]) -> None:
     assert values(fit(turned)) == pytest.approx(mirrored, abs=1e-6)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(pairs, st.floats(1, 1e5))
 def test_every_number_is_finite_and_every_interval_open(given: list[Pair], sd: float) -> None:
     for estimate in estimates(fit(given, prior_sd=sd)):

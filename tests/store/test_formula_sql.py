@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 from tests.formula.random_formulas import NAMES, rows, trees
 from tests.postgres import Postgres
 
@@ -94,10 +95,10 @@ def sql_of(tree: Node, dialect: str) -> SqlFormula | None:
     return formula_sql(tree, ASKING, dialect)
 
 
-quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@settings(quick, max_examples=200)
+@settings(quick, max_examples=examples(200))
 @given(trees(), tables)
 def test_sqlite_agrees_with_the_definition(
     ask_sqlite: Ask, tree: Node, table: list[dict[str, Any]]
@@ -109,7 +110,7 @@ def test_sqlite_agrees_with_the_definition(
     assert [bits(a) for a in answers] == [bits(expected(tree, row)) for row in table]
 
 
-@settings(quick, max_examples=200)
+@settings(quick, max_examples=examples(200))
 @given(trees(), tables)
 def test_postgresql_agrees_with_the_definition_or_refuses(
     ask_postgres: Ask, tree: Node, table: list[dict[str, Any]]

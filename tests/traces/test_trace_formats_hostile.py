@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from tallymark.errors import TraceError
 from tallymark.traces import FORMATS, Trace, read_traces
@@ -91,13 +92,13 @@ def test_any_byte_may_be_wrong_and_any_end_missing(
         read_all(content[: chance.randrange(len(content))], None if detect else format_name)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.binary(max_size=200), st.none() | st.sampled_from(list(FORMATS)))
 def test_any_bytes_may_come(content: bytes, format_name: str | None) -> None:
     read_all(content, format_name)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.recursive(
         st.sampled_from(ODD),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from tests.challenges.challenge_folders import challenge_in, judged
 from tests.challenges.evaluators.test_submission_intake import JSON_VALUES, nested
+from tests.effort import examples
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.evaluators import EvaluationSetting, Submitted
@@ -117,7 +118,7 @@ def test_what_cannot_be_read_zeroes_every_dimension(world: World) -> None:
 
 
 @given(JSON_VALUES)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_whatever_is_sent_is_evaluated_and_twice_alike(world: World, answer: Any) -> None:
     found = world.judge(answer)
     assert found.error is None
