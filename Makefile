@@ -1,11 +1,13 @@
-# make setup | demo | test | coverage | golden | golden-update | check | proof | bench | docs | lock | clean
+# make setup | demo | quick | test | coverage | golden | golden-update | check | proof | bench | docs | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+# Each command that a test starts would compile all of the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo test coverage golden golden-update check proof bench docs lock clean
+.PHONY: setup demo quick test coverage golden golden-update check proof bench docs lock clean
 
 setup: $(VENV)/.dev
 

@@ -121,7 +121,8 @@ def _run_tests(source: Path, tests: Sequence[str]) -> TestRun:
     }
     words = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
     # With a seed, so that the same list always comes to the same.
-    words += ["-p", "_hypothesis_pytestplugin", "--hypothesis-seed=0", *tests]
+    words += ["-p", "_hypothesis_pytestplugin", "--hypothesis-seed=0"]
+    words += ["--hypothesis-profile=proof", *tests]
     try:
         done = subprocess.run(
             words,

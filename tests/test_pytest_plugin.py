@@ -109,6 +109,14 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
     assert "1 passed" in pytest_in(tmp_path)[-1]
 
 
+def test_a_plain_run_loads_nothing_else_of_it() -> None:
+    code = "import pytest, sys; had = set(sys.modules); import tallymark.pytest_plugin; "
+    code += "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - had}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "tallymark\n"
+
+
+@pytest.mark.proof
 def test_a_plain_run_does_not_pay_for_it() -> None:
     code = "import pytest, time; t = time.perf_counter(); import tallymark.pytest_plugin; "
     took = [

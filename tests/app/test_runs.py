@@ -300,14 +300,15 @@ else:
 """
 
 
-def test_killed_20_times_in_a_row_and_resumed_no_case_is_lost_doubled_or_changed(
-    tmp_path: Path,
+@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.proof)])
+def test_killed_again_and_again_and_resumed_no_case_is_lost_doubled_or_changed(
+    tmp_path: Path, times: int
 ) -> None:
     """The answers take a moment each, so that a kill falls between any two of them."""
     draw, rows = random.Random(3), 300
     path, database = dataset(tmp_path, rows, "echo/x"), tmp_path / "tally.db"
-    run_id, kills = None, 0
-    while kills < 20:
+    run_id = None
+    for _ in range(times):
         command = [sys.executable, "-c", KILLED, str(path), str(database)]
         command += [run_id] if run_id else []
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -316,7 +317,6 @@ def test_killed_20_times_in_a_row_and_resumed_no_case_is_lost_doubled_or_changed
             for _ in range(draw.randrange(1, 14)):
                 process.stdout.readline()
             process.send_signal(signal.SIGKILL)
-        kills += 1
         with sqlite3.connect(database) as connection:
             assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
     app = App(str(database))

@@ -113,6 +113,7 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("arguments", [["--help"], ["formula", "check", "success_pct"]])
 def test_it_starts_quickly(arguments: list[str]) -> None:
     """Under 0.3 s of CPU where starting Python alone takes 0.015 s; measured as that ratio."""

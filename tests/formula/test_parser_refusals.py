@@ -165,6 +165,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_is_refused_or_answered_quickly(text: str) -> None:
     """Within 50 ms where a million additions take 50 ms: a busy machine slows both."""

@@ -7,6 +7,7 @@ import pytest
 from tallymark.judging.verdict import Verdict, read_verdict
 
 LABELS = ["correct", "incorrect", "not sure"]
+HOSTILE = ["{" * 500_000, '{"a":' * 100_000, "<think>" * 100_000]
 
 
 @pytest.mark.parametrize(
@@ -59,13 +60,15 @@ def test_a_choice_is_found(answer: str, label: str, reasoning: str | None) -> No
         "incorrectly",
         '<think>{"choice": "correct"}',
         "[" * 100_000,
+        *HOSTILE,
     ],
 )
 def test_an_answer_without_a_known_choice_is_none(answer: str) -> None:
     assert read_verdict(answer, LABELS) is None
 
 
-@pytest.mark.parametrize("answer", ["{" * 500_000, '{"a":' * 100_000, "<think>" * 100_000])
+@pytest.mark.proof
+@pytest.mark.parametrize("answer", HOSTILE)
 def test_a_hostile_answer_takes_no_time(answer: str) -> None:
     began = time.perf_counter()
     assert read_verdict(answer, LABELS) is None

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.golden.corpus import read_topic
-from tests.golden.stage import opened
+from tests.golden.stage import opened, shared_zygote
 
 HERE = Path(__file__).parent
 
@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 def main() -> None:
     """Plays the one story, and packs the database that it leaves."""
     (story,) = read_topic(HERE / "made.yaml")
-    with tempfile.TemporaryDirectory() as folder, opened() as stage:
+    with tempfile.TemporaryDirectory() as folder, opened(shared_zygote()) as stage:
         made = Path(folder, "tally.db")
         sys.stdout.write(stage.play(story, keep={"tally.db": made}))
         packed = gzip.compress(made.read_bytes(), 9, mtime=0)
