@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.golden.stage import shared_zygote
+from tests.golden.zygote import Call
+
 ROOT = Path(__file__).parents[1]
+FRESH = """
+import sys
+for name in [name for name in sys.modules if name.partition(".")[0] == "tallymark"]:
+    del sys.modules[name]
+"""
+"""All of the package is imported anew; other libraries, which take the longest, are not."""
 
 
 @dataclass(frozen=True)
@@ -22,15 +30,14 @@ class WithOneMore:
 
     def python(self, code: str) -> subprocess.CompletedProcess[str]:
         """Other code in such a process."""
-        path = [str(self.folder), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        done = subprocess.run(
-            [sys.executable, "-c", f"{self.line}\n{code}"],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)), "COLUMNS": "200"},
+        script = self.folder / "one_more_script.py"
+        script.write_text(
+            f"{FRESH}sys.path[:0] = {[str(self.folder), str(ROOT)]!r}\n{self.line}\n{code}", "utf-8"
         )
+        env = os.environ | {"COLUMNS": "200"}
+        call = Call(["python", str(script)], str(self.folder), env, now=None)
+        said = shared_zygote()(call)
+        done = subprocess.CompletedProcess(call.argv, said.code, said.out, said.err)
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
