@@ -15,7 +15,8 @@ settings.register_profile(USUAL, max_examples=FEWEST, deadline=None)
 settings.register_profile("proof", max_examples=100, deadline=None)
 
 
-def examples(full: int) -> int:
-    """For a law that asks for a number of its own, more than `FEWEST`."""
-    usual = settings.get_current_profile_name() == USUAL
-    return max(full // PART, FEWEST) if usual else full
+def examples(full: int, usual: int | None = None) -> int:
+    """For a law that asks for a number of its own; a usual one where each example is a contest."""
+    if settings.get_current_profile_name() != USUAL:
+        return full
+    return max(full // PART, FEWEST) if usual is None else usual

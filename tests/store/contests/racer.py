@@ -1,8 +1,7 @@
 """A process whose threads all do the same at once; the tests start several.
 
-    racer.py URL TENANT ACTION ATTEMPT THREADS
-
-It says `ready`, waits for a line, then lets all threads go, and prints what each got as JSON.
+A race is a line of JSON: URL, tenant, action, attempt, how many threads. It says `ready`, waits for
+a line, then lets all threads go, and prints what each got as JSON. Then it waits for the next race.
 """
 
 from __future__ import annotations
@@ -70,8 +69,7 @@ ACTIONS: dict[str, Callable[[Store, str], str]] = {
 }
 
 
-def main(url: str, tenant: str, action: str, attempt: str, threads: str) -> None:
-    count = int(threads)
+def race(url: str, tenant: str, action: str, attempt: str, count: int) -> None:
     together = threading.Barrier(count)
     with quick_store(url, tenant) as store, ThreadPoolExecutor(count) as pool:
         store.challenges.all()
@@ -86,4 +84,5 @@ def main(url: str, tenant: str, action: str, attempt: str, threads: str) -> None
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    while line := sys.stdin.readline():
+        race(*json.loads(line))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
+from tests.effort import examples
 from tests.store.contest_samples import (
     a_challenge,
     agents,
@@ -29,7 +30,7 @@ from tallymark.store.contests import whole_boards
 from tallymark.store.contests.challenges import find_challenge
 
 laws = settings(
-    max_examples=10,
+    max_examples=examples(10, 4),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

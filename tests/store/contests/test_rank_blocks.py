@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
+from tests.effort import examples
 from tests.store.contest_samples import agents
 
 from tallymark.challenges.strategies import Standing
@@ -74,7 +75,7 @@ def test_no_order_of_arrival_makes_large_or_many_blocks(
 
 
 @settings(
-    max_examples=12,
+    max_examples=examples(12, 4),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

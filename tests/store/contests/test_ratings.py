@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, update
+from tests.effort import examples
 from tests.store.contest_samples import DAY, a_challenge, an_outcome, play, submitted
 
 from tallymark.challenges.attempt import Evaluation, Outcome
@@ -30,7 +31,7 @@ games = st.lists(
 )
 results = st.lists(st.sampled_from(["win", "draw", "loss", "error"]), min_size=8, max_size=8)
 laws = settings(
-    max_examples=10,
+    max_examples=examples(10, 4),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

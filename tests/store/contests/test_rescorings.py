@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 from tests.formula.random_formulas import trees
 from tests.store.contests.rescoring_games import (
     DIMENSIONS,
@@ -435,7 +436,9 @@ NAMES = formula_names(("correctness", "completeness"), ("x",))
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(12, 4),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     st.booleans(),
