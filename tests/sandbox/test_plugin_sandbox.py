@@ -170,14 +170,15 @@ def test_eight_threads_at_once_get_their_own_scores(
     assert found == [[float(worker * 100 + at) for at in range(20)] for worker in range(8)]
 
 
+@pytest.mark.parametrize("calls", [20, pytest.param(40, marks=pytest.mark.proof)])
 def test_under_load_one_call_in_ten_hostile(
-    policy: Policy, code: PluginCode, by_wish: PluginCode
+    policy: Policy, code: PluginCode, by_wish: PluginCode, calls: int
 ) -> None:
     wishes = ("exit", "crash", "raise", "memory", "fork", "nan", "loop")
 
     def work(worker: int) -> int:
         wrong = 0
-        for at in range(40):
+        for at in range(calls):
             if at % 10 == worker:
                 wrong += ask(sandbox, by_wish, wishes[(worker + at // 10) % 7]) == 4.0
             else:

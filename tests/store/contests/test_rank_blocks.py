@@ -50,15 +50,15 @@ def sizes(store: Store) -> list[int]:
 
 
 DISTRIBUTIONS = {
-    "all equal": [(f"agent-{n:03}", 1.0, 5.0) for n in range(300)],
-    "ever better": [(f"agent-{n:03}", float(n), 5.0) for n in range(300)],
-    "ever worse": [(f"agent-{n:03}", -float(n), 5.0) for n in range(300)],
+    "all equal": [(f"agent-{n:03}", 1.0, 5.0) for n in range(150)],
+    "ever better": [(f"agent-{n:03}", float(n), 5.0) for n in range(150)],
+    "ever worse": [(f"agent-{n:03}", -float(n), 5.0) for n in range(150)],
     "all in one place, then apart": [
-        (f"agent-{n % 100:03}", [0.0, 1e-9 * n, 1e9 * n][n // 100], 5.0) for n in range(300)
+        (f"agent-{n % 50:03}", [0.0, 1e-9 * n, 1e9 * n][n // 50], 5.0) for n in range(150)
     ],
-    "everybody overtakes everybody": [(f"agent-{n % 20:03}", float(n), 5.0) for n in range(300)],
-    "all but a few leave": [(f"agent-{n:03}", float(n), 5.0) for n in range(150)]
-    + [(f"agent-{n:03}", 1e6 + n, 5.0) for n in range(149, -1, -1) if n % 16],
+    "everybody overtakes everybody": [(f"agent-{n % 20:03}", float(n), 5.0) for n in range(150)],
+    "all but a few leave": [(f"agent-{n:03}", float(n), 5.0) for n in range(100)]
+    + [(f"agent-{n:03}", 1e6 + n, 5.0) for n in range(99, -1, -1) if n % 16],
 }
 
 
