@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -31,8 +32,8 @@ def said(*arguments: str) -> str:
     ).stdout.strip()
 
 
-def page() -> str:
-    """The whole page."""
+def page(said: Callable[..., str] = said) -> str:
+    """The whole page, by whoever asks the commands."""
     parts = ["# Commands\n\nMade by `make docs` from what the commands say of themselves.\n"]
     parts += [f"```text\n{said()}\n```\n"]
     parts += [f"## tally {name}\n\n```text\n{said(*name.split())}\n```\n" for name in COMMANDS]

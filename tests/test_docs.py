@@ -4,7 +4,6 @@ tables of evaluators, checks, scorers, formats and reports are what these say of
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from scripts.docs_tables import TABLES, page_with_tables
+from tests.cli.tally_process import Tally
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -63,17 +63,8 @@ def test_python_blocks_run(page: Path, code: str) -> None:
 
 @pytest.mark.parametrize(("line", "output"), shell_examples())
 def test_console_blocks_show_what_is_printed(line: str, output: str, tmp_path: Path) -> None:
-    bin_folder = Path(sys.executable).parent
-    finished = subprocess.run(
-        [bin_folder / "tally", *shlex.split(line)[1:]],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env=os.environ
-        | {"COLUMNS": "100", "NO_COLOR": "1", "TALLY_DB": str(tmp_path / "tally.db")},
-    )
+    env = {"COLUMNS": "100", "NO_COLOR": "1", "TALLY_DB": str(tmp_path / "tally.db")}
+    finished = Tally(ROOT)(*shlex.split(line)[1:], env=env)
     printed, shown = (_RUN_ID.sub("r…", text) for text in (finished.stdout, output))
     assert (printed + finished.stderr).strip() == shown.strip()
 
