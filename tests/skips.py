@@ -18,8 +18,10 @@ SKIPS = {
     "needs bwrap": "it is not installed",
     "no seccomp here": "the kernel lacks it",
     "no Landlock here": "the kernel lacks it",
+    "needs Landlock": "the kernel lacks it",
     "no bubblewrap here": "it is not installed, or may not make namespaces",
     "no sandbox works on this machine": "none of the above",
+    "chromium is not installed": "a report is opened in a browser only where there is one",
     "measures through /proc": "only Linux has it",
 }
 """The reason that a test gives, and what is behind it."""
