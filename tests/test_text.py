@@ -17,7 +17,6 @@ from tallymark.text import (
     format_count,
     format_difference,
     format_digits,
-    format_milliseconds,
     format_moment,
     format_money,
     format_p_value,
@@ -30,7 +29,6 @@ from tallymark.text import (
     quote_some,
     shorten,
     shorten_line,
-    shorten_utf8_line,
 )
 
 
@@ -63,9 +61,6 @@ from tallymark.text import (
         (format_utc_moment, 1_760_000_000, "2025-10-09 08:53 UTC"),
         (format_utc_moment, None, "unknown"),
         (format_moment, 1_760_000_000, "2025-10-09 08:53"),
-        (format_milliseconds, 84, "84 ms"),
-        (format_milliseconds, 840, "0.8 s"),
-        (format_milliseconds, 95_000, "95.0 s"),
         (format_share, 0.8, "80 %"),
         (format_share, None, "-"),
         (format_digits, 4519.774, "4519.774"),
@@ -147,7 +142,6 @@ def test_quoted_texts_keep_their_closing_quote() -> None:
 def test_a_line_of_ours_is_one_line_and_fits() -> None:
     assert shorten_line(" a\n b ") == "a b"
     assert shorten_line("abcdef", 5) == "ab..."
-    assert shorten_utf8_line("half \ud83d pair\n", 80) == "half ? pair"
 
 
 def test_columns_are_aligned() -> None:

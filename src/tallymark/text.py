@@ -72,11 +72,6 @@ def format_seconds(value: float | None) -> str:
     return f"{value:.2f} s" if abs(value) < 60 else f"{value:,.0f} s"
 
 
-def format_milliseconds(value: float) -> str:
-    """A duration that is given in milliseconds, with one decimal: `84 ms`, `0.8 s`, `95.0 s`."""
-    return f"{value / 1000:.1f} s" if value >= 100 else f"{value:.0f} ms"
-
-
 def format_percent(value: float | None) -> str:
     """Of something that is given from 0 to 100: `80.0%`."""
     return UNKNOWN if value is None else f"{value:.1f}%"
@@ -128,11 +123,6 @@ def shorten(text: str, most: int = 120) -> str:
 def shorten_line(text: str, most: int = 32) -> str:
     """On one line, and cut to what a column has room for."""
     return shorten(" ".join(text.split()), most)
-
-
-def shorten_utf8_line(text: str, most: int) -> str:
-    """On one line that any file and terminal can take: half surrogate pairs become `?`."""
-    return shorten_line(text.encode("utf-8", "replace").decode(), most)
 
 
 def list_some(texts: Sequence[str], *, between: str = ", ", most: int = 8) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tallymark.errors import InvalidInput, suggest
-from tallymark.text import format_table
+from tallymark.text import Table, say
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -27,7 +27,7 @@ def docs(
         titles = [
             (name, text.partition("\n")[0].removeprefix("# ")) for name, text in pages.items()
         ]
-        typer.echo(format_table(("Page", "About"), titles))
+        say(Table(("PAGE", "ABOUT"), titles))
     elif page.removesuffix(".md") in pages:
         typer.echo(pages[page.removesuffix(".md")])
     else:
