@@ -13,7 +13,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import show_value
-from tallymark.traces.trace_source import DAMAGE, decompress_zstd, zstd
+from tallymark.traces.trace_source import DAMAGE, compress_zstd, decompress_zstd
 
 MAX_BYTES = 50_000_000
 MAX_FILES = 5_000
@@ -41,7 +41,7 @@ def pack(folder: Path) -> bytes:
     """All files in one value, the same for the same files."""
     files = read_files(folder)
     packed = msgspec.msgpack.encode({name: files[name] for name in sorted(files)})
-    return zstd.compress(packed, 9)
+    return compress_zstd(packed)
 
 
 def unpack(packed: bytes, folder: Path) -> None:
