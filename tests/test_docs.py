@@ -4,18 +4,21 @@ tables of evaluators, checks, scorers, formats and reports are what these say of
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from scripts.docs_tables import TABLES, page_with_tables
 from tests.cli.tally_process import Tally
+from tests.golden.stage import shared_zygote
+from tests.golden.zygote import Call
 
 ROOT = Path(__file__).parents[1]
+STRICT = "import sys, warnings; sys.path[0] = ''; warnings.simplefilter('error')\n"
+"""As `python -W error -c`."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _RUN_ID = re.compile(r"\br[0-9a-z]{10}(?=, )")
 _BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -49,16 +52,12 @@ def shell_examples() -> Sequence[object]:
 
 
 @pytest.mark.parametrize(("page", "code"), blocks("python"))
-def test_python_blocks_run(page: Path, code: str) -> None:
-    finished = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert finished.returncode == 0, f"{page.name}:\n{code}\n{finished.stderr}"
+def test_python_blocks_run(page: Path, code: str, tmp_path: Path) -> None:
+    script = tmp_path / "block.py"
+    script.write_text(f"{STRICT}{code}", encoding="utf-8")
+    call = Call(["python", str(script)], str(ROOT), dict(os.environ), now=None)
+    finished = shared_zygote()(call)
+    assert finished.code == 0, f"{page.name}:\n{code}\n{finished.err}"
 
 
 @pytest.mark.parametrize(("line", "output"), shell_examples())

@@ -27,10 +27,10 @@ def tally(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
     wheel = next(folder.glob("*.whl"))
-    venv.create(folder / "venv", with_pip=True)
+    venv.create(folder / "venv")
     python = folder / "venv" / "bin" / "python"
     constraints = ROOT / "constraints.txt"
-    run(python, "-m", "pip", "install", "-qq", "-c", constraints, wheel)
+    run(sys.executable, "-m", "pip", "--python", python, "install", "-qq", "-c", constraints, wheel)
     return folder / "venv" / "bin" / "tally"
 
 
