@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 _ROOT = Path("/plugin")
 _PACKAGES = interpreter.HOME / "packages"
-_FILES = ("tallymark", "tallymark.errors", "tallymark.importing")
+_FILES = (
+    "tallymark",
+    "tallymark.errors",
+    "tallymark.event_loops",
+    "tallymark.importing",
+    "tallymark.left_behind",
+    "tallymark.text",
+)
 _FOLDERS = (
     "tallymark.formula",
     "tallymark.sandbox",
