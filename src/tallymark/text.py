@@ -237,7 +237,7 @@ def align(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
 
 
 def _measure(text: str) -> int:
-    """How many columns of a terminal a text takes; in the sandbox, where rich is not, its length."""
+    """How many columns of a terminal a text takes; its length in the sandbox, which has no rich."""
     if text.isascii():
         return len(text)
     try:
