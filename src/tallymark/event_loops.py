@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import threading
 from collections import deque
 from contextlib import contextmanager, suppress
@@ -58,7 +59,8 @@ def _run_here(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         while True:
             try:
-                return runner.run(waited())
+                with _wake_on_signals(loop):
+                    return runner.run(waited())
             except SystemExit:
                 if task.done():
                     raise
@@ -66,6 +68,25 @@ def _run_here(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     finally:
         _end_loop(loop)
         asyncio.set_event_loop(None)
+
+
+@contextmanager
+def _wake_on_signals(loop: AbstractEventLoop) -> Iterator[None]:
+    """A Ctrl-C that comes just before the loop begins to wait would be seen when it next wakes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        loop.add_reader(ours, ours.recv, 1024)
+        before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            loop.remove_reader(ours)
 
 
 def _end_loop(loop: AbstractEventLoop) -> None:

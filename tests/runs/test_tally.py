@@ -64,6 +64,16 @@ def test_adding_one_by_one_is_counting_at_once() -> None:
     assert slowly.metrics() == Tally(RESULTS).metrics()
 
 
+def test_counts_go_on_after_somebody_has_asked_for_them() -> None:
+    tally, asked = Tally(), []
+    for result in RESULTS * 3:
+        tally.add(result)
+        asked.append((tally.all.cost.total, len(tally.evals), tally.metrics()["total_cost"]))
+    assert asked[:3] == [(0.25, 1, 0.25), (0.75, 1, 0.75), (0.875, 2, 0.875)]
+    assert tally.metrics() == Tally(RESULTS * 3).metrics()
+    assert tally.all == Tally(RESULTS * 3).all
+
+
 def test_without_names_all_that_was_counted_is_told() -> None:
     assert {"sum", "qa", "down", "qa_cost"} <= Tally(RESULTS).metrics().keys()
 

@@ -138,6 +138,11 @@ def eval_name_problems(names: Sequence[str | None]) -> list[tuple[int, Problem]]
     return sorted(found, key=lambda pair: pair[0])
 
 
+def is_well_formed(name: str) -> bool:
+    """Whether a name has only characters that formulas can use: most names that they cannot do."""
+    return _WELL_FORMED.fullmatch(name) is not None
+
+
 def _find_name_problems(name: str, what: str) -> Iterator[Problem]:
     shown = name if len(name) <= 40 else name[:40] + "..."
     if name == "":

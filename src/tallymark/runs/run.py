@@ -240,12 +240,13 @@ def outcome(
     formula: Formula, tally: Tally, *, undefined: float | None = None, interval: bool = True
 ) -> dict[str, Any]:
     """The fields of a `RunRecord` that sum it up. `undefined` stands in for a missing score."""
-    scored = tally.score(formula)
+    metrics = tally.metrics()
+    scored = tally.score(formula, metrics)
     ends = find_interval(formula, tally) if interval and scored.score is not None else None
     total = tally.all
     return {
         "formula": str(formula),
-        "metrics": tally.metrics(),
+        "metrics": metrics,
         "score": undefined if scored.score is None else scored.score,
         "score_error": scored.error,
         "score_low": ends.low if ends else None,

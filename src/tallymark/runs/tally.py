@@ -17,14 +17,16 @@ from zlib import crc32
 import msgspec
 
 from tallymark.formula import RUN_METRICS, Formula, Names, Variable, eval_name_problems
+from tallymark.formula.formula_names import is_well_formed
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.text import UNDEFINED
 
 MetricValues = dict[str, float | None]
 MEASURES = ("latency", "cost")
-_SUMMED = (*MEASURES, "judges")
 _AT_ONCE = 5_000
 """Results that are added up together."""
+_FEW = 8
+"""Results of one eval that may wait."""
 
 
 class FormulaScore(msgspec.Struct, frozen=True):
@@ -139,10 +141,12 @@ class Tally:
         self.scorers = defaultdict[str, ScorerCounts](ScorerCounts)
         self._most_cases = most_cases
         self._cases: dict[str, Counts | _Seen] = {}
+        self._total = Counts()
         self._counted: dict[str | None, Counts] = {}
-        # Results wait here and are added up many at a time, which is quicker by far.
-        self._waiting: dict[str | None, list[_Seen]] = {}
-        self._room = _AT_ONCE
+        # Results wait here, by eval and for the whole, and are added up many at a time, which is
+        # quicker by far; most evals have so few that nobody ever asks for their counts.
+        self._waiting: dict[str | None, _Seen | list[_Seen]] = {}
+        self._fresh: list[_Seen] = []
         for result in results:
             self.add(result)
 
@@ -156,14 +160,19 @@ class Tally:
             seen = (result.status == "passed", result.latency, result.cost, *measured)
         case = result.case
         name = eval_of(case)
-        waiting = self._waiting.get(name)
-        if waiting is None:
-            if self._most_cases is not None and len(self._waiting) >= self._most_cases:
-                name = None
-            waiting = self._waiting.setdefault(name, [])
-        waiting.append(seen)
-        self._room -= 1
-        if not self._room:
+        if (
+            self._most_cases is not None
+            and len(self._waiting) >= self._most_cases
+            and name not in self._waiting
+        ):
+            name = None
+        waiting = self._waiting.setdefault(name, seen)
+        if isinstance(waiting, list):
+            waiting.append(seen)
+        elif waiting is not seen:
+            self._waiting[name] = [waiting, seen]
+        self._fresh.append(seen)
+        if len(self._fresh) == _AT_ONCE:
             self._add_up()
         # Most cases have one result.
         if case not in self._cases and len(self._cases) < (self._most_cases or math.inf):
@@ -171,15 +180,21 @@ class Tally:
         else:
             self._note_again(case, name, seen)
 
-    def _add_up(self) -> dict[str | None, Counts]:
-        """The counts of each eval, with all that has waited."""
-        if self._room < _AT_ONCE:
-            self._room = _AT_ONCE
-            for name, waiting in self._waiting.items():
-                if waiting:
-                    self._counted.setdefault(name, Counts()).add(waiting)
-                    waiting.clear()
-        return self._counted
+    def _add_up(self) -> None:
+        """Bounds what waits."""
+        self._total.add(self._fresh)
+        self._fresh.clear()
+        for name, waiting in self._waiting.items():
+            if isinstance(waiting, list) and len(waiting) > _FEW:
+                self._count_eval(name)
+
+    def _count_eval(self, name: str | None) -> Counts:
+        """The counts of an eval, with all that has waited."""
+        counts = self._counted.setdefault(name, Counts())
+        waiting = self._waiting[name]
+        counts.add(waiting if isinstance(waiting, list) else [waiting])
+        self._waiting[name] = []
+        return counts
 
     def _take_checks(
         self, result: CaseResult
@@ -250,29 +265,18 @@ class Tally:
     @property
     def evals(self) -> dict[str, Counts]:
         """The counts of each eval that has a name."""
-        return {name: counts for name, counts in self._add_up().items() if name is not None}
+        return {name: self._count_eval(name) for name in self._waiting if name is not None}
 
     @property
     def all(self) -> Counts:
-        """The counts of the whole run."""
-        total = Counts()
-        for counts in self._add_up().values():
-            total.results += counts.results
-            total.ran += counts.ran
-            total.passed += counts.passed
-            amounts = [(getattr(total, each), getattr(counts, each)) for each in _SUMMED]
-            for name, other in counts.scores.items():
-                amounts.append((total.scores.setdefault(name, Amounts()), other))
-            for mine, other in amounts:
-                mine.known += other.known
-                mine.sum += other.sum
-                mine.low, mine.high = min(mine.low, other.low), max(mine.high, other.high)
-        return total
+        """The counts of the whole run so far."""
+        self._add_up()
+        return self._total
 
     @property
     def finished(self) -> int:
         """How many results there are, errors included."""
-        return sum(counts.results for counts in self._add_up().values())
+        return self._total.results + len(self._fresh)
 
     def formula(self, text: str, also: Iterable[str] = ()) -> Formula:
         """A formula over all that was counted here, and over `also`, names known from elsewhere."""
@@ -281,24 +285,30 @@ class Tally:
     def metrics(self) -> MetricValues:
         """Every name that a formula may use, with its value; None where it is not known."""
         total = self.all
-        found: MetricValues = {}
-        for name, counts in self._add_up().items():
-            if name is not None and name not in self.scorers:
-                found[name] = counts.success
-                found |= {f"{name}_{measure}": counts.mean(measure) for measure in MEASURES}
+        found = run_wide(total)
+        usable = name_metrics(self._waiting, self.scorers).words
+        for name, waiting in self._waiting.items():
+            if name is None or name not in usable or name in found or name in self.scorers:
+                continue
+            if isinstance(waiting, tuple):
+                passed, latency, cost = waiting[:3]
+                success = None if passed is None else float(passed)
+            else:
+                counts = self._count_eval(name)
+                success, latency, cost = counts.success, counts.mean("latency"), counts.mean("cost")
+            found |= {name: success, f"{name}_latency": latency, f"{name}_cost": cost}
         for name in self.scorers:
-            amounts = total.scores.get(name)
-            found[name] = amounts.total / amounts.known if amounts else None
-        known = name_metrics(self._waiting, self.scorers).words
-        return run_wide(total) | {
-            name: value
-            for name, value in found.items()
-            if name in known and name not in RUN_METRICS
-        }
+            if name in usable and name not in RUN_METRICS:
+                amounts = total.scores.get(name)
+                found[name] = amounts.total / amounts.known if amounts else None
+        return found
 
-    def score(self, formula: Formula) -> FormulaScore:
-        """What a formula makes of these counts: a score, or the reason why there is none."""
-        values = self.metrics()
+    def score(self, formula: Formula, values: MetricValues | None = None) -> FormulaScore:
+        """What a formula makes of these counts: a score, or the reason why there is none.
+
+        `values` are the metrics, where a caller has them already.
+        """
+        values = self.metrics() if values is None else values
         if (score := formula.evaluate(values)) is not None:
             return FormulaScore(formula.text, score)
         why = [formula.reason(values) or UNDEFINED]
@@ -308,7 +318,7 @@ class Tally:
     def unknown(self, metric: str) -> str | None:
         """Why a metric has no value, in words; None when nothing is known to be missing."""
         measure = next((m for m in MEASURES if metric.endswith(f"_{m}")), None)
-        evals = self._add_up()
+        evals = self.evals
         name = metric if metric in evals else metric.removesuffix(f"_{measure}")
         counts, whose, never = self.all, "cases", "no case ran"
         if metric == "judge_cost" and counts.results > counts.judges.known:
@@ -362,7 +372,7 @@ def name_metrics(evals: Iterable[str | None], others: Iterable[str] = ()) -> Nam
 
     A name that formulas cannot use, such as `two words`, is left out.
     """
-    known = [name for name in evals if name is not None]
+    known = [name for name in evals if name is not None and is_well_formed(name)]
     bad = {index for index, _ in eval_name_problems(known)}
     names: Mapping[str, None] = dict.fromkeys(
         made

@@ -263,7 +263,7 @@ class _Budget:
 
     def __init__(self, limit: float, spent: Amounts) -> None:
         self.limit = limit
-        self.spent = spent
+        self.spent = replace(spent)  # a copy: whoever gave it goes on counting
         self.under_way = 0
         self.changed = asyncio.Event()
 
