@@ -12,6 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -224,27 +225,19 @@ def _find_style(head: str, cell: str) -> str:
 
 def align(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
     """Rows of equal columns as lines; those columns that hold numbers end at the same place."""
+    measure: Callable[[str], int] = len  # in the sandbox, where a formula may be explained
+    with suppress(ImportError):
+        from rich.cells import cell_len as measure  # noqa: PLC0415 (few callers make tables)
     cells = [[cell if cell.isprintable() else clean_line(cell) for cell in row] for row in rows]
-    widths = [max(map(_measure, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(measure, column)) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:
-        gaps = [" " * (wide - _measure(cell)) for cell, wide in zip(row, widths, strict=True)]
+        gaps = [" " * (wide - measure(cell)) for cell, wide in zip(row, widths, strict=True)]
         sides = zip(row, gaps, right, strict=True)
         lines.append(
             "  ".join(gap + cell if last else cell + gap for cell, gap, last in sides).rstrip()
         )
     return lines
-
-
-def _measure(text: str) -> int:
-    """How many columns of a terminal a text takes; its length in the sandbox, which has no rich."""
-    if text.isascii():
-        return len(text)
-    try:
-        from rich.cells import cell_len  # noqa: PLC0415 (few texts need it)
-    except ImportError:
-        return len(text)
-    return cell_len(text)
 
 
 def align_numbers(rows: Sequence[Sequence[str]]) -> list[str]:

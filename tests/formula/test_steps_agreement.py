@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 from tests.formula.random_formulas import NAMES, rows, trees, wild_rows
@@ -36,6 +36,7 @@ def inexact(tree: Node) -> bool:
 
 
 @settings(max_examples=examples(600))
+@example(Formula.parse("-if(1, 0, a + a)", ["a"]).tree, {})
 @given(trees(), st.one_of(rows, wild_rows))
 def test_one_row_compiled_equals_one_row_step_by_step(tree: Node, row: dict[str, Any]) -> None:
     expected = step(tree, row)

@@ -17,11 +17,11 @@ from tests.store.test_migrations import make_old
 from tallymark.errors import WorkFailed
 from tallymark.store import open_store
 from tallymark.store.address import parse_address
+from tallymark.store.all_tables import metadata
 from tallymark.store.schema import (
     CURRENT,
     MIGRATIONS,
     VERSION_TABLE,
-    declare_tables,
     schema_version,
 )
 
@@ -37,7 +37,7 @@ def test_migrations_make_what_the_tables_declare(empty_url: str) -> None:
         context = MigrationContext.configure(
             connection, opts={"compare_type": True, "version_table": VERSION_TABLE}
         )
-        assert compare_metadata(context, declare_tables()) == []
+        assert compare_metadata(context, metadata) == []
 
 
 def test_a_difference_would_be_seen(empty_url: str) -> None:
@@ -46,7 +46,7 @@ def test_a_difference_would_be_seen(empty_url: str) -> None:
         with store._database.engine.begin() as connection:
             connection.execute(text("ALTER TABLE runs DROP COLUMN formula"))
             context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-            assert len(compare_metadata(context, declare_tables())) == 1
+            assert len(compare_metadata(context, metadata)) == 1
 
 
 def test_a_schema_that_is_up_to_date_needs_no_alembic(empty_url: str) -> None:

@@ -48,7 +48,7 @@ RUN_METRICS: Mapping[str, Variable] = _list_run_metrics()
 DERIVED: Mapping[str, Measure] = {"_latency": "latency", "_cost": "cost"}
 """What an eval's name makes besides itself."""
 
-_WELL_FORMED = re.compile(r"[A-Za-z0-9_-]+")
+WELL_FORMED = re.compile(r"[A-Za-z0-9_-]+")
 # A number, or the beginning of one: `1e` would turn `1e-3` into a subtraction.
 _NUMERIC = re.compile(r"-*[0-9]+([eE]-?[0-9]*)?")
 
@@ -138,18 +138,13 @@ def eval_name_problems(names: Sequence[str | None]) -> list[tuple[int, Problem]]
     return sorted(found, key=lambda pair: pair[0])
 
 
-def is_well_formed(name: str) -> bool:
-    """Whether a name has only characters that formulas can use: most names that they cannot do."""
-    return _WELL_FORMED.fullmatch(name) is not None
-
-
 def _find_name_problems(name: str, what: str) -> Iterator[Problem]:
     shown = name if len(name) <= 40 else name[:40] + "..."
     if name == "":
         yield Problem(f"an {what} is empty" if what[0] == "e" else f"a {what} is empty")
     elif len(name) > MAX_NAME:
         yield Problem(f"{what} '{shown}' has {len(name)} characters; {MAX_NAME} are allowed")
-    elif not _WELL_FORMED.fullmatch(name):
+    elif not WELL_FORMED.fullmatch(name):
         allowed = "only letters a-z, digits, _ and - are allowed"
         yield Problem(f"{what} {shown!r} has a character that formulas cannot use", hint=allowed)
     elif not name.strip("-"):

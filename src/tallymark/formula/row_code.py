@@ -46,7 +46,8 @@ def compile_row(tree: Node) -> RowFunction:
     def otherwise(values: Mapping[str, object]) -> float | None:
         floats = {name: as_number(values.get(name)) for name in writer.variables}
         if None in floats.values():  # perhaps only in a branch that is not taken
-            return step(tree, floats).value
+            value = step(tree, floats).value
+            return None if value is None else value + 0.0  # -0.0 and 0.0 are one
         return row(floats)
 
     scope: dict[str, object] = {f"f_{name}": row.apply for name, row in FUNCTIONS.items()}

@@ -17,7 +17,7 @@ from zlib import crc32
 import msgspec
 
 from tallymark.formula import RUN_METRICS, Formula, Names, Variable, eval_name_problems
-from tallymark.formula.formula_names import is_well_formed
+from tallymark.formula.formula_names import WELL_FORMED
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.text import UNDEFINED
 
@@ -82,7 +82,7 @@ class Counts(msgspec.Struct, gc=False):
         self.passed += sum([1 for seen in ran if seen[0]])
         self.latency.add([seen[1] for seen in ran if seen[1] is not None])
         self.cost.add([seen[2] for seen in ran if seen[2] is not None])
-        for name, values in _list_by_scorer(results):
+        for name, values in _list_by_scorer(results) if any(seen[4] for seen in results) else ():
             self.scores.setdefault(name, Amounts()).add(values)
 
     def mean(self, measure: str) -> float | None:
@@ -318,14 +318,14 @@ class Tally:
     def unknown(self, metric: str) -> str | None:
         """Why a metric has no value, in words; None when nothing is known to be missing."""
         measure = next((m for m in MEASURES if metric.endswith(f"_{m}")), None)
-        evals = self.evals
+        evals = self._waiting
         name = metric if metric in evals else metric.removesuffix(f"_{measure}")
         counts, whose, never = self.all, "cases", "no case ran"
         if metric == "judge_cost" and counts.results > counts.judges.known:
             missing = counts.results - counts.judges.known
             return f"what the judge cost is not known for {missing} of {counts.results} results"
         if name in evals:
-            counts, whose = evals[name], f"results of {name!r}"
+            counts, whose = self._count_eval(name), f"results of {name!r}"
             never = f"no result of {name!r}: it never ran"
             measure = None if name == metric else measure
         if not counts.ran:
@@ -372,7 +372,7 @@ def name_metrics(evals: Iterable[str | None], others: Iterable[str] = ()) -> Nam
 
     A name that formulas cannot use, such as `two words`, is left out.
     """
-    known = [name for name in evals if name is not None and is_well_formed(name)]
+    known = [name for name in evals if name is not None and WELL_FORMED.fullmatch(name)]
     bad = {index for index, _ in eval_name_problems(known)}
     names: Mapping[str, None] = dict.fromkeys(
         made

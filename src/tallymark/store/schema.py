@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
-    text,
 )
 
 from tallymark.errors import WorkFailed
@@ -69,43 +67,27 @@ def make_current(connection: Connection, shown: str) -> None:
     version = schema_version(connection)
     if version is None:
         # All at once what the migrations come to: a test compares the two.
-        make_tables(connection, *declare_tables().sorted_tables)
+        make_tables(connection)
         _versions.create(connection, checkfirst=True)
         connection.execute(insert(_versions).values(version_num=CURRENT))
     elif version != CURRENT:
         _upgrade_schema(connection, version, shown)
 
 
-def make_tables(connection: Connection, *tables: Table) -> None:
-    """Makes tables as they are declared today; those that are logs can then only be added to.
+def make_tables(connection: Connection, *some: Table) -> None:
+    """Makes all tables, or some, as declared today; those that are logs can only be added to.
 
     A migration that changes a table looks first whether it is so already, because an earlier
     migration may have made it just now: see docs/decisions/0014-tables-declared-once.md.
     """
+    from tallymark.store.all_tables import metadata  # noqa: PLC0415 (few commands make any)
+
+    tables = some or metadata.sorted_tables
     # A table of that name that is not ours must be an error, not taken for ours.
-    declare_tables().create_all(connection, tables, checkfirst=False)
+    metadata.create_all(connection, tables, checkfirst=False)
     for table in tables:
         for statement in _TRIGGERS[connection.dialect.name] if table.name in LOGS else ():
             connection.exec_driver_sql(statement.format(log=table.name))
-
-
-@cache
-def declare_tables() -> MetaData:
-    """All tables with all indexes. Most commands use few of them, and declaring takes time."""
-    from tallymark.store import named_values  # noqa: F401, PLC0415
-    from tallymark.store.column_types import metadata  # noqa: PLC0415
-    from tallymark.store.contests import (  # noqa: PLC0415
-        attempt_tables,  # noqa: F401
-        contest_tables,  # noqa: F401
-        versus_tables,  # noqa: F401
-    )
-    from tallymark.store.runs import run_tables  # noqa: F401, PLC0415
-
-    for table in metadata.tables.values():
-        for index in table.indexes:
-            if rows := index.info.get("where"):
-                index.dialect_kwargs.update(sqlite_where=text(rows), postgresql_where=text(rows))
-    return metadata
 
 
 def _upgrade_schema(connection: Connection, version: str, shown: str) -> None:

@@ -24,7 +24,7 @@ def says(result: CheckResult, *, late: bool = False) -> Check:
         await asyncio.sleep(0)
         return result
 
-    return Check.of(result.kind, wait if late else lambda _: result)
+    return Check(result.kind, wait if late else lambda _: result, late)
 
 
 def outcome(check: Check) -> str:

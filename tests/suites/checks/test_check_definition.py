@@ -23,7 +23,7 @@ async def breaks_late(_: Subject) -> CheckResult:
 
 
 def test_results_come_in_the_order_of_the_checks() -> None:
-    checks = Checks.of([built("match", "a"), Check.of("x", breaks), built("match", "*b*")])
+    checks = Checks.of([built("match", "a"), Check("x", breaks), built("match", "*b*")])
     results = checks.run(subject("b"))
     assert [result.passed for result in results] == [False, False, True]
     assert results[1].error == "x failed: ZeroDivisionError: oops"
@@ -46,9 +46,9 @@ def test_waiting_checks_wait_together_and_keep_their_order() -> None:
 
         checks = Checks.of(
             [
-                Check.of("a", first),
-                Check.of("b", second),
-                Check.of("c", breaks_late),
+                Check("a", first, True),
+                Check("b", second, True),
+                Check("c", breaks_late, True),
                 built("match", "*"),
             ]
         )

@@ -43,4 +43,4 @@ def _combine(kind: str, parts: Sequence[Check], what: str) -> Check:
         return result(await checks.evaluate(subject))
 
     function: QuickCheck | WaitingCheck = lambda subject: result(checks.run(subject))  # noqa: E731
-    return Check.of(kind, waiting if checks.waits else function)
+    return Check(kind, waiting if checks.waits else function, checks.waits)

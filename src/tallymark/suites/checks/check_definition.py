@@ -91,7 +91,8 @@ class CheckType:
 
     def make_check(self, config: Any, setting: CheckSetting) -> Check:
         """A check that is ready to run; InvalidInput says what is wrong with its config."""
-        return Check.of(self.kind, self.build(config, setting))
+        function = self.build(config, setting)
+        return Check(self.kind, function, inspect.iscoroutinefunction(function))
 
 
 def expand_config(config: Any, key: str) -> dict[str, Any]:
@@ -106,11 +107,6 @@ class Check(msgspec.Struct, frozen=True):
     function: Any
     waits: bool = False
     """True for a check that must be awaited: it asks a model, or may block."""
-
-    @classmethod
-    def of(cls, kind: str, function: QuickCheck | WaitingCheck) -> Check:
-        """A coroutine function waits, any other does not."""
-        return cls(kind, function, inspect.iscoroutinefunction(function))
 
     async def settle(self, subject: Subject) -> CheckResult:
         """Its result, whether it waits or not."""

@@ -1,0 +1,18 @@
+"""Every table with every index: imported where tables are made or compared, by few commands."""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+
+# Tables that are not imported would not be made.
+from tallymark.store import named_values  # noqa: F401
+from tallymark.store.column_types import metadata
+from tallymark.store.contests import attempt_tables, contest_tables, versus_tables  # noqa: F401
+from tallymark.store.runs import run_tables  # noqa: F401
+
+__all__ = ["metadata"]
+
+for _table in metadata.tables.values():
+    for _index in _table.indexes:
+        if _rows := _index.info.get("where"):
+            _index.dialect_kwargs.update(sqlite_where=text(_rows), postgresql_where=text(_rows))
