@@ -1,4 +1,4 @@
-"""`min_tokens` and `max_tokens`: who counted is said; what nobody counted is an error."""
+"""`min_tokens` and `max_tokens`: who counted is said; what nobody counted is counted here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def test_who_counted(by: str | None, reason: str) -> None:
     assert checked("max_tokens", 9, output_tokens=7, tokens_counted_by=by).reason == reason
 
 
-@pytest.mark.parametrize("kind", ["min_tokens", "max_tokens"])
-def test_a_number_that_is_not_known_is_an_error(kind: str) -> None:
-    result = checked(kind, 5, "some words", output_tokens=None)
-    assert (result.passed, result.error) == (False, f"{kind}: the number of tokens is not known")
+@pytest.mark.parametrize(("kind", "asked"), [("min_tokens", "least"), ("max_tokens", "most")])
+def test_what_nobody_counted_is_counted_here(kind: str, asked: str) -> None:
+    result = checked(kind, 2, "hello world", output_tokens=None)
+    assert (result.passed, result.error) == (True, None)
+    assert result.reason == f"2 tokens, counted here; at {asked} 2 asked"
