@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import show_value
-from tallymark.traces.trace_source import DAMAGE, compress_zstd, decompress_zstd
+from tallymark.traces.trace_source import DAMAGE
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 MAX_BYTES = 50_000_000
 MAX_FILES = 5_000
@@ -41,7 +48,7 @@ def pack(folder: Path) -> bytes:
     """All files in one value, the same for the same files."""
     files = read_files(folder)
     packed = msgspec.msgpack.encode({name: files[name] for name in sorted(files)})
-    return compress_zstd(packed)
+    return zstd.compress(packed, 9)
 
 
 def unpack(packed: bytes, folder: Path) -> None:
@@ -100,7 +107,8 @@ def _decompress(packed: bytes) -> dict[str, bytes]:
     # A few packed bytes can unpack to any size, so no more is unpacked than a folder may have.
     most = MAX_BYTES + MAX_FILES * (MAX_NAME + 16)
     try:
-        return msgspec.msgpack.decode(decompress_zstd(packed, most), type=dict[str, bytes])
+        content = zstd.ZstdFile(BytesIO(packed)).read(most)
+        return msgspec.msgpack.decode(content, type=dict[str, bytes])
     except (*DAMAGE, msgspec.DecodeError, UnicodeError):
         raise InvalidInput("these bytes are no packed challenge, or it is too large") from None
 

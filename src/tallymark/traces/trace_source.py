@@ -167,11 +167,6 @@ def open_decompressed(head: bytes, stream: IO[bytes]) -> io.BufferedIOBase | io.
     return _ZstdFile(stream) if head.startswith(ZSTD_MAGIC) else None
 
 
-def compress_zstd(data: bytes) -> bytes:
-    """The data as one frame, well packed."""
-    return zstd.compress(data, 9)
-
-
 def decompress_zstd(data: bytes, limit: int) -> bytes:
     """What zstd frames hold, if that is not more than the limit."""
     # Bounded while it grows, because hostile bytes grow ten thousandfold.

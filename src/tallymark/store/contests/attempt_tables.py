@@ -146,6 +146,5 @@ score_history = Table(
 )
 
 
-def attempt_id(key: int) -> str:
-    """The id that people see: the row's key, filled up with zeros, so that ids sort like keys."""
-    return f"a{key:012}"
+attempt_id = "a{:012}".format
+"""The id that people see: the row's key, filled up with zeros, so that ids sort like keys."""
