@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from functools import cache
 from pathlib import Path
@@ -52,6 +53,21 @@ def test_half_a_surrogate_pair_can_be_counted() -> None:
 @pytest.mark.parametrize("text", ["x" * 5000, "ab" * 3000, " " * 5000, "日本" * 2000])
 def test_a_word_without_end_is_counted_exactly(text: str) -> None:
     assert count_tokens(text) == len(reference().encode_ordinary(text))
+
+
+@settings(deadline=None)
+@given(st.text("  \n\r\t\u3000\x1cab1!.'é", max_size=14))
+def test_text_cut_at_white_space_has_the_same_tokens(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        short = token_count._LONG_SPACE.pattern.replace("500", "2")
+        patch.setattr(token_count, "_LONG_SPACE", re.compile(short, re.DOTALL))
+        assert count_tokens(text) == len(reference().encode_ordinary(text))
+
+
+@pytest.mark.parametrize("text", [" " * 300_000 + "x", " " * 300_000, "\n" * 300_000 + " x"])
+def test_white_space_without_end_is_counted(text: str) -> None:
+    """The first kills tiktoken by itself."""
+    assert 0 < count_tokens(text) < 20_000
 
 
 @pytest.mark.parametrize("data", [b"", b"YQ== 0\n"])
