@@ -85,7 +85,7 @@ def test_the_worst_changes_come_first() -> None:
 def test_a_broken_case_says_why() -> None:
     record, results = parts(run({"a": "-", "b": "+"}))
     check = CheckResult(kind="match", passed=False, reason="no hola")
-    second = Run(record, [replace(results[0], checks=[check]), results[1]])
+    second = Run(record, [replace(results[0], checks=(check,)), results[1]])
     (change,) = compare(run({"a": "+", "b": "+"}), second).changes
     assert (change.reason, change.first, change.second) == ("match: no hola", "1/1", "0/1")
 

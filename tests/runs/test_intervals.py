@@ -137,7 +137,7 @@ def with_scores(values: Sequence[float]) -> Tally:
         CaseResult(
             case=f"#{number}",
             status="passed",
-            checks=[CheckResult(kind="scorer", name="tone", value=value, passed=True)],
+            checks=(CheckResult(kind="scorer", name="tone", value=value, passed=True),),
         )
         for number, value in enumerate(values)
     )

@@ -6,8 +6,9 @@ from itertools import combinations
 
 import pytest
 
+from tallymark.runs.record import CaseResult
 from tallymark.runs.repeats import mean_repeats, pass_all_k, pass_at_k, summarise_repeats
-from tallymark.runs.tally import Counts
+from tallymark.runs.tally import Counts, Tally
 
 
 @pytest.mark.parametrize(("tries", "passed"), [(1, 0), (1, 1), (5, 0), (5, 2), (5, 5), (8, 3)])
@@ -29,10 +30,11 @@ def test_known_values(tries: int, passed: int, k: int, at: float, every: float) 
 
 
 def counts(passed: int, ran: int) -> Counts:
-    found = Counts()
-    for epoch in range(ran):
-        found.add([(epoch < passed, None, None, 0.0, (), ())])
-    return found
+    results = [
+        CaseResult(case="a", epoch=epoch, status="passed" if epoch < passed else "failed")
+        for epoch in range(ran)
+    ]
+    return Tally(results).all
 
 
 def test_a_case_that_never_ran_tells_nothing() -> None:

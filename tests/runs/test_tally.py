@@ -92,15 +92,15 @@ def test_nothing_is_known_of_a_run_without_results() -> None:
     assert set(Tally().metrics().values()) == {None}
 
 
-def scored(*values: float | None) -> list[CheckResult]:
-    return [CheckResult(kind="scorer", name="tone", value=v, passed=True) for v in values]
+def scored(*values: float | None) -> tuple[CheckResult, ...]:
+    return tuple(CheckResult(kind="scorer", name="tone", value=v, passed=True) for v in values)
 
 
 def test_a_scorer_stands_for_the_mean_of_what_it_measured() -> None:
     either = CheckResult(kind="or", passed=True, parts=scored(1.0))
     results = [
         CaseResult(case="a", status="passed", checks=scored(0.25, None)),
-        CaseResult(case="b", status="passed", checks=[either]),
+        CaseResult(case="b", status="passed", checks=(either,)),
         CaseResult(case="c", status="passed"),
     ]
     tally = Tally(results)
@@ -112,7 +112,7 @@ def test_a_scorers_mean_takes_in_what_it_measured_of_cases_in_error() -> None:
     broken = CheckResult(kind="scorer", name="judge", passed=False, error="no answer")
     results = [
         CaseResult(case="a", status="passed", checks=scored(1.0), latency=1.0, cost=0.1),
-        CaseResult(case="b", status="error", checks=[*scored(0.5), broken], latency=9.0, cost=9.0),
+        CaseResult(case="b", status="error", checks=(*scored(0.5), broken), latency=9.0, cost=9.0),
     ]
     tally = Tally(results)
     metrics = tally.metrics()
@@ -128,10 +128,10 @@ def judged(cost: float | None) -> CheckResult:
 
 
 def test_what_judges_cost_is_counted_apart_also_of_errors_and_alternatives() -> None:
-    either = CheckResult(kind="or", passed=True, parts=[judged(0.25), judged(0.5)])
+    either = CheckResult(kind="or", passed=True, parts=(judged(0.25), judged(0.5)))
     results = [
-        CaseResult(case="a", status="passed", cost=1.0, checks=[judged(0.125)]),
-        CaseResult(case="b", status="error", checks=[either]),
+        CaseResult(case="a", status="passed", cost=1.0, checks=(judged(0.125),)),
+        CaseResult(case="b", status="error", checks=(either,)),
         CaseResult(case="c", status="passed", cost=1.0),
     ]
     metrics = Tally(results).metrics()
@@ -139,9 +139,10 @@ def test_what_judges_cost_is_counted_apart_also_of_errors_and_alternatives() -> 
     assert Tally(results[2:]).metrics()["judge_cost"] == 0.0
     old = CheckResult(kind="llm_judge", passed=True, value=1.0)
     assert (
-        Tally([CaseResult(case="a", status="passed", checks=[old])]).metrics()["judge_cost"] is None
+        Tally([CaseResult(case="a", status="passed", checks=(old,))]).metrics()["judge_cost"]
+        is None
     )
-    unknown = CaseResult(case="d", status="passed", cost=1.0, checks=[judged(None)])
+    unknown = CaseResult(case="d", status="passed", cost=1.0, checks=(judged(None),))
     tally = Tally([*results, unknown])
     assert tally.metrics()["judge_cost"] is None
     assert tally.unknown("judge_cost") == "what the judge cost is not known for 1 of 4 results"

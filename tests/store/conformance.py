@@ -293,8 +293,8 @@ class ResultsConformance:
             (a_result(latency=math.nan, cost=math.inf), a_result()),
             (a_result(input_tokens=10**30, output_tokens=2**62), a_result(output_tokens=2**62)),
             (
-                a_result(checks=[CheckResult(kind="scorer", passed=True, value=math.nan)]),
-                a_result(checks=[CheckResult(kind="scorer", passed=True)]),
+                a_result(checks=(CheckResult(kind="scorer", passed=True, value=math.nan),)),
+                a_result(checks=(CheckResult(kind="scorer", passed=True),)),
             ),
         ],
         ids=["nul", "half pair", "case", "error", "not finite", "too large", "check"],

@@ -21,17 +21,17 @@ FULL_RESULT = CaseResult(
     epoch=3,
     status="failed",
     output="hello\nwörld",
-    checks=[
+    checks=(
         CheckResult(
             kind="or",
             passed=False,
             reason="neither",
-            parts=[
+            parts=(
                 CheckResult(kind="scorer", passed=False, name="tone", value=0.25),
                 CheckResult(kind="llm_judge", passed=False, error="no answer"),
-            ],
-        )
-    ],
+            ),
+        ),
+    ),
     latency=1.25,
     cost=0.0175,
     input_tokens=120,

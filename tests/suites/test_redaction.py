@@ -70,11 +70,11 @@ def test_records_are_redacted_all_the_way_down() -> None:
         case="a",
         status="failed",
         output=f"It is {SECRET}",
-        checks=[
+        checks=(
             CheckResult(
-                kind="or", passed=False, parts=[CheckResult(kind="x", passed=False, error=SECRET)]
-            )
-        ],
+                kind="or", passed=False, parts=(CheckResult(kind="x", passed=False, error=SECRET),)
+            ),
+        ),
         trace=Trace(spans=[span]),
         cost=0.5,
     )

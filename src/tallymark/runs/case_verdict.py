@@ -58,7 +58,7 @@ def make_result(
     case: str,
     epoch: int,
     trace: Trace,
-    checks: list[CheckResult],
+    checks: Iterable[CheckResult],
     status: CaseStatus,
     error: str | None,
 ) -> CaseResult:
@@ -69,7 +69,7 @@ def make_result(
         epoch=epoch,
         status=status,
         output=trace.last_output,
-        checks=checks,
+        checks=tuple(checks),
         latency=trace.duration_ms / 1000 if trace.duration_ms > 0 else None,
         cost=spent.cost,
         input_tokens=spent.input_tokens,

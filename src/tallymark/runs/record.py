@@ -40,7 +40,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Of a `scorer` check: the scorer's own, or a hash of its code."""
     error: str | None = None
     """Why the check itself could not be done; unless another check failed, the case is an error."""
-    parts: list[CheckResult] = msgspec.field(default_factory=list)
+    parts: tuple[CheckResult, ...] = ()
     """Of an `or`: each alternative."""
     judge: JudgeSpending | None = None
     """What judges took for it; None where none was asked."""
@@ -54,7 +54,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     epoch: int = 0
     status: CaseStatus
     output: str = ""
-    checks: list[CheckResult] = msgspec.field(default_factory=list)
+    checks: tuple[CheckResult, ...] = ()
     latency: float | None = None
     """Seconds."""
     cost: float | None = None

@@ -75,14 +75,16 @@ class Counts(msgspec.Struct, gc=False):
 
     def add(self, results: Sequence[_Seen]) -> None:
         """Takes more results into account."""
-        ran = [seen for seen in results if seen[0] is not None]
+        ran = [seen for seen in results if seen.passed is not None]
         self.results += len(results)
-        self.judges.add([seen[3] for seen in results if seen[3] is not None])
+        self.judges.add([seen.judges for seen in results if seen.judges is not None])
         self.ran += len(ran)
-        self.passed += sum([1 for seen in ran if seen[0]])
-        self.latency.add([seen[1] for seen in ran if seen[1] is not None])
-        self.cost.add([seen[2] for seen in ran if seen[2] is not None])
-        for name, values in _list_by_scorer(results) if any(seen[4] for seen in results) else ():
+        self.passed += sum([1 for seen in ran if seen.passed])
+        self.latency.add([seen.latency for seen in ran if seen.latency is not None])
+        self.cost.add([seen.cost for seen in ran if seen.cost is not None])
+        for name, values in (
+            _list_by_scorer(results) if any(seen.scorers for seen in results) else ()
+        ):
             self.scores.setdefault(name, Amounts()).add(values)
 
     def mean(self, measure: str) -> float | None:
@@ -96,24 +98,24 @@ class Counts(msgspec.Struct, gc=False):
         return self.passed / self.ran if self.ran else None
 
 
-# Whether it passed (None: it did not run), latency, cost, what judges cost, the names of scorers,
-# what they measured. A tuple of plain values, because most cases have one result, and a run may
-# have a million of them: the garbage collector soon looks at them no more.
-_Seen = tuple[
-    bool | None,
-    float | None,
-    float | None,
-    float | None,
-    tuple[str, ...],
-    tuple[float, ...],
-]
+class _Seen(msgspec.Struct, frozen=True, gc=False):
+    """What counts of one result. A run may have a million of them, so there is little of it."""
+
+    passed: bool | None
+    """None: it did not run."""
+    latency: float | None
+    cost: float | None
+    judges: float | None
+    scorers: tuple[str, ...]
+    values: tuple[float, ...]
+    """What the scorers measured."""
 
 
 def _list_by_scorer(results: Iterable[_Seen]) -> Iterator[tuple[str, tuple[float, ...]]]:
     """What each scorer measured; once for each group of results that have the same scorers."""
     rows: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
-    for *_, names, values in results:
-        rows.setdefault(names, []).append(values)
+    for seen in results:
+        rows.setdefault(seen.scorers, []).append(seen.values)
     for names, group in rows.items():
         yield from zip(names, zip(*group, strict=True), strict=False)
 
@@ -155,9 +157,9 @@ class Tally:
         measured = self._take_checks(result)
         if result.status == "error":
             self.errors += 1
-            seen: _Seen = (None, None, None, *measured)
+            seen = _Seen(None, None, None, *measured)
         else:
-            seen = (result.status == "passed", result.latency, result.cost, *measured)
+            seen = _Seen(result.status == "passed", result.latency, result.cost, *measured)
         case = result.case
         name = eval_of(case)
         if (
@@ -234,7 +236,7 @@ class Tally:
             known = self._cases.get(case)
         if known is None:
             self._cases[case] = seen
-        elif isinstance(known, tuple):
+        elif isinstance(known, _Seen):
             counts = self._cases[case] = Counts()
             counts.add([known, seen])
         else:
@@ -244,7 +246,7 @@ class Tally:
     def cases(self) -> dict[str, Counts]:
         """The counts of each case."""
         for case, known in self._cases.items():
-            if isinstance(known, tuple):
+            if isinstance(known, _Seen):
                 counts = self._cases[case] = Counts()
                 counts.add([known])
         found: dict[str, Any] = self._cases
@@ -253,11 +255,11 @@ class Tally:
     def clusters(self) -> dict[str, list[tuple[int, float]]]:
         """By scorer, and for each case: how often it was measured, and the sum of that."""
         found: dict[str, list[tuple[int, float]]] = {name: [] for name in self.scorers}
-        single = [known for known in self._cases.values() if isinstance(known, tuple)]
+        single = [known for known in self._cases.values() if isinstance(known, _Seen)]
         for name, values in _list_by_scorer(single):
             found[name].extend(zip(repeat(1), values, strict=False))
         for known in self._cases.values():
-            if not isinstance(known, tuple):
+            if not isinstance(known, _Seen):
                 for name, amounts in known.scores.items():
                     found[name].append((amounts.known, amounts.total))
         return found
@@ -290,9 +292,9 @@ class Tally:
         for name, waiting in self._waiting.items():
             if name is None or name not in usable or name in found or name in self.scorers:
                 continue
-            if isinstance(waiting, tuple):
-                passed, latency, cost = waiting[:3]
-                success = None if passed is None else float(passed)
+            if isinstance(waiting, _Seen):
+                success = None if waiting.passed is None else float(waiting.passed)
+                latency, cost = waiting.latency, waiting.cost
             else:
                 counts = self._count_eval(name)
                 success, latency, cost = counts.success, counts.mean("latency"), counts.mean("cost")

@@ -39,7 +39,9 @@ async def recheck(suite: FilledSuite, results: Iterable[CaseResult]) -> list[Cas
         checks = await case.checks.evaluate(subject)
         status = judge_case(checks)
         error = find_error(checks) if status == "error" else None
-        checked.append(suite.redact(replace(result, checks=checks, status=status, error=error)))
+        checked.append(
+            suite.redact(replace(result, checks=tuple(checks), status=status, error=error))
+        )
     return checked
 
 

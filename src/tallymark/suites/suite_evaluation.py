@@ -156,7 +156,7 @@ class SuiteEvaluation:
             epoch=epoch,
             status=status,
             output=answer.output,
-            checks=checks,
+            checks=tuple(checks),
             latency=answer.latency,
             cost=answer.cost,
             input_tokens=answer.input_tokens,

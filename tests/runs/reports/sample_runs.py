@@ -42,7 +42,7 @@ def two_cases(formula: str = "success_pct / total_cost") -> Run:
             case="math-question",
             status="passed",
             output="2 + 2 = 4",
-            checks=[CheckResult(kind="match", passed=True)],
+            checks=(CheckResult(kind="match", passed=True),),
             latency=0.5,
             cost=0.01,
         ),
@@ -50,10 +50,10 @@ def two_cases(formula: str = "success_pct / total_cost") -> Run:
             case="translation-test",
             status="failed",
             output="Guten Tag",
-            checks=[
+            checks=(
                 CheckResult(kind="match", passed=False, reason='"*hola*" does not match'),
                 CheckResult(kind="max_tokens", passed=True),
-            ],
+            ),
             latency=1.5,
             cost=0.0077,
         ),
@@ -159,14 +159,14 @@ def _answered(
         CheckResult(
             kind="or",
             passed=True,
-            parts=[
+            parts=(
                 CheckResult(
                     kind="tool_called",
                     passed=passed,
                     reason="" if passed else "lookup was not called",
                 ),
                 CheckResult(kind="max_tokens", passed=True),
-            ],
+            ),
         ),
     ]
     tokens = len(output) // 4
@@ -175,7 +175,7 @@ def _answered(
         epoch=epoch,
         status="passed" if all(check.passed for check in checks) else "failed",
         output=output,
-        checks=checks,
+        checks=tuple(checks),
         latency=latency,
         cost=None if price is None else price * tokens / 60,
         input_tokens=42,

@@ -71,10 +71,10 @@ def test_an_answer_of_5_mb_fits_a_cell() -> None:
 
 
 def test_alternatives_of_an_or_are_named() -> None:
-    parts = [
+    parts = (
         CheckResult(kind="match", passed=False, reason="no"),
         CheckResult(kind="x", passed=True),
-    ]
+    )
     check = CheckResult(kind="or", passed=False, reason="none passed", parts=parts)
-    row = one(CaseResult(case="a", status="failed", checks=[check]))
+    row = one(CaseResult(case="a", status="failed", checks=(check,)))
     assert row["problems"] == "or: none passed\nor / match: no"

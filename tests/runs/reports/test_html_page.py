@@ -175,7 +175,7 @@ def hostile_run() -> Run:
         status="failed",
         output=HOSTILE,
         error=HOSTILE,
-        checks=[check, replace(check, error=None, parts=[check])],
+        checks=(check, replace(check, error=None, parts=(check,))),
         latency=1.0,
         cost=0.1,
         trace=Trace(trace_id=HOSTILE, spans=[span]),

@@ -83,7 +83,7 @@ def test_an_infrastructure_problem_is_an_error() -> None:
 
 
 def test_a_check_that_could_not_be_done_is_an_error() -> None:
-    checks = [CheckResult(kind="llm_judge", passed=False, error="no key")]
+    checks = (CheckResult(kind="llm_judge", passed=False, error="no key"),)
     result = CaseResult(case="a", status="error", checks=checks)
     (error,) = checked(
         junit_report([finished(RunRecord(id="r", suite="s", model="m"), [result])])

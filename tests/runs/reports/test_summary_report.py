@@ -125,7 +125,7 @@ def test_a_formula_that_no_longer_fits_is_shown_but_not_explained() -> None:
 
 def test_it_is_80_columns_wide_whatever_is_in_it() -> None:
     long = "word " * 60 + "x" * 200
-    checks = [CheckResult(kind="match", passed=False, reason=long)]
+    checks = (CheckResult(kind="match", passed=False, reason=long),)
     results = [CaseResult(case="c" * 300, status="failed", checks=checks, error=long)]
     names = " + ".join(f"{n} * success_pct" for n in range(30))
     record = RunRecord(id="i" * 90, suite=long, model=long, formula=names, error=long)
@@ -140,7 +140,7 @@ def test_many_cases_are_counted_and_not_all_shown() -> None:
 
 
 def test_of_many_reasons_and_repeated_cases_some_are_shown() -> None:
-    checks = [CheckResult(kind=f"check{n}", passed=False, reason="no") for n in range(8)]
+    checks = tuple(CheckResult(kind=f"check{n}", passed=False, reason="no") for n in range(8))
     results = [
         CaseResult(case=case, epoch=epoch, status="failed", checks=checks)
         for case in "abc"
@@ -152,7 +152,7 @@ def test_of_many_reasons_and_repeated_cases_some_are_shown() -> None:
 
 
 def test_hostile_text_cannot_move_the_cursor() -> None:
-    checks = [CheckResult(kind=HOSTILE, passed=False, reason=HOSTILE)]
+    checks = (CheckResult(kind=HOSTILE, passed=False, reason=HOSTILE),)
     results = [CaseResult(case=HOSTILE, status="failed", checks=checks, output=HOSTILE)]
     text = summary(Run(RunRecord(id=HOSTILE, suite=HOSTILE, model=HOSTILE, error=HOSTILE), results))
     assert not {"\x1b", "\x00"} & set(text)

@@ -57,7 +57,7 @@ def test_what_the_parts_say_together(
 
 def test_the_parts_are_kept() -> None:
     (result,) = Checks.of([any_of([says(NO), says(YES)])]).run(subject())
-    assert (result.kind, result.parts) == ("or", [NO, YES])
+    assert (result.kind, result.parts) == ("or", (NO, YES))
     assert result.reason == "1 of 2 alternatives passed"
 
 

@@ -34,7 +34,7 @@ class _Detail(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the column `detail` holds: all of a result that nobody filters by."""
 
     output: str = ""
-    checks: list[CheckResult] = msgspec.field(default_factory=list)
+    checks: tuple[CheckResult, ...] = ()
     tokens_counted_by: Any = None
     error: str | None = None
     tries: int = 1

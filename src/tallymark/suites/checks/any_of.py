@@ -36,7 +36,7 @@ def _combine(kind: str, parts: Sequence[Check], what: str) -> Check:
             passed=passed,
             reason=f"{count} of {len(results)} {what} passed",
             error=find_error(results) if undone else None,
-            parts=results,
+            parts=tuple(results),
         )
 
     async def waiting(subject: Subject) -> CheckResult:
