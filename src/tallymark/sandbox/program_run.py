@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tallymark.errors import WorkFailed
+from tallymark.sandbox.kernel_calls import name_signal
 from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.sandbox.programs.bubblewrap_run import run_in_bubblewrap
@@ -71,7 +72,7 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
     left_out = (f"{name!r} is not kept: {why}" for name, why in ended.refused.items())
     return ProgramOutcome(
         exit_code=code if code >= 0 else None,
-        signal=_name_signal(-code) if code < 0 else None,
+        signal=name_signal(-code) if code < 0 else None,
         stopped=stopped,
         stdout=ended.stdout,
         stderr=ended.stderr,
@@ -90,10 +91,3 @@ def _run_task(task: ProgramTask, policy: Policy) -> ProgramEnding:
             hint="install the Debian package bubblewrap, or set processes=1 in its limits",
         )
     return run_direct(task, walls=policy.backend == "landlock")
-
-
-def _name_signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

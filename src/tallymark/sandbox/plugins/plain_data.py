@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -24,7 +25,7 @@ def _decode_extension(code: int, data: memoryview) -> int:
     return int.from_bytes(data, "big", signed=True)
 
 
-_encoder = msgspec.msgpack.Encoder()
+_encoder = msgspec.msgpack.Encoder(decimal_format="number")
 _decoder = msgspec.msgpack.Decoder(ext_hook=_decode_extension)
 decode = _decoder.decode
 _encode_quickly = _encoder.encode
@@ -36,6 +37,44 @@ def encode(value: object) -> bytes:
         return _encode_quickly(value)
     except Exception:  # noqa: BLE001 (any class may stand in the data, and raise anything)
         return _encode_quickly(_make_plain(value, 0))
+
+
+class TooLarge(Exception):
+    """What was to be encoded has more bytes than it may; the text says how many at least."""
+
+
+def encode_within(value: object, most: int) -> bytes:
+    """As `encode`, but counts first: an encoder that runs out of memory takes its process along."""
+    _count_bytes(value, most)
+    try:
+        return _encode_quickly(value)
+    except Exception:  # noqa: BLE001 (as in `encode`)
+        plain = _make_plain(value, 0)
+        _count_bytes(plain, most)
+        return _encode_quickly(plain)
+
+
+def _count_bytes(value: object, most: int) -> None:
+    """`TooLarge` for a value of more bytes than that: a byte for all but text is the least."""
+    size, level = 0, [value]
+    for _ in range(_DEEPEST + 1):
+        inner: list[Any] = []
+        for item in level:
+            size += 1
+            if isinstance(item, str | bytes | bytearray):
+                size += len(item)
+            elif isinstance(item, dict | list | tuple | set | frozenset):
+                # Counted before it is gone through: a list may name one thing millions of times.
+                if size + len(inner) + len(item) <= most:
+                    inner += item
+                    inner += item.values() if isinstance(item, dict) else ()
+                else:
+                    size += len(item)
+            if size > most:
+                raise TooLarge(f"over {size:,} bytes, more than {most:,}")
+        if not inner:
+            return
+        level = inner
 
 
 def _make_plain(value: Any, depth: int) -> object:
@@ -54,7 +93,7 @@ def _make_plain(value: Any, depth: int) -> object:
             return {_make_plain(key, _DEEPEST): _make_plain(item, depth + 1) for key, item in items}
         case list() | tuple() | set() | frozenset() if depth < _DEEPEST:
             return [_make_plain(item, depth + 1) for item in value]
-        case Real():
+        case Real() | Decimal():
             return _make_float(value)
         case _:
             return str(value)[:_TEXT_CHARS].encode("utf-8", "replace").decode()
@@ -74,3 +113,5 @@ def _make_float(value: Any) -> float:
         return float.__float__(float(value))
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+    except ValueError:  # a Decimal that signals that it is not a number
+        return math.nan

@@ -6,9 +6,10 @@ import os
 import re
 import select
 import signal
+import subprocess
 from contextlib import suppress
 
-from tallymark.sandbox import bubblewrap, interpreter
+from tallymark.sandbox import bubblewrap, interpreter, kernel_calls
 from tallymark.sandbox.programs import program_view
 from tallymark.sandbox.programs.launcher_start import (
     ProgramEnding,
@@ -118,5 +119,11 @@ class _FirstProcess:
         self.kill()
         if self._pidfd is not None:
             select.select([self._pidfd], [], [], _DYING_S)
-        self._bwrap.kill()
-        self._bwrap.wait()
+        try:
+            # It has waited for the first process when it ends by itself; killed, it might not.
+            self._bwrap.wait(_DYING_S)
+        except subprocess.TimeoutExpired:
+            self._bwrap.kill()
+            self._bwrap.wait()
+        if self._pidfd is not None:
+            kernel_calls.bury_process(self._pidfd)

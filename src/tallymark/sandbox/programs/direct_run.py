@@ -11,7 +11,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from tallymark.sandbox import interpreter, scratch_folder
+from tallymark.sandbox import interpreter, kernel_calls, scratch_folder
 from tallymark.sandbox.programs import process_usage, program_view
 from tallymark.sandbox.programs.launcher_start import (
     ProgramEnding,
@@ -85,6 +85,7 @@ def _run_launcher(task: ProgramTask, order: bytes, folder: Path) -> tuple[PipeTa
         finally:
             kill()
             code = process.wait()
+            kernel_calls.bury_group(process.pid)
     return talk, code
 
 
