@@ -75,12 +75,12 @@ def test_the_guest_itself_is_walled_in(tmp_path: Path, work: str) -> None:
     """Not only the child that runs the plugin: what it could be tricked into stays inside."""
     code = plugin(tmp_path / "plugin", ORDINARY)
     handle = guest_handle.GuestHandle(code, "landlock", Limits())
-    setup = handle._make_setup(code, "landlock", Limits())  # noqa: SLF001 (as it is told)
+    setup = handle._make_setup(code, "landlock", Limits())
     secret = tmp_path / "secret"
     secret.write_text("x", encoding="utf-8")
 
     def act() -> None:
-        guest._confine(setup)  # noqa: SLF001 (all but the serving)
+        guest._confine(setup)
         assert handle.folder is not None
         (handle.folder / "own").write_bytes(b"x")
         (code.root / "scorer.py").read_bytes()

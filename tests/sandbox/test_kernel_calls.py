@@ -20,8 +20,8 @@ from pathlib import Path
 from tallymark.sandbox import Limits, PluginCode, Policy, Sandbox, run_program
 
 def find_zombies():
-    states = (path.read_text().rpartition(")")[2].split()[0] for path in Path("/proc").glob("[0-9]*/stat"))
-    return sum(state == "Z" for state in states)
+    said = (path.read_text().rpartition(")")[2] for path in Path("/proc").glob("[0-9]*/stat"))
+    return sum(words.split()[0] == "Z" for words in said)
 
 assert os.getpid() == 1
 backend, root = sys.argv[1:]
