@@ -109,12 +109,12 @@ def test_nothing_beside_a_loaded_library_can_be_read(
     ],
 )
 def test_only_the_systems_own_folders_are_shown_whole(path: str, folder: str | None) -> None:
-    found = interpreter._find_library_folder(Path(path))  # noqa: SLF001 (one machine has few of them)
+    found = interpreter._find_library_folder(Path(path))
     assert found == (None if folder is None else Path(folder))
 
 
 def test_no_folder_but_pythons_own_and_the_systems_is_shown() -> None:
-    library = {path for _, path in interpreter._library_folders()}  # noqa: SLF001 (the standard one)
+    library = {path for _, path in interpreter._library_folders()}
     folders = {path for path in interpreter.files().values() if path.is_dir()} - library
     for path in folders:
-        assert interpreter._LIBRARY_FOLDER.fullmatch(str(path)), path  # noqa: SLF001
+        assert interpreter._LIBRARY_FOLDER.fullmatch(str(path)), path
