@@ -19,6 +19,7 @@ from tallymark.sandbox import bubblewrap, interpreter, seccomp
 from tallymark.sandbox.programs import program_view
 
 SafeBackend = Literal["bubblewrap", "landlock"]
+MEMORY_GROUPS = "memory groups"
 _SIGNALS_SCOPED = 6
 """The first version of Landlock that keeps signals in: without namespaces, nothing else does."""
 _TRYING_S = 20.0
@@ -65,6 +66,10 @@ class Machine:
     landlock_abi: int
     layers: tuple[Layer, ...]
 
+    def has(self, name: str) -> bool:
+        """Whether the layer of this name was tried and held."""
+        return any(each.name == name and each.present for each in self.layers)
+
     def missing(self, backend: SafeBackend) -> tuple[Layer, ...]:
         """The layers that this backend needs and that are not here."""
         needed = _NEEDS[backend]
@@ -103,6 +108,11 @@ _TEXTS = {
     "pidfd": (
         "killing the wrong process at a deadline",
         "use Linux 5.4 or later",
+    ),
+    MEMORY_GROUPS: (
+        "programs that outgrow their memory between two looks at it; no sandbox needs them",
+        "nothing needs to be done; to have them, run as root or as a systemd service with "
+        "Delegate=yes and DelegateSubgroup=, where cgroups are of version 2",
     ),
 }
 

@@ -24,17 +24,21 @@ from tallymark.sandbox.programs.program_task import ProgramTask
 _DYING_S = 10.0
 
 
-def run_in_bubblewrap(task: ProgramTask) -> ProgramEnding:
-    """One program; when this returns or raises, nothing of it is left."""
+def run_in_bubblewrap(task: ProgramTask, entrance: int | None) -> ProgramEnding:
+    """One program; when this returns or raises, nothing of it is left.
+
+    `entrance` is a descriptor, by which the program enters its memory group, if it has one.
+    """
     order = task.order(
         home=interpreter.HOME,
         folder=bubblewrap.SCRATCH,
         uid=program_view.choose_uid(),
         walls=True,
         alone=True,
+        entrance=entrance,
     )
     with Pipes() as pipes:
-        launched, info = _launch(task, pipes)
+        launched, info = _launch(task, pipes, entrance)
         inside = _FirstProcess(launched, info, pipes)
         try:
             inside.find()
@@ -57,7 +61,9 @@ def run_in_bubblewrap(task: ProgramTask) -> ProgramEnding:
         )
 
 
-def _launch(task: ProgramTask, pipes: Pipes) -> tuple[RunningLauncher, int]:
+def _launch(
+    task: ProgramTask, pipes: Pipes, entrance: int | None
+) -> tuple[RunningLauncher, int]:
     """Bubblewrap on its way, and where it will say who runs inside."""
     settings, to_settings = pipes.pipe()
     inside = interpreter.sandbox_path()
@@ -78,6 +84,7 @@ def _launch(task: ProgramTask, pipes: Pipes) -> tuple[RunningLauncher, int]:
         python=inside,
         before=words,
         also=(settings, info),
+        lent=entrance,
     )
     return launched, from_info
 
