@@ -61,9 +61,7 @@ def run_in_bubblewrap(task: ProgramTask, entrance: int | None) -> ProgramEnding:
         )
 
 
-def _launch(
-    task: ProgramTask, pipes: Pipes, entrance: int | None
-) -> tuple[RunningLauncher, int]:
+def _launch(task: ProgramTask, pipes: Pipes, entrance: int | None) -> tuple[RunningLauncher, int]:
     """Bubblewrap on its way, and where it will say who runs inside."""
     settings, to_settings = pipes.pipe()
     inside = interpreter.sandbox_path()
