@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.backends import SAFE
 from tests.challenges.challenge_folders import folder_with
+from tests.sandbox.backends import SAFE
 
 from tallymark.challenges.challenge import Challenge, Evaluator, Submission
 from tallymark.challenges.challenge_check import ChallengeReport, CheckFinding, check_challenge

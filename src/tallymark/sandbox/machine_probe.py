@@ -84,6 +84,10 @@ _ALLOW_NAMESPACES = (
     "set the sysctl user.max_user_namespaces above 0 and, on Ubuntu, "
     "kernel.apparmor_restrict_unprivileged_userns to 0"
 )
+_HAVE_GROUPS = (
+    "nothing needs to be done; to have them, run as root or as a systemd service with "
+    "Delegate=yes and DelegateSubgroup=, where cgroups are of version 2"
+)
 _TEXTS = {
     "bubblewrap": (
         "the host's files, processes and network: the code has its own",
@@ -111,8 +115,7 @@ _TEXTS = {
     ),
     MEMORY_GROUPS: (
         "programs that outgrow their memory between two looks at it; no sandbox needs them",
-        "nothing needs to be done; to have them, run as root or as a systemd service with "
-        "Delegate=yes and DelegateSubgroup=, where cgroups are of version 2",
+        _HAVE_GROUPS,
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Whether what the host keeps is out of sight of untrusted code: tried, behind the walls in force."""
+"""Is what the host keeps out of sight of untrusted code? Tried, behind the walls in force."""
 
 from __future__ import annotations
 

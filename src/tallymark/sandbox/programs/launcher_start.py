@@ -32,7 +32,7 @@ class RunningLauncher:
     report: int
 
 
-def start_launcher(
+def start_launcher(  # noqa: PLR0913 (each says one thing about the start)
     pipes: Pipes,
     how: str,
     *,

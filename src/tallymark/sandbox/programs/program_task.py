@@ -57,7 +57,7 @@ class ProgramTask:
         """What all its processes may compute together."""
         return self.limits.wall_s if self.limits.cpu_s is None else self.limits.cpu_s
 
-    def order(  # noqa: PLR0913 (each says one thing about the place)
+    def order(
         self,
         *,
         home: Path,
