@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.sandbox.backends import SAFE
@@ -13,6 +14,7 @@ import tallymark
 from tallymark.sandbox import Limits, Policy, Sandbox
 from tallymark.sandbox.machine_probe import SafeBackend
 from tallymark.sandbox.plugins import guest, guest_handle, guest_view
+from tallymark.sandbox.plugins.plain_data import encode
 
 SCORES = """
 class Plugin:
@@ -49,9 +51,13 @@ def test_no_module_is_imported_because_a_text_names_it(
 def test_what_is_imported_ahead_is_the_same_for_everyone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = []
-    encode = guest_handle.encode
-    monkeypatch.setattr(guest_handle, "encode", lambda setup: told.append(setup) or encode(setup))
+    told: list[Any] = []
+
+    def tell(setup: object) -> bytes:
+        told.append(setup)
+        return encode(setup)
+
+    monkeypatch.setattr(guest_handle, "encode", tell)
     for at, text in enumerate((ORDINARY, "import asyncio, xml.dom.minidom" + SCORES)):
         guest_handle.GuestHandle(plugin(tmp_path / str(at), text), SAFE[0], Limits()).close()
     assert told[0]["modules"] == told[1]["modules"] == guest_view.MODULES_AHEAD

@@ -54,9 +54,9 @@ class Attack:
     @property
     def source(self) -> str:
         """The plugin's or program's file."""
-        beginning = _read_suite()["prelude"]
+        beginning: str = _read_suite()["program_prelude" if self.program else "prelude"]
         if self.program:
-            return _read_suite()["program_prelude"] + self.program
+            return beginning + self.program
         return self.module or beginning + textwrap.indent(self.body.strip("\n"), " " * 8) + "\n"
 
     @property

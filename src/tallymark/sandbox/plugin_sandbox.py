@@ -100,10 +100,8 @@ class Sandbox:
         ctx: Mapping[str, Any],
         timeout_s: float,
     ) -> Calls:
-        for what, given in (("config", config), ("context", ctx)):
-            if not isinstance(given, Mapping):
-                said = f"a plugin's {what} is a mapping, not {show_value(given)}"
-                raise InvalidInput(said, hint="leave it empty ({}) where there is nothing to say")
+        _require_mapping("config", config)
+        _require_mapping("context", ctx)
         job = PluginJob(code, self.limits, config=config, ctx=ctx, timeout_s=timeout_s)
         origin = Origin(code.name, code.code_hash, dict(config))
         return Calls(job, origin, pool=self._pool, health=self._health)
@@ -114,3 +112,9 @@ class Sandbox:
             for score in scores:
                 score.metadata["warning"] = "; ".join(self.policy.warnings)
         return scores
+
+
+def _require_mapping(what: str, given: object) -> None:
+    if not isinstance(given, Mapping):
+        said = f"a plugin's {what} is a mapping, not {show_value(given)}"
+        raise InvalidInput(said, hint="leave it empty ({}) where there is nothing to say")

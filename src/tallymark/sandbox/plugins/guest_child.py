@@ -160,7 +160,7 @@ def _load_scorer(opening: dict[str, Any]) -> Callable[[object, str | None], byte
             if user is not None:
                 ctx["end_user_id"] = user
             given = plugin().score(metrics, decode(config), ctx)
-            return encode_within((answer_frames.GIVEN, given), most)
+            return answer_frames.mark_given(encode_within(given, most))
         except TooLarge as error:
             return encode((answer_frames.FAILED, "bad answer", f"the answer has {error}"))
         except BaseException as error:  # noqa: BLE001 (as above)

@@ -17,6 +17,11 @@ _BIG_INT = 1
 _BIGGEST_INT_BYTES = 4096
 _DEEPEST = 64
 _TEXT_CHARS = 1000
+_BYTE_AT_LEAST = frozenset({float, int, bool, type(None)})
+_TEXTS = (str, bytes, bytearray)
+_CONTAINERS = (dict, list, tuple, set, frozenset)
+_FEW = 64
+"""So many short things are encoded without counting: that is never a matter of memory."""
 
 
 def _decode_extension(code: int, data: memoryview) -> int:
@@ -45,7 +50,8 @@ class TooLarge(Exception):
 
 def encode_within(value: object, most: int) -> bytes:
     """As `encode`, but counts first: an encoder that runs out of memory takes its process along."""
-    _count_bytes(value, most)
+    if not _is_small(value):
+        _count_bytes(value, most)
     try:
         return _encode_quickly(value)
     except Exception:  # noqa: BLE001 (as in `encode`)
@@ -54,24 +60,49 @@ def encode_within(value: object, most: int) -> bytes:
         return _encode_quickly(plain)
 
 
+def _is_small(value: object) -> bool:
+    """Whether it is a mapping of a few short things, as nearly every answer is: quick to see."""
+    if type(value) is not dict or len(value) > _FEW:
+        return False
+    for key, item in value.items():
+        kind = type(item)
+        if kind is dict:
+            if len(item) > _FEW:
+                return False
+            for inner_key, inner in item.items():
+                if type(inner) not in _BYTE_AT_LEAST or type(inner_key) is not str:
+                    return False
+                if len(inner_key) > _FEW:
+                    return False
+        elif kind not in _BYTE_AT_LEAST:
+            return False
+        if type(key) is not str or len(key) > _FEW:
+            return False
+    return True
+
+
 def _count_bytes(value: object, most: int) -> None:
     """`TooLarge` for a value of more bytes than that: a byte for all but text is the least."""
-    size, level = 0, [value]
+    size, level = 1, [value]
     for _ in range(_DEEPEST + 1):
         inner: list[Any] = []
         for item in level:
-            size += 1
-            if isinstance(item, str | bytes | bytearray):
+            kind = type(item)
+            if kind in _BYTE_AT_LEAST:
+                continue
+            if kind is str or isinstance(item, _TEXTS):
                 size += len(item)
-            elif isinstance(item, dict | list | tuple | set | frozenset):
-                # Counted before it is gone through: a list may name one thing millions of times.
-                if size + len(inner) + len(item) <= most:
-                    inner += item
-                    inner += item.values() if isinstance(item, dict) else ()
-                else:
+            elif kind is dict or isinstance(item, _CONTAINERS):
+                size += len(item)
+                # Before it is gone through: a list may name one thing millions of times.
+                if size > most:
+                    break
+                inner += item
+                if kind is dict or isinstance(item, dict):
                     size += len(item)
-            if size > most:
-                raise TooLarge(f"over {size:,} bytes, more than {most:,}")
+                    inner += item.values()
+        if size > most:
+            raise TooLarge(f"over {size:,} bytes, more than {most:,}")
         if not inner:
             return
         level = inner
