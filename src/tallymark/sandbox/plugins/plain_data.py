@@ -83,7 +83,8 @@ def _is_small(value: object) -> bool:
 
 def _count_bytes(value: object, most: int) -> None:
     """`TooLarge` for a value of more bytes than that: a byte for all but text is the least."""
-    size, level = 1, [value]
+    size = 1
+    level: list[Any] = [value]
     for _ in range(_DEEPEST + 1):
         inner: list[Any] = []
         for item in level:
