@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.sandbox.backends import SAFE, limits, run_python
+from tests.sandbox.machines import machine
 
 from tallymark.sandbox import memory_group, program_run
 from tallymark.sandbox.machine_probe import SafeBackend
@@ -198,3 +199,15 @@ def _sum_time(group: Path) -> int:
     """Processor time that was used in the group: somebody has been in it."""
     lines = (group / "cpu.stat").read_text(encoding="ascii").splitlines()
     return int(dict(line.split() for line in lines)["usage_usec"])
+
+
+@pytest.mark.parametrize("trouble", [OSError(28, "No space left on device"), NoGroup("gone")])
+def test_a_program_runs_without_a_group_where_none_can_be_made_now(
+    monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    def refuse() -> Path:
+        raise trouble
+
+    monkeypatch.setattr(program_run, "probe", machine)
+    monkeypatch.setattr(program_run, "find_parent", refuse)
+    assert run_python(SAFE[0], "print('ran')").stdout == b"ran\n"

@@ -122,7 +122,8 @@ def _own_libraries() -> dict[Path, Path]:
 
     Not what else is loaded here, because a variable or a package asked for it.
     """
-    base, named = Path(sys.base_prefix), host_path().read_bytes()
+    # Libraries are told by their real paths, and a prefix may be a link.
+    base, named = Path(sys.base_prefix).resolve(), host_path().read_bytes()
     found: dict[Path, Path] = {}
     for path in _loaded_libraries():
         names = _list_names(path)

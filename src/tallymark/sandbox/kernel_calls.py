@@ -9,12 +9,14 @@ import ctypes
 import functools
 import os
 import signal
+import time
 from contextlib import suppress
 from typing import Any
 
 _NO_NEW_PRIVS, _DUMPABLE = 38, 4
 _CAPABILITY_VERSION = 0x20080522  # the third, with 64 capabilities in two halves
 _NEW_MOUNTS = 0x00020000
+_DYING_S = 5.0
 _MOUNT_FLAGS = 2 | 4 | 8 | 1024  # nosuid, nodev, noexec, noatime
 
 
@@ -78,12 +80,15 @@ def bury_process(pidfd: int) -> None:
 
 
 def bury_group(leader: int) -> None:
-    """The same for all that a process has started, which shared its group and was killed."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
+    """The same for all that a process has started, which shared its group and was killed.
+
+    It sends no signal itself: once the leader is gone, its number may be another's.
+    """
+    until = time.monotonic() + _DYING_S
     with suppress(ChildProcessError):
-        while True:
-            os.waitpid(-leader, 0)
+        while time.monotonic() < until:
+            if os.waitpid(-leader, os.WNOHANG)[0] == 0:
+                time.sleep(0.001)
 
 
 def unshare_mounts() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from tallymark.errors import WorkFailed
 from tallymark.sandbox.kernel_calls import name_signal
 from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.machine_probe import MEMORY_GROUPS, probe
-from tallymark.sandbox.memory_group import MemoryGroup, find_parent
+from tallymark.sandbox.memory_group import MemoryGroup, NoGroup, find_parent
 from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.sandbox.programs.bubblewrap_run import run_in_bubblewrap
 from tallymark.sandbox.programs.direct_run import run_direct
@@ -107,11 +107,12 @@ def _run_task(task: ProgramTask, policy: Policy) -> ProgramEnding:
 @contextmanager
 def _open_group(most: int) -> Iterator[MemoryGroup | None]:
     """A group that the kernel keeps under so many bytes; None where the machine gives none."""
-    if not probe().has(MEMORY_GROUPS):
-        yield None
-        return
-    group = MemoryGroup(find_parent(), most)
+    group = None
+    if probe().has(MEMORY_GROUPS):
+        with suppress(OSError, NoGroup):  # as many as there may be, or our own was changed
+            group = MemoryGroup(find_parent(), most)
     try:
         yield group
     finally:
-        group.close()
+        if group is not None:
+            group.close()
