@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from tallymark.errors import InvalidInput
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S, Limits
 from tallymark.sandbox.plugins.attempt_batch import score_batch
 from tallymark.sandbox.plugins.attempt_exchange import PluginJob
 from tallymark.sandbox.plugins.guest_pool import Pool
 from tallymark.sandbox.plugins.plugin_calls import Calls, Health, PluginState
 from tallymark.sandbox.policy import Policy, choose_policy
-from tallymark.scoring.score import Origin, Score, show_value
+from tallymark.scoring.plugin_contract import require_mapping
+from tallymark.scoring.score import Origin, Score
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tallymark.sandbox.plugin_code import PluginCode
 
@@ -100,8 +99,8 @@ class Sandbox:
         ctx: Mapping[str, Any],
         timeout_s: float,
     ) -> Calls:
-        _require_mapping("config", config)
-        _require_mapping("context", ctx)
+        require_mapping("config", config)
+        require_mapping("context", ctx)
         job = PluginJob(code, self.limits, config=config, ctx=ctx, timeout_s=timeout_s)
         origin = Origin(code.name, code.code_hash, dict(config))
         return Calls(job, origin, pool=self._pool, health=self._health)
@@ -112,9 +111,3 @@ class Sandbox:
             for score in scores:
                 score.metadata["warning"] = "; ".join(self.policy.warnings)
         return scores
-
-
-def _require_mapping(what: str, given: object) -> None:
-    if not isinstance(given, Mapping):
-        said = f"a plugin's {what} is a mapping, not {show_value(given)}"
-        raise InvalidInput(said, hint="leave it empty ({}) where there is nothing to say")
