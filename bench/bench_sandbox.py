@@ -90,10 +90,17 @@ def family() -> set[int]:
     found: set[int] = set()
     more = {os.getpid()}
     while more:
-        tasks = (task for pid in more for task in Path(f"/proc/{pid}/task").glob("*/children"))
-        more = {int(word) for task in tasks for word in task.read_text().split()} - found
+        more = {child for pid in more for child in children(pid)} - found
         found |= more
     return found
+
+
+def children(pid: int) -> list[int]:
+    try:
+        tasks = [*Path(f"/proc/{pid}/task").glob("*/children")]
+        return [int(word) for task in tasks for word in task.read_text().split()]
+    except OSError:  # it has ended meanwhile
+        return []
 
 
 def memory_kb(pid: int) -> int:

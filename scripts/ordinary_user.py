@@ -32,6 +32,8 @@ FIRST_UID, UIDS = 60_000, 4_999
 """Debian keeps these numbers for nobody in particular."""
 TESTS = (
     "tests/sandbox",
+    "tests/refused/test_acting_outside_the_walls.py",
+    "tests/refused/test_reading_beside_a_library.py",
     *(f"tests/cli/test_{name}.py" for name in ("challenge", "doctor", "plugin", "run")),
 )
 """Walls, and commands that run strangers' code or keep something at home. Other commands read and

@@ -20,6 +20,8 @@ SKIPS = {
     "no Landlock here": "the kernel lacks it",
     "needs Landlock": "the kernel lacks it",
     "no bubblewrap here": "it is not installed, or may not make namespaces",
+    "no cgroup of version 2 to write to": "it is not delegated to an ordinary user",
+    "may not make a namespace of processes": "an ordinary user where the kernel forbids it",
     "no sandbox works on this machine": "none of the above",
     "chromium is not installed": "a report is opened in a browser only where there is one",
     "measures through /proc": "only Linux has it",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.challenges.challenge_folders import folder_with
+from tests.sandbox.backends import SAFE
 
 from tallymark.challenges.challenge import Challenge, Evaluator, Submission
 from tallymark.challenges.challenge_check import ChallengeReport, CheckFinding, check_challenge
@@ -17,6 +18,7 @@ from tallymark.challenges.challenge_check.junk_answers import empty_answers, ran
 from tallymark.challenges.challenge_check.secrecy import check_sandbox
 from tallymark.challenges.challenge_file import load_challenge
 from tallymark.sandbox import Policy
+from tallymark.sandbox.machine_probe import SafeBackend
 
 INSECURE = Policy("insecure-local", ())
 TRUTH = {"city": "Kempten", "people": 128_000, "rivers": ["Danube", "Iller", "Blau"]}
@@ -321,9 +323,16 @@ def probed(folder: Path, policy: Policy | None = None) -> CheckFinding:
     return finding
 
 
-def test_a_program_finds_no_truth_in_the_sandbox(tmp_path: Path) -> None:
-    folder = made(tmp_path, RUN, evaluate_py=RUN_RIGHT, solution_py="print(42)\n")
-    assert probed(folder).level == "ok"
+@pytest.mark.parametrize("challenge", [CODE, RUN], ids=["tests", "script"])
+@pytest.mark.parametrize("backend", SAFE)
+def test_a_program_finds_no_truth_in_the_sandbox(
+    tmp_path: Path, backend: SafeBackend, challenge: str
+) -> None:
+    folder = made(
+        tmp_path, challenge, cases_yaml=CASES, evaluate_py=RUN_RIGHT, solution_py=SOLUTION
+    )
+    finding = probed(folder, Policy(backend))
+    assert finding.level == "ok", finding.detail
 
 
 @pytest.mark.parametrize("challenge", [CODE, RUN], ids=["tests", "script"])

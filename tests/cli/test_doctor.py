@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.tally_process import Tally
+from tests.sandbox.backends import SAFE
 
 from tallymark.cli.main import main
 from tallymark.sandbox.conformance import Attack
@@ -52,6 +53,38 @@ def test_json_is_one_document(tmp_path: Path) -> None:
 def test_without_bubblewrap_landlock_is_the_policy(tmp_path: Path) -> None:
     done = doctor(tmp_path, "--json", PATH=str(tmp_path))
     assert (done.returncode, json.loads(done.stdout)["backend"]) == (0, "landlock")
+
+
+@pytest.mark.skipif(bool(probe().missing("landlock")), reason="needs Landlock")
+def test_a_weaker_sandbox_is_not_silent(tmp_path: Path) -> None:
+    told = doctor(tmp_path, PATH=str(tmp_path)).stdout
+    assert "this is the weaker sandbox, because of bubblewrap: there is no bwrap on the" in told
+    assert "the weaker sandbox" not in doctor(tmp_path, "--backend", "landlock").stdout
+
+
+@pytest.mark.parametrize("backend", SAFE)
+def test_what_an_organiser_keeps_is_out_of_sight(tmp_path: Path, backend: str) -> None:
+    (tmp_path / "challenges").mkdir()
+    (tmp_path / "my.db").touch()
+    done = doctor(tmp_path, "--backend", backend, "--db", "my.db")
+    assert done.returncode == 0
+    names = "home, folder, challenges, database, unpacked challenges"
+    assert f"out of sight of plugins and programs: {names}\n" in done.stdout
+
+
+@pytest.mark.parametrize("backend", SAFE)
+def test_what_is_in_sight_is_named_and_not_safe(tmp_path: Path, backend: str) -> None:
+    done = doctor(tmp_path, "--backend", backend, HOME="/usr")
+    assert done.returncode == 3
+    assert "IN SIGHT of programs: home (/usr); move it elsewhere\n" in done.stdout
+    report = json.loads(doctor(tmp_path, "--json", "--backend", backend, HOME="/usr").stdout)
+    assert report["seen_from_inside"]["home"] == ["programs"]
+    assert report["seen_from_inside"]["folder"] == []
+
+
+def test_it_says_how_the_memory_of_programs_is_kept(tmp_path: Path) -> None:
+    kept = "kept by the kernel" if probe().has("memory groups") else "looked at every 20 ms"
+    assert f"the memory of programs is {kept}" in doctor(tmp_path).stdout
 
 
 def test_the_sandbox_cannot_be_switched_off_by_the_environment(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from tallymark.sandbox.machine_probe import Layer, Machine
 
-ALL = ("bubblewrap", "user namespaces", "landlock", "landlock signals", "seccomp", "pidfd")
+ALL = (
+    *("bubblewrap", "user namespaces", "landlock", "landlock signals", "seccomp", "pidfd"),
+    "memory groups",
+)
 
 
 def machine(*missing: str) -> Machine:

@@ -40,7 +40,7 @@ def test_hostile_code_hurts_nobody(sandbox: Sandbox, suite: Conformance, case: A
 def test_a_case_says_what_it_misses(suite: Conformance, sandbox: Sandbox) -> None:
     """The suite itself can fail: an ordinary case, expected to be stopped, or to be another."""
     ordinary = next(case for case in load_attacks(SAFE[0]) if case.name == "types of scoring")
-    for wrong in ({"score": 4.0}, {"stopped": ("timeout",)}, {"refused": True}):
+    for wrong in ({"score": 4.0}, {"stopped": ("refused",)}, {"refused": True}):
         expected = Attack(**{"name": ordinary.name, "body": ordinary.body} | wrong)
         assert "expected, not" in suite.failures(sandbox, expected)[0]
 

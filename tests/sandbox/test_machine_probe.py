@@ -44,6 +44,51 @@ def test_a_bwrap_that_fails_is_not_present(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "max_user_namespaces" in layer.install
 
 
+ONLY_EXITS = "exit 0"
+SAYS_NO_MORE = "echo done"
+CONFINES_NOTHING = f"""
+for word; do shift; [ "$word" = -- ] && break; done
+shift
+exec {sys.executable} "$@"
+"""
+LEAVES_OUT = """
+first=$#
+for word; do
+  case "$word" in {options}) ;; *) set -- "$@" "$word" ;; esac
+done
+shift $first
+exec {bwrap} "$@"
+"""
+
+
+def made_of(text: str, **given: str) -> str:
+    return text.format(bwrap=shutil.which("bwrap"), **given) if given else text
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bwrap")
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        (ONLY_EXITS, "what it should start did not run"),
+        (SAYS_NO_MORE, "what it should start did not run"),
+        (CONFINES_NOTHING, "code in it has the files of the host, its processes, its network"),
+        (made_of(LEAVES_OUT, options="--clearenv"), "code in it has its environment"),
+        (made_of(LEAVES_OUT, options="--as-pid-1"), "code in it has its processes"),
+    ],
+    ids=["only exits", "only talks", "confines nothing", "lets variables in", "another process"],
+)
+def test_a_bwrap_that_does_not_confine_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, says: str
+) -> None:
+    fake = tmp_path / "bwrap"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    (layer, *_) = (each for each in examine().layers if each.name == "bubblewrap")
+    assert layer.why_not is not None
+    assert says in layer.why_not
+
+
 def test_a_library_that_is_missing_is_a_layer_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_library(**_: bool) -> bytes:
         raise RuntimeError("Unable to find libseccomp")

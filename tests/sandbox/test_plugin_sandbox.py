@@ -12,13 +12,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.sandbox.backends import SAFE
 from tests.sandbox.processes import await_work, descendants, guests, memory_kb, open_files
 from tests.sandbox.sample_plugins import BY_WISH, ORDINARY, plugin
 
-from tallymark.errors import WorkFailed
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.sandbox import Limits, PluginCode, PluginState, Policy, Sandbox, bubblewrap
 
 SOON_S = 30.0
@@ -63,6 +64,19 @@ def test_a_score_says_where_it_comes_from(policy: Policy, code: PluginCode) -> N
     assert score.origin is not None
     assert (score.origin.scorer, score.origin.version) == ("scorer.py:Plugin", "hash-of-the-files")
     assert score.origin.config == {"factor": 2}
+
+
+@pytest.mark.parametrize("given", [({}, None), (None, {}), ({}, [1]), ("text", {})])
+def test_a_config_or_context_that_is_none_is_told_in_words(
+    policy: Policy, code: PluginCode, given: tuple[Any, Any]
+) -> None:
+    ctx, config = given
+    wrong = "config" if config != {} else "context"
+    with Sandbox(policy) as sandbox:
+        with pytest.raises(InvalidInput, match=f"a plugin's {wrong} is a mapping, not"):
+            sandbox.score(code, {"rating": 4}, config, ctx)
+        with pytest.raises(InvalidInput, match=f"a plugin's {wrong} is a mapping, not"):
+            sandbox.score_many(code, [{"rating": 4}], config, ctx)
 
 
 def test_a_guest_stays_warm(policy: Policy, code: PluginCode) -> None:

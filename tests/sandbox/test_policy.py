@@ -6,6 +6,7 @@ import pytest
 from tests.sandbox.machines import ALL, machine
 
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.policy import Policy, choose_policy
 
 
@@ -33,6 +34,23 @@ def test_the_strongest_backend_that_works_is_chosen(pretend: pytest.MonkeyPatch,
     missing, backend = FOLLOWS[name]
     on(pretend, *missing)
     assert choose_policy() == Policy(backend)  # type: ignore[arg-type]
+
+
+def test_a_weaker_backend_says_why_it_is_not_the_stronger(pretend: pytest.MonkeyPatch) -> None:
+    on(pretend)
+    assert choose_policy().fallback == ""
+    on(pretend, "bubblewrap")
+    assert choose_policy().fallback == "bubblewrap: no bubblewrap here"
+    assert choose_policy(backend="landlock").fallback == ""
+
+
+def test_a_policy_and_limits_make_one_line_to_keep() -> None:
+    assert Policy("landlock").describe(Limits()) == (
+        "landlock: 5 s, 256 MB of memory, 16 MB of disk, 1 MB of output, 64 open files, 1 process"
+    )
+    more = Limits(wall_s=0.5, cpu_s=2, processes=4)
+    assert Policy("bubblewrap").describe(more).startswith("bubblewrap: 0.5 s (2 s of a processor),")
+    assert more.describe().endswith(", 4 processes")
 
 
 REFUSED = {

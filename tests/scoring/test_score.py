@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from tallymark.scoring import Origin, Score
         (np.float32(0.5), 0.5),
         (np.int64(1), 1.0),
         (np.bool_(True), 1.0),
+        (Fraction(1, 2), 0.5),
+        (Decimal("0.5"), 0.5),
         (None, None),
     ],
 )
@@ -35,7 +39,11 @@ def test_a_value_is_a_float_or_none(given: Any, value: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [float("nan"), float("inf"), -float("inf"), 10**400, np.float64("nan")]
+    "given",
+    [
+        *(float("nan"), float("inf"), -float("inf"), 10**400, np.float64("nan")),
+        *map(Decimal, ("NaN", "sNaN", "1e999")),
+    ],
 )
 def test_a_value_that_is_not_finite_is_refused(given: Any) -> None:
     with pytest.raises(ScorerError, match="a score's value is a finite number, not"):

@@ -19,6 +19,7 @@ from tallymark.errors import FormulaError, Problem, ScorerError
 from tallymark.formula import Formula, Names, Variable
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 from tallymark.scoring import Origin, Score, plugin_score
+from tallymark.scoring.plugin_contract import require_mapping
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class AttemptFormula:
         ]
 
     def _origin(self, config: Mapping[str, Any]) -> Origin:
-        return Origin(self.name, self.code_hash, dict(config))
+        return Origin(self.name, self.code_hash, dict(require_mapping("config", config)))
 
     def _check_config(self, config: Mapping[str, Any]) -> None:
         if self._as_plugin and config:

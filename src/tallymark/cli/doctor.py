@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from tallymark.text import StyledLine, Table, say
 if TYPE_CHECKING:
     from tallymark.sandbox.machine_probe import Machine
     from tallymark.sandbox.policy import Policy
+    from tallymark.sandbox.sight_check import Sight
 
 _BEHIND = {
     "bubblewrap": "bubblewrap, Landlock and seccomp",
@@ -41,25 +43,66 @@ def doctor(
     from tallymark.sandbox.policy import choose_policy
 
     machine = probe()
-    chosen, problem = None, None
+    chosen, problem, sights = None, None, []
     try:
         chosen = choose_policy(backend=backend)
+        sights = _look_from_inside(chosen, db)
     except WorkFailed as error:
         problem = error.problems[0]
     if not as_json:
         say(*_list_layers(machine, db))
-        why = "" if problem is None else problem.message
-        say(f"untrusted code is run behind {_BEHIND[chosen.backend]}" if chosen else why)
+        if problem is not None:
+            say(problem.message)
+        elif chosen is not None:
+            say(*_describe_policy(chosen, machine, sights))
     attacks = _attack_sandbox(chosen, aloud=not as_json) if conformance and chosen else {}
     if as_json:
         found = {
             "backend": chosen and chosen.backend,
+            "fallback": chosen and chosen.fallback,
+            "seen_from_inside": {sight.what: sight.seen_by for sight in sights},
             "problem": problem and problem.to_dict(),
             "conformance": attacks if conformance else None,
         }
         print_json(_make_document(machine, db) | found)
-    if chosen is None or any(attacks.values()):
+    if problem or any(attacks.values()) or any(sight.seen_by for sight in sights):
         raise typer.Exit(3)
+
+
+def _look_from_inside(policy: Policy, db: str | None) -> list[Sight]:
+    """What an organiser keeps, and whether plugins and programs could open it."""
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from tallymark.sandbox.sight_check import look_from_inside
+    from tallymark.store.address import parse_address
+
+    places = {"home": Path.home(), "folder": Path.cwd(), "challenges": Path("challenges")}
+    with suppress(InvalidInput):
+        path = parse_address(db or os.environ.get("TALLY_DB")).path
+        places |= {} if path is None else {"database": path}
+    # A challenge in use is unpacked where temporary files lie.
+    with TemporaryDirectory(prefix="tally-challenge-") as unpacked:
+        return look_from_inside(policy, places | {"unpacked challenges": Path(unpacked)})
+
+
+def _describe_policy(policy: Policy, machine: Machine, sights: list[Sight]) -> list[str]:
+    from tallymark.sandbox.machine_probe import MEMORY_GROUPS
+
+    lines = [f"untrusted code is run behind {_BEHIND[policy.backend]}"]
+    if policy.fallback:
+        lines.append(f"this is the weaker sandbox, because of {policy.fallback}")
+    kept = machine.has(MEMORY_GROUPS)
+    how = "kept by the kernel" if kept else "looked at every 20 ms, and can be passed in between"
+    lines.append(f"the memory of programs is {how}")
+    hidden = [sight.what for sight in sights if not sight.seen_by]
+    if hidden:
+        lines.append(f"out of sight of plugins and programs: {', '.join(hidden)}")
+    for sight in sights:
+        if sight.seen_by:
+            who = " and ".join(sight.seen_by)
+            lines.append(f"IN SIGHT of {who}: {sight.what} ({sight.path}); move it elsewhere")
+    return lines
 
 
 def _attack_sandbox(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:

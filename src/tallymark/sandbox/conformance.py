@@ -1,12 +1,14 @@
 """What every backend of the sandbox must withstand: `conformance.toml`, and how to check it.
 
-Each case is a plugin, hostile or ordinary. After each, the same plugin and another one must still
-score rightly when called with metrics that ask for calm, and what the host owns must be as it was.
+Each case is a plugin, hostile or ordinary, or a program. After a plugin, the same one and another
+must still score rightly when called with metrics that ask for calm; after each case, what the host
+owns must be as it was.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import secrets
 import socket
@@ -19,10 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tallymark.sandbox import interpreter
+from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.plugin_code import PluginCode
+from tallymark.sandbox.program_run import ProgramOutcome, run_program
 
 if TYPE_CHECKING:
     from tallymark.sandbox.plugin_sandbox import Sandbox
+    from tallymark.sandbox.policy import Policy
     from tallymark.scoring.score import Score
 
 _TIMEOUT_S = 20.0
@@ -32,11 +37,12 @@ _SHORT_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """One plugin, and what must come of calling it."""
+    """One plugin or program, and what must come of running it."""
 
     name: str
     body: str = ""
     module: str = ""
+    program: str = ""
     score: float | None = None
     stopped: tuple[str, ...] = ()
     says: str = ""
@@ -47,14 +53,26 @@ class Attack:
 
     @property
     def source(self) -> str:
-        """The plugin's file."""
-        beginning = _read_suite()["prelude"]
+        """The plugin's or program's file."""
+        beginning: str = _read_suite()["program_prelude" if self.program else "prelude"]
+        if self.program:
+            return beginning + self.program
         return self.module or beginning + textwrap.indent(self.body.strip("\n"), " " * 8) + "\n"
 
     @property
     def timeout_s(self) -> float:
         """Short where nothing else is expected to happen."""
         return _SHORT_S if "timeout" in self.stopped else _TIMEOUT_S
+
+    def find_program_fault(self, outcome: ProgramOutcome) -> str | None:
+        """Why this is not how the program must end."""
+        if self.stopped:
+            right, wanted = outcome.stopped in self.stopped, " or ".join(self.stopped)
+        else:
+            said = outcome.stdout.decode(errors="replace")
+            right = outcome.ok and bool(said) and "reached" not in said
+            wanted = "every try refused"
+        return None if right else f"{self.name}: {wanted} expected, not {outcome}"
 
     def find_fault(self, score: Score) -> str | None:
         """Why this is not the outcome that must be."""
@@ -133,6 +151,8 @@ class Conformance:
 
     def failures(self, sandbox: Sandbox, case: Attack) -> list[str]:
         """What goes wrong in this sandbox, in sentences; nothing when all is well."""
+        if case.program:
+            return self._find_program_failures(sandbox.policy, case)
         plugin = self._make_code(self._modules[case.name])
         found = []
         for _ in range(case.calls):
@@ -143,6 +163,20 @@ class Conformance:
             after = sandbox.score(code, {"calm": True}, {}, {}, timeout_s=_TIMEOUT_S)
             if after.value != 7.0:
                 found.append(f"{case.name}: afterwards {code.name} gives {after.to_dict()}")
+        if self._read_state() != self._before:
+            found.append(f"{case.name}: it has changed the host's files")
+        return [each for each in found if each]
+
+    def _find_program_failures(self, policy: Policy, case: Attack) -> list[str]:
+        several = policy.backend == "bubblewrap"
+        outcome = run_program(
+            ["python", "main.py"],
+            files={"main.py": case.source},
+            stdin=json.dumps(self._targets),
+            limits=Limits(wall_s=case.timeout_s, memory_mb=64, processes=4 if several else 1),
+            policy=policy,
+        )
+        found = [case.find_program_fault(outcome)]
         if self._read_state() != self._before:
             found.append(f"{case.name}: it has changed the host's files")
         return [each for each in found if each]

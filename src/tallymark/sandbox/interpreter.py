@@ -8,6 +8,9 @@ this room is started on it as a program of its own, without the rest of Tallymar
 from __future__ import annotations
 
 import functools
+import glob
+import re
+import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -18,10 +21,21 @@ HOME = Path("/python")
 """Where Python is inside; in a program's sandbox this is an environment, `BASE` what it is of."""
 BASE = HOME / "base"
 _LIBRARIES = HOME / "libraries"
-_SHARED = (Path("/lib"), Path("/usr/lib"), Path("/usr/local/lib"))
-"""Folders that hold much besides libraries: only single files of them are shown."""
 _SYSTEM = tuple(Path("/", name) for name in ("usr", "lib", "lib32", "lib64", "nix", "gnu"))
 """Alike on every machine, and named in the programs themselves: these stay where they are."""
+_LIBRARY_FOLDER = re.compile(
+    r"(/usr)?/lib(32|64|x32|/[a-z0-9_]+-linux-[a-z0-9]+)|/(nix|gnu)/store/.+"
+)
+"""Folders of the system that hold its libraries and nothing else. Of any other folder, single files
+are shown: a library may lie in somebody's home, beside their keys."""
+_EXTENSIONS = "_ssl _hashlib _ctypes _lzma _bz2 _sqlite3 zlib _uuid readline _curses pyexpat"
+"""Parts of the standard library that need libraries of their own."""
+_SHOW_LIBRARIES = f"""
+for name in {_EXTENSIONS.split()}:
+    try: __import__(name)
+    except ImportError: pass
+print(open("/proc/self/maps").read(), end="")
+"""
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
 # Only the modules that it names are loaded, not what the packages above them export.
 _START = """
@@ -53,7 +67,7 @@ def files() -> dict[Path, Path]:
 
     By where they are seen inside; the values are where they are here.
     """
-    found = {sandbox_path(): host_path()} | _standard_library() | _own_libraries()
+    found = {sandbox_path(): host_path()} | dict(_library_folders()) | _own_libraries()
     return found | {path: path for path in (*_system_libraries(), *_loaders())}
 
 
@@ -71,10 +85,10 @@ def variables() -> dict[str, str]:
     """What the environment must hold inside for Python to start there.
 
     A Python that names the folder of its shared library outright would look for it at a path that
-    does not exist inside.
+    does not exist inside; one that looks beside itself needs /proc to know where that is.
     """
-    moved = any(place.is_relative_to(_LIBRARIES) for place in files())
-    return {"LD_LIBRARY_PATH": str(_LIBRARIES)} if moved else {}
+    folders = sorted({str(place.parent) for place in _own_libraries() if not _is_system(place)})
+    return {"LD_LIBRARY_PATH": ":".join(folders)} if folders else {}
 
 
 def module_command(
@@ -96,45 +110,56 @@ def _library_folders() -> list[tuple[Path, Path]]:
     return found
 
 
-def _standard_library() -> dict[Path, Path]:
-    """With all beside it where Python looks there for shared libraries (conda, uv)."""
-    found = dict(_library_folders())
-    own = Path(sys.base_prefix, "lib")
-    if own not in _SHARED and _is_relocatable():
-        found[BASE / "lib"] = own
-    return found
-
-
 @functools.cache
 def _is_relocatable() -> bool:
     """Whether Python looks for its shared libraries beside itself, wherever that is."""
     return b"$ORIGIN" in host_path().read_bytes()
 
 
+@functools.cache
 def _own_libraries() -> dict[Path, Path]:
-    """Shared libraries that lie apart from the system's, one by one and under all their names."""
+    """Python's own shared libraries outside the system's folders, one by one, by all their names.
+
+    Not what else is loaded here, because a variable or a package asked for it.
+    """
+    # Libraries are told by their real paths, and a prefix may be a link.
+    base, named = Path(sys.base_prefix).resolve(), host_path().read_bytes()
     found: dict[Path, Path] = {}
     for path in _loaded_libraries():
-        if _is_system(path) or (path.is_relative_to(sys.base_prefix) and _is_relocatable()):
+        names = _list_names(path)
+        asked = path.is_relative_to(base) or any(each.name.encode() in named for each in names)
+        if _find_library_folder(path) is not None or not asked:
             continue
-        names = path.parent.glob(f"{path.name.partition('.so')[0]}.so*")
-        found |= {_LIBRARIES / each.name: each for each in names}
+        for each in names:
+            place = each if _is_system(each) else _LIBRARIES / each.name
+            if _is_relocatable() and each.is_relative_to(base):
+                place = BASE / each.relative_to(base)
+            found[place] = each
     return found
+
+
+def _list_names(path: Path) -> list[Path]:
+    """The names of one library in its folder: only what leads to the very same file."""
+    pattern = f"{glob.escape(path.name.partition('.so')[0])}.so*"
+    return [each for each in path.parent.glob(pattern) if each.exists() and each.samefile(path)]
 
 
 def _system_libraries() -> list[Path]:
-    """Where the loader took this process's libraries from, under each name of that folder."""
+    """The folders that the loader took libraries from, under each name of theirs."""
+    folders = filter(None, map(_find_library_folder, _loaded_libraries()))
     found: list[Path] = []
-    for path in filter(_is_system, _loaded_libraries()):
-        if path.parent in _SHARED:
-            found.append(path)
-            continue
-        found.append(path.parent)
+    for folder in dict.fromkeys(folders):
+        found.append(folder)
         # /lib may be a link to /usr/lib: programs are linked by either name.
-        unmerged = Path("/", path.parent.relative_to("/").as_posix().removeprefix("usr/"))
+        unmerged = Path("/", folder.relative_to("/").as_posix().removeprefix("usr/"))
         if unmerged.exists():
             found.append(unmerged)
     return found
+
+
+def _find_library_folder(path: Path) -> Path | None:
+    """The system's folder that a library lies in; None when it lies anywhere else."""
+    return next((each for each in path.parents if _LIBRARY_FOLDER.fullmatch(str(each))), None)
 
 
 def _is_system(path: Path) -> bool:
@@ -143,13 +168,22 @@ def _is_system(path: Path) -> bool:
 
 @functools.cache
 def _loaded_libraries() -> list[Path]:
-    """The shared libraries in this process, but for those of packages."""
-    lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
-    paths = dict.fromkeys(Path(line.split(maxsplit=5)[-1]) for line in lines)
+    """The shared libraries in this process, but for those of packages.
+
+    Where Python looks for them beside itself (conda, uv), those that it may load later too.
+    """
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+    if _is_relocatable():
+        words = [str(host_path()), "-I", "-S", "-c", _SHOW_LIBRARIES]
+        maps += subprocess.run(words, capture_output=True, text=True, env={}, check=False).stdout  # noqa: S603 (our own words)
+    paths = dict.fromkeys(Path(line.split(maxsplit=5)[-1]) for line in maps.splitlines())
     return [
         path
         for path in paths
-        if path.name.startswith("lib") and ".so" in path.name and _PACKAGES.isdisjoint(path.parts)
+        if path.name.startswith("lib")
+        and ".so" in path.name
+        and _PACKAGES.isdisjoint(path.parts)
+        and path.exists()  # not one that was replaced since it was loaded
     ]
 
 

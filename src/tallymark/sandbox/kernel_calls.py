@@ -1,15 +1,22 @@
-"""The few calls into the kernel that Python has no name for, each an OSError when refused."""
+"""The few calls into the kernel that Python has no name for, each an OSError when refused.
+
+Also how processes end that only the kernel sees: by a signal, or with their parent dead before.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import os
+import signal
+import time
+from contextlib import suppress
 from typing import Any
 
 _NO_NEW_PRIVS, _DUMPABLE = 38, 4
 _CAPABILITY_VERSION = 0x20080522  # the third, with 64 capabilities in two halves
 _NEW_MOUNTS = 0x00020000
+_DYING_S = 5.0
 _MOUNT_FLAGS = 2 | 4 | 8 | 1024  # nosuid, nodev, noexec, noatime
 
 
@@ -52,6 +59,36 @@ def drop_capabilities() -> None:
     """Give up every capability, for good once `forbid_new_privileges` was called."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     call("capset", header, (ctypes.c_uint32 * 6)())
+
+
+def name_signal(number: int) -> str:
+    """A signal's name; those for real time have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def bury_process(pidfd: int) -> None:
+    """Wait for a process that was killed, if it has become ours.
+
+    Where this process is the first of its machine or container, whoever loses a parent becomes its
+    child, and stays a zombie unless it is waited for.
+    """
+    with suppress(ChildProcessError):
+        os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
+
+
+def bury_group(leader: int) -> None:
+    """The same for all that a process has started, which shared its group and was killed.
+
+    It sends no signal itself: once the leader is gone, its number may be another's.
+    """
+    until = time.monotonic() + _DYING_S
+    with suppress(ChildProcessError):
+        while time.monotonic() < until:
+            if os.waitpid(-leader, os.WNOHANG)[0] == 0:
+                time.sleep(0.001)
 
 
 def unshare_mounts() -> None:

@@ -79,6 +79,8 @@ class Rules:
 
     def __init__(self) -> None:
         version = abi()
+        if not version:
+            raise RuntimeError("this kernel has no Landlock, or does not use it")
         self._handled = _ALL_FILES[max(known for known in _ALL_FILES if known <= version)]
         net, scopes = _ALL_NET if version >= 4 else 0, _ALL_SCOPES if version >= 6 else 0
         self._attributes = _Ruleset(self._handled, net, scopes)

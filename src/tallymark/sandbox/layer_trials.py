@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tallymark.sandbox import kernel_calls, landlock, seccomp
+from tallymark.sandbox import kernel_calls, landlock, memory_group, seccomp
 
 _NEW_USER = 0x10000000
 
@@ -25,6 +25,7 @@ def main() -> None:
         "seccomp": lambda: _try_seccomp(code),
         "pidfd": _try_pidfd,
         "user namespaces": _try_user_namespace,
+        "memory groups": lambda: memory_group.try_group(memory_group.find_parent()),
     }
     found = {name: _try_in_child(trial) for name, trial in trials.items()}
     sys.stdout.write(json.dumps(found | {"abi": landlock.abi()}))

@@ -33,3 +33,16 @@ class Limits:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not (number and 0 < value < math.inf):
                 raise InvalidInput(f"the limit {name} is a number above 0, not {value!r}")
+
+    def describe(self) -> str:
+        """All of them, in a few words."""
+        cpu = "" if self.cpu_s is None else f" ({self.cpu_s:g} s of a processor)"
+        parts = (
+            f"{self.wall_s:g} s{cpu}",
+            f"{self.memory_mb:g} MB of memory",
+            f"{self.disk_mb:g} MB of disk",
+            f"{self.output_mb:g} MB of output",
+            f"{self.open_files} open files",
+            f"{self.processes} process{'' if self.processes == 1 else 'es'}",
+        )
+        return ", ".join(parts)

@@ -6,17 +6,39 @@ import functools
 import json
 import os
 import platform
+import secrets
+import socket
 import subprocess
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from tallymark.sandbox import bubblewrap, interpreter, seccomp
 from tallymark.sandbox.programs import program_view
 
 SafeBackend = Literal["bubblewrap", "landlock"]
+MEMORY_GROUPS = "memory groups"
 _SIGNALS_SCOPED = 6
 """The first version of Landlock that keeps signals in: without namespaces, nothing else does."""
 _TRYING_S = 20.0
+_TRIAL_INSIDE = """
+import os, socket, sys
+token, file = sys.argv[1:]
+with socket.socket(socket.AF_UNIX) as own:
+    reached = own.connect_ex("\\0" + token) == 0
+seen = {
+    "the files of the host": os.path.exists(file),
+    "its processes": os.getpid() != 1,
+    "its network": reached,
+    "its environment": "TALLY_TRIAL" in os.environ,
+    "a folder to write to that is not its own": os.access("/", os.W_OK),
+}
+found = [what for what, is_seen in seen.items() if is_seen]
+sys.exit("code in it has " + ", ".join(found)) if found else print(token[::-1])
+"""
+"""Run inside: what it reports is what bubblewrap keeps from it, not that it could be started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +66,10 @@ class Machine:
     landlock_abi: int
     layers: tuple[Layer, ...]
 
+    def has(self, name: str) -> bool:
+        """Whether the layer of this name was tried and held."""
+        return any(each.name == name and each.present for each in self.layers)
+
     def missing(self, backend: SafeBackend) -> tuple[Layer, ...]:
         """The layers that this backend needs and that are not here."""
         needed = _NEEDS[backend]
@@ -57,6 +83,10 @@ _NEEDS: dict[SafeBackend, tuple[str, ...]] = {
 _ALLOW_NAMESPACES = (
     "set the sysctl user.max_user_namespaces above 0 and, on Ubuntu, "
     "kernel.apparmor_restrict_unprivileged_userns to 0"
+)
+_HAVE_GROUPS = (
+    "nothing needs to be done; to have them, run as root or as a systemd service with "
+    "Delegate=yes and DelegateSubgroup=, where cgroups are of version 2"
 )
 _TEXTS = {
     "bubblewrap": (
@@ -82,6 +112,10 @@ _TEXTS = {
     "pidfd": (
         "killing the wrong process at a deadline",
         "use Linux 5.4 or later",
+    ),
+    MEMORY_GROUPS: (
+        "programs that outgrow their memory between two looks at it; no sandbox needs them",
+        _HAVE_GROUPS,
     ),
 }
 
@@ -117,15 +151,32 @@ def _try_layers() -> dict[str, Any]:
     """Why each layer does not hold, or None. The trials run side by side: this must be quick."""
     code, no_filter = _make_filter()
     single = _start(interpreter.module_command("tallymark.sandbox.layer_trials"))
-    wrapped = [_start(words) for words in _wrapped_commands()]
-    found = _read_layers(single, code)
+    with _HostThings() as host:
+        wrapped = [_start(words, host.environment) for words in _wrapped_commands(host)]
+        found = _read_layers(single, code)
+        found["bubblewrap"] = _find_wrapped_trouble(wrapped, host)
     if no_filter:
         found["seccomp"] = no_filter
     abi = found["abi"]
     scoped = f"this Linux has version {abi} of Landlock, {_SIGNALS_SCOPED} is needed"
     found["landlock signals"] = None if abi >= _SIGNALS_SCOPED else scoped
-    found["bubblewrap"] = _find_wrapped_trouble(wrapped)
     return found
+
+
+class _HostThings(ExitStack):
+    """What code in bubblewrap must not find: a file, a socket and a variable of the host."""
+
+    def __enter__(self) -> Self:
+        """A token by which they are known, and which only code that has run can send back."""
+        super().__enter__()
+        self.token = secrets.token_hex(16)
+        self.file = self.enter_context(tempfile.NamedTemporaryFile(prefix="tally-")).name
+        with suppress(OSError):  # where we may have no sockets ourselves, nobody needs to find one
+            listener = self.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(f"\0{self.token}")
+            listener.listen()
+        self.environment = {"TALLY_TRIAL": self.token}
+        return self
 
 
 def _make_filter() -> tuple[bytes, str | None]:
@@ -135,11 +186,12 @@ def _make_filter() -> tuple[bytes, str | None]:
         return b"", f"no filter can be made: {error}"
 
 
-def _wrapped_commands() -> list[list[str]]:
+def _wrapped_commands(host: _HostThings) -> list[list[str]]:
     """Python started as a plugin's guest is, and as a program's launcher is."""
     if bubblewrap.executable() is None:
         return []
-    nothing = [str(interpreter.sandbox_path()), "-I", "-S", "-c", ""]
+    python = [str(interpreter.sandbox_path()), "-I", "-S", "-c", _TRIAL_INSIDE]
+    trial = [*python, host.token, host.file]
     guest = bubblewrap.command(
         binds=interpreter.files(),
         hidden=interpreter.hidden_folders(),
@@ -148,12 +200,18 @@ def _wrapped_commands() -> list[list[str]]:
         environment=interpreter.variables(),
     )
     program = program_view.make_command(scratch_bytes=2**20)
-    return [[*guest, *nothing], [*program, *nothing]]
+    return [[*guest, *trial], [*program, *trial]]
 
 
-def _start(words: list[str]) -> subprocess.Popen[bytes]:
+def _start(
+    words: list[str], environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 (our own words)
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={}
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment or {},
     )
 
 
@@ -179,10 +237,15 @@ def _read_layers(process: subprocess.Popen[bytes], code: bytes) -> dict[str, Any
     return dict.fromkeys(_TEXTS, f"it could not be tried: {trouble}") | {"abi": 0}
 
 
-def _find_wrapped_trouble(processes: list[subprocess.Popen[bytes]]) -> str | None:
+def _find_wrapped_trouble(
+    processes: list[subprocess.Popen[bytes]], host: _HostThings
+) -> str | None:
     if not processes:
         return "there is no bwrap on the PATH"
-    troubles = [trouble for _, trouble in map(_end, processes) if trouble]
+    ended = [_end(process) for process in processes]
+    unseen = "what it should start did not run"
+    told = (f"{host.token[::-1]}\n").encode()
+    troubles = [trouble or unseen for said, trouble in ended if trouble or said != told]
     if not troubles:
         return None
     who = "root" if os.geteuid() == 0 else "this user"

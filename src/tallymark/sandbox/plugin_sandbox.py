@@ -10,6 +10,7 @@ from tallymark.sandbox.plugins.attempt_exchange import PluginJob
 from tallymark.sandbox.plugins.guest_pool import Pool
 from tallymark.sandbox.plugins.plugin_calls import Calls, Health, PluginState
 from tallymark.sandbox.policy import Policy, choose_policy
+from tallymark.scoring.plugin_contract import require_mapping
 from tallymark.scoring.score import Origin, Score
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ class Sandbox:
         ctx: Mapping[str, Any],
         timeout_s: float,
     ) -> Calls:
+        require_mapping("config", config)
+        require_mapping("context", ctx)
         job = PluginJob(code, self.limits, config=config, ctx=ctx, timeout_s=timeout_s)
         origin = Origin(code.name, code.code_hash, dict(config))
         return Calls(job, origin, pool=self._pool, health=self._health)

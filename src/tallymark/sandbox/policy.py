@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from tallymark.errors import InvalidInput, WorkFailed, suggest
+from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.machine_probe import Machine, SafeBackend, probe
 
 Backend = Literal[SafeBackend, "insecure-local"]
@@ -23,6 +24,12 @@ class Policy:
 
     backend: Backend
     warnings: tuple[str, ...] = ()
+    fallback: str = field(default="", compare=False)
+    """Why it is not a stronger one that nobody decided against; empty when there is none."""
+
+    def describe(self, limits: Limits) -> str:
+        """Behind what something was run, in a line to keep with what came of it."""
+        return f"{self.backend}: {limits.describe()}"
 
 
 def choose_policy(*, insecure_local: bool = False, backend: str | None = None) -> Policy:
@@ -43,9 +50,12 @@ def choose_policy(*, insecure_local: bool = False, backend: str | None = None) -
         if machine.missing(asked):
             raise _make_refusal(f"the sandbox {asked!r} does not work here", machine, asked)
         return Policy(asked)
+    lacking: list[str] = []
     for candidate in get_args(SafeBackend):
-        if not machine.missing(candidate):
-            return Policy(candidate)
+        missing = machine.missing(candidate)
+        if not missing:
+            return Policy(candidate, fallback="; ".join(lacking))
+        lacking += (f"{layer.name}: {layer.why_not}" for layer in missing)
     raise _make_refusal("no sandbox works here", machine, "bubblewrap")
 
 

@@ -6,13 +6,17 @@ Files in; output, exit status and named files out. Nothing outlives the run.
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from tallymark.errors import WorkFailed
+from tallymark.sandbox.kernel_calls import name_signal
 from tallymark.sandbox.limits import Limits
+from tallymark.sandbox.machine_probe import MEMORY_GROUPS, probe
+from tallymark.sandbox.memory_group import MemoryGroup, NoGroup, find_parent
 from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.sandbox.programs.bubblewrap_run import run_in_bubblewrap
 from tallymark.sandbox.programs.direct_run import run_direct
@@ -71,7 +75,7 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
     left_out = (f"{name!r} is not kept: {why}" for name, why in ended.refused.items())
     return ProgramOutcome(
         exit_code=code if code >= 0 else None,
-        signal=_name_signal(-code) if code < 0 else None,
+        signal=name_signal(-code) if code < 0 else None,
         stopped=stopped,
         stdout=ended.stdout,
         stderr=ended.stderr,
@@ -82,18 +86,33 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
 
 
 def _run_task(task: ProgramTask, policy: Policy) -> ProgramEnding:
-    if policy.backend == "bubblewrap":
-        return run_in_bubblewrap(task)
     if policy.backend == "landlock" and task.limits.processes > 1:
         raise WorkFailed(
             f"without bubblewrap a program may have 1 process, not {task.limits.processes}",
             hint="install the Debian package bubblewrap, or set processes=1 in its limits",
         )
-    return run_direct(task, walls=policy.backend == "landlock")
+    # A scratch folder in memory is counted with the rest, and has a limit of its own.
+    scratch = task.scratch_bytes if policy.backend == "bubblewrap" else 0
+    with _open_group(task.memory_bytes + scratch) as group:
+        entrance = None if group is None else group.entrance
+        if policy.backend == "bubblewrap":
+            ended = run_in_bubblewrap(task, entrance)
+        else:
+            ended = run_direct(task, entrance, walls=policy.backend == "landlock")
+        if group is not None and ended.stopped is None and group.is_limit_passed():
+            return replace(ended, stopped="memory")
+        return ended
 
 
-def _name_signal(number: int) -> str:
+@contextmanager
+def _open_group(most: int) -> Iterator[MemoryGroup | None]:
+    """A group that the kernel keeps under so many bytes; None where the machine gives none."""
+    group = None
+    if probe().has(MEMORY_GROUPS):
+        with suppress(OSError, NoGroup):  # as many as there may be, or our own was changed
+            group = MemoryGroup(find_parent(), most)
     try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+        yield group
+    finally:
+        if group is not None:
+            group.close()

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import functools
 import os
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +42,11 @@ set_robust_list set_tid_address setrlimit sigaltstack sysinfo time times uname
 """
 # A pair of sockets joined to each other, as asyncio makes, reaches nobody.
 _PAIR = "recvfrom recvmsg getsockname getpeername getsockopt shutdown"
-_PROCESSES = """
-fork kill rt_sigqueueinfo setpgid setsid tgkill tkill vfork wait4 waitid sched_setaffinity
-"""
+_OTHERS = "fork kill rt_sigqueueinfo setpgid setsid tkill vfork wait4 waitid sched_setaffinity"
+_PROCESSES = f"{_OTHERS} tgkill"
+_ABORT = 6
+_SOME_PID = 0x7A11C0DE
+"""Stands for the process's own number until `for_process` puts that in its place."""
 _ATTRIBUTES = """
 chmod fchmod fchmodat fchmodat2 futimesat getxattr lgetxattr fgetxattr listxattr llistxattr
 flistxattr utime utimensat utimes
@@ -107,15 +110,23 @@ def guest_program() -> bytes:
 
 @functools.cache
 def child_program() -> bytes:
-    """For a guest's child: takes away again what only the guest needs.
+    """For a guest's child, by `for_process`: takes away again what only the guest needs.
 
     Both filters hold. This one is short, because every call pays for loading it.
     """
     library = _load_library()
     rules = library.SyscallFilter(library.ALLOW)
     refused = library.ERRNO(errno.EPERM)
-    _add_each(rules, refused, f"{_PROCESSES} {_ATTRIBUTES} {_GUEST} clone")
+    _add_each(rules, refused, f"{_OTHERS} {_ATTRIBUTES} {_GUEST} clone")
+    # A process that gives up sends itself SIGABRT. Refused that, it crashes as if by mistake.
+    rules.add_rule(refused, "tgkill", library.Arg(0, library.NE, _SOME_PID))
+    rules.add_rule(refused, "tgkill", library.Arg(2, library.NE, _ABORT))
     return _export(rules)
+
+
+def for_process(code: bytes, pid: int) -> bytes:
+    """A child's filter, for the child that has this number."""
+    return code.replace(_SOME_PID.to_bytes(4, sys.byteorder), pid.to_bytes(4, sys.byteorder))
 
 
 def _start_allow_list(*names: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, NotRequired, Protocol, TypedDict
 
 import msgspec
 
-from tallymark.errors import suggest
+from tallymark.errors import InvalidInput, suggest
 from tallymark.scoring.score import Origin, Score, make_json_safe, show_value
 
 
@@ -53,6 +53,14 @@ class ScorerProtocol(Protocol):
     ) -> ScoringResult:
         """The score of one attempt, never below 0."""
         ...
+
+
+def require_mapping(what: str, given: object) -> Mapping[str, Any]:
+    """A plugin's config or context, as it was given; InvalidInput for what is none, None too."""
+    if isinstance(given, Mapping):
+        return given
+    message = f"a plugin's {what} is a mapping, not {show_value(given)}"
+    raise InvalidInput(message, hint="leave it empty ({}) where there is nothing to say")
 
 
 def plugin_score(result: object, *, origin: Origin | None) -> Score:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -79,13 +80,13 @@ class Score(msgspec.Struct, frozen=True, gc=False):
 
 
 def as_number(value: object) -> float:
-    """A finite float from a bool or any real number, numpy's included; else a ScorerError."""
+    """A finite float from a bool or any real number, numpy's and decimals; else a ScorerError."""
     value = scalar(value)
-    if not isinstance(value, Real):
+    if not isinstance(value, Real | Decimal):
         raise ScorerError(f"a score's value is a number or None, not {show_value(value)}")
     try:
         number = float(value)
-    except OverflowError:
+    except (OverflowError, ValueError):  # too large, or a signaling NaN
         number = math.inf
     if not math.isfinite(number):
         raise ScorerError(f"a score's value is a finite number, not {show_value(value)}")

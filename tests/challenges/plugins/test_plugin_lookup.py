@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.challenges.plugins.plugin_folders import SCORER, folder_with
 
 from tallymark.challenges.attempt_formula import AttemptFormula
-from tallymark.challenges.plugins import find_plugin
+from tallymark.challenges.plugins import find_plugin, load_plugin
 from tallymark.challenges.plugins.plugin import BuiltinPlugin
-from tallymark.errors import FormulaError, ScorerError
+from tallymark.errors import FormulaError, InvalidInput, ScorerError
 from tallymark.sandbox.plugin_code import PluginCode
 
 LOUD = "raise SystemExit('imported on the host')\n"
@@ -35,6 +36,15 @@ def test_both_names_reach_the_built_in_scorer(reference: str, tmp_path: Path) ->
     plugin = find_plugin(reference, folder=tmp_path)
     assert isinstance(plugin, BuiltinPlugin)
     assert plugin.name == reference
+
+
+@pytest.mark.parametrize("reference", ["builtin.weighted_scorer", "formula: 100 * succeeded"])
+def test_a_config_that_is_none_is_told_in_words(reference: str, tmp_path: Path) -> None:
+    plugin = load_plugin(reference, folder=tmp_path, sandbox=None)
+    config: Any = None
+    for score in (plugin.score, lambda one, *more: plugin.score_many([one], *more)):
+        with pytest.raises(InvalidInput, match="a plugin's config is a mapping, not None"):
+            score({"succeeded": True}, config, {})
 
 
 def test_an_organisers_own_file_comes_before_the_built_in_one(tmp_path: Path) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.sandbox.plugins.answer_frames import BadFrame, Frames, pack_frame
+from tallymark.sandbox.plugins.answer_frames import (
+    GIVEN,
+    BadFrame,
+    Frames,
+    mark_given,
+    pack_frame,
+)
 
 NONCE = bytes(range(16))
 
@@ -41,3 +48,9 @@ def test_an_answer_may_be_under_way() -> None:
     frames = Frames(NONCE, most=50)
     assert frames.feed(pack_frame(NONCE, b"whole")[:-1]) == []
     assert frames.begun
+
+
+def test_what_is_given_is_marked_as_if_it_were_encoded_with_its_mark() -> None:
+    result = {"score": 1.0}
+    encode = msgspec.msgpack.encode
+    assert mark_given(encode(result)) == encode((GIVEN, result))

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.sandbox.plugins.plain_data import decode, encode
+from tallymark.sandbox.plugins.plain_data import TooLarge, decode, encode, encode_within
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text("äx\n"),
@@ -62,7 +62,9 @@ def test_plain_data_comes_back_as_it_was(value: object) -> None:
         (LyingStr("this"), "this"),
         (Fraction(1, 2), 0.5),
         (Fraction(10**400), math.inf),
-        (Decimal(5), "5"),
+        (Decimal("2.5"), 2.5),
+        (Decimal("1e999"), math.inf),
+        ([LyingInt(1), Decimal("-1e999")], [1, -math.inf]),
         ((1, 2), [1, 2]),
         (collections.OrderedDict(a=LyingInt(1)), {"a": 1}),
         (collections.UserDict(a=1), {"a": 1}),
@@ -81,6 +83,45 @@ def test_other_values_become_the_nearest_plain_one(given: object, comes_out: obj
 
 def test_nan_stays_nan() -> None:
     assert math.isnan(decode(encode(math.nan)))
+    assert math.isnan(decode(encode(Decimal("sNaN"))))
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["x" * 99, [1] * 99, {"a": ("b", {"c": [None, "d" * 50]})}, {LyingInt(1): Fraction(1, 2)}],
+    ids=["text", "list", "nested", "other values"],
+)
+def test_what_is_small_enough_is_encoded_as_ever(value: object) -> None:
+    assert encode_within(value, 100) == encode(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 100,
+        b"x" * 100,
+        [1] * 100,
+        dict.fromkeys(range(100)),
+        [["x" * 40], {"key" * 10: {"x" * 40}}],
+        [[[0] * 10] * 10] * 10**6,
+        collections.UserDict(a="x" * 100),
+        [Fraction(1, 2), "x" * 100],
+    ],
+    ids=["text", "bytes", "list", "dict", "parts", "one many times", "other class", "mixed"],
+)
+def test_what_is_too_large_is_not_encoded(value: object) -> None:
+    with pytest.raises(TooLarge, match="bytes, more than 100"):
+        encode_within(value, 100)
+
+
+def test_what_holds_itself_is_cut_or_too_large() -> None:
+    once: dict[str, Any] = {}
+    once["self"] = once
+    assert decode(encode_within(once, 10_000))["self"]["self"].keys() == {"self"}
+    twice: list[Any] = []
+    twice += [twice, twice]
+    with pytest.raises(TooLarge):
+        encode_within(twice, 10_000)
 
 
 def test_a_circle_ends() -> None:

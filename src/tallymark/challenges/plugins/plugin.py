@@ -18,6 +18,7 @@ from tallymark.scoring import (
     WeightedScorer,
     plugin_score,
 )
+from tallymark.scoring.plugin_contract import require_mapping
 
 if TYPE_CHECKING:
     from tallymark.sandbox import PluginCode, Sandbox
@@ -114,7 +115,7 @@ class BuiltinPlugin(_ScoresMany):
         timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,  # noqa: ARG002
         users: Sequence[str | None] | None = None,  # noqa: ARG002
     ) -> list[Score]:
-        origin = Origin(self.name, self.code_hash, dict(config))
+        origin = Origin(self.name, self.code_hash, dict(require_mapping("config", config)))
         return [self._score(metrics, origin) for metrics in attempts]
 
     def _score(self, metrics: Mapping[str, Any], origin: Origin) -> Score:
@@ -147,7 +148,7 @@ class SandboxedPlugin(_ScoresMany):
         # Without those that have no value: the plugin document's own example multiplies
         # `metrics.get("rating", 0)`, and a None would raise.
         known = [{name: each[name] for name in each if each[name] is not None} for each in attempts]
-        told = {**ctx, "timeout_ms": round(timeout_s * 1000)}
+        told = {**require_mapping("context", ctx), "timeout_ms": round(timeout_s * 1000)}
         return self._sandbox.score_many(
             self._code, known, config, told, users=users, timeout_s=timeout_s
         )

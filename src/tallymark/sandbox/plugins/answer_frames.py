@@ -41,6 +41,11 @@ def pack_frame(nonce: bytes, data: bytes) -> bytes:
     return _HEADER.pack(nonce, len(data)) + data
 
 
+def mark_given(encoded: bytes) -> bytes:
+    """What a plugin returned, encoded, as the answer (GIVEN, that)."""
+    return b"\x92\x00" + encoded
+
+
 def join_answers(items: Sequence[bytes]) -> bytes:
     """Encoded items as one encoded list."""
     return b"\xdd" + _LENGTH.pack(len(items)) + b"".join(items)

@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass
 from typing import Literal
 
+from tallymark.sandbox.kernel_calls import name_signal
 from tallymark.sandbox.plugins import guest_child
 
 StoppedCall = Literal["timeout", "memory", "crashed", "raised", "refused", "bad answer", "paused"]
@@ -20,6 +21,7 @@ _EXITS: dict[int, tuple[StoppedCall, str]] = {
 }
 _SIGNALS: dict[int, tuple[StoppedCall, str]] = {
     signal.SIGSYS: ("refused", "the plugin asked the system for something that no plugin may do"),
+    signal.SIGABRT: ("crashed", "the plugin aborted itself (SIGABRT)"),
     signal.SIGKILL: ("crashed", "the plugin was killed from outside, perhaps for lack of memory"),
 }
 
@@ -40,7 +42,7 @@ class Ending:
         if -code in _SIGNALS:
             return cls(*_SIGNALS[-code])
         if code < 0:
-            return cls("crashed", f"the plugin crashed with {signal.Signals(-code).name}")
+            return cls("crashed", f"the plugin crashed with {name_signal(-code)}")
         if began_answer:
             return cls("bad answer", "the plugin ended in the middle of its answer")
         return cls("crashed", f"the plugin ended itself with exit code {code} and gave no answer")

@@ -1,7 +1,8 @@
 """The guest: a warm Python inside the sandbox that forks a child for each call of a plugin.
 
-It never runs the plugin's code. It has loaded what the plugin will import from the library, keeps
-children forked and locked in ahead of their calls, and gives each an empty folder to write to.
+It never reads or runs the plugin's code, and imports nothing because of what that says. It has
+loaded what most plugins use, is behind walls of its own, keeps children forked and locked in ahead
+of their calls, and gives each an empty folder to write to.
 """
 
 from __future__ import annotations
@@ -43,14 +44,16 @@ def main() -> None:
 
 
 def _load(setup: dict[str, Any]) -> None:
-    """Import ahead what is trusted, and leave only the plugin's root and the library to import."""
+    """Import ahead what is ours to choose, and leave only the library to import.
+
+    Not the plugin's root: whatever this process may still import, it is none of the plugin's.
+    """
     for name in setup["modules"]:
         with suppress(Exception):  # a module that this Python was built without
             importlib.import_module(name)
     for name in setup["unload"]:
         sys.modules.pop(name, None)
-    library = [path for path in sys.path if path not in setup["packages"]]
-    sys.path[:] = [setup["root"], *library]
+    sys.path[:] = [path for path in sys.path if path not in setup["packages"]]
     sys.argv[:] = [""]
     gc.collect()
     gc.freeze()
@@ -74,6 +77,10 @@ def _confine(setup: dict[str, Any]) -> None:
     for standard in (1, 2):
         os.dup2(0, standard)  # the null device: whatever is printed from here on goes nowhere
     if setup["filter"] is not None:
+        landlock.restrict(
+            read=[Path(path) for path in setup["readable"]],
+            write=[Path(setup["scratch"]), Path(os.devnull)],
+        )
         # Last, because it takes away the calls by which the other walls were put up.
         seccomp.load(setup["filter"])
 
@@ -113,6 +120,7 @@ class _Nursery:
     """What children are made of."""
 
     def __init__(self, setup: dict[str, Any]) -> None:
+        self._root: str = setup["root"]
         self._scratch: str = setup["scratch"]
         self._filter: bytes | None = setup["child_filter"]
         self._open_files = Limits(**setup["limits"]).open_files
@@ -130,7 +138,7 @@ class _Nursery:
         folder = f"{self._scratch}/{os.urandom(8).hex()}"
         os.mkdir(folder, 0o700)  # noqa: PTH102 (at every call)
         rules = None if self._rules is None else self._rules.build(write=folder)
-        walls = guest_child.Walls(folder, rules, self._filter, self._open_files)
+        walls = guest_child.Walls(self._root, folder, rules, self._filter, self._open_files)
         forked = _Child(self._number, walls)
         if rules is not None:
             os.close(rules)

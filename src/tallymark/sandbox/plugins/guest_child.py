@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tallymark.sandbox import landlock, rlimits, seccomp
 from tallymark.sandbox.plugins import answer_frames
-from tallymark.sandbox.plugins.plain_data import decode, encode
+from tallymark.sandbox.plugins.plain_data import TooLarge, decode, encode, encode_within
 from tallymark.sandbox.plugins.plugin_files import CompiledImporter, compile_files
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ _TEXT_CHARS = 500
 class Walls:
     """What keeps a child in besides what it inherits, made ready ahead by its guest."""
 
+    root: str
+    """The plugin's files: what a child imports from once it is locked in, and nobody before."""
     scratch: str
     rules: int | None
     """Landlock's, as a descriptor."""
@@ -50,6 +52,7 @@ def run_child(link: int, progress: memoryview, walls: Walls) -> NoReturn:
     leave, code = os._exit, NOT_LOCKED_IN
     try:
         _lock_in(link, walls)
+        sys.path.insert(0, walls.root)
         code = BROKEN
         serve_attempts(LINK, progress)
         code = 0
@@ -75,7 +78,7 @@ def _lock_in(link: int, walls: Walls) -> None:
         os.setsid()  # so that its guest can end those it starts
     else:
         # Last, because it takes away the calls by which the other walls were put up.
-        seccomp.load(walls.filter)
+        seccomp.load(seccomp.for_process(walls.filter, os.getpid()))
 
 
 def serve_attempts(link: int, progress: memoryview) -> None:
@@ -149,7 +152,7 @@ def _load_scorer(opening: dict[str, Any]) -> Callable[[object, str | None], byte
     except BaseException as error:  # noqa: BLE001 (a plugin may raise anything)
         failure = _encode_failure(error)
         return lambda *_: failure
-    config, context = opening["config"], opening["ctx"]
+    config, context, most = opening["config"], opening["ctx"], opening["most"]
 
     def score(metrics: object, user: str | None) -> bytes:
         try:
@@ -157,7 +160,9 @@ def _load_scorer(opening: dict[str, Any]) -> Callable[[object, str | None], byte
             if user is not None:
                 ctx["end_user_id"] = user
             given = plugin().score(metrics, decode(config), ctx)
-            return encode((answer_frames.GIVEN, given))
+            return answer_frames.mark_given(encode_within(given, most))
+        except TooLarge as error:
+            return encode((answer_frames.FAILED, "bad answer", f"the answer has {error}"))
         except BaseException as error:  # noqa: BLE001 (as above)
             return _encode_failure(error)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tallymark.errors import WorkFailed
-from tallymark.sandbox import bubblewrap, interpreter, scratch_folder, seccomp
+from tallymark.sandbox import bubblewrap, interpreter, kernel_calls, scratch_folder, seccomp
 from tallymark.sandbox.plugins import guest_view
 from tallymark.sandbox.plugins.plain_data import decode, encode
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _START_S = 60.0
 _HEAR_S = 30.0
+_ENDING_S = 10.0
+"""A guest that is hung up on ends its children and waits for them, as bubblewrap does for a guest
+that was killed: killed first, either would leave the dead to the first process of the machine."""
 _ENVIRONMENT = {"PYTHONHASHSEED": "0"}
 """So that sets have one order, and a plugin that goes through one gives one score."""
 _PROGRAM = (
@@ -116,7 +119,7 @@ class GuestHandle:
         return {
             "root": str(self.view.root),
             "packages": [str(path) for path in self.view.packages],
-            "modules": guest_view.find_modules_ahead(code),
+            "modules": guest_view.MODULES_AHEAD,
             "unload": guest_view.find_shadowed_modules(code),
             "scratch": str(self.folder or bubblewrap.SCRATCH),
             "mounts": self.folder is None,
@@ -173,19 +176,29 @@ class GuestHandle:
             status, at = ended
             self._ended[number] = status, at
 
+    def _end_process(self, process: subprocess.Popen[bytes]) -> None:
+        """End the process that we started: bubblewrap, or the guest itself."""
+        try:
+            process.wait(_ENDING_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        kernel_calls.bury_group(process.pid)
+
     def close(self) -> None:
         """End it, with all that runs in it."""
         self.control.close()
         for child in self._ready:
             child.close()
-        if self._pidfd is not None:
+        if self._pidfd is not None and self.folder is None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-            os.close(self._pidfd)
-            self._pidfd = None
         process = getattr(self, "_process", None)
         if process is not None:
-            process.kill()
-            process.wait()
+            self._end_process(process)
+        if self._pidfd is not None:
+            kernel_calls.bury_process(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
         if self.folder is not None and self.folder.exists():
             scratch_folder.remove_folder(self.folder)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -16,6 +17,11 @@ _BIG_INT = 1
 _BIGGEST_INT_BYTES = 4096
 _DEEPEST = 64
 _TEXT_CHARS = 1000
+_BYTE_AT_LEAST = frozenset({float, int, bool, type(None)})
+_TEXTS = (str, bytes, bytearray)
+_CONTAINERS = (dict, list, tuple, set, frozenset)
+_FEW = 64
+"""So many short things are encoded without counting: that is never a matter of memory."""
 
 
 def _decode_extension(code: int, data: memoryview) -> int:
@@ -24,7 +30,7 @@ def _decode_extension(code: int, data: memoryview) -> int:
     return int.from_bytes(data, "big", signed=True)
 
 
-_encoder = msgspec.msgpack.Encoder()
+_encoder = msgspec.msgpack.Encoder(decimal_format="number")
 _decoder = msgspec.msgpack.Decoder(ext_hook=_decode_extension)
 decode = _decoder.decode
 _encode_quickly = _encoder.encode
@@ -36,6 +42,71 @@ def encode(value: object) -> bytes:
         return _encode_quickly(value)
     except Exception:  # noqa: BLE001 (any class may stand in the data, and raise anything)
         return _encode_quickly(_make_plain(value, 0))
+
+
+class TooLarge(Exception):
+    """What was to be encoded has more bytes than it may; the text says how many at least."""
+
+
+def encode_within(value: object, most: int) -> bytes:
+    """As `encode`, but counts first: an encoder that runs out of memory takes its process along."""
+    if not _is_small(value):
+        _count_bytes(value, most)
+    try:
+        return _encode_quickly(value)
+    except Exception:  # noqa: BLE001 (as in `encode`)
+        plain = _make_plain(value, 0)
+        _count_bytes(plain, most)
+        return _encode_quickly(plain)
+
+
+def _is_small(value: object) -> bool:
+    """Whether it is a mapping of a few short things, as nearly every answer is: quick to see."""
+    if type(value) is not dict or len(value) > _FEW:
+        return False
+    for key, item in value.items():
+        kind = type(item)
+        if kind is dict:
+            if len(item) > _FEW:
+                return False
+            for inner_key, inner in item.items():
+                if type(inner) not in _BYTE_AT_LEAST or type(inner_key) is not str:
+                    return False
+                if len(inner_key) > _FEW:
+                    return False
+        elif kind not in _BYTE_AT_LEAST:
+            return False
+        if type(key) is not str or len(key) > _FEW:
+            return False
+    return True
+
+
+def _count_bytes(value: object, most: int) -> None:
+    """`TooLarge` for a value of more bytes than that: a byte for all but text is the least."""
+    size = 1
+    level: list[Any] = [value]
+    for _ in range(_DEEPEST + 1):
+        inner: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind in _BYTE_AT_LEAST:
+                continue
+            if kind is str or isinstance(item, _TEXTS):
+                size += len(item)
+            elif kind is dict or isinstance(item, _CONTAINERS):
+                size += len(item)
+                # Before it is gone through: a list may name one thing millions of times.
+                if size > most:
+                    break
+                inner += item
+                if kind is dict or isinstance(item, dict):
+                    size += len(item)
+                    inner += item.values()
+        if size > most:
+            raise TooLarge(f"over {size:,} bytes, more than {most:,}")
+        if not inner:
+            return
+        level = inner
 
 
 def _make_plain(value: Any, depth: int) -> object:
@@ -54,7 +125,7 @@ def _make_plain(value: Any, depth: int) -> object:
             return {_make_plain(key, _DEEPEST): _make_plain(item, depth + 1) for key, item in items}
         case list() | tuple() | set() | frozenset() if depth < _DEEPEST:
             return [_make_plain(item, depth + 1) for item in value]
-        case Real():
+        case Real() | Decimal():
             return _make_float(value)
         case _:
             return str(value)[:_TEXT_CHARS].encode("utf-8", "replace").decode()
@@ -74,3 +145,5 @@ def _make_float(value: Any) -> float:
         return float.__float__(float(value))
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+    except ValueError:  # a Decimal that signals that it is not a number
+        return math.nan

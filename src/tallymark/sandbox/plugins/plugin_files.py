@@ -1,4 +1,4 @@
-"""A plugin's Python files: searched by the host, compiled by one child, imported by the next.
+"""A plugin's Python files: compiled by one child, imported by the next.
 
 The code is made in a locked-in child that runs none of it, and used in locked-in children only:
 host and guest pass it on as bytes.

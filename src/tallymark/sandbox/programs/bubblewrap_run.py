@@ -6,9 +6,10 @@ import os
 import re
 import select
 import signal
+import subprocess
 from contextlib import suppress
 
-from tallymark.sandbox import bubblewrap, interpreter
+from tallymark.sandbox import bubblewrap, interpreter, kernel_calls
 from tallymark.sandbox.programs import program_view
 from tallymark.sandbox.programs.launcher_start import (
     ProgramEnding,
@@ -23,17 +24,21 @@ from tallymark.sandbox.programs.program_task import ProgramTask
 _DYING_S = 10.0
 
 
-def run_in_bubblewrap(task: ProgramTask) -> ProgramEnding:
-    """One program; when this returns or raises, nothing of it is left."""
+def run_in_bubblewrap(task: ProgramTask, entrance: int | None) -> ProgramEnding:
+    """One program; when this returns or raises, nothing of it is left.
+
+    `entrance` is a descriptor, by which the program enters its memory group, if it has one.
+    """
     order = task.order(
         home=interpreter.HOME,
         folder=bubblewrap.SCRATCH,
         uid=program_view.choose_uid(),
         walls=True,
         alone=True,
+        entrance=entrance,
     )
     with Pipes() as pipes:
-        launched, info = _launch(task, pipes)
+        launched, info = _launch(task, pipes, entrance)
         inside = _FirstProcess(launched, info, pipes)
         try:
             inside.find()
@@ -56,7 +61,7 @@ def run_in_bubblewrap(task: ProgramTask) -> ProgramEnding:
         )
 
 
-def _launch(task: ProgramTask, pipes: Pipes) -> tuple[RunningLauncher, int]:
+def _launch(task: ProgramTask, pipes: Pipes, entrance: int | None) -> tuple[RunningLauncher, int]:
     """Bubblewrap on its way, and where it will say who runs inside."""
     settings, to_settings = pipes.pipe()
     inside = interpreter.sandbox_path()
@@ -77,6 +82,7 @@ def _launch(task: ProgramTask, pipes: Pipes) -> tuple[RunningLauncher, int]:
         python=inside,
         before=words,
         also=(settings, info),
+        lent=entrance,
     )
     return launched, from_info
 
@@ -118,5 +124,11 @@ class _FirstProcess:
         self.kill()
         if self._pidfd is not None:
             select.select([self._pidfd], [], [], _DYING_S)
-        self._bwrap.kill()
-        self._bwrap.wait()
+        try:
+            # It has waited for the first process when it ends by itself; killed, it might not.
+            self._bwrap.wait(_DYING_S)
+        except subprocess.TimeoutExpired:
+            self._bwrap.kill()
+            self._bwrap.wait()
+        if self._pidfd is not None:
+            kernel_calls.bury_process(self._pidfd)

@@ -11,7 +11,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from tallymark.sandbox import interpreter, scratch_folder
+from tallymark.sandbox import interpreter, kernel_calls, scratch_folder
 from tallymark.sandbox.programs import process_usage, program_view
 from tallymark.sandbox.programs.launcher_start import (
     ProgramEnding,
@@ -23,14 +23,19 @@ from tallymark.sandbox.programs.program_pipes import PassedLimit, Pipes, PipeTal
 from tallymark.sandbox.programs.program_task import ProgramTask
 
 
-def run_direct(task: ProgramTask, *, walls: bool) -> ProgramEnding:
-    """One program; with `walls` one process, without them whatever it likes."""
+def run_direct(task: ProgramTask, entrance: int | None, *, walls: bool) -> ProgramEnding:
+    """One program; with `walls` one process, without them whatever it likes.
+
+    `entrance` is a descriptor, by which the program enters its memory group, if it has one.
+    """
     place = Path(tempfile.mkdtemp(prefix="tally-"))
     home, folder = place / "python", place / "scratch"
     try:
         _furnish(task, home, folder)
-        order = task.order(home=home, folder=folder, uid=None, walls=walls, alone=False)
-        talk, code = _run_launcher(task, order, folder)
+        order = task.order(
+            home=home, folder=folder, uid=None, walls=walls, alone=False, entrance=entrance
+        )
+        talk, code = _run_launcher(task, order, folder, entrance)
         read_report(talk)
         kept, refused = scratch_folder.collect_files(folder, list(task.keep), task.disk_bytes)
         return ProgramEnding(
@@ -63,9 +68,11 @@ def _furnish(task: ProgramTask, home: Path, folder: Path) -> None:
         (home / within).symlink_to(packages)
 
 
-def _run_launcher(task: ProgramTask, order: bytes, folder: Path) -> tuple[PipeTalk, int]:
+def _run_launcher(
+    task: ProgramTask, order: bytes, folder: Path, entrance: int | None
+) -> tuple[PipeTalk, int]:
     with Pipes() as pipes:
-        launched = start_launcher(pipes, "become")
+        launched = start_launcher(pipes, "become", lent=entrance)
         process = launched.process
 
         def look() -> PassedLimit | None:
@@ -85,6 +92,7 @@ def _run_launcher(task: ProgramTask, order: bytes, folder: Path) -> tuple[PipeTa
         finally:
             kill()
             code = process.wait()
+            kernel_calls.bury_group(process.pid)
     return talk, code
 
 

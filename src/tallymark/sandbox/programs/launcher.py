@@ -109,6 +109,9 @@ def _start_program(order: dict[str, Any]) -> int:
 
 def confine(order: dict[str, Any]) -> None:
     """Every wall around this process and what it starts."""
+    if order["entrance"] is not None:
+        os.write(order["entrance"], b"0")
+        os.close(order["entrance"])
     os.chdir(order["folder"])
     os.umask(0o022)
     for which, value in order["rlimits"]:

@@ -32,7 +32,7 @@ class RunningLauncher:
     report: int
 
 
-def start_launcher(
+def start_launcher(  # noqa: PLR0913 (each says one thing about the start)
     pipes: Pipes,
     how: str,
     *,
@@ -40,8 +40,13 @@ def start_launcher(
     python: Path | None = None,
     before: Sequence[str] = (),
     also: Sequence[int] = (),
+    lent: int | None = None,
 ) -> RunningLauncher:
-    """Starts it behind the words of `before`, with the descriptors `also`, which we then close."""
+    """Starts it behind the words of `before`, with the descriptors `also`, which we then close.
+
+    A descriptor that is `lent` stays open here too.
+    """
+    kept = () if lent is None else (lent,)
     stdin, to_stdin = pipes.pipe()
     from_stdout, stdout = pipes.pipe()
     from_stderr, stderr = pipes.pipe()
@@ -55,7 +60,7 @@ def start_launcher(
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            pass_fds=(orders, report, *also),
+            pass_fds=(orders, report, *also, *kept),
             env={},
             start_new_session=True,
         )

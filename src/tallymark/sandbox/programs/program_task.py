@@ -58,12 +58,20 @@ class ProgramTask:
         return self.limits.wall_s if self.limits.cpu_s is None else self.limits.cpu_s
 
     def order(
-        self, *, home: Path, folder: Path, uid: int | None, walls: bool, alone: bool
+        self,
+        *,
+        home: Path,
+        folder: Path,
+        uid: int | None,
+        walls: bool,
+        alone: bool,
+        entrance: int | None,
     ) -> bytes:
         """For the launcher: a line of JSON. `home` is Python's place, `folder` the scratch.
 
         `walls` asks for Landlock and seccomp; `alone` says that a namespace holds the program, so
-        that it may have processes and own the files in view.
+        that it may have processes and own the files in view. `entrance` is a descriptor, by which
+        the program enters its memory group, if it has one.
         """
         seen = program_view.list_readable(home, packages=self.packages, alone=alone)
         devices = [str(each) for each in program_view.DEVICES]
@@ -72,6 +80,7 @@ class ProgramTask:
             "environment": program_view.make_environment(home, folder, alone=alone),
             "folder": str(folder),
             "uid": uid,
+            "entrance": entrance,
             "rlimits": self._rlimits(alone=alone),
             "walls": walls,
             "read": devices,

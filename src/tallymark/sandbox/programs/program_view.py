@@ -94,7 +94,7 @@ def make_command(
 ) -> list[str]:
     """The command line of bubblewrap up to and with `--`; `settings` are further options."""
     words = [bubblewrap.executable() or "bwrap", *_namespace_options(), "--die-with-parent"]
-    words += ["--new-session", "--as-pid-1", "--hostname", "sandbox"]
+    words += ["--new-session", "--as-pid-1", "--hostname", "sandbox", "--clearenv"]
     words += [*_file_options(packages=packages), *settings]
     for name, value in interpreter.variables().items():
         words += ["--setenv", name, value]
