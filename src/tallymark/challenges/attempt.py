@@ -51,6 +51,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     details: dict[str, Any] = msgspec.field(default_factory=dict)
     error: str | None = None
     """Why it could not be evaluated; the attempt then fails, and is never a silent 0."""
+    reason: str | None = None
+    """The same in the words of what failed, which may hold the truth: for organisers alone."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,6 +87,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scored_at: float | None = None
     verified: bool = False
     memoryless: bool = False
+    waiting: str | None = None
+    """Why it is still submitted: something of ours failed, and it is tried again."""
     outcome: Outcome | None = None
 
 

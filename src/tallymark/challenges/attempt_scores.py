@@ -20,7 +20,8 @@ from tallymark.challenges.dimension_scores import weigh_dimensions
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import Verification
-from tallymark.errors import InvalidInput, ScorerError
+from tallymark.errors import InvalidInput, ScorerError, WorkFailed
+from tallymark.sandbox.limits import NOT_LOADED
 from tallymark.scoring import Origin, Score
 from tallymark.scoring.score import make_json_safe
 
@@ -254,9 +255,15 @@ def _score_by_plugin(
     users = [each.attempt.agent for each in weighed]
     if len(weighed) == 1:
         ctx = _make_context(challenge, users[0], tenant)
-        return [plugin.score(attempts[0], scoring.config, ctx, timeout)]
-    ctx = _make_context(challenge, None, tenant)
-    return plugin.score_many(attempts, scoring.config, ctx, timeout, users)
+        scores = [plugin.score(attempts[0], scoring.config, ctx, timeout)]
+    else:
+        ctx = _make_context(challenge, None, tenant)
+        scores = plugin.score_many(attempts, scoring.config, ctx, timeout, users)
+    for score in scores:
+        if score.metadata.get("stopped") == NOT_LOADED:
+            # Before any attempt was looked at: it is nobody's, and none of them ends by it.
+            raise WorkFailed(f"{plugin.name} cannot score: {score.error}")
+    return scores
 
 
 def _make_context(challenge: Challenge, agent: str | None, tenant: str) -> dict[str, Any]:

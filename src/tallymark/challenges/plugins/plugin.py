@@ -135,6 +135,13 @@ class SandboxedPlugin(_ScoresMany):
         self._sandbox = sandbox
         self.name = code.name
         self.code_hash = code.code_hash
+        self.deaths: dict[str, tuple[int, str]] = {}
+        """How often each agent's attempts ended the process: who did so too often is not run."""
+
+    @property
+    def backend(self) -> str:
+        """Behind which walls it runs."""
+        return self._sandbox.policy.backend
 
     def score_many(
         self,
@@ -148,6 +155,10 @@ class SandboxedPlugin(_ScoresMany):
         # `metrics.get("rating", 0)`, and a None would raise.
         known = [{name: each[name] for name in each if each[name] is not None} for each in attempts]
         told = {**ctx, "timeout_ms": round(timeout_s * 1000)}
+        # Loaded with the walls, which most of what is done with challenges does without.
+        from tallymark.sandbox import DeadlyCalls  # noqa: PLC0415
+
+        deadly = DeadlyCalls(self.deaths)
         return self._sandbox.score_many(
-            self._code, known, config, told, users=users, timeout_s=timeout_s
+            self._code, known, config, told, users=users, timeout_s=timeout_s, deadly=deadly
         )

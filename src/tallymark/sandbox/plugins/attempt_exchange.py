@@ -77,19 +77,18 @@ def exchange_attempts(
         yield from talk.answers(expected)
     except NoAnswer as ended:
         child.kill()
-        if expected > 1:
-            ended.at = _find_attempt(guest, child)
+        ended.at = _find_attempt(guest, child)
         raise
     finally:
         child.close()
 
 
-def _find_attempt(guest: GuestHandle, child: ChildHandle) -> int:
+def _find_attempt(guest: GuestHandle, child: ChildHandle) -> int | None:
     """The attempt that it was at when it ended."""
     try:
         return guest.settle(child.number)[1]
     except GuestGone:
-        return 0
+        return None
 
 
 def _join_messages(opening: bytes, attempts: Iterable[list[Any]]) -> Iterator[bytes]:
