@@ -17,7 +17,7 @@ from tallymark.challenges.evaluators.evaluator_kind import fill_options, find_in
 from tallymark.challenges.evaluators.evaluator_options import FileNameShape, limits
 from tallymark.challenges.organiser_script import describe_failure, run_limited
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
-from tallymark.documents.agent_json import read_json
+from tallymark.documents.agent_json import read_bounded_json
 from tallymark.documents.shapes import Key
 from tallymark.sandbox import Limits
 
@@ -98,7 +98,7 @@ class ScriptJudge:
 
     def _read_answers(self, kept: bytes, wanted: int) -> list[Ruling] | str:
         try:
-            answers: Any = read_json(kept.decode())
+            answers: Any = read_bounded_json(kept)
             pairs = [(answer, error) for answer, error in answers]
         except (ValueError, TypeError):
             pairs = []

@@ -102,6 +102,8 @@ def converse(
         report_bytes=task.disk_bytes + _MOST_WORDS,
         kill=kill,
         look=look,
+        stdin=launched.stdin,
+        dialogue=task.dialogue,
     )
     talk.hold()
     return talk
