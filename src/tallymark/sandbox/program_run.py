@@ -62,8 +62,8 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
 
     `python` is this Python, without packages unless `packages` lets it see those installed here.
     `keep` names files to read back when it has ended. With a `dialogue` it is told more while it
-    runs: `wall_s` is the time until the first turn, and each turn says its own. Raises InvalidInput for a wrong request, and
-    WorkFailed where no sandbox can be had.
+    runs: `wall_s` is the time until the first turn, and each turn says its own. Raises InvalidInput
+    for a wrong request, and WorkFailed where no sandbox can be had.
     """
     task = make_task(
         command,

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.sandbox.plugins.plain_data import decode, encode
+from tallymark.sandbox.plugins.answer_frames import join_answers
+from tallymark.sandbox.plugins.plain_data import TooLarge, decode, decode_answers, encode
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text("äx\n"),
@@ -117,3 +118,36 @@ def test_a_circle_ends() -> None:
 def test_what_is_not_data_is_refused(data: bytes) -> None:
     with pytest.raises((ValueError, RecursionError, TypeError)):
         decode(data)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ([[]] * 60_000, "the answer has more than 10,000 values"),
+        ({str(at): None for at in range(6000)}, "the answer has more than 10,000 values"),
+        ([[1, "a", {"b": b"c"}, 2.5, -7]] * 2500, "the answer has more than 10,000 values"),
+        ("x" * 200_000, "the answer has 200,005 bytes, more than 131,072"),
+    ],
+    ids=["lists", "keys", "mixed", "long"],
+)
+def test_an_answer_that_is_too_large_is_not_read(answer: Any, why: str) -> None:
+    small = ["beside", 2**70]
+    encoded = [encode(each) for each in (small, answer, small)]
+    first, found, last = decode_answers(join_answers(encoded), 2**17)
+    assert (first, last) == (small, small)
+    assert isinstance(found, TooLarge)
+    assert found.why == why
+
+
+def test_an_answer_that_is_too_deep_is_not_read() -> None:
+    """As bytes: no encoder makes it."""
+    deep = b"\x92\xda\x20\x00" + b"x" * 8192 + b"\x91" * 70 + b"\xc0"
+    (found,) = decode_answers(join_answers([deep]), 2**17)
+    assert isinstance(found, TooLarge)
+    assert found.why == "the answer is nested deeper than 64 levels"
+
+
+@given(PLAIN)
+def test_what_is_not_too_large_is_read_whole(value: Any) -> None:
+    padded = [value, "x" * 5000]
+    assert decode_answers(join_answers([encode(padded)]), 2**17) == [decode(encode(padded))]

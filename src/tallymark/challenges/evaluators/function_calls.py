@@ -31,8 +31,8 @@ _PASSING_S = 0.1
 _NOTHING_MORE = Turn(b"", 0.0)
 
 # Runs inside the sandbox, before and around the submitted code. The pipes are moved away from 0 and
-# 1, so that what the submission prints goes nowhere; `os._exit` leaves its threads and exit handlers
-# behind. It keeps no time: what runs in the submission's process is the submission's to change.
+# 1, so that what the submission prints goes nowhere; `os._exit` leaves its threads and what it
+# would do at the exit behind. It keeps no time: what runs in the submission's process is the submission's to change.
 _RUNNER = """
 import importlib.util, json, os, sys
 asked = os.fdopen(os.dup(0), "rb")

@@ -15,6 +15,7 @@ from tallymark.sandbox.plugins import answer_frames
 from tallymark.sandbox.plugins.attempt_exchange import exchange_attempts
 from tallymark.sandbox.plugins.call_endings import Ending, NoAnswer, StoppedCall
 from tallymark.sandbox.plugins.guest_handle import GuestGone
+from tallymark.sandbox.plugins.plain_data import TooLarge
 from tallymark.scoring.plugin_contract import plugin_score
 from tallymark.scoring.score import Score
 
@@ -141,6 +142,8 @@ class Calls:
                 return plugin_score(result, origin=self._origin)
             case [answer_frames.FAILED, str(stopped), str(text)] if stopped in _SAID:
                 return self._make_score(Ending(_SAID[stopped], text[:_TEXT_CHARS]))
+            case TooLarge(why=why):
+                return self._make_score(Ending("bad answer", why))
             case _:
                 return self._make_score(Ending("bad answer", "the plugin's answer is not one"))
 
