@@ -353,9 +353,14 @@ class Competition:
         """The files of a version, unpacked once."""
         known = self._folders.get(challenge.version)
         if known is None:
-            known = tempfile.TemporaryDirectory(prefix="tally-challenge-")
             packed = self.store.challenges.packed(challenge.name, challenge.version)
-            unpack(packed, Path(known.name))
+            try:
+                known = tempfile.TemporaryDirectory(prefix="tally-challenge-")
+                unpack(packed, Path(known.name))
+            except OSError as error:
+                raise WorkFailed(
+                    f"the files of {challenge.name} cannot be laid out: {error}"
+                ) from None
             self._folders[challenge.version] = known
         return Path(known.name)
 

@@ -49,6 +49,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     warnings: tuple[dict[str, Any], ...] = ()
     """Each with message, severity and dimension: see `dimensions.SubmissionWarning`."""
     details: dict[str, Any] = msgspec.field(default_factory=dict)
+    sandbox: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Behind which walls code ran for it, and within which limits; empty when none did."""
     error: str | None = None
     """Why it could not be evaluated; the attempt then fails, and is never a silent 0."""
     reason: str | None = None

@@ -18,6 +18,7 @@ from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
 from tallymark.challenges.attempt_formula import challenge_formula, formula_values
 from tallymark.challenges.dimension_scores import weigh_dimensions
 from tallymark.challenges.evaluators import find_evaluator
+from tallymark.challenges.plugins.plugin import SandboxedPlugin
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import Verification
 from tallymark.errors import InvalidInput, ScorerError, WorkFailed
@@ -130,6 +131,7 @@ def _weigh_attempt(
         "harness_warning": shown.harness_warning,
         "unverified": [] if shown.verified else list(shown.problems),
         "evaluation": evaluation.details,
+        "sandbox": {"evaluator": evaluation.sandbox} if evaluation.sandbox else {},
     }
     details = {name: value for name, value in details.items() if value}
     if evaluation.error is not None or not challenge.scoring.dimensions:
@@ -208,6 +210,9 @@ def _make_outcome(
     challenge: Challenge, weighed: WeighedAttempt, found: Score, plugin: Plugin | None
 ) -> Outcome:
     extra = {"scorer": make_json_safe(found.metadata)} if found.metadata else {}
+    if isinstance(plugin, SandboxedPlugin):
+        walls = {"timeout_s": challenge.scoring.timeout_ms / 1000, **plugin.sandbox_facts}
+        extra["sandbox"] = weighed.details.get("sandbox", {}) | {"plugin": walls}
     return Outcome(
         score=found.value,
         result=None if found.error is not None else weighed.result,

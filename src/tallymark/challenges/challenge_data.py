@@ -56,7 +56,7 @@ def load_challenge_data(
 def make_attempt_data(
     challenge: Challenge, folder: Path, seed: int, policy: Policy | None = None
 ) -> ChallengeData:
-    """As `load_challenge_data`, for competitors: what is wrong, which may quote the truth, is hidden."""
+    """As `load_challenge_data`; what is wrong may quote the truth, and is for organisers alone."""
     try:
         return load_challenge_data(challenge, folder, seed, policy)
     except InvalidInput as error:

@@ -208,6 +208,10 @@ def show(
         print_json(_make_document(found) | why | extra)
         return
     say("\n".join(_list_lines(found)))
+    for what, facts in (
+        (found.outcome.details.get("sandbox") or {}).items() if found.outcome else ()
+    ):
+        say(f"  {what} in {_describe_sandbox(facts)}")
     for reason in why.values():
         say(f"  reason: {reason}")
     if challenge.scoring.formula and found.outcome is not None:
@@ -223,6 +227,14 @@ def show(
             value = "none" if past.score is None else f"{past.score:g}"
             rule = past.origin.scorer if past.origin else "unknown"
             say(f"  {format_moment(past.at)}  {value}  (by {rule})")
+
+
+def _describe_sandbox(facts: Mapping[str, Any]) -> str:
+    """Behind which walls code ran, and within which limits."""
+    seconds = facts.get("timeout_s", facts.get("time_s"))
+    limits = [] if seconds is None else [f"{seconds:g} s"]
+    limits += [f"{facts['memory_mb']} MB"] if "memory_mb" in facts else []
+    return ", ".join([facts["backend"], *limits])
 
 
 def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -76,7 +76,23 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
         return _fail(
             submitted, f"the evaluator failed: {type(error).__name__}: {show_value(error)}"
         )
-    return msgspec.structs.replace(found, warnings=(*received.warnings, *found.warnings))
+    warnings = (*received.warnings, *found.warnings)
+    return msgspec.structs.replace(found, warnings=warnings, sandbox=_tell_sandbox(kind, setting))
+
+
+def _tell_sandbox(kind: EvaluatorKind, setting: EvaluationSetting) -> dict[str, Any]:
+    """Where code ran for an evaluation, the organiser's or what was submitted."""
+    challenge = setting.challenge
+    if not kind.runs_code and challenge.generate is None:
+        return {}
+    # The walls load ctypes and subprocess, and most evaluations run no code.
+    from tallymark.sandbox.policy import choose_policy  # noqa: PLC0415
+
+    policy = choose_policy() if setting.policy is None else setting.policy
+    options = kind.fill(challenge) if kind.runs_code else {}
+    limits = {"time_s": options.get("time"), "memory_mb": options.get("memory")}
+    known = {name: value for name, value in limits.items() if value is not None}
+    return {"backend": policy.backend, **known}
 
 
 def _fail(submitted: Submitted, reason: str) -> Evaluation:

@@ -32,7 +32,8 @@ _NOTHING_MORE = Turn(b"", 0.0)
 
 # Runs inside the sandbox, before and around the submitted code. The pipes are moved away from 0 and
 # 1, so that what the submission prints goes nowhere; `os._exit` leaves its threads and what it
-# would do at the exit behind. It keeps no time: what runs in the submission's process is the submission's to change.
+# would do at the exit behind. It keeps no time: what runs in the submission's process is the
+# submission's to change.
 _RUNNER = """
 import importlib.util, json, os, sys
 asked = os.fdopen(os.dup(0), "rb")
@@ -120,7 +121,7 @@ def call_functions(program: SubmittedProgram, cases: Mapping[int, ProgramCase]) 
         )
         program.run(["python", "-P", "-c", _RUNNER], talk.opening, limits, talk)
         if not talk.is_loaded:
-            called.not_loaded = called.not_loaded or ""
+            called.not_loaded = talk.not_loaded
         # The case that was asked last, and had no answer, is not asked again.
         left = left[talk.answered + 1 :]
     return called
@@ -139,7 +140,7 @@ class _CaseTalk:
         self._heard = bytearray()
         self._word = _draw_word()
         self.opening = json.dumps([self._word, program.entry]) + "\n"
-        self.is_loaded = False
+        self.is_loaded, self.not_loaded = False, ""
         self.answered = 0
 
     def hear(self, said: bytes) -> Turn | None:
@@ -161,7 +162,7 @@ class _CaseTalk:
         if not self.is_loaded:
             self.is_loaded = not values
             if values:
-                self._called.not_loaded = str(values[0])
+                self.not_loaded = str(values[0])
                 return _NOTHING_MORE
         else:
             if values:

@@ -77,4 +77,4 @@ def _find_bound_names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(read_facts(sys.stdin.buffer.read())))
+    sys.stdout.write(json.dumps(read_facts(sys.stdin.buffer.read())))

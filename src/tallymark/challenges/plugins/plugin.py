@@ -139,9 +139,10 @@ class SandboxedPlugin(_ScoresMany):
         """How often each agent's attempts ended the process: who did so too often is not run."""
 
     @property
-    def backend(self) -> str:
-        """Behind which walls it runs."""
-        return self._sandbox.policy.backend
+    def sandbox_facts(self) -> dict[str, Any]:
+        """Behind which walls it runs, and within which limits."""
+        sandbox = self._sandbox
+        return {"backend": sandbox.policy.backend, "memory_mb": sandbox.limits.memory_mb}
 
     def score_many(
         self,

@@ -20,7 +20,7 @@ from tallymark.store.contests.contest_tables import plugin_pauses as table
 from tallymark.store.database import TenantRows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import ColumnElement, Connection
 
@@ -110,7 +110,7 @@ def add_counts(
         _insert_count(connection, kept, origin, agent, count, said, at)
 
 
-def resume(connection: Connection, kept: StoredChallenge, agents: list[str], at: float) -> None:
+def resume(connection: Connection, kept: StoredChallenge, agents: Sequence[str], at: float) -> None:
     """Lets these agents' attempts be scored again."""
     mine = (table.c.challenge_id == kept.id) & table.c.agent.in_(agents)
     connection.execute(delete(table).where(mine))

@@ -106,7 +106,9 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
 def _move_to_end(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
     outcome = how.outcome
     state: State = "scored" if outcome.error is None else "failed"
-    note = {"score": outcome.score} if outcome.error is None else {"error": outcome.error}
+    note: dict[str, Any] = {"score": outcome.score}
+    if outcome.error is not None:
+        note = {"error": outcome.error}
     if how.evaluation.reason is not None:
         note[HIDDEN] = make_storable(how.evaluation.reason)
     entry = AuditEntry(at=how.at, actor=SYSTEM, event=state, note=note)
