@@ -99,7 +99,8 @@ class ComputedOutcomes:
                 self.undefined += 1
                 if len(self.reasons) < self.most:
                     which = {"attempt": attempt.id, "agent": attempt.agent}
-                    self.reasons.append(Undefined(**which, reason=error))
+                    # Who rescores is the organiser, who may know why.
+                    self.reasons.append(Undefined(**which, reason=each[0].reason or error))
 
     def copy(self) -> ComputedOutcomes:
         """One that can grow on its own."""
