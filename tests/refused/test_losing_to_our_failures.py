@@ -103,7 +103,7 @@ def test_a_sandbox_that_does_not_start_leaves_the_attempt_waiting(
         broken.setattr(subprocess, "Popen", fail)
         waiting = submit(games, name)
         assert (waiting.state, waiting.outcome) == ("submitted", None)
-        assert FAULTS[fault].strerror in str(waiting.waiting)
+        assert str(FAULTS[fault].strerror) in str(waiting.waiting)
         assert [each.waiting for each in games.settle()] == [waiting.waiting]
         assert games.store.ratings.of("alice").matches == 0
         games.enter(name, "alice")  # its one attempt, of all and of today, is not used up

@@ -264,12 +264,14 @@ class Competition:
         folder = self._open_folder(challenge)
         evaluation = self._evaluate(attempt, payload, challenge, shown, folder)
         for tries in range(_TRIES):
-            ruling = self._find_ruling(attempt.challenge, anew=tries > 0)
+            ruling = self._find_ruling(attempt.challenge)
             try:
                 self._score(attempt, evaluation, shown, ruling)
                 break
-            except WorkFailed:  # the rule changed between reading it and storing its score
-                if tries == _TRIES - 1:
+            except WorkFailed:
+                # Only if the rule changed between reading it and storing its score.
+                now = self._find_ruling(attempt.challenge, anew=True)
+                if tries == _TRIES - 1 or now.revision == ruling.revision:
                     raise
 
     def _score(
