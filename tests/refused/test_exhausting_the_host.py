@@ -22,7 +22,7 @@ DETAILS = """
             kinds = {
                 "lists": [[]] * 900_000,
                 "some lists": [[]] * 60_000,
-                "keys": {str(at): at for at in range(20_000)},
+                "keys": {str(at): at for at in range(60_000)},
                 "text": "x" * 900_000,
             }
             return {"score": 1, "details": {"more": kinds.get(metrics["kind"])}}

@@ -115,10 +115,12 @@ class _SharedChild:
 
     def _leave_paused(self, left: list[int]) -> list[int]:
         """Those that may be run; the others have their score."""
+        if self._calls.deadly.is_quiet:
+            return left
         for at in left:
             if (paused := self._calls.score_if_paused(self._attempts[at][1])) is not None:
                 self._set_all([at], paused)
-        return [at for at in left if at not in self.scores] if self.alone else left
+        return [at for at in left if at not in self.scores]
 
     def _set_apart(self, lost: list[int], rest: list[int], user: str | None) -> list[int]:
         """Those that go on together: an agent who ended a child is last, and alone."""

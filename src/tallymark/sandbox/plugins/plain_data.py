@@ -12,10 +12,8 @@ from typing import Any
 
 import msgspec
 
-MOST_VALUES = 10_000
+MOST_VALUES = 30_000
 """In one answer, texts and numbers and what holds them; few bytes can mean very many."""
-_SMALL = 4096
-"""So few bytes cannot be too many values."""
 _BIG_INT = 1
 _BIGGEST_INT_BYTES = 4096
 _DEEPEST = 64
@@ -40,7 +38,7 @@ def decode_answers(data: bytes, most_bytes: int) -> list[Any]:
 
     A ValueError says what is wrong with the list; an answer that is too large is a `TooLarge`.
     """
-    if len(data) <= _SMALL:
+    if len(data) <= MOST_VALUES:  # so few bytes cannot be too many values
         found = decode(data)
         if not isinstance(found, list):
             raise ValueError("no list of answers")
@@ -56,7 +54,7 @@ class TooLarge:
 
 
 def _decode_answer(data: bytes, most_bytes: int) -> Any:
-    if len(data) <= _SMALL:
+    if len(data) <= MOST_VALUES:
         return decode(data)
     if len(data) > most_bytes:
         return TooLarge(f"the answer has {len(data):,} bytes, more than {most_bytes:,}")

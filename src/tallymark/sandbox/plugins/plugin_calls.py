@@ -54,6 +54,11 @@ class DeadlyCalls:
         self._answered, self._given_up = 0, ""
         self._dying.clear()
 
+    @property
+    def is_quiet(self) -> bool:
+        """Nobody has ended a process: nobody can be paused."""
+        return not self.deaths and not self._given_up
+
     def find_pause(self, user: str | None) -> str:
         """Why this agent's attempts are not run; empty when they are."""
         if self._given_up or user is None or user not in self.deaths:
