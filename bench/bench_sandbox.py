@@ -195,7 +195,7 @@ def load(sandbox: Sandbox, plugin: PluginCode, hostile: PluginCode) -> bool:
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory() as folder, Sandbox(pause_after=10**9) as sandbox:
+    with tempfile.TemporaryDirectory() as folder, Sandbox() as sandbox:
         roots = [Path(folder, name) for name in ("plugin", "hostile")]
         for root, source in zip(roots, (PLUGIN, HOSTILE), strict=True):
             root.mkdir()

@@ -6,7 +6,8 @@
     │   ├── TraceError        a trace file, or a record in it
     │   └── ScorerError       a scorer's name, definition or config
     └── WorkFailed            the input is fine, the work could not be done (exit code 3)
-        └── ModelError        a request to a model that was not answered
+        ├── ModelError        a request to a model that was not answered
+        └── OrganiserFault    what an organiser's files did wrong, told without what is in them
 
 Each carries one or more `Problem`s: what is wrong, where, and how to mend it. A scorer that
 fails on one trace is not an exception but a `Score` with an error: see `tallymark.scoring`.
@@ -145,6 +146,17 @@ class ModelError(WorkFailed):
         self.retryable = retryable
         self.throttled = throttled
         self.retry_after = retry_after
+
+
+class OrganiserFault(WorkFailed):
+    """Something that an organiser keeps secret does not work: anybody may read the message.
+
+    `reason` says what it was, may hold the truth, and is for organisers alone.
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message, hint="its organiser can see why")
+        self.reason = reason
 
 
 def suggest(wrong: str, known: Iterable[str]) -> str | None:

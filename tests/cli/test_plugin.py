@@ -1,4 +1,4 @@
-"""`tally plugin check`."""
+"""`tally plugin check | paused | resume`."""
 
 from __future__ import annotations
 
@@ -135,3 +135,43 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(
 def test_the_examples_pass(reference: str) -> None:
     done = Tally(ROOT)("plugin", "check", reference)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+LOOPS = """
+class Mine:
+    def score(self, metrics, config, ctx):
+        while metrics.get("rating") == 13 and config["loop"]: pass
+        return {"score": metrics["rating"]}
+"""
+RULE = """
+name: sums
+goal: Be good.
+evaluator: {type: reported}
+scoring: {plugin: "scorer.py:Mine", strategy: custom, timeout: 0.2, config: {loop: true}}
+"""
+
+
+def test_who_is_paused_is_listed_and_resumed(tally: Tally) -> None:
+    folder = tally.folder / "sums"
+    folder.mkdir()
+    (folder / "challenge.yaml").write_text(RULE)
+    (folder / "scorer.py").write_text(LOOPS)
+    tally("challenge", "publish", "sums")
+    assert tally("plugin", "paused").stdout == "nobody\n"
+    report = ("attempt", "report", "sums", "--metric", "succeeded=true")
+    for _ in range(5):
+        assert tally(*report, "--agent", "mallory", "--metric", "rating=13").returncode == 0
+    assert tally.json(*report, "--agent", "alice", "--metric", "rating=2")["score"] == 2
+    paused = tally(*report, "--agent", "mallory", "--metric", "rating=3").stdout
+    assert "no score, because the plugin is paused for mallory: 5 of its attempts" in paused
+    (found,) = tally.json("plugin", "paused")["paused"]
+    assert (found["challenge"], found["agent"], found["deadly"]) == ("sums", "mallory", 5)
+    assert found["reason"] == "the plugin took longer than 0.2 s"
+    assert "mallory" in tally("plugin", "paused").stdout
+    assert tally("plugin", "resume", "sums", "--agent", "alice").returncode == 2
+    tally("rescore", "sums", "--config", "loop=false", "--apply")
+    resumed = tally("plugin", "resume", "sums", "--agent", "mallory")
+    assert resumed.stdout == "6 attempts at sums were scored again\n"
+    assert tally("plugin", "paused").stdout == "nobody\n"
+    scores = [each["score"] for each in tally.json("attempt", "list", "sums")["attempts"]]
+    assert scores == [3, 2, 13, 13, 13, 13, 13]

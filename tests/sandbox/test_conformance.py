@@ -13,7 +13,7 @@ from tallymark.sandbox.conformance import Attack, Conformance, load_attacks
 
 @pytest.fixture(scope="module")
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    with Sandbox(Policy(request.param), pause_after=10**6) as made:
+    with Sandbox(Policy(request.param)) as made:
         yield made
 
 

@@ -20,7 +20,7 @@ import msgspec
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Payload
 from tallymark.challenges.attempt_scores import elapsed_ms, score_attempt
 from tallymark.challenges.challenge import Challenge
-from tallymark.challenges.challenge_data import load_challenge_data
+from tallymark.challenges.challenge_data import ChallengeData, make_attempt_data
 from tallymark.challenges.challenge_file import load_challenge
 from tallymark.challenges.challenge_folder import pack, unpack
 from tallymark.challenges.evaluators import (
@@ -29,14 +29,21 @@ from tallymark.challenges.evaluators import (
     evaluate,
     find_evaluator,
 )
-from tallymark.challenges.plugins import load_plugin
-from tallymark.challenges.rescore_plan import RescorePlan, Rescoring, change_scoring
+from tallymark.challenges.plugins import SandboxedPlugin, load_plugin
+from tallymark.challenges.rescore_plan import (
+    RescorePlan,
+    Rescoring,
+    change_scoring,
+    make_rescorer,
+    origin_of_all,
+)
 from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
 from tallymark.challenges.trajectory import Verification, verify_sent
 from tallymark.challenges.versus.arena import Arena
 from tallymark.challenges.versus.judges import judge_of
-from tallymark.errors import InvalidInput, WorkFailed, suggest
+from tallymark.errors import InvalidInput, OrganiserFault, TallymarkError, WorkFailed, suggest
 from tallymark.sandbox import Policy, Sandbox
+from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import Plugin
@@ -97,15 +104,16 @@ class Competition:
         self, name: str, agent: str, *, memoryless: bool = False, key: str | None = None
     ) -> Entry:
         """Starts the clock of an attempt, or gives the open one back."""
-        _refuse_other_kind(self._find_ruling(name, anew=True).challenge, "enter")
+        ruling = self._find_ruling(name, anew=True).challenge
+        _refuse_other_kind(ruling, "enter")
+        seed = self._draw()
+        # Before anything is kept: where it cannot be made, no clock runs and nothing is used up.
+        self._make_data(ruling, seed)
         attempt = self.store.attempts.enter(
-            name, agent, at=self._clock(), seed=self._draw(), memoryless=memoryless, key=key
+            name, agent, at=self._clock(), seed=seed, memoryless=memoryless, key=key
         )
         challenge = self._find_version(attempt)
-        data = load_challenge_data(
-            challenge, self._open_folder(challenge), attempt.seed, self._policy
-        )
-        return Entry(attempt, challenge, data.public)
+        return Entry(attempt, challenge, self._make_data(challenge, attempt.seed).public)
 
     def submit(
         self,
@@ -137,7 +145,10 @@ class Competition:
         return self._settle_attempt(attempt)
 
     def settle(self) -> list[Attempt]:
-        """Expires what ran out of time, and scores what was left submitted."""
+        """Expires what ran out of time, and scores what was left submitted.
+
+        One that cannot be scored now says why, and keeps no other from being scored.
+        """
         self.store.attempts.expire(self._clock())
         return [self._settle_attempt(attempt) for attempt in self.store.attempts.pending()]
 
@@ -166,6 +177,27 @@ class Competition:
         )
         work = self.store.rescorings.apply if apply else self.store.rescorings.preview
         return work(plan, at=self._clock())
+
+    def resume(self, name: str, agent: str | None = None) -> Rescoring:
+        """Ends the pause of an agent, or of all that are paused, and scores what waited for it."""
+        paused = [each.agent for each in self.store.pauses.all(name)]
+        agents = sorted(set(paused)) if agent is None else [agent]
+        if not agents or not set(agents) <= set(paused):
+            who = "nobody is" if agent is None else f"{agent!r} is not"
+            raise InvalidInput(f"{who} paused at {name}", hint="see `tally plugin paused`")
+        ruling = self._find_ruling(name, anew=True)
+        plugin = self._load_plugin(ruling.challenge)
+        deaths: dict[str, tuple[int, str]] = getattr(plugin, "deaths", {})
+        for each in agents:
+            deaths.pop(each, None)
+        return self.store.rescorings.resume(
+            ruling,
+            make_rescorer(ruling.challenge, plugin, tenant=self.store.tenant),
+            agents,
+            at=self._clock(),
+            origin=origin_of_all(ruling.challenge, plugin),
+            deaths=deaths,
+        )
 
     def arena(self, name: str) -> Arena:
         """A challenge of red against blue, ready to be played."""
@@ -215,23 +247,32 @@ class Competition:
         return self.store.challenges.get_version(attempt.challenge, attempt.version)
 
     def _settle_attempt(self, attempt: Attempt) -> Attempt:
-        """The attempt with its score; whoever was quicker, it has only one."""
+        """The attempt with its score, or with what of ours kept it from having one yet."""
         if attempt.state != "submitted":
             return attempt
+        try:
+            self._score_submitted(attempt)
+        except Exception as error:  # noqa: BLE001 (our failure never ends their attempt)
+            self.store.attempts.wait(attempt.id, *_explain_wait(error), at=self._clock())
+        return self.store.attempts.get(attempt.id)
+
+    def _score_submitted(self, attempt: Attempt) -> None:
+        """Whoever is quicker, it has only one score."""
         payload = self.store.attempts.payload(attempt.id)
         challenge = self._find_version(attempt)
         shown = _verify_trajectory(attempt, payload, challenge)
         folder = self._open_folder(challenge)
         evaluation = self._evaluate(attempt, payload, challenge, shown, folder)
         for tries in range(_TRIES):
-            ruling = self._find_ruling(attempt.challenge, anew=tries > 0)
+            ruling = self._find_ruling(attempt.challenge)
             try:
                 self._score(attempt, evaluation, shown, ruling)
                 break
-            except WorkFailed:  # the rule changed between reading it and storing its score
-                if tries == _TRIES - 1:
+            except WorkFailed:
+                # Only if the rule changed between reading it and storing its score.
+                now = self._find_ruling(attempt.challenge, anew=True)
+                if tries == _TRIES - 1 or now.revision == ruling.revision:
                     raise
-        return self.store.attempts.get(attempt.id)
 
     def _score(
         self,
@@ -296,7 +337,14 @@ class Competition:
         if reference is None:
             return None
         files = self._open_folder(challenge) if folder is None else folder
-        return load_plugin(reference, folder=files, sandbox=self._open_sandbox)
+        plugin = load_plugin(reference, folder=files, sandbox=self._open_sandbox)
+        if isinstance(plugin, SandboxedPlugin):
+            ruling = self._find_ruling(challenge.name)
+            plugin.deaths |= self.store.pauses.known(ruling, plugin.code_hash)
+        return plugin
+
+    def _make_data(self, challenge: Challenge, seed: int) -> ChallengeData:
+        return make_attempt_data(challenge, self._open_folder(challenge), seed, self._policy)
 
     def _open_sandbox(self) -> Sandbox:
         if self._sandbox is None:
@@ -307,11 +355,25 @@ class Competition:
         """The files of a version, unpacked once."""
         known = self._folders.get(challenge.version)
         if known is None:
-            known = tempfile.TemporaryDirectory(prefix="tally-challenge-")
             packed = self.store.challenges.packed(challenge.name, challenge.version)
-            unpack(packed, Path(known.name))
+            try:
+                known = tempfile.TemporaryDirectory(prefix="tally-challenge-")
+                unpack(packed, Path(known.name))
+            except OSError as error:
+                raise WorkFailed(
+                    f"the files of {challenge.name} cannot be laid out: {error}"
+                ) from None
             self._folders[challenge.version] = known
         return Path(known.name)
+
+
+def _explain_wait(error: Exception) -> tuple[str, str | None]:
+    """Why an attempt waits, for anybody; and what only organisers may know of it."""
+    if isinstance(error, OrganiserFault):
+        return str(error), error.reason
+    if isinstance(error, TallymarkError):
+        return str(error), None
+    return f"an error of ours: {type(error).__name__}", show_value(error)
 
 
 def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:

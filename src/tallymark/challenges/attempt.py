@@ -49,8 +49,12 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     warnings: tuple[dict[str, Any], ...] = ()
     """Each with message, severity and dimension: see `dimensions.SubmissionWarning`."""
     details: dict[str, Any] = msgspec.field(default_factory=dict)
+    sandbox: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Behind which walls code ran for it, and within which limits; empty when none did."""
     error: str | None = None
     """Why it could not be evaluated; the attempt then fails, and is never a silent 0."""
+    reason: str | None = None
+    """The same in the words of what failed, which may hold the truth: for organisers alone."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,6 +89,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scored_at: float | None = None
     verified: bool = False
     memoryless: bool = False
+    waiting: str | None = None
+    """Why it is still submitted: something of ours failed, and it is tried again."""
     outcome: Outcome | None = None
 
 

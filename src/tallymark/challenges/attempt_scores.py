@@ -18,9 +18,11 @@ from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
 from tallymark.challenges.attempt_formula import challenge_formula, formula_values
 from tallymark.challenges.dimension_scores import weigh_dimensions
 from tallymark.challenges.evaluators import find_evaluator
+from tallymark.challenges.plugins.plugin import SandboxedPlugin
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import Verification
-from tallymark.errors import InvalidInput, ScorerError
+from tallymark.errors import InvalidInput, ScorerError, WorkFailed
+from tallymark.sandbox.limits import NOT_LOADED
 from tallymark.scoring import Origin, Score
 from tallymark.scoring.score import make_json_safe
 
@@ -129,6 +131,7 @@ def _weigh_attempt(
         "harness_warning": shown.harness_warning,
         "unverified": [] if shown.verified else list(shown.problems),
         "evaluation": evaluation.details,
+        "sandbox": {"evaluator": evaluation.sandbox} if evaluation.sandbox else {},
     }
     details = {name: value for name, value in details.items() if value}
     if evaluation.error is not None or not challenge.scoring.dimensions:
@@ -207,6 +210,9 @@ def _make_outcome(
     challenge: Challenge, weighed: WeighedAttempt, found: Score, plugin: Plugin | None
 ) -> Outcome:
     extra = {"scorer": make_json_safe(found.metadata)} if found.metadata else {}
+    if isinstance(plugin, SandboxedPlugin):
+        walls = {"timeout_s": challenge.scoring.timeout_ms / 1000, **plugin.sandbox_facts}
+        extra["sandbox"] = weighed.details.get("sandbox", {}) | {"plugin": walls}
     return Outcome(
         score=found.value,
         result=None if found.error is not None else weighed.result,
@@ -254,9 +260,15 @@ def _score_by_plugin(
     users = [each.attempt.agent for each in weighed]
     if len(weighed) == 1:
         ctx = _make_context(challenge, users[0], tenant)
-        return [plugin.score(attempts[0], scoring.config, ctx, timeout)]
-    ctx = _make_context(challenge, None, tenant)
-    return plugin.score_many(attempts, scoring.config, ctx, timeout, users)
+        scores = [plugin.score(attempts[0], scoring.config, ctx, timeout)]
+    else:
+        ctx = _make_context(challenge, None, tenant)
+        scores = plugin.score_many(attempts, scoring.config, ctx, timeout, users)
+    for score in scores:
+        if score.metadata.get("stopped") == NOT_LOADED:
+            # Before any attempt was looked at: it is nobody's, and none of them ends by it.
+            raise WorkFailed(f"{plugin.name} cannot score: {score.error}")
+    return scores
 
 
 def _make_context(challenge: Challenge, agent: str | None, tenant: str) -> dict[str, Any]:

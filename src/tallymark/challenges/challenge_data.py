@@ -15,7 +15,7 @@ from tallymark.challenges.challenge_folder import find_name_problem
 from tallymark.challenges.organiser_script import call_script
 from tallymark.documents.agent_json import read_json
 from tallymark.documents.reader import read_plain
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, OrganiserFault
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
@@ -53,6 +53,17 @@ def load_challenge_data(
     return ChallengeData(public | made["public"], made["truth"])
 
 
+def make_attempt_data(
+    challenge: Challenge, folder: Path, seed: int, policy: Policy | None = None
+) -> ChallengeData:
+    """As `load_challenge_data`; what is wrong may quote the truth, and is for organisers alone."""
+    try:
+        return load_challenge_data(challenge, folder, seed, policy)
+    except InvalidInput as error:
+        said = f"the data of an attempt at {challenge.name} cannot be made"
+        raise OrganiserFault(said, str(error)) from None
+
+
 def read_truth(path: Path) -> Any:
     """The truth in a JSON or YAML file, or a text for any other."""
     if path.suffix in (".yaml", ".yml"):
@@ -74,6 +85,8 @@ def _generate(version: str, folder: str, script: str, seed: int, policy: Policy 
         time_s=TIME_S,
         memory_mb=MEMORY_MB,
         policy=policy,
+        most_bytes=2 * MAX_BYTES,
+        most_values=MAX_BYTES,
     )
     encoded = json.dumps(made)
     wrong = _find_mistake(made)

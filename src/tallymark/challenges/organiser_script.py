@@ -12,13 +12,14 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.challenge_folder import read_files
-from tallymark.documents.agent_json import read_json
+from tallymark.documents.agent_json import MOST_BYTES, MOST_VALUES, read_bounded_json
 from tallymark.errors import InvalidInput
 from tallymark.sandbox import Limits
 from tallymark.text import shorten
 
 if TYPE_CHECKING:
     from tallymark.sandbox import Policy, ProgramOutcome
+    from tallymark.sandbox.programs.program_pipes import Dialogue
 
 SCRATCH_MB = 64
 """What a script may write, its answer included."""
@@ -49,6 +50,8 @@ def call_script(  # noqa: PLR0913 (each says one thing about the call)
     memory_mb: int,
     packages: bool = False,
     policy: Policy | None = None,
+    most_bytes: int = MOST_BYTES,
+    most_values: int = MOST_VALUES,
 ) -> Any:
     """What the function of a script in the folder gives for these arguments.
 
@@ -66,7 +69,8 @@ def call_script(  # noqa: PLR0913 (each says one thing about the call)
     if not outcome.ok:
         raise InvalidInput(f"{script} failed: {describe_failure(outcome)}")
     try:
-        return read_json(outcome.kept.get(_ANSWER, b"").decode())
+        answer = outcome.kept.get(_ANSWER, b"")
+        return read_bounded_json(answer, most_bytes=most_bytes, most_values=most_values)
     except ValueError as error:
         raise InvalidInput(f"what {function}() of {script} gave is no JSON: {error}") from None
 
@@ -94,6 +98,7 @@ def run_limited(  # noqa: PLR0913 (each says one thing about the run)
     keep: Sequence[str] = (),
     packages: bool = False,
     policy: Policy | None = None,
+    dialogue: Dialogue | None = None,
 ) -> ProgramOutcome:
     """Runs a program in a new sandbox, with room on its disk for the files that it is given."""
     # The walls load ctypes and subprocess, and most of what is done with challenges runs no code.
@@ -108,6 +113,7 @@ def run_limited(  # noqa: PLR0913 (each says one thing about the run)
         keep=keep,
         packages=packages,
         policy=policy,
+        dialogue=dialogue,
     )
 
 

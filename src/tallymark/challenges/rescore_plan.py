@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -38,6 +38,8 @@ class RescorePlan:
     rescorer: Rescorer
     packed: bytes | None = None
     """The files of the new version; None where they are the old one's."""
+    deaths: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """How often each agent's attempts ended the plugin's process: known once all are scored."""
 
     @classmethod
     def of(
@@ -58,16 +60,14 @@ class RescorePlan:
                 hint="evaluate them again",
             )
         again = evaluate if need == "evaluate" else None
-        made_by = origin_of(new, 0, plugin)
-        # Seeds are the attempts' own; all else is the same for every score of the plan.
-        shared = {name: value for name, value in made_by.config.items() if name != "seed"}
         return cls(
             old,
             new,
             need,
-            msgspec.structs.replace(made_by, config=shared),
+            origin_of_all(new, plugin),
             make_rescorer(new, plugin, again, tenant=tenant),
             packed,
+            getattr(plugin, "deaths", {}),
         )
 
 
@@ -112,6 +112,13 @@ class Rescoring(msgspec.Struct, frozen=True, kw_only=True):
     moved: int | None = None
     """Agents whose rank is another; only a preview tells."""
     moves: tuple[Move, ...] = ()
+
+
+def origin_of_all(challenge: Challenge, plugin: Plugin | None) -> Origin:
+    """The origin of many scores by one rule: seeds are the attempts' own, all else is the same."""
+    made_by = origin_of(challenge, 0, plugin)
+    shared = {name: value for name, value in made_by.config.items() if name != "seed"}
+    return msgspec.structs.replace(made_by, config=shared)
 
 
 def change_scoring(challenge: Challenge, **changes: Any) -> Challenge:

@@ -139,6 +139,7 @@ def settle(
         print_json({"attempts": [_make_document(each) for each in done]})
     else:
         say("\n".join(_write_headline(each) for each in done) or "nothing was left to do")
+    _exit_if_waiting(done)
 
 
 @app.command("list")
@@ -164,19 +165,30 @@ def list_(
                 each.agent,
                 str(each.number),
                 format_moment(each.entered_at),
-                each.state,
+                each.state if each.waiting is None else "waiting",
                 _format_score(each),
                 (each.outcome.result if each.outcome else None) or "-",
             )
             for each in found
         ]
         say(Table(heads, rows, right=("NUMBER", "SCORE"), wrap=("AGENT",)))
+        waiting = [each for each in found if each.waiting is not None]
+        if waiting:
+            say("\n" + "\n".join(f"{each.id} waits: {each.waiting}" for each in waiting))
     else:
         say(f"no attempts; make one with: tally attempt enter {challenge} --agent NAME")
 
 
 @app.command()
-def show(attempt: AttemptArgument, db: Db = None, as_json: JsonOption = False) -> None:
+def show(
+    attempt: AttemptArgument,
+    organiser: Annotated[
+        bool,
+        typer.Option("--organiser", help="Also what may hold the truth: why an evaluation failed."),
+    ] = False,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show an attempt: how its score came about, and all that happened to it."""
     import msgspec
 
@@ -187,22 +199,42 @@ def show(attempt: AttemptArgument, db: Db = None, as_json: JsonOption = False) -
         challenge = application.store.challenges.get(found.challenge)
         audit = application.store.attempts.audit(attempt)
         history = application.store.attempts.history(attempt)
+        evaluation = application.store.attempts.evaluation(attempt) if organiser else None
+    if not organiser:
+        audit = [each.without_hidden() for each in audit]
+    why = {} if evaluation is None or not evaluation.reason else {"reason": evaluation.reason}
     if as_json:
         extra = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
-        print_json(_make_document(found) | extra)
+        print_json(_make_document(found) | why | extra)
         return
     say("\n".join(_list_lines(found)))
+    for what, facts in (
+        (found.outcome.details.get("sandbox") or {}).items() if found.outcome else ()
+    ):
+        say(f"  {what} in {_describe_sandbox(facts)}")
+    for reason in why.values():
+        say(f"  reason: {reason}")
     if challenge.scoring.formula and found.outcome is not None:
         say(f"\n{_explain_score(challenge, found)}")
     say("\nWhat happened:")
     for entry in audit:
-        say(f"  {format_moment(entry.at)}  {entry.event} by {entry.actor}")
+        hidden = (entry.note or {}).get("hidden")
+        more = f": {hidden}" if hidden and entry.event == "waiting" else ""
+        say(f"  {format_moment(entry.at)}  {entry.event} by {entry.actor}{more}")
     if len(history) > 1:
         say("\nScores over time:")
         for past in history:
             value = "none" if past.score is None else f"{past.score:g}"
             rule = past.origin.scorer if past.origin else "unknown"
             say(f"  {format_moment(past.at)}  {value}  (by {rule})")
+
+
+def _describe_sandbox(facts: Mapping[str, Any]) -> str:
+    """Behind which walls code ran, and within which limits."""
+    seconds = facts.get("timeout_s", facts.get("time_s"))
+    limits = [] if seconds is None else [f"{seconds:g} s"]
+    limits += [f"{facts['memory_mb']} MB"] if "memory_mb" in facts else []
+    return ", ".join([facts["backend"], *limits])
 
 
 def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
@@ -212,6 +244,7 @@ def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
     if as_json:
         after = {"rank": standing.rank if standing else None, "elo": rating.rating}
         print_json(_make_document(attempt) | after)
+        _exit_if_waiting([attempt])
         return
     lines = _list_lines(attempt)
     if standing is not None:
@@ -219,6 +252,13 @@ def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
     counted = "1 rated attempt" if rating.matches == 1 else f"{rating.matches} rated attempts"
     lines.append(f"Elo {rating.rating} after {counted}")
     say("\n".join(lines))
+    _exit_if_waiting([attempt])
+
+
+def _exit_if_waiting(attempts: list[Attempt]) -> None:
+    """The work could not be done, although nothing is lost."""
+    if any(each.waiting is not None for each in attempts):
+        raise typer.Exit(WorkFailed.exit_code)
 
 
 def _list_lines(attempt: Attempt) -> list[str]:
@@ -259,6 +299,8 @@ def _is_number(value: object) -> bool:
 def _write_headline(attempt: Attempt) -> str:
     head = f"Attempt {attempt.id} of {attempt.agent} at {attempt.challenge}: "
     outcome = attempt.outcome
+    if attempt.waiting is not None:
+        return f"{head}submitted, and waits for `tally attempt settle`: {attempt.waiting}"
     if outcome is None:
         return head + attempt.state
     if outcome.error is not None:

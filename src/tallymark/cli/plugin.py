@@ -1,29 +1,25 @@
-"""`tally plugin check`."""
+"""`tally plugin`: check a plugin, see whom one is paused for, and let them go on."""
 
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallymark.cli.app_session import Db, InsecureLocal, open_competition
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
-from tallymark.text import say
+from tallymark.text import Table, format_moment, say
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import PluginReport
     from tallymark.sandbox import Sandbox
 
-app = typer.Typer(help="Check a scorer plugin of a challenge.", no_args_is_help=True)
-
-
-@app.callback()
-def _group() -> None:
-    """Keeps `check` a command of its own, although it is the only one."""
+app = typer.Typer(help="Scorer plugins of challenges: check, paused, resume.", no_args_is_help=True)
 
 
 @app.command()
@@ -61,6 +57,51 @@ def check(
         raise typer.Exit(1)
 
 
+@app.command()
+def paused(
+    db: Db = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List the agents whose attempts ended a plugin's process too often to be scored."""
+    import msgspec
+
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
+        found = application.store.pauses.all()
+    if as_json:
+        print_json({"paused": msgspec.to_builtins(found)})
+        return
+    heads = ("CHALLENGE", "AGENT", "PLUGIN", "SINCE (UTC)", "ENDED", "THE LAST")
+    rows = [
+        (e.challenge, e.agent, e.plugin, format_moment(e.since), str(e.deadly), e.reason)
+        for e in found
+    ]
+    say(Table(heads, rows, right=("ENDED",), wrap=("AGENT", "THE LAST")) if rows else "nobody")
+
+
+@app.command()
+def resume(
+    challenge: Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)],
+    agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None,
+    insecure_local: InsecureLocal = False,
+    db: Db = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Let a plugin score paused agents again, and score what waited for it."""
+    import msgspec
+
+    with open_competition(db, insecure_local=insecure_local) as competition:
+        done = competition.resume(challenge, agent)
+    if as_json:
+        print_json(msgspec.to_builtins(done))
+        return
+    unscored = f", {done.undefined:,} without a score:" if done.undefined else ""
+    say(f"{done.attempts:,} attempts at {challenge} were scored again{unscored}")
+    for each in done.reasons[:5]:
+        say(f"  {each.attempt} of {each.agent}: {each.reason}")
+
+
 def _check_reference(
     reference: str, config: dict[str, Any], timeout: float, *, insecure_local: bool
 ) -> PluginReport:
@@ -72,9 +113,8 @@ def _check_reference(
             from tallymark.sandbox import Sandbox
             from tallymark.sandbox.policy import choose_policy
 
-            # A plugin that crashes on every attempt is to be reported, not paused.
             policy = choose_policy(insecure_local=insecure_local)
-            return stack.enter_context(Sandbox(policy, pause_after=1_000_000))
+            return stack.enter_context(Sandbox(policy))
 
         reference, folder = _find_home(reference)
         plugin = load_plugin(reference, folder=folder, sandbox=open_sandbox)

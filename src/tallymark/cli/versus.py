@@ -12,6 +12,7 @@ from tallymark.cli.attempt import AgentOption, ChallengeArgument, JsonOption, re
 from tallymark.cli.streams import print_json
 from tallymark.text import say
 
+_MOST_SHOWN = 20
 app = typer.Typer(no_args_is_help=True, help="Red against blue: submit attacks and defences.")
 
 
@@ -36,7 +37,7 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
         content = read_answer(answer, arena.challenge.submission.format)
         submission, verdicts = arena.submit(agent, side, content)
     if as_json:
-        found = {"submission": submission, "verdicts": verdicts}
+        found = {"submission": submission, "verdicts": [each.without_words() for each in verdicts]}
         print_json(msgspec.to_builtins(found))
         return
     judged = [each.breached for each in verdicts if each.breached is not None]
@@ -63,7 +64,13 @@ def settle(
         db, insecure_local=insecure_local, judge_model=judge_model
     ) as competition:
         judged = competition.arena(challenge).settle(again=again)
+        left = competition.store.versus.unjudged(challenge, failed=True, limit=_MOST_SHOWN)
+    failed = [each for each in left if each.state == "failed"]
     if as_json:
-        print_json({"judged": judged})
-    else:
-        say(f"{judged} judged")
+        import msgspec
+
+        print_json({"judged": judged} | ({"failed": msgspec.to_builtins(failed)} if failed else {}))
+        return
+    say(f"{judged} judged")
+    for each in failed:
+        say(f"  {each.red} against {each.blue}, {each.category}: {each.error}")

@@ -1,4 +1,4 @@
-"""JSON as agents write it."""
+"""JSON as agents write it, and as code writes it that nobody trusts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from typing import Any, NoReturn
 
 import msgspec
 
+MOST_BYTES = 8_000_000
+MOST_VALUES = 200_000
+DEEPEST = 64
+_FEW = 32
+# To the end where it is not closed: else each quote in it would be tried as the beginning of one.
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_BRACKET = re.compile(rb"[][{}]")
 _FENCED = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
 
 
@@ -28,6 +35,34 @@ def read_json(text: str, *, fenced: bool = False) -> Any:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def read_bounded_json(
+    data: bytes, *, most_bytes: int = MOST_BYTES, most_values: int = MOST_VALUES
+) -> Any:
+    """The value of a JSON text whose size is known before anything is built of it.
+
+    A few bytes can mean a hundred times as much memory (`[[],[],[]`), and time without end after
+    that. Else as `read_json`.
+    """
+    if len(data) > most_bytes:
+        raise ValueError(f"it has {len(data):,} bytes, more than {most_bytes:,}")
+    # Each value but the first comes after one of these; in texts they are counted too, at first.
+    if sum(map(data.count, (b",", b"[", b"{"))) > _FEW:
+        _check_structure(_TEXT.sub(b"", data), most_values)
+    return read_json(data.decode())
+
+
+def _check_structure(data: bytes, most_values: int) -> None:
+    """What is outside of texts: how much it is, and how deep."""
+    values = sum(map(data.count, (b",", b"[", b"{")))
+    if values > most_values:
+        raise ValueError(f"it has more than {most_values:,} values")
+    level = 0
+    for bracket in _BRACKET.findall(data):
+        level += 1 if bracket in b"[{" else -1
+        if level > DEEPEST:
+            raise ValueError("it is nested too deeply")
 
 
 def _refuse_constant(constant: str) -> NoReturn:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 AskJudge: TypeAlias = "Callable[[tuple[Message, ...]], Awaitable[Answer]]"
+NOT_ANSWERED = "the judge did not answer"
+IT_SAID = "; it said "
+"""In an error, what comes after this is the judge's, and may be what it was told to say."""
 _TRIES = 2
 _LONGEST_OBJECT = 20_000
 
@@ -64,6 +67,8 @@ class JudgeFinding(Generic[T]):
     verdict: T | None
     error: str | None
     spending: JudgeSpending
+    unavailable: bool = False
+    """It did not answer, and would not have answered anything else either."""
 
 
 async def ask_judge(task: JudgeTask[T], ask: AskJudge) -> JudgeFinding[T]:
@@ -74,8 +79,11 @@ async def ask_judge(task: JudgeTask[T], ask: AskJudge) -> JudgeFinding[T]:
         try:
             answer = await ask(task.messages(why))
         except ModelError as error:
-            said = f"the judge did not answer: {error}"
-            return JudgeFinding(None, said, JudgeSpending.of(answers, unanswered=1))
+            said = f"{NOT_ANSWERED}: {error}"
+            spent = JudgeSpending.of(answers, unanswered=1)
+            # Only a refusal that names no remedy (a filter, a length) can be about these words.
+            down = error.retryable or error.problems[0].hint is not None
+            return JudgeFinding(None, said, spent, down)
         answers.append(answer)
         try:
             verdict = task.read(task.material.cut_from(answer.output))
@@ -85,7 +93,7 @@ async def ask_judge(task: JudgeTask[T], ask: AskJudge) -> JudgeFinding[T]:
             return JudgeFinding(verdict, None, JudgeSpending.of(answers))
     said = f"{answers[-1].output[:200]!r}" if answers[-1].output else "nothing"
     failed = f"the judge's answer could not be read, twice{f': {why}' if why else ''}"
-    return JudgeFinding(None, f"{failed}; it said {said}", JudgeSpending.of(answers))
+    return JudgeFinding(None, f"{failed}{IT_SAID}{said}", JudgeSpending.of(answers))
 
 
 @cache

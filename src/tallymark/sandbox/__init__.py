@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from tallymark.sandbox.machine_probe import Machine
     from tallymark.sandbox.plugin_code import PluginCode
     from tallymark.sandbox.plugin_sandbox import Sandbox
-    from tallymark.sandbox.plugins.plugin_calls import PluginState
+    from tallymark.sandbox.plugins.plugin_calls import DeadlyCalls
     from tallymark.sandbox.policy import Policy
     from tallymark.sandbox.program_run import ProgramOutcome, run_program
 
 __all__ = [
+    "DeadlyCalls",
     "Limits",
     "Machine",
     "PluginCode",
-    "PluginState",
     "Policy",
     "ProgramOutcome",
     "Sandbox",
@@ -27,10 +27,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "DeadlyCalls": "tallymark.sandbox.plugins.plugin_calls",
     "Limits": "tallymark.sandbox.limits",
     "Machine": "tallymark.sandbox.machine_probe",
     "PluginCode": "tallymark.sandbox.plugin_code",
-    "PluginState": "tallymark.sandbox.plugins.plugin_calls",
     "Policy": "tallymark.sandbox.policy",
     "ProgramOutcome": "tallymark.sandbox.program_run",
     "Sandbox": "tallymark.sandbox.plugin_sandbox",

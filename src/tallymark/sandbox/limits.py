@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from typing import Literal
 
 from tallymark.errors import InvalidInput
 
 DEFAULT_PLUGIN_TIMEOUT_S = 5.0
 """How long one call of a plugin may take, everywhere; a challenge may set another (`timeout:`)."""
+
+PAUSE_AFTER = 5
+"""An agent whose attempts cost so many processes of a plugin is paused, alone."""
+DEADLY = frozenset({"timeout", "memory", "crashed", "refused"})
+"""Ways for a plugin's call to end that cost a process."""
+NOT_LOADED: Literal["not loaded"] = "not loaded"
+"""The plugin ended before it began an attempt: no competitor is to blame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S, Limits
 from tallymark.sandbox.plugins.attempt_batch import score_batch
 from tallymark.sandbox.plugins.attempt_exchange import PluginJob
 from tallymark.sandbox.plugins.guest_pool import Pool
-from tallymark.sandbox.plugins.plugin_calls import Calls, Health, PluginState
+from tallymark.sandbox.plugins.plugin_calls import Calls, DeadlyCalls
 from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.scoring.plugin_contract import require_mapping
 from tallymark.scoring.score import Origin, Score
@@ -24,8 +24,7 @@ _LIMITS = Limits()
 class Sandbox:
     """Owns the warm guests of any number of plugins. Thread-safe; `close` ends them all.
 
-    A plugin that costs `pause_after` processes in a row is paused: its calls fail at once until
-    `resume`. A guest is replaced after `recycle_after` calls, and ended after `idle_s` without one.
+    A guest is replaced after `recycle_after` calls, and ended after `idle_s` without one.
     """
 
     def __init__(
@@ -35,11 +34,9 @@ class Sandbox:
         limits: Limits = _LIMITS,
         recycle_after: int = 5000,
         idle_s: float = 60.0,
-        pause_after: int = 5,
     ) -> None:
         self.policy = choose_policy() if policy is None else policy
         self.limits = limits
-        self._health = Health(pause_after)
         self._pool = Pool(self.policy.backend, limits, recycle_after=recycle_after, idle_s=idle_s)
 
     def __enter__(self) -> Self:
@@ -62,10 +59,9 @@ class Sandbox:
         timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
     ) -> Score:
         """One attempt's score; whatever goes wrong is a failed score that says what."""
-        calls = self._make_calls(code, config, ctx, timeout_s)
-        return self._add_warnings([calls.score((metrics, None))])[0]
+        return self.score_many(code, [metrics], config, ctx, timeout_s=timeout_s)[0]
 
-    def score_many(
+    def score_many(  # noqa: PLR0913 (each says one thing about the calls)
         self,
         code: PluginCode,
         attempts: Sequence[Mapping[str, Any]],
@@ -74,23 +70,21 @@ class Sandbox:
         *,
         users: Sequence[str | None] | None = None,
         timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
+        deadly: DeadlyCalls | None = None,
     ) -> list[Score]:
         """The scores that `score` would give each of the attempts, many times faster.
 
         `users` says whose attempt each is: `ctx["end_user_id"]`, the one thing in a context that
-        differs between attempts at a challenge.
+        differs between attempts at a challenge. An agent whose attempts cost five processes is
+        paused: what is left of its attempts is not run. `deadly` knows who did so before.
         """
-        calls = self._make_calls(code, config, ctx, timeout_s)
-        whose = [None] * len(attempts) if users is None else users
+        calls = self._make_calls(code, config, ctx, timeout_s, deadly)
+        whose = [ctx.get("end_user_id")] * len(attempts) if users is None else users
         return self._add_warnings(score_batch(calls, list(zip(attempts, whose, strict=True))))
 
-    def state(self, code: PluginCode) -> PluginState:
-        """How the plugin fares: idle, warm, or paused and why."""
-        return self._health.state(code, warm=self._pool.warm(code))
-
-    def resume(self, code: PluginCode) -> None:
-        """Let a paused plugin be called again."""
-        self._health.resume(code)
+    def is_warm(self, code: PluginCode) -> bool:
+        """Whether a guest of this plugin is running."""
+        return self._pool.warm(code)
 
     def _make_calls(
         self,
@@ -98,12 +92,15 @@ class Sandbox:
         config: Mapping[str, Any],
         ctx: Mapping[str, Any],
         timeout_s: float,
+        deadly: DeadlyCalls | None,
     ) -> Calls:
         require_mapping("config", config)
         require_mapping("context", ctx)
         job = PluginJob(code, self.limits, config=config, ctx=ctx, timeout_s=timeout_s)
         origin = Origin(code.name, code.code_hash, dict(config))
-        return Calls(job, origin, pool=self._pool, health=self._health)
+        return Calls(
+            job, origin, pool=self._pool, deadly=DeadlyCalls() if deadly is None else deadly
+        )
 
     def _add_warnings(self, scores: list[Score]) -> list[Score]:
         """Every score says so when nothing kept its plugin in."""

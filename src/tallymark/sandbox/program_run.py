@@ -21,7 +21,7 @@ from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.sandbox.programs.bubblewrap_run import run_in_bubblewrap
 from tallymark.sandbox.programs.direct_run import run_direct
 from tallymark.sandbox.programs.launcher_start import ProgramEnding
-from tallymark.sandbox.programs.program_pipes import PassedLimit
+from tallymark.sandbox.programs.program_pipes import Dialogue, PassedLimit
 from tallymark.sandbox.programs.program_task import ProgramTask, make_task
 
 PROGRAM_LIMITS = Limits(
@@ -60,16 +60,29 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
     keep: Sequence[str] = (),
     packages: bool = False,
     policy: Policy | None = None,
+    dialogue: Dialogue | None = None,
 ) -> ProgramOutcome:
     """Runs a command in a new sandbox, in a folder with these files, and waits for its end.
 
     `python` is this Python, without packages unless `packages` lets it see those installed here.
-    `keep` names files to read back when it has ended. Raises InvalidInput for a wrong request, and
-    WorkFailed where no sandbox can be had.
+    `keep` names files to read back when it has ended. With a `dialogue` it is told more while it
+    runs: `wall_s` is the time until the first turn, and each turn says its own. Raises InvalidInput
+    for a wrong request, and WorkFailed where no sandbox can be had.
     """
-    task = make_task(command, files=files, stdin=stdin, limits=limits, keep=keep, packages=packages)
+    task = make_task(
+        command,
+        files=files,
+        stdin=stdin,
+        limits=limits,
+        keep=keep,
+        packages=packages,
+        dialogue=dialogue,
+    )
     chosen = choose_policy() if policy is None else policy
-    ended = _run_task(task, chosen)
+    try:
+        ended = _run_task(task, chosen)
+    except OSError as error:  # no process, descriptor, memory or disk to be had
+        raise WorkFailed(f"the sandbox cannot be used: {error}") from None
     stopped = ended.stopped or _SIGNALS_OF_LIMITS.get(ended.code)
     code = ended.code if ended.stopped is None else -signal.SIGKILL
     left_out = (f"{name!r} is not kept: {why}" for name, why in ended.refused.items())

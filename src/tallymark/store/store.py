@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.attempts import Attempts
     from tallymark.store.contests.boards import Boards
     from tallymark.store.contests.challenges import Challenges
+    from tallymark.store.contests.pauses import Pauses
     from tallymark.store.contests.ratings import Ratings
     from tallymark.store.contests.rescorings import Rescorings
     from tallymark.store.contests.versus_rows import VersusRows
@@ -117,6 +118,13 @@ class Store:
         from tallymark.store.contests.rescorings import Rescorings  # noqa: PLC0415
 
         return Rescorings(self._database, self.tenant)
+
+    @cached_property
+    def pauses(self) -> Pauses:
+        """Agents that a plugin is paused for."""
+        from tallymark.store.contests.pauses import Pauses  # noqa: PLC0415
+
+        return Pauses(self._database, self.tenant)
 
     @cached_property
     def versus(self) -> VersusRows:

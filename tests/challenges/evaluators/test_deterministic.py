@@ -181,7 +181,7 @@ def test_a_truth_that_lacks_a_field_is_the_organisers_error(world: World, tmp_pa
     setting = EvaluationSetting(challenge=world.challenge, folder=tmp_path)
     (tmp_path / "truth.json").write_text('{"who": "db"}')
     found = judged(world.challenge, tmp_path, GOOD)
-    assert found.error == "the truth has no value for the field 'count'"
+    assert found.reason == "the truth has no value for the field 'count'"
     assert found.dimensions == {}
     with pytest.raises(Exception, match="the truth has no value"):
         evaluate(Submitted(answer=GOOD, seed=1), setting)

@@ -20,6 +20,7 @@ from tallymark.challenges.challenge import (
     Submission,
 )
 from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
+from tallymark.challenges.evaluators.evaluator_kind import EVALUATION_FAILED
 from tallymark.challenges.evaluators.judge import (
     JudgeRating,
     check,
@@ -27,6 +28,7 @@ from tallymark.challenges.evaluators.judge import (
     read_rating,
     render_submission,
 )
+from tallymark.errors import OrganiserFault, WorkFailed
 from tallymark.judging.judge_dialogue import JudgeTask, UnreadableAnswer
 
 GOAL, RUBRIC = "Explain the tides.", "10 for the moon and the sun, 0 for neither."
@@ -152,7 +154,7 @@ def test_a_broken_answer_is_asked_for_once_more(folder: Path) -> None:
 def test_two_broken_answers_are_an_error_and_no_rating(folder: Path) -> None:
     found = judged(folder, "x", "eight", '{"rating": "eight", "reason": ""}')
     assert found.metrics.rating is None
-    assert found.error == (
+    assert found.reason == (
         "the judge's answer could not be read, twice: it is not the object that was asked for; "
         """it said '{"rating": "eight", "reason": ""}'"""
     )
@@ -204,7 +206,7 @@ def test_a_judge_that_repeats_an_injection_has_given_no_rating(folder: Path, tex
     setting = EvaluationSetting(challenge=challenge(model="echo/judge"), folder=folder)
     found = evaluate(Submitted(answer=text, seed=1), setting)
     assert found.metrics.rating is None
-    assert "could not be read, twice: it is not one JSON object" in str(found.error)
+    assert "could not be read, twice: it is not one JSON object" in str(found.reason)
 
 
 def test_a_retry_repeats_nothing_that_the_judge_said(folder: Path) -> None:
@@ -249,13 +251,27 @@ def test_a_provider_is_reached_and_paid(folder: Path, server: ProviderServer) ->
     assert told["cost"] > 0
 
 
-def test_a_provider_that_refuses_is_an_error(folder: Path, server: ProviderServer) -> None:
+def test_a_judge_that_is_down_or_takes_no_key_fails_no_attempt(
+    folder: Path, server: ProviderServer
+) -> None:
     server.on(prompt("x"), Fail(401))
+    with pytest.raises(WorkFailed, match="the judge did not answer"):
+        evaluate(
+            Submitted(answer="x", seed=1),
+            EvaluationSetting(challenge=challenge(model="openai/gpt-4o-mini"), folder=folder),
+        )
+
+
+def test_a_judge_that_refuses_these_very_words_fails_the_attempt(
+    folder: Path, server: ProviderServer
+) -> None:
+    server.on(prompt("x"), Fail(400))
     found = evaluate(
         Submitted(answer="x", seed=1),
         EvaluationSetting(challenge=challenge(model="openai/gpt-4o-mini"), folder=folder),
     )
-    assert "the judge did not answer" in str(found.error)
+    assert found.error == EVALUATION_FAILED
+    assert "the judge did not answer" in str(found.reason)
     assert found.details["judge"]["tries"] == 1
 
 
@@ -275,11 +291,11 @@ def test_a_judge_can_be_given_from_outside(folder: Path) -> None:
     assert evaluate(Submitted(answer="x", seed=1), setting).metrics.rating == 8.0
 
 
-def test_without_a_model_there_is_an_error(folder: Path) -> None:
-    found = evaluate(
-        Submitted(answer="x", seed=1), EvaluationSetting(challenge=challenge(), folder=folder)
-    )
-    assert "no model is named to judge" in str(found.error)
+def test_without_a_model_the_attempt_waits(folder: Path) -> None:
+    setting = EvaluationSetting(challenge=challenge(), folder=folder)
+    with pytest.raises(OrganiserFault) as caught:
+        evaluate(Submitted(answer="x", seed=1), setting)
+    assert "no model is named to judge" in caught.value.reason
 
 
 @pytest.mark.parametrize(
@@ -294,7 +310,9 @@ def test_a_model_that_cannot_be_asked_is_one_sentence(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     setting = EvaluationSetting(challenge=challenge(model=model), folder=folder)
-    assert sentence in str(evaluate(Submitted(answer="x", seed=1), setting).error)
+    with pytest.raises(OrganiserFault) as caught:
+        evaluate(Submitted(answer="x", seed=1), setting)
+    assert sentence in caught.value.reason
 
 
 def test_the_same_submission_is_rated_alike(folder: Path) -> None:

@@ -11,6 +11,7 @@ from tests.challenges.challenge_folders import attempt_at, challenge_in, judged
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.attempt_scores import score_attempt
 from tallymark.challenges.challenge import Challenge
+from tallymark.challenges.evaluators.evaluator_kind import EVALUATION_FAILED
 
 TEXT = """
     name: x
@@ -101,7 +102,8 @@ def test_a_script_that_goes_wrong_is_the_organisers_error(
     tmp_path: Path, body: str, told: str
 ) -> None:
     challenge, found = with_answer(tmp_path, body)
-    assert told in str(found.error)
+    assert told in str(found.reason)
+    assert found.error == EVALUATION_FAILED
     outcome = score_attempt(challenge, found, attempt=attempt_at(challenge))
     assert (outcome.score, outcome.ranks, outcome.error) == (None, False, found.error)
 
@@ -110,7 +112,7 @@ def test_a_script_that_hangs_is_stopped(tmp_path: Path) -> None:
     text = TEXT.replace("time: 5", "time: 0.5")
     script = "def evaluate(submission, truth, data):\n    while True: pass\n"
     challenge = challenge_in(tmp_path, text, {**FILES, "evaluate.py": script})
-    assert "evaluate.py failed: it was stopped" in str(judged(challenge, tmp_path, 1).error)
+    assert "evaluate.py failed: it was stopped" in str(judged(challenge, tmp_path, 1).reason)
 
 
 RUN = """

@@ -22,7 +22,7 @@ from tallymark.challenges.challenge import (
 from tallymark.challenges.evaluators import EvaluationSetting, Submitted, evaluate
 from tallymark.challenges.evaluators.suite import check
 from tallymark.challenges.submitted_agents import open_agent
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, OrganiserFault
 from tallymark.models import count_tokens
 
 SUITE = """
@@ -180,12 +180,20 @@ def test_an_address_needs_to_be_allowed_too(folder: Path) -> None:
         open_agent("http://127.0.0.1/", allow=["replay"], folder=folder)
 
 
-def test_a_check_that_breaks_is_the_organisers_fault(folder: Path) -> None:
+def test_a_check_that_nobody_could_do_fails_no_attempt(folder: Path) -> None:
     text = SUITE.replace('{match: "4"}', "{llm_judge: is it right?}")
     (folder / "suite.yaml").write_text(text, encoding="utf-8")
-    found = run(folder, "replay/right", allow=["replay"])
-    assert found.error is not None
-    assert not found.metrics.succeeded
+    with pytest.raises(OrganiserFault, match="cannot be judged now"):
+        run(folder, "replay/right", allow=["replay"])
+
+
+def test_a_judge_that_does_not_answer_fails_no_attempt(folder: Path) -> None:
+    """The address is one that nobody listens at."""
+    text = SUITE.replace("{name: sums,", "{name: sums, judge: http://127.0.0.1:9/v1,")
+    text = text.replace('{match: "4"}', "{llm_judge: is it right?}")
+    (folder / "suite.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(OrganiserFault, match="the judge of a case did not answer"):
+        run(folder, "replay/right", allow=["replay"])
 
 
 @pytest.mark.parametrize("judge", ["python/own.py:judge", "cmd/touch ran"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,11 @@ from tests.challenges.challenge_folders import challenge_in, judged
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.challenge import Challenge
-from tallymark.challenges.evaluators.function_calls import _read_results
+from tallymark.challenges.evaluators.function_calls import (
+    CallResults,
+    SubmittedProgram,
+    _CaseTalk,
+)
 from tallymark.challenges.evaluators.program_cases import ProgramCase, parse_cases, read_cases
 from tallymark.errors import InvalidInput
 
@@ -225,16 +230,28 @@ def test_expected_values_and_the_organisers_files_are_not_in_the_sandbox(tmp_pat
     assert passed(judged(challenge, tmp_path, answer)) == ["nothing-but-public-data"]
 
 
-def test_a_forged_frame_can_only_give_wrong_values() -> None:
-    """What a submission that found the word could send: nonsense, others' cases, twice."""
+def test_only_an_answer_to_what_was_asked_counts() -> None:
     cases = {
         0: ProgramCase(name="a", call="f", value=1),
         1: ProgramCase(name="b", call="f", value=2),
     }
-    lines = [b"w [0, 5]", b"w [0, 1]", b"w [7, 1]", b"w {", b"w 5", b'w ["x"]', b"[1, 2]", b"\xff"]
-    called = _read_results(b"\n".join(lines), "w ", cases)
-    assert called.values == {0: 5}
-    assert called.done == {0}
+    program = SubmittedProgram(files={}, entry="solution.py", time_s=1.0, memory_mb=64)
+    called = CallResults()
+    talk = _CaseTalk(program, list(cases.items()), called)
+    ready = json.loads(talk.opening)[0].encode() + b"[]\n"
+    assert talk.hear(b"noise\n" + ready[:5]) is None
+    first = talk.hear(ready[5:])
+    assert first is not None
+    word, *asked = json.loads(first.told)
+    assert asked == ["f", [], {}]
+    for noise in (ready, b"[1]\n", b"\xff\n", word[:8].encode() + b"[5]\n"):
+        assert talk.hear(noise) is None
+    second = talk.hear(word.encode() + b"[5]\n" + word.encode() + b"[6]\n")
+    assert second is not None
+    assert talk.hear(word.encode() + b"[7]\n") is None
+    last = talk.hear(json.loads(second.told)[0].encode() + b"no JSON\n")
+    assert last == (b"", 0.0)
+    assert (called.values, talk.answered) == ({0: 5}, 2)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,22 @@ def test_only_the_meeting_that_ends_the_script_fails(tmp_path: Path) -> None:
     assert "stopped" in rulings[3].error
 
 
+def test_an_attack_that_ends_the_judge_is_not_run_against_everybody(tmp_path: Path) -> None:
+    judge = script_judge(
+        tmp_path,
+        "import os\ndef judge(attack, defence, category):\n"
+        "    if attack == 'exit' and defence != 'good': os._exit(3)\n    return False\n",
+    )
+    rulings = judge.rule([Meeting("exit", str(number), "leak") for number in range(8)])
+    errors = [each.error for each in rulings]
+    assert errors[:5] == ["judge.py failed: it ended with exit code 3"] * 5
+    assert errors[5:] == ["not judged: it ended the judge in 5 of 5 meetings"] * 3
+    defences = ["good", *map(str, range(7))]
+    rulings = judge.rule([Meeting("exit", defence, "leak") for defence in defences])
+    assert rulings[0].breached is False
+    assert {each.error for each in rulings[1:]} == {errors[0]}
+
+
 @pytest.mark.parametrize(
     ("code", "error"),
     [

@@ -10,13 +10,13 @@ import pytest
 from tests.sandbox.backends import SAFE
 from tests.sandbox.sample_plugins import BY_WISH, ORDINARY, plugin
 
-from tallymark.sandbox import PluginCode, Policy, Sandbox
+from tallymark.sandbox import DeadlyCalls, PluginCode, Policy, Sandbox
 from tallymark.scoring import Score
 
 
 @pytest.fixture(scope="module", params=SAFE)
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    with Sandbox(Policy(request.param), pause_after=10**6) as made:
+    with Sandbox(Policy(request.param)) as made:
         yield made
 
 
@@ -84,16 +84,34 @@ def test_several_crashes_in_one_batch(sandbox: Sandbox, by_wish: PluginCode) -> 
     assert [at for at, score in enumerate(scores) if score.value is None] == [3, 4, 20, 59]
 
 
-def test_crashes_far_apart_do_not_pause_a_plugin(by_wish: PluginCode) -> None:
-    """Nor does scoring them again, one after the other, to see whether the plugin remembers."""
-    attempts = rated(60)
-    for at in range(5, 60, 6):
-        attempts[at]["wish"] = "exit"
-    with Sandbox(Policy(SAFE[0]), pause_after=2) as sandbox:
-        scores = sandbox.score_many(by_wish, attempts, {}, {})
-        assert sandbox.state(by_wish).state == "warm"
-    expected = ["crashed" if "wish" in each else float(each["rating"]) for each in attempts]
-    assert ends(scores) == expected
+def test_who_keeps_ending_processes_is_paused_and_costs_nobody_else(
+    sandbox: Sandbox, by_wish: PluginCode
+) -> None:
+    """A thousand attempts that loop take the time of six, and all neighbours have their score."""
+    attempts, users = rated(1100), [f"agent-{at % 10}" for at in range(1100)]
+    for at in range(50, 1050):
+        attempts[at]["wish"], users[at] = "loop", "mallory"
+    deadly = DeadlyCalls()
+    scores = sandbox.score_many(
+        by_wish, attempts, {}, {}, users=users, timeout_s=0.2, deadly=deadly
+    )
+    honest = [at for at, user in enumerate(users) if user != "mallory"]
+    assert [scores[at].value for at in honest] == [float(at % 11) for at in honest]
+    ended = [end for end, user in zip(ends(scores), users, strict=True) if user == "mallory"]
+    assert sorted(map(str, ended)) == ["paused"] * 995 + ["timeout"] * 5
+    assert deadly.deaths == {"mallory": (5, "the plugin took longer than 0.2 s")}
+
+
+def test_a_plugin_that_ends_for_everybody_is_given_up(
+    sandbox: Sandbox, by_wish: PluginCode
+) -> None:
+    attempts = [{"rating": 1, "wish": "exit"} for _ in range(300)]
+    deadly = DeadlyCalls()
+    users = [f"agent-{at // 10}" for at in range(300)]
+    scores = sandbox.score_many(by_wish, attempts, {}, {}, users=users, deadly=deadly)
+    assert ends(scores).count("crashed") == 10
+    assert "given up" in str(scores[-1].error)
+    assert {count for count, _ in deadly.deaths.values()} == {1}
 
 
 @pytest.mark.parametrize(
@@ -178,19 +196,18 @@ def test_lying_about_its_progress_helps_nobody(sandbox: Sandbox, tmp_path: Path)
     assert scores[5].value is None
 
 
-def test_a_plugin_that_cannot_be_loaded_fails_for_every_attempt(
-    sandbox: Sandbox, tmp_path: Path
+@pytest.mark.parametrize("source", ["import nowhere", "import os; os._exit(1)", "while True: pass"])
+def test_a_plugin_that_cannot_be_loaded_blames_nobody(
+    sandbox: Sandbox, tmp_path: Path, source: str
 ) -> None:
-    scores = sandbox.score_many(plugin(tmp_path, "import nowhere"), rated(2000), {}, {})
-    assert {score.metadata["stopped"] for score in scores} == {"raised"}
-    assert "nowhere" in str(scores[-1].error)
-
-
-def test_a_plugin_that_dies_while_it_is_loaded_is_paused_soon(tmp_path: Path) -> None:
-    code = plugin(tmp_path, "import os; os._exit(1)")
-    with Sandbox(Policy(SAFE[0]), pause_after=3) as sandbox:
-        scores = sandbox.score_many(code, rated(2000), {}, {})
-    assert ends(scores) == ["crashed"] * 3 + ["paused"] * 1997
+    code, deadly = plugin(tmp_path, source), DeadlyCalls()
+    for count in (1, 2000):
+        users = ["alice"] * count
+        scores = sandbox.score_many(
+            code, rated(count), {}, {}, users=users, timeout_s=0.5, deadly=deadly
+        )
+        assert set(ends(scores)) == {"not loaded"}
+    assert not deadly.deaths
 
 
 def test_large_attempts_and_answers_flow_both_ways(sandbox: Sandbox, tmp_path: Path) -> None:

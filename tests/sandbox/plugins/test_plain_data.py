@@ -14,7 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.sandbox.plugins.plain_data import TooLarge, decode, encode, encode_within
+from tallymark.sandbox.plugins.answer_frames import join_answers
+from tallymark.sandbox.plugins.plain_data import (
+    TooLarge,
+    Unread,
+    decode,
+    decode_answers,
+    encode,
+    encode_within,
+)
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text("äx\n"),
@@ -158,3 +166,36 @@ def test_a_circle_ends() -> None:
 def test_what_is_not_data_is_refused(data: bytes) -> None:
     with pytest.raises((ValueError, RecursionError, TypeError)):
         decode(data)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ([[]] * 60_000, "the answer has more than 30,000 values"),
+        (dict.fromkeys(range(20000)), "the answer has more than 30,000 values"),
+        ([[1, "a", {"b": b"c"}, 2.5, -7]] * 5000, "the answer has more than 30,000 values"),
+        ("x" * 200_000, "the answer has 200,005 bytes, more than 131,072"),
+    ],
+    ids=["lists", "keys", "mixed", "long"],
+)
+def test_an_answer_that_is_too_large_is_not_read(answer: Any, why: str) -> None:
+    small = ["beside", 2**70]
+    encoded = [encode(each) for each in (small, answer, small)]
+    first, found, last = decode_answers(join_answers(encoded), 2**17)
+    assert (first, last) == (small, small)
+    assert isinstance(found, Unread)
+    assert found.why == why
+
+
+def test_an_answer_that_is_too_deep_is_not_read() -> None:
+    """As bytes: no encoder makes it."""
+    deep = b"\x92\xda\x80\x00" + b"x" * 32768 + b"\x91" * 70 + b"\xc0"
+    (found,) = decode_answers(join_answers([deep]), 2**17)
+    assert isinstance(found, Unread)
+    assert found.why == "the answer is nested deeper than 64 levels"
+
+
+@given(PLAIN)
+def test_what_is_not_too_large_is_read_whole(value: Any) -> None:
+    padded = [value, "x" * 31_000]
+    assert decode_answers(join_answers([encode(padded)]), 2**17) == [decode(encode(padded))]

@@ -21,7 +21,7 @@ from tallymark.challenges.evaluators import (
 from tallymark.challenges.organiser_script import call_script
 from tallymark.challenges.trajectory import Verification
 from tallymark.documents.reader import read_plain
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, OrganiserFault
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -76,7 +76,12 @@ class Trial:
             policy=self.policy,
             judge_model=self.judge_model,
         )
-        return evaluate(submitted, setting)
+        try:
+            found = evaluate(submitted, setting)
+        except OrganiserFault as fault:
+            return Evaluation(error=fault.reason)
+        # Who checks is the organiser, who may know why.
+        return msgspec.structs.replace(found, error=found.reason or found.error)
 
     def outcome(
         self, evaluation: Evaluation, seed: int, *, spent: float = 0.0, used: float = 0.0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -13,7 +14,7 @@ from tallymark.challenges.attempt import Evaluation, Metrics
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_folder import find_name_problem
 from tallymark.challenges.evaluators.evaluator_options import FileNameShape
-from tallymark.errors import InvalidInput, Problem
+from tallymark.errors import InvalidInput, OrganiserFault, Problem
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 MEASURED_DIMENSIONS = frozenset({"speed", "token_efficiency", "call_efficiency"})
 """Dimensions that scoring adds from times and counts; no evaluator gives them."""
+
+EVALUATION_FAILED = "the evaluation failed; the organiser can see why"
+"""All that a competitor is told: the rest may quote the truth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +172,16 @@ def evaluate_unusable(submitted: Submitted, challenge: Challenge, message: str) 
             make_warning(message, severity="error", dimension=key) for key in (keys or [None])
         ),
     )
+
+
+@contextmanager
+def blame_organiser(challenge: Challenge) -> Iterator[None]:
+    """For what is done before the submission is looked at: that it fails is not its doing."""
+    try:
+        yield
+    except InvalidInput as error:
+        said = f"attempts at {challenge.name} cannot be judged now"
+        raise OrganiserFault(said, str(error)) from None
 
 
 def find_inner_file(folder: Path, name: str, what: str) -> Path:

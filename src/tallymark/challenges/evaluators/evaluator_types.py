@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.evaluators.evaluator_kind import evaluate_unusable, metrics_of
+from tallymark.challenges.challenge_data import make_attempt_data
+from tallymark.challenges.evaluators.evaluator_kind import (
+    EVALUATION_FAILED,
+    evaluate_unusable,
+    metrics_of,
+)
 from tallymark.challenges.evaluators.submission_intake import receive_submission
-from tallymark.errors import InvalidInput, TallymarkError
+from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
@@ -42,22 +47,54 @@ def find_evaluator(name: str) -> EvaluatorKind:
 
 
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
-    """Judge a submission. Its mistakes cost points; `error` is for those of the organiser."""
+    """Judge a submission. Its mistakes cost points; `error` is for what ended its judging.
+
+    Whose failure it is, is decided here for every evaluator. What goes wrong before the submission
+    is looked at, and what the machine lacks (a sandbox, memory, a judge that answers), is raised as
+    WorkFailed: the attempt waits. The rest may be what the submission was made for, and fails it.
+    """
     challenge = setting.challenge
+    kind = find_evaluator(challenge.evaluator.type)
     try:
         received = receive_submission(submitted.answer, challenge.submission)
         if received.refused is not None:
             return evaluate_unusable(submitted, challenge, received.refused)
-        kind = find_evaluator(challenge.evaluator.type)
+        if challenge.generate is not None:
+            # It is remembered; that it cannot be made is no competitor's doing.
+            make_attempt_data(challenge, setting.folder, submitted.seed, setting.policy)
         found = kind.evaluate(replace(submitted, answer=received.answer), setting)
+    except WorkFailed:
+        raise
+    except (OSError, MemoryError) as error:
+        raise WorkFailed(f"the attempt could not be evaluated here: {show_value(error)}") from None
     except TallymarkError as error:
-        return _fail(submitted, "; ".join(str(problem) for problem in error.problems))
+        reason = "; ".join(str(problem) for problem in error.problems)
+        if kind.reported:  # by who is trusted, about what they wrote
+            return Evaluation(metrics=metrics_of(submitted), error=reason)
+        return _fail(submitted, reason)
     except Exception as error:  # noqa: BLE001 (one attempt must not stop the scoring of others)
         return _fail(
             submitted, f"the evaluator failed: {type(error).__name__}: {show_value(error)}"
         )
-    return msgspec.structs.replace(found, warnings=(*received.warnings, *found.warnings))
+    warnings = (*received.warnings, *found.warnings)
+    return msgspec.structs.replace(found, warnings=warnings, sandbox=_tell_sandbox(kind, setting))
 
 
-def _fail(submitted: Submitted, error: str) -> Evaluation:
-    return Evaluation(metrics=metrics_of(submitted), error=error)
+def _tell_sandbox(kind: EvaluatorKind, setting: EvaluationSetting) -> dict[str, Any]:
+    """Where code ran for an evaluation, the organiser's or what was submitted."""
+    challenge = setting.challenge
+    if not kind.runs_code and challenge.generate is None:
+        return {}
+    # The walls load ctypes and subprocess, and most evaluations run no code.
+    from tallymark.sandbox.policy import choose_policy  # noqa: PLC0415
+
+    policy = choose_policy() if setting.policy is None else setting.policy
+    options = kind.fill(challenge) if kind.runs_code else {}
+    limits = {"time_s": options.get("time"), "memory_mb": options.get("memory")}
+    known = {name: value for name, value in limits.items() if value is not None}
+    return {"backend": policy.backend, **known}
+
+
+def _fail(submitted: Submitted, reason: str) -> Evaluation:
+    """Competitors learn that it failed. Why may quote the truth, a script or a rubric."""
+    return Evaluation(metrics=metrics_of(submitted), error=EVALUATION_FAILED, reason=reason)

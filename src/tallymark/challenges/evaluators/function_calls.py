@@ -1,7 +1,8 @@
 """Calling submitted functions inside a sandbox; only arguments go in, and only values come out.
 
-What is printed there cannot be taken for a value: values come on a descriptor of their own, in
-lines that begin with a word made for the run. A submission that finds both can send wrong values,
+The host asks one case after the other and keeps the time of each. An answer begins with a word that
+was drawn for its case and sent with it, so none can be given before it is asked, or for another;
+what is printed cannot be taken for one. A submission that finds the word can send wrong values,
 and those do no more than wrong answers would.
 """
 
@@ -14,57 +15,56 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.organiser_script import run_limited
-from tallymark.documents.agent_json import read_json
+from tallymark.documents.agent_json import read_bounded_json
 from tallymark.sandbox import Limits
+from tallymark.sandbox.programs.program_pipes import Turn
 
 if TYPE_CHECKING:
     from tallymark.challenges.evaluators.program_cases import ProgramCase
     from tallymark.sandbox import Policy, ProgramOutcome
+    from tallymark.sandbox.programs.program_pipes import Dialogue
 
 STARTING_S = 2.0
-"""What starting Python and importing the submission may add to the time of the calls."""
+"""What starting Python and importing the submission may take."""
+_PASSING_S = 0.1
+"""What an answer may take on its way, on a machine under load."""
+_NOTHING_MORE = Turn(b"", 0.0)
 
-# Runs inside the sandbox, before and around the submitted code. The pipe is moved away from 1, so
-# that what the submission prints goes nowhere; `os._exit` leaves its threads and exit handlers
-# behind.
+# Runs inside the sandbox, before and around the submitted code. The pipes are moved away from 0 and
+# 1, so that what the submission prints goes nowhere; `os._exit` leaves its threads and what it
+# would do at the exit behind. It keeps no time: what runs in the submission's process is the
+# submission's to change.
 _RUNNER = """
-import builtins, importlib.util, json, os, signal, sys
-given = json.loads(sys.stdin.buffer.read())
+import importlib.util, json, os, sys
+asked = os.fdopen(os.dup(0), "rb")
 out = os.fdopen(os.dup(1), "wb", 0)
 for name, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
     os.dup2(os.open(os.devnull, mode), name)
 sys.path.insert(0, os.getcwd())
 
-class OutOfTime(BaseException):
-    pass
-
-def out_of_time(*_):
-    raise OutOfTime
-
-def tell(what, value):
+def tell(word, *values):
     try:
-        line = json.dumps([what, value], allow_nan=False)
+        line = json.dumps(values, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        line = json.dumps([what])
-    out.write(given["word"].encode() + line.encode() + b"\\n")
+        line = "[]"
+    out.write(word.encode() + line.encode() + b"\\n")
 
-signal.signal(signal.SIGALRM, out_of_time)
+word, entry = json.loads(asked.readline())
 try:
-    found = importlib.util.spec_from_file_location("submission", given["entry"])
+    found = importlib.util.spec_from_file_location("submission", entry)
     module = sys.modules["submission"] = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
 except BaseException as error:
-    tell("failed", type(error).__name__)
+    tell(word, type(error).__name__)
     os._exit(0)
-for index, (function, args, kwargs) in given["calls"]:
+tell(word)
+for line in asked:
+    word, function, args, kwargs = json.loads(line)
     try:
-        signal.setitimer(signal.ITIMER_REAL, given["time"])
-        value = getattr(module, function)(*args, **kwargs)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        tell(index, value)
+        values = [getattr(module, function)(*args, **kwargs)]
     except BaseException:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        out.write(given["word"].encode() + json.dumps([index]).encode() + b"\\n")
+        values = []
+    tell(word, *values)
 os._exit(0)
 """
 
@@ -80,7 +80,13 @@ class SubmittedProgram:
     packages: bool = False
     policy: Policy | None = None
 
-    def run(self, command: Sequence[str], stdin: str, limits: Limits) -> ProgramOutcome:
+    def run(
+        self,
+        command: Sequence[str],
+        stdin: str,
+        limits: Limits,
+        dialogue: Dialogue | None = None,
+    ) -> ProgramOutcome:
         """A command in a new sandbox with its files."""
         return run_limited(
             command,
@@ -89,6 +95,7 @@ class SubmittedProgram:
             limits=replace(limits, memory_mb=self.memory_mb),
             packages=self.packages,
             policy=self.policy,
+            dialogue=dialogue,
         )
 
 
@@ -97,59 +104,85 @@ class CallResults:
     """The values by case; a case that is not there gave none."""
 
     values: dict[int, Any] = field(default_factory=dict)
-    done: set[int] = field(default_factory=set)
-    """The cases that ended by themselves, with a value or without."""
     not_loaded: str | None = None
-    """The kind of exception that importing the submission ended with."""
+    """The kind of exception that importing the submission ended with; empty for none of them."""
 
 
 def call_functions(program: SubmittedProgram, cases: Mapping[int, ProgramCase]) -> CallResults:
-    """All calls in one sandbox; from the first that ends it on, each in one of its own."""
-    called = _call_together(program, cases)
-    if called.not_loaded is not None:
-        return called
-    # Cases are called in order: the first without an end is the one that ended the sandbox, and
-    # would end the next one too.
-    broken = next((index for index in cases if index not in called.done), None)
-    left = [index for index in cases if index not in called.done and index != broken]
-    for index in left:
-        alone = _call_together(program, {index: cases[index]})
-        called.values.update(alone.values)
-    return called
-
-
-def _call_together(program: SubmittedProgram, cases: Mapping[int, ProgramCase]) -> CallResults:
-    word = f"{secrets.token_hex(16)} "
-    given = {
-        "word": word,
-        "entry": program.entry,
-        "time": program.time_s,
-        "calls": [[index, case.inputs] for index, case in cases.items()],
-    }
-    limits = Limits(wall_s=STARTING_S + program.time_s * len(cases), output_mb=8.0)
-    outcome = program.run(["python", "-P", "-c", _RUNNER], json.dumps(given), limits)
-    return _read_results(outcome.stdout, word, cases)
-
-
-def _read_results(printed: bytes, word: str, cases: Mapping[int, ProgramCase]) -> CallResults:
-    """What was told of each case; the first word on a case counts."""
+    """All calls in one sandbox; where one ends it or takes too long, the rest go on in the next."""
     called = CallResults()
-    for line in printed.decode("utf-8", "replace").split("\n"):
-        match _read_frame(line, word):
-            case ["failed", str(name)]:
-                called.not_loaded = name
-            case [int(index), *values] if index in cases and index not in called.done:
-                called.done.add(index)
-                if values:
-                    called.values[index] = values[0]
+    left = list(cases.items())
+    while left and called.not_loaded is None:
+        talk = _CaseTalk(program, left, called)
+        limits = Limits(
+            wall_s=STARTING_S,
+            cpu_s=STARTING_S + (program.time_s + _PASSING_S) * len(left),
+            output_mb=8.0,
+        )
+        program.run(["python", "-P", "-c", _RUNNER], talk.opening, limits, talk)
+        if not talk.is_loaded:
+            called.not_loaded = talk.not_loaded
+        # The case that was asked last, and had no answer, is not asked again.
+        left = left[talk.answered + 1 :]
     return called
 
 
-def _read_frame(line: str, word: str) -> Sequence[Any]:
-    if not line.startswith(word):
-        return []
+class _CaseTalk:
+    """Asks one case at a time, from the first on; the next when it has been answered."""
+
+    def __init__(
+        self,
+        program: SubmittedProgram,
+        cases: Sequence[tuple[int, ProgramCase]],
+        called: CallResults,
+    ) -> None:
+        self._time_s, self._cases, self._called = program.time_s, cases, called
+        self._heard = bytearray()
+        self._word = _draw_word()
+        self.opening = json.dumps([self._word, program.entry]) + "\n"
+        self.is_loaded, self.not_loaded = False, ""
+        self.answered = 0
+
+    def hear(self, said: bytes) -> Turn | None:
+        """What to ask next, if what was said is the answer that is waited for."""
+        begin = len(self._heard)
+        self._heard += said
+        while (end := self._heard.find(b"\n", begin)) >= 0:
+            line = bytes(self._heard[:end])
+            del self._heard[: end + 1]
+            begin = 0
+            if line.startswith(self._word.encode()):
+                # What follows it in the same breath was said before the next case was asked.
+                self._heard.clear()
+                return self._take_answer(line[len(self._word) :])
+        return None
+
+    def _take_answer(self, line: bytes) -> Turn:
+        values = _read_values(line)
+        if not self.is_loaded:
+            self.is_loaded = not values
+            if values:
+                self.not_loaded = str(values[0])
+                return _NOTHING_MORE
+        else:
+            if values:
+                self._called.values[self._cases[self.answered][0]] = values[0]
+            self.answered += 1
+        if self.answered == len(self._cases):
+            return _NOTHING_MORE
+        self._word = _draw_word()
+        asked = json.dumps([self._word, *self._cases[self.answered][1].inputs])
+        return Turn(asked.encode() + b"\n", self._time_s + _PASSING_S)
+
+
+def _draw_word() -> str:
+    return f"{secrets.token_hex(16)} "
+
+
+def _read_values(line: bytes) -> list[Any]:
+    """The value that was told, in a list; an empty one for what is none."""
     try:
-        told = read_json(line.removeprefix(word))
+        told = read_bounded_json(line)
     except ValueError:
         return []
-    return told if isinstance(told, list) else []
+    return told[:1] if isinstance(told, list) else []

@@ -18,7 +18,9 @@ import msgspec
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.evaluators.evaluator_kind import (
+    EVALUATION_FAILED,
     EvaluatorKind,
+    blame_organiser,
     find_inner_file,
     make_warning,
     metrics_of,
@@ -27,7 +29,7 @@ from tallymark.challenges.evaluators.evaluator_kind import (
 from tallymark.challenges.evaluators.evaluator_options import FileNameShape, dimension
 from tallymark.documents.shapes import Key, NumberShape, OrNullShape, TextShape
 from tallymark.documents.time_shapes import DurationShape
-from tallymark.errors import InvalidInput, ModelError, Problem
+from tallymark.errors import InvalidInput, ModelError, Problem, WorkFailed
 from tallymark.judging.fence import fence
 from tallymark.judging.judge_dialogue import (
     AskJudge,
@@ -108,15 +110,16 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """The judge's rating; an answer that cannot be read twice is an error, and no rating."""
     challenge = setting.challenge
     options = EVALUATOR.fill(challenge)
-    reference = setting.judge_model or options.get("model")
-    if reference is None:
-        raise InvalidInput(
-            "no model is named to judge", hint="write evaluator.model, or give a judge model"
-        )
+    with blame_organiser(challenge):
+        reference = setting.judge_model or options.get("model")
+        if reference is None:
+            raise InvalidInput(
+                "no model is named to judge", hint="write evaluator.model, or give a judge model"
+            )
+        rubric = read_rubric(setting.folder, options["rubric"])
+        ask = open_asking(reference, setting.folder, options["timeout"], options["temperature"])
     text, cut = render_submission(submitted.answer, options["max_chars"])
-    rubric = read_rubric(setting.folder, options["rubric"])
     task = make_rating_task(challenge.goal, rubric, text, options["max_rating"])
-    ask = open_asking(reference, setting.folder, options["timeout"], options["temperature"])
     found = asyncio.run(ask_judge(task, ask))
     spent = found.spending
     facts = {
@@ -130,12 +133,15 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     }
     notes = (make_warning(cut),) if cut else ()
     rating = found.verdict
+    if found.unavailable:
+        raise WorkFailed(found.error or "the judge did not answer")
     if rating is None:
         return Evaluation(
             metrics=metrics_of(submitted),
             warnings=notes,
             details={"judge": facts},
-            error=found.error,
+            error=EVALUATION_FAILED,
+            reason=found.error,
         )
     scored = options["dimension"]
     weighed = scored in own_dimensions(challenge)

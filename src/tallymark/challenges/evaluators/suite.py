@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.evaluators.evaluator_kind import (
+    EVALUATION_FAILED,
     EvaluatorKind,
+    blame_organiser,
     evaluate_unusable,
     find_inner_file,
     metrics_of,
@@ -24,7 +26,8 @@ from tallymark.challenges.submitted_agents import AGENT_KINDS, ALWAYS_REFUSED, o
 from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import AnyShape, Key, NumberShape
 from tallymark.documents.time_shapes import DurationShape
-from tallymark.errors import InvalidInput, Problem, ScorerError
+from tallymark.errors import InvalidInput, OrganiserFault, Problem, ScorerError
+from tallymark.judging.judge_dialogue import IT_SAID, NOT_ANSWERED
 from tallymark.judging.judge_model import JudgeModel, open_judge
 from tallymark.models.model_kinds import ModelReference
 from tallymark.runs.tally import Tally
@@ -76,7 +79,8 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """Asks the agent every case; the share that passed is what counts."""
     challenge = setting.challenge
     options = EVALUATOR.fill(challenge)
-    suite = _resolve_suite(options, setting.folder, setting.judge_model)
+    with blame_organiser(challenge):
+        suite = _resolve_suite(options, setting.folder, setting.judge_model)
     try:
         agent = open_agent(
             submitted.answer,
@@ -159,10 +163,11 @@ def _make_evaluation(
 ) -> Evaluation:
     broken = next((each for each in results if each.status == "error" and each.checks), None)
     if broken is not None:
-        return Evaluation(
-            metrics=metrics_of(submitted),
-            error=f"the case {broken.case} could not be checked: {broken.error}",
-        )
+        reason = f"the case {broken.case} could not be checked: {broken.error}"
+        # Before its own words: what an agent makes a judge say is not why it did not answer.
+        if NOT_ANSWERED in str(broken.error).partition(IT_SAID)[0]:
+            raise OrganiserFault("the judge of a case did not answer", reason)
+        return Evaluation(metrics=metrics_of(submitted), error=EVALUATION_FAILED, reason=reason)
     total = _count_planned(suite.definition)
     passed = sum(each.status == "passed" for each in results)
     success = 100.0 * passed / total if total else 0.0

@@ -14,6 +14,7 @@ from tallymark.challenges.challenge_data import ChallengeData, load_challenge_da
 from tallymark.challenges.evaluators.evaluator_kind import (
     EvaluatorKind,
     SandboxProbe,
+    blame_organiser,
     evaluate_unusable,
     make_warning,
     metrics_of,
@@ -75,7 +76,8 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     if entry not in files:
         return evaluate_unusable(submitted, challenge, f"the submission has no file {entry}")
     data = load_challenge_data(challenge, setting.folder, submitted.seed, setting.policy)
-    cases = _load_cases(challenge, setting.folder, data)
+    with blame_organiser(challenge):
+        cases = _load_cases(challenge, setting.folder, data)
     program = SubmittedProgram(
         files=add_public_data(files, data.public),
         entry=entry,

@@ -136,6 +136,14 @@ class SandboxedPlugin(_ScoresMany):
         self._sandbox = sandbox
         self.name = code.name
         self.code_hash = code.code_hash
+        self.deaths: dict[str, tuple[int, str]] = {}
+        """How often each agent's attempts ended the process: who did so too often is not run."""
+
+    @property
+    def sandbox_facts(self) -> dict[str, Any]:
+        """Behind which walls it runs, and within which limits."""
+        sandbox = self._sandbox
+        return {"backend": sandbox.policy.backend, "memory_mb": sandbox.limits.memory_mb}
 
     def score_many(
         self,
@@ -149,6 +157,10 @@ class SandboxedPlugin(_ScoresMany):
         # `metrics.get("rating", 0)`, and a None would raise.
         known = [{name: each[name] for name in each if each[name] is not None} for each in attempts]
         told = {**require_mapping("context", ctx), "timeout_ms": round(timeout_s * 1000)}
+        # Loaded with the walls, which most of what is done with challenges does without.
+        from tallymark.sandbox import DeadlyCalls  # noqa: PLC0415
+
+        deadly = DeadlyCalls(self.deaths)
         return self._sandbox.score_many(
-            self._code, known, config, told, users=users, timeout_s=timeout_s
+            self._code, known, config, told, users=users, timeout_s=timeout_s, deadly=deadly
         )

@@ -79,7 +79,7 @@ def find_plugin(reference: str, *, folder: Path) -> FoundPlugin:
 
 
 def _make_code(reference: str, name: str, sources: PluginSources) -> PluginCode:
-    require_class(sources.tree, name, reference.rpartition(":")[0] or sources.module)
+    require_class(sources.bound, name, reference.rpartition(":")[0] or sources.module)
     return PluginCode(reference, sources.copy_files(), sources.module, name, sources.code_hash)
 
 

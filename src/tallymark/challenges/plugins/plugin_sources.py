@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import ast
 import atexit
 import hashlib
 import os
 import shutil
 import sys
 import tempfile
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
+from tallymark.challenges.plugins import module_facts
+from tallymark.challenges.plugins.module_facts import read_facts
+from tallymark.documents.agent_json import read_bounded_json
 from tallymark.errors import Place, ScorerError, WorkFailed, suggest
 from tallymark.importing import parse_alone
+from tallymark.sandbox.limits import Limits
 
 MOST_FILES = 500
 MOST_BYTES = 4_000_000
@@ -25,6 +28,9 @@ TAKEN_MODULES = sys.stdlib_module_names | {"tallymark", "msgspec"}
 
 What `import json` means must not depend on which modules a guest has loaded already.
 """
+_PARSED_HERE = 64 * 1024
+"""Of all files together, in bytes: a quarter of a second at most. The sandbox parses the rest."""
+_LIMITS = Limits(wall_s=20.0, memory_mb=512, output_mb=8.0)
 _LIMIT = f"{MOST_FILES} files or {MOST_BYTES // 1_000_000} MB"
 
 
@@ -38,7 +44,8 @@ class PluginSources:
     """
 
     module: str
-    tree: ast.Module
+    bound: dict[str, str]
+    """What each name of the module is: see `module_facts`."""
     files: dict[str, bytes]
 
     @cached_property
@@ -63,8 +70,8 @@ def read_sources(
     waiting = [module]
     while waiting:
         waiting += reader.take(waiting.pop())
-    tree = reader.trees.get(module)
-    return None if tree is None else PluginSources(module, tree, reader.files)
+    bound = reader.bound.get(module)
+    return None if bound is None else PluginSources(module, bound, reader.files)
 
 
 class _SourceReader:
@@ -72,7 +79,7 @@ class _SourceReader:
 
     def __init__(self, roots: Sequence[Path], only: str | None) -> None:
         self.files: dict[str, bytes] = {}
-        self.trees: dict[str, ast.Module] = {}
+        self.bound: dict[str, dict[str, str]] = {}
         self._roots = roots
         self._only = only
         self._asked: set[str] = set()
@@ -87,9 +94,12 @@ class _SourceReader:
             path = None if name in self._asked else self._find(name)
             self._asked.add(name)
             if path is not None:
-                tree = self.trees[name] = parse_source(self._read_content(name, path), path.name)
+                content = self._read_content(name, path)
+                facts = _read_facts(content, path.name, here=self._bytes <= _PARSED_HERE)
+                self.bound[name] = facts["bound"]
                 is_package = path.name == "__init__.py"
-                yield from _find_imports(tree, name if is_package else name.rpartition(".")[0])
+                package = name if is_package else name.rpartition(".")[0]
+                yield from _find_imports(facts["imports"], package)
 
     def _find(self, module: str) -> Path | None:
         stem = module.replace(".", "/")
@@ -120,35 +130,43 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def parse_source(content: bytes, name: str) -> ast.Module:
-    """The tree of a Python file, or where it cannot be read."""
+def _read_facts(content: bytes, name: str, *, here: bool) -> dict[str, Any]:
+    """What a Python file imports and defines, or where it cannot be read."""
+    facts = parse_alone(lambda: read_facts(content)) if here else _read_in_sandbox(content, name)
+    if "error" in facts:
+        said, line, column = facts["error"]
+        raise ScorerError(f"this is not Python: {said}", place=Place(name, line, column))
+    return facts
+
+
+@lru_cache(maxsize=32)
+def _read_in_sandbox(content: bytes, name: str) -> dict[str, Any]:
+    # The walls load ctypes and subprocess, and hardly any plugin is so large.
+    from tallymark.sandbox import run_program  # noqa: PLC0415
+
+    program = Path(module_facts.__file__).read_bytes()
+    outcome = run_program(
+        ["python", "-I", "facts.py"], files={"facts.py": program}, stdin=content, limits=_LIMITS
+    )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd escapes and the like, which are not ours
-            return parse_alone(lambda: ast.parse(content))
-    except SyntaxError as error:
-        place = Place(name, error.lineno, error.offset)
-        raise ScorerError(f"this is not Python: {error.msg}", place=place) from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        said = str(error) or "it is nested too deeply"
-        raise ScorerError(f"this is not Python: {said}", place=Place(name)) from None
+        facts: dict[str, Any] = read_bounded_json(outcome.stdout if outcome.ok else b"")
+    except ValueError:
+        why = f" ({outcome.stopped})" if outcome.stopped else ""
+        raise ScorerError(
+            f"{name} takes too much to be read{why}", hint="make it smaller"
+        ) from None
+    return facts
 
 
-def _find_imports(tree: ast.Module, package: str) -> Iterator[str]:
+def _find_imports(imports: list[list[Any]], package: str) -> Iterator[str]:
     """The modules that a module of a package may import, as far as its text says."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = _resolve_base(node, package)
-            yield from (".".join([*base, alias.name]) for alias in node.names)
-
-
-def _resolve_base(node: ast.ImportFrom, package: str) -> list[str]:
-    """The module after `from`, written in full."""
-    parts = package.split(".") if node.level and package else []
-    above = parts[: max(0, len(parts) - node.level + 1)]
-    return above + (node.module.split(".") if node.module else [])
+    for level, module, names in imports:
+        if level is None:
+            yield from names
+            continue
+        parts = package.split(".") if level and package else []
+        base = parts[: max(0, len(parts) - level + 1)] + (module.split(".") if module else [])
+        yield from (".".join([*base, name]) for name in names)
 
 
 @cache
@@ -171,26 +189,18 @@ def _remove(folder: Path, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def require_class(tree: ast.Module, name: str, where: str) -> None:
-    """A ScorerError unless the module has a class of that name that can score.
-
-    A name that the module imports or assigns may be a class: only running it would tell.
-    """
-    bound = dict(_find_bound_names(tree.body))
-    node = bound.get(name)
-    if node is None and "*" not in bound:
-        classes = [each for each, by in bound.items() if isinstance(by, ast.ClassDef)]
+def require_class(bound: Mapping[str, str], name: str, where: str) -> None:
+    """A ScorerError unless the module has a class of that name that can score."""
+    kind = bound.get(name)
+    if kind is None and "*" not in bound:
+        classes = [each for each, what in bound.items() if what.startswith("class")]
         near = suggest(name, classes)
         raise ScorerError(f"{where} has no class {name!r}", hint=_suggest_class(near, classes))
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+    if kind == "function":
         raise ScorerError(
             f"{name} in {where} is a function", hint="a plugin is a class with a method score"
         )
-    if (
-        isinstance(node, ast.ClassDef)
-        and not node.bases
-        and "score" not in dict(_find_bound_names(node.body))
-    ):
+    if kind == "class without score":
         raise ScorerError(
             f"the class {name} in {where} has no method score",
             hint="add: def score(self, metrics, config, ctx)",
@@ -201,25 +211,3 @@ def _suggest_class(near: str | None, classes: list[str]) -> str | None:
     if near is not None:
         return f"did you mean {near!r}?"
     return f"it has {', '.join(classes[:5])}" if classes else None
-
-
-def _find_bound_names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
-    """The names that statements bind, inside `if` and `try` too."""
-    for node in body:
-        match node:
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
-                yield name, node
-            case ast.AsyncFunctionDef(name=name):
-                yield name, node
-            case ast.Import(names=names) | ast.ImportFrom(names=names):
-                yield from ((each.asname or each.name, node) for each in names)
-            case ast.Assign(targets=targets):
-                yield from ((each.id, node) for each in targets if isinstance(each, ast.Name))
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                yield name, node
-            case ast.If() | ast.Try() | ast.With():
-                inner = (getattr(node, part, []) for part in ("body", "orelse", "finalbody"))
-                for each in inner:
-                    yield from _find_bound_names(each)
-                for handler in getattr(node, "handlers", []):
-                    yield from _find_bound_names(handler.body)

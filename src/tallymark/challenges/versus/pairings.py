@@ -15,6 +15,7 @@ Side = Literal["red", "blue"]
 OTHER_SIDE: dict[Side, Side] = {"red": "blue", "blue": "red"}
 VerdictState = Literal["pending", "judged", "failed"]
 MAX_REASON_CHARS = 2000
+JUDGE_FAILED = "the judge failed; the organiser can see why"
 
 
 class SideSubmission(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +111,10 @@ class BreachVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """Which judge, in which version."""
     tries: int = 0
     judged_at: float | None = None
+
+    def without_words(self) -> BreachVerdict:
+        """As a player may see it: a judge's error may quote what it keeps secret."""
+        return self if self.error is None else msgspec.structs.replace(self, error=JUDGE_FAILED)
 
 
 def read_ruling(answer: object) -> Ruling:

@@ -7,7 +7,7 @@ answer is asked again one at a time, and only the meeting that is to blame fails
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,10 @@ from tallymark.challenges.evaluators.evaluator_kind import fill_options, find_in
 from tallymark.challenges.evaluators.evaluator_options import FileNameShape, limits
 from tallymark.challenges.organiser_script import describe_failure, run_limited
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
-from tallymark.documents.agent_json import read_json
+from tallymark.documents.agent_json import read_bounded_json
 from tallymark.documents.shapes import Key
 from tallymark.sandbox import Limits
+from tallymark.sandbox.limits import PAUSE_AFTER
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -72,13 +73,31 @@ class ScriptJudge:
         for start in range(0, len(meetings), AT_ONCE):
             some = meetings[start : start + AT_ONCE]
             together = self._run(some)
-            if isinstance(together, str):
-                # One at a time, so that only the meeting that is to blame fails.
-                alone = [self._run([each]) for each in some] if len(some) > 1 else [together]
-                rulings += [Ruling.failed(r) if isinstance(r, str) else r[0] for r in alone]
-            else:
+            if not isinstance(together, str):
                 rulings += together
+            elif len(some) == 1:
+                rulings.append(Ruling.failed(together))
+            else:
+                rulings += self._rule_alone(some)
         return rulings
+
+    def _rule_alone(self, meetings: Sequence[Meeting]) -> Iterator[Ruling]:
+        """One at a time, so that only the meeting that is to blame fails.
+
+        An attack, or a defence, that ends the judge against everybody is not run against all.
+        """
+        shared = any(all(m[side] == meetings[0][side] for m in meetings) for side in (0, 1))
+        ended, answered = 0, False
+        for each in meetings:
+            if shared and ended >= PAUSE_AFTER and not answered:
+                yield Ruling.failed(
+                    f"not judged: it ended the judge in {ended} of {ended} meetings"
+                )
+                continue
+            found = self._run([each])
+            ended += isinstance(found, str)
+            answered = answered or not isinstance(found, str)
+            yield Ruling.failed(found) if isinstance(found, str) else found[0]
 
     def _run(self, meetings: Sequence[Meeting]) -> list[Ruling] | str:
         """The rulings of one run, or why there are none."""
@@ -98,7 +117,7 @@ class ScriptJudge:
 
     def _read_answers(self, kept: bytes, wanted: int) -> list[Ruling] | str:
         try:
-            answers: Any = read_json(kept.decode())
+            answers: Any = read_bounded_json(kept)
             pairs = [(answer, error) for answer, error in answers]
         except (ValueError, TypeError):
             pairs = []

@@ -15,7 +15,7 @@ from tallymark.sandbox.plugins import answer_frames
 from tallymark.sandbox.plugins.call_endings import Ending, NoAnswer
 from tallymark.sandbox.plugins.guest import SCRATCH_FILES
 from tallymark.sandbox.plugins.guest_handle import GuestGone
-from tallymark.sandbox.plugins.plain_data import decode, encode
+from tallymark.sandbox.plugins.plain_data import decode_answers, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,6 +33,8 @@ _GRACE_S = 0.01
 """In a batch, answers may be held back this long before the next attempt's clock starts."""
 _CLOSING_S = 1.0
 _MB = 2**20
+MOST_ANSWER = 2**17
+"""Bytes of one attempt's answer: so many attempts as are scored together fit into memory."""
 
 
 class PluginJob:
@@ -44,20 +46,21 @@ class PluginJob:
         self.code = code
         self.timeout_s = timeout_s
         self.most = int(limits.output_mb * _MB)
+        self.most_of_one = min(self.most, MOST_ANSWER)
         self.disk = int(limits.disk_mb * _MB)
         self._told = {
             "module": code.module,
             "attribute": code.attribute,
             "config": encode(config),
             "ctx": encode(ctx),
-            "most": self.most,
+            "most": self.most_of_one,
         }
 
     def make_opening(self, nonce: bytes, compiled: CompiledFiles | None, root: Path) -> bytes:
         """The first message to a child; without compiled code it asks for that of its root."""
         asked: dict[str, object] = {"nonce": nonce, "compiled": compiled}
         if compiled is None:
-            asked |= {"module": None, "root": str(root)}
+            asked |= {"module": None, "root": str(root), "most": self.most}
         return answer_frames.pack_message(encode(self._told | asked))
 
 
@@ -77,19 +80,18 @@ def exchange_attempts(
         yield from talk.answers(expected)
     except NoAnswer as ended:
         child.kill()
-        if expected > 1:
-            ended.at = _find_attempt(guest, child)
+        ended.at = _find_attempt(guest, child)
         raise
     finally:
         child.close()
 
 
-def _find_attempt(guest: GuestHandle, child: ChildHandle) -> int:
+def _find_attempt(guest: GuestHandle, child: ChildHandle) -> int | None:
     """The attempt that it was at when it ended."""
     try:
         return guest.settle(child.number)[1]
     except GuestGone:
-        return 0
+        return None
 
 
 def _join_messages(opening: bytes, attempts: Iterable[list[Any]]) -> Iterator[bytes]:
@@ -109,6 +111,8 @@ class _AttemptTalk:
         self, guest: GuestHandle, child: ChildHandle, job: PluginJob, came: answer_frames.Frames
     ) -> None:
         self._guest, self._child, self._job, self._frames = guest, child, job, came
+        # Compiled files are one answer, made by a child that ran none of them.
+        self._most_of_one = job.most if guest.compiled is None else job.most_of_one
         self._link = child.link
         self._link.setblocking(False)
         self._rest = memoryview(b"")
@@ -126,7 +130,7 @@ class _AttemptTalk:
             if not whole and time.monotonic() > deadline:
                 raise NoAnswer(self._make_timeout())
             for data in whole:
-                found = _decode_answers(data, expected)
+                found = _decode_answers(data, expected, self._most_of_one)
                 expected -= len(found)
                 yield found
                 deadline = time.monotonic() + allowed
@@ -207,11 +211,11 @@ class _AttemptTalk:
             self._link.shutdown(socket.SHUT_WR)
 
 
-def _decode_answers(data: bytes, expected: int) -> list[Any]:
+def _decode_answers(data: bytes, expected: int, most_of_one: int) -> list[Any]:
     try:
-        found = decode(data)
+        found = decode_answers(data, most_of_one)
     except (ValueError, TypeError, RecursionError):
         raise NoAnswer(Ending("bad answer", "the plugin's answer is not readable data")) from None
-    if not isinstance(found, list) or not 0 < len(found) <= expected:
+    if not 0 < len(found) <= expected:
         raise NoAnswer(Ending("bad answer", "the plugin gave other answers than it was asked for"))
     return found

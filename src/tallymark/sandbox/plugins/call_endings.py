@@ -10,9 +10,9 @@ from typing import Literal
 from tallymark.sandbox.kernel_calls import name_signal
 from tallymark.sandbox.plugins import guest_child
 
-StoppedCall = Literal["timeout", "memory", "crashed", "raised", "refused", "bad answer", "paused"]
-DEADLY = frozenset({"timeout", "memory", "crashed", "refused"})
-"""Endings that cost a process; a plugin that only ends like this is paused."""
+StoppedCall = Literal[
+    "timeout", "memory", "crashed", "raised", "refused", "bad answer", "not loaded", "paused"
+]
 
 _EXITS: dict[int, tuple[StoppedCall, str]] = {
     guest_child.NO_MEMORY: ("memory", "the plugin used more memory than it may"),
@@ -51,8 +51,11 @@ class Ending:
 class NoAnswer(Exception):
     """Raised where an answer was waited for; `ending` says why there is none."""
 
-    at = 0
-    """The attempt that was being scored, counted from 1; 0 while the plugin was loaded."""
+    at: int | None = None
+    """The attempt that was being scored, counted from 1; 0 while the plugin was loaded.
+
+    None when the whole guest has gone, and nobody can tell.
+    """
 
     def __init__(self, ending: Ending) -> None:
         super().__init__(ending.text)

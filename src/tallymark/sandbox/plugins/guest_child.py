@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tallymark.sandbox import landlock, rlimits, seccomp
+from tallymark.sandbox.limits import NOT_LOADED
 from tallymark.sandbox.plugins import answer_frames
 from tallymark.sandbox.plugins.plain_data import TooLarge, decode, encode, encode_within
 from tallymark.sandbox.plugins.plugin_files import CompiledImporter, compile_files
@@ -150,7 +151,7 @@ def _load_scorer(opening: dict[str, Any]) -> Callable[[object, str | None], byte
         home = importlib.import_module(opening["module"])
         plugin = getattr(home, opening["attribute"])
     except BaseException as error:  # noqa: BLE001 (a plugin may raise anything)
-        failure = _encode_failure(error)
+        failure = _encode_failure(error, NOT_LOADED)
         return lambda *_: failure
     config, context, most = opening["config"], opening["ctx"], opening["most"]
 
@@ -169,16 +170,17 @@ def _load_scorer(opening: dict[str, Any]) -> Callable[[object, str | None], byte
     return score
 
 
-def _encode_failure(error: BaseException) -> bytes:
+def _encode_failure(error: BaseException, kind: str = "raised") -> bytes:
     if isinstance(error, MemoryError):
-        return encode((answer_frames.FAILED, "memory", "the plugin used more memory than it may"))
+        stopped = "memory" if kind == "raised" else kind
+        return encode((answer_frames.FAILED, stopped, "the plugin used more memory than it may"))
     try:
         words = " ".join(str(error)[:_TEXT_CHARS].split())
     except BaseException:  # noqa: BLE001 (its own text may be code of the plugin)
         words = ""
     name = type(error).__name__
     said = f"{name}: {words}" if words else name
-    return encode((answer_frames.FAILED, "raised", f"the plugin raised {said}{_find_line(error)}"))
+    return encode((answer_frames.FAILED, kind, f"the plugin raised {said}{_find_line(error)}"))
 
 
 def _find_line(error: BaseException) -> str:

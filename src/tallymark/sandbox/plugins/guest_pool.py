@@ -94,8 +94,10 @@ class Pool:
                 return shelf.idle.pop()
         try:
             return GuestHandle(code, self._backend, self._limits)
-        except BaseException:
+        except BaseException as error:
             self._take_back(code, None, reusable=False)
+            if isinstance(error, OSError):  # no process, descriptor, memory or disk to be had
+                raise WorkFailed(f"the sandbox cannot be started: {error}") from None
             raise
 
     def _take_back(self, code: PluginCode, guest: GuestHandle | None, *, reusable: bool) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+MOST_VALUES = 30_000
+"""In one answer, texts and numbers and what holds them; few bytes can mean very many."""
 _BIG_INT = 1
 _BIGGEST_INT_BYTES = 4096
 _DEEPEST = 64
@@ -34,6 +36,79 @@ _encoder = msgspec.msgpack.Encoder(decimal_format="number")
 _decoder = msgspec.msgpack.Decoder(ext_hook=_decode_extension)
 decode = _decoder.decode
 _encode_quickly = _encoder.encode
+_split = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+
+
+def decode_answers(data: bytes, most_bytes: int) -> list[Any]:
+    """Every answer of a list, its size looked at before anything is made of it.
+
+    A ValueError says what is wrong with the list; an answer that is too large is an `Unread`.
+    """
+    if len(data) <= MOST_VALUES:  # so few bytes cannot be too many values
+        found = decode(data)
+        if not isinstance(found, list):
+            raise ValueError("no list of answers")
+        return found
+    return [_decode_answer(bytes(each), most_bytes) for each in _split(data)]
+
+
+class Unread:
+    """Stands for an answer that was not read; `why` says what is too large."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+def _decode_answer(data: bytes, most_bytes: int) -> Any:
+    if len(data) <= MOST_VALUES:
+        return decode(data)
+    if len(data) > most_bytes:
+        return Unread(f"the answer has {len(data):,} bytes, more than {most_bytes:,}")
+    excess = _find_excess(data)
+    return decode(data) if excess is None else Unread(excess)
+
+
+# What follows the first byte of a value from 0xc4 on: how many bytes, which are a length to skip
+# ("skip"), or a number of values ("list"; a map has twice as many), or neither.
+_AFTER = {
+    **{0xC4 + at: (size, "skip", 0) for at, size in enumerate((1, 2, 4))},  # bytes
+    **{0xC7 + at: (size, "skip", 1) for at, size in enumerate((1, 2, 4))},  # extensions
+    **{0xCA + at: (size, "", 0) for at, size in enumerate((4, 8, 1, 2, 4, 8, 1, 2, 4, 8))},
+    **{0xD4 + at: (size, "", 0) for at, size in enumerate((2, 3, 5, 9, 17))},
+    **{0xD9 + at: (size, "skip", 0) for at, size in enumerate((1, 2, 4))},  # texts
+    **{0xDC + at: (size, "list", 1) for at, size in enumerate((2, 4))},
+    **{0xDE + at: (size, "list", 2) for at, size in enumerate((2, 4))},
+}
+
+
+def _find_excess(data: bytes) -> str | None:
+    """What there is too much of, found without making any of it; broken data is left to others."""
+    left, values, at = [1], 0, 0
+    while left and at < len(data):
+        if not left[-1]:
+            left.pop()
+            continue
+        left[-1] -= 1
+        values += 1
+        if values > MOST_VALUES:
+            return f"the answer has more than {MOST_VALUES:,} values"
+        head = data[at]
+        at += 1
+        inner = 0
+        if head in _AFTER:
+            size, kind, extra = _AFTER[head]
+            number = int.from_bytes(data[at : at + size], "big") if kind else 0
+            at += size + (number + extra if kind == "skip" else 0)
+            inner = number * extra if kind == "list" else 0
+        elif 0x80 <= head <= 0x9F:  # a short map, a short list
+            inner = (head & 15) * (2 if head < 0x90 else 1)
+        elif 0xA0 <= head <= 0xBF:  # a short text
+            at += head & 31
+        if inner:
+            left.append(inner)
+            if len(left) > _DEEPEST:
+                return f"the answer is nested deeper than {_DEEPEST} levels"
+    return None
 
 
 def encode(value: object) -> bytes:

@@ -1,58 +1,123 @@
-"""Calls of plugins: each attempt becomes a `Score`, whatever happens; who crashes is paused."""
+"""Calls of plugins: each attempt becomes a `Score`, whatever happens.
+
+An agent whose attempts keep costing processes is paused, and nobody else.
+"""
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tallymark.errors import WorkFailed
+from tallymark.sandbox.limits import DEADLY, NOT_LOADED, PAUSE_AFTER
 from tallymark.sandbox.plugins import answer_frames
 from tallymark.sandbox.plugins.attempt_exchange import exchange_attempts
-from tallymark.sandbox.plugins.call_endings import DEADLY, Ending, NoAnswer
+from tallymark.sandbox.plugins.call_endings import Ending, NoAnswer, StoppedCall
 from tallymark.sandbox.plugins.guest_handle import GuestGone
+from tallymark.sandbox.plugins.plain_data import Unread
 from tallymark.scoring.plugin_contract import plugin_score
 from tallymark.scoring.score import Score
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from tallymark.sandbox.plugin_code import PluginCode
     from tallymark.sandbox.plugins.attempt_exchange import PluginJob
     from tallymark.sandbox.plugins.guest_handle import GuestHandle
     from tallymark.sandbox.plugins.guest_pool import Pool
     from tallymark.sandbox.plugins.plugin_files import CompiledFiles
     from tallymark.scoring.score import Origin
 
+Asked: TypeAlias = "tuple[Mapping[str, Any], str | None]"
+"""The metrics of an attempt, and whose it is."""
 _TEXT_CHARS = 1000
+_MOST_DYING = 10
+"""So many different agents, each at once and nobody with an answer, and the plugin is broken."""
+
+
+@dataclass(slots=True)
+class DeadlyCalls:
+    """Which agents' attempts have cost processes of one plugin; who costs too many is paused.
+
+    It belongs to one caller, who keeps what must outlast it: see `store.pauses`.
+    """
+
+    deaths: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """How often each agent's attempts ended the process, and how the last time."""
+    pause_after: int = PAUSE_AFTER
+    _answered: int = 0
+    _dying: set[str] = field(default_factory=set)
+    _given_up: str = ""
+
+    def begin(self) -> None:
+        """A new batch: whether the plugin works for anybody is found out anew."""
+        self._answered, self._given_up = 0, ""
+        self._dying.clear()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nobody has ended a process: nobody can be paused."""
+        return not self.deaths and not self._given_up
+
+    def find_pause(self, user: str | None) -> str:
+        """Why this agent's attempts are not run; empty when they are."""
+        if self._given_up or user is None or user not in self.deaths:
+            return self._given_up
+        count, said = self.deaths[user]
+        if count < self.pause_after:
+            return ""
+        ended = f"{count} of its attempts ended the plugin's process"
+        return f"the plugin is paused for {user}: {ended}; the last: {said}"
+
+    def note_answers(self, count: int) -> None:
+        """So many attempts had an answer."""
+        self._answered += count
+
+    def note_death(self, user: str | None, said: str) -> None:
+        """A call for this agent cost its process."""
+        if user is None:
+            return  # nobody's in particular
+        self.deaths[user] = self.deaths.get(user, (0, ""))[0] + 1, said
+        self._dying.add(user)
+        if not self._answered and len(self._dying) >= _MOST_DYING:
+            ended = f"the attempts of {len(self._dying)} agents all ended the plugin's process"
+            self._given_up = f"the plugin is given up: {ended}; the last: {said}"
 
 
 class Calls:
     """What one caller asked for, and what it takes to do it."""
 
-    def __init__(self, job: PluginJob, origin: Origin, *, pool: Pool, health: Health) -> None:
+    def __init__(self, job: PluginJob, origin: Origin, *, pool: Pool, deadly: DeadlyCalls) -> None:
         self._job, self._origin = job, origin
-        self._pool, self._health = pool, health
+        self._pool, self.deadly = pool, deadly
 
-    def score(self, metrics: object) -> Score:
+    def score(self, attempt: Asked) -> Score:
         """The score of one attempt, from a child of its own."""
-        if (paused := self.score_if_paused()) is not None:
+        if (paused := self.score_if_paused(attempt[1])) is not None:
             return paused
         try:
-            ((answer,),) = self.answers([[metrics]], 1)
+            answer = self._ask_alone(attempt)
         except NoAnswer as ended:
-            return self.record_failure(ended.ending)
-        self.record_answers(1)
+            return self._record_failure(ended, attempt[1])
+        self.deadly.note_answers(1)
         return self.judge(answer)
 
-    def score_again(self, metrics: object) -> Score:
+    def score_again(self, attempt: Asked) -> Score:
         """As `score`, to compare: what it finds was counted before and pauses nobody."""
         try:
-            ((answer,),) = self.answers([[metrics]], 1)
+            return self.judge(self._ask_alone(attempt))
         except NoAnswer as ended:
             return self._make_score(ended.ending)
-        return self.judge(answer)
+
+    def _ask_alone(self, attempt: Asked) -> Any:
+        try:
+            ((answer,),) = self.answers([[attempt]], 1)
+        except NoAnswer as ended:
+            if ended.at is not None:
+                raise
+            # The guest has gone. Anybody but an attempt can end it: it is tried in another.
+            ((answer,),) = self.answers([[attempt]], 1)
+        return answer
 
     def answers(self, attempts: Iterable[list[Any]], expected: int) -> Iterator[list[Any]]:
         """What a child of any free guest answers; `NoAnswer` when it stops too soon, and where."""
@@ -80,89 +145,39 @@ class Calls:
         match answer:
             case [answer_frames.GIVEN, result]:
                 return plugin_score(result, origin=self._origin)
-            case [answer_frames.FAILED, "raised" | "memory" | "bad answer" as stopped, str(text)]:
-                return self._make_score(Ending(stopped, text[:_TEXT_CHARS]))
+            case [answer_frames.FAILED, str(stopped), str(text)] if stopped in _SAID:
+                return self._make_score(Ending(_SAID[stopped], text[:_TEXT_CHARS]))
+            case Unread(why=why):
+                return self._make_score(Ending("bad answer", why))
             case _:
                 return self._make_score(Ending("bad answer", "the plugin's answer is not one"))
 
-    def record_failure(self, ending: Ending) -> Score:
+    def score_not_loaded(self, ending: Ending) -> Score:
+        """The score of any attempt where the plugin ends before it has begun one."""
+        return self._make_score(Ending(NOT_LOADED, ending.text))
+
+    def score_if_paused(self, user: str | None) -> Score | None:
+        """The score of every attempt of an agent while it is paused."""
+        reason = self.deadly.find_pause(user)
+        return self._make_score(Ending("paused", reason)) if reason else None
+
+    def _record_failure(self, ended: NoAnswer, user: str | None) -> Score:
         """The score of an attempt whose child gave no answer."""
-        self._health.note(self._job.code, ending.stopped, ending.text)
-        return self._make_score(ending)
-
-    def record_answers(self, calls: int) -> None:
-        """So many attempts had an answer."""
-        self._health.note(self._job.code, None, calls=calls)
-
-    def score_if_paused(self) -> Score | None:
-        """The score of every attempt while the plugin is paused."""
-        reason = self._health.find_pause(self._job.code)
-        if not reason:
-            return None
-        return self._make_score(Ending("paused", f"the plugin is paused: {reason}"))
+        if ended.ending.stopped in DEADLY:
+            if ended.at == 0:
+                return self.score_not_loaded(ended.ending)
+            self.deadly.note_death(user, ended.ending.text)
+        return self._make_score(ended.ending)
 
     def _make_score(self, ending: Ending) -> Score:
         metadata = {"stopped": ending.stopped}
         return Score(None, "", metadata, ending.text, None, self._origin)
 
 
-@dataclass(frozen=True, slots=True)
-class PluginState:
-    """How a plugin fares in one sandbox."""
-
-    state: Literal["idle", "warm", "paused"]
-    reason: str
-    """Why it is paused; empty otherwise."""
-    crashes: int
-    """Calls in a row that cost their process: crashed, killed at the deadline, out of memory."""
-    calls: int
-
-
-@dataclass(slots=True)
-class _CallCounts:
-    calls: int = 0
-    crashes: int = 0
-    paused: str = ""
-
-
-class Health:
-    """Counts the endings of each plugin's calls. Thread-safe."""
-
-    def __init__(self, pause_after: int) -> None:
-        self._pause_after = pause_after
-        self._records: dict[PluginCode, _CallCounts] = {}
-        self._lock = threading.Lock()
-
-    def find_pause(self, code: PluginCode) -> str:
-        """Why the plugin is paused; empty when it is not."""
-        # Without the lock: every call asks, and looking one thing up cannot see half a change.
-        record = self._records.get(code)
-        return "" if record is None else record.paused
-
-    def note(
-        self, code: PluginCode, stopped: str | None, said: str = "", *, calls: int = 1
-    ) -> None:
-        """Calls have ended, the last one in this way: None when it gave an answer."""
-        with self._lock:
-            record = self._records.setdefault(code, _CallCounts())
-            record.calls += calls
-            if stopped not in DEADLY:
-                record.crashes = 0
-                return
-            record.crashes += 1
-            if record.crashes >= self._pause_after:
-                record.paused = f"{record.crashes} calls in a row failed; the last: {said}"
-
-    def resume(self, code: PluginCode) -> None:
-        """Let it be called again."""
-        with self._lock:
-            record = self._records.setdefault(code, _CallCounts())
-            record.crashes, record.paused = 0, ""
-
-    def state(self, code: PluginCode, *, warm: bool) -> PluginState:
-        """What is known of it; `warm` when a guest of it is running."""
-        with self._lock:
-            record = self._records.get(code, _CallCounts())
-            now: Literal["idle", "warm"] = "warm" if warm else "idle"
-            state = "paused" if record.paused else now
-            return PluginState(state, record.paused, record.crashes, record.calls)
+_SAID: dict[str, StoppedCall] = {
+    "raised": "raised",
+    "memory": "memory",
+    "bad answer": "bad answer",
+    NOT_LOADED: NOT_LOADED,
+}
+"""The failures that a child may tell of itself."""

@@ -107,6 +107,8 @@ def converse(
         report_bytes=task.disk_bytes + _MOST_WORDS,
         kill=kill,
         look=look,
+        stdin=launched.stdin,
+        dialogue=task.dialogue,
     )
     talk.hold()
     return talk

@@ -10,7 +10,7 @@ import selectors
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +22,21 @@ _STARTING_S = 30.0
 _LOOK_EVERY_S = 0.02
 _DRAINING_S = 2.0
 """How long after the end pipes are read that something escaped still holds open."""
+
+
+class Turn(NamedTuple):
+    """What a program is told next, and how long its answer may take."""
+
+    told: bytes
+    seconds: float
+
+
+class Dialogue(Protocol):
+    """Who talks with a program while it runs, by its stdin and stdout."""
+
+    def hear(self, said: bytes) -> Turn | None:
+        """What came just now: None while more is waited for; nothing to tell ends the program."""
+        ...
 
 
 class Pipes:
@@ -76,6 +91,9 @@ class PipeTalk:
     kill: Callable[[], None]
     look: Callable[[], PassedLimit | None] | None
     """Asked now and then: has a limit been passed that only the host can see?"""
+    stdin: int | None = None
+    """Stays open for the dialogue; `wall_s` is then the time until its first turn."""
+    dialogue: Dialogue | None = None
 
     _said: dict[int, bytearray] = field(default_factory=dict, init=False)
     stopped: PassedLimit | None = field(default=None, init=False)
@@ -155,7 +173,8 @@ class PipeTalk:
 
     def _finish(self, descriptor: int) -> None:
         self._left.pop(descriptor, None)
-        self._selector.unregister(descriptor)
+        if descriptor in self._selector.get_map():
+            self._selector.unregister(descriptor)
         self.pipes.close(descriptor)
 
     def _feed(self, descriptor: int) -> None:
@@ -168,7 +187,24 @@ class PipeTalk:
             except BrokenPipeError:
                 self._left[descriptor] = left[:0]
         if not self._left[descriptor]:
-            self._finish(descriptor)
+            if self.dialogue is not None and descriptor == self.stdin:
+                self._selector.unregister(descriptor)
+            else:
+                self._finish(descriptor)
+
+    def _converse(self, piece: bytes) -> None:
+        """Passes on what was said. Only a turn moves the deadline: bytes win no time."""
+        turn = self.dialogue.hear(piece) if self.dialogue is not None else None
+        if turn is None or self.stdin is None or self.stdin not in self._left:
+            return
+        if not turn.told:
+            self.kill()
+            self._deadline = time.monotonic() + _DRAINING_S
+            return
+        if not self._left[self.stdin]:
+            self._selector.register(self.stdin, selectors.EVENT_WRITE)
+        self._left[self.stdin] = memoryview(bytes(self._left[self.stdin]) + turn.told)
+        self._deadline = time.monotonic() + turn.seconds
 
     def _drain(self, descriptor: int) -> None:
         try:
@@ -185,6 +221,8 @@ class PipeTalk:
         self._said[descriptor] += piece[:room]
         if len(piece) > room and not self.stopped:
             self._stop("output")
+        elif descriptor == self.stdout and not self.stopped:
+            self._converse(piece)
         if descriptor == self.report and self.started is None:
             self.started = time.monotonic()
             self._deadline = self.started + self.wall_s

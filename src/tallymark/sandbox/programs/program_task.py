@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tallymark.sandbox.limits import Limits
+    from tallymark.sandbox.programs.program_pipes import Dialogue
 
 _MB = 2**20
 
@@ -31,6 +32,7 @@ class ProgramTask:
     limits: Limits
     keep: tuple[str, ...]
     packages: bool
+    dialogue: Dialogue | None = None
 
     @property
     def disk_bytes(self) -> int:
@@ -115,7 +117,7 @@ class ProgramTask:
         return limits
 
 
-def make_task(
+def make_task(  # noqa: PLR0913 (as `run_program`)
     command: Sequence[str],
     *,
     files: Mapping[str, bytes | str | Path],
@@ -123,6 +125,7 @@ def make_task(
     limits: Limits,
     keep: Sequence[str],
     packages: bool,
+    dialogue: Dialogue | None = None,
 ) -> ProgramTask:
     """A task, or what is wrong with what was asked."""
     if isinstance(command, str) or not command:
@@ -140,6 +143,7 @@ def make_task(
         limits=limits,
         keep=tuple(dict.fromkeys(keep)),
         packages=packages,
+        dialogue=dialogue,
     )
     if sum(map(len, task.files.values())) > task.disk_bytes:
         message = f"the program's files are more than its disk limit of {limits.disk_mb} MB"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import exists, func, insert, select
 
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import make_storable
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.attempt_rows import format_moment
-from tallymark.store.contests.attempt_tables import attempts
+from tallymark.store.contests.attempt_tables import attempt_waits, attempts
 from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.challenges import find_version_id
 
@@ -91,6 +91,9 @@ def _refuse_when_used_up(
 ) -> InvalidInput | None:
     most, per_day = kept.challenge.attempts, kept.challenge.attempts_per_day
     made = _count_attempts(connection, kept, agent)
+    if made and (most is not None or per_day is not None):
+        # What waits because of us is not held against anybody.
+        made -= _count_waiting(connection, kept, agent)
     name = kept.challenge.name
     if most is not None and made >= most:
         return InvalidInput(
@@ -98,10 +101,9 @@ def _refuse_when_used_up(
             hint="the challenge allows no more",
         )
     if per_day is not None and made >= per_day:
-        # Numbers grow with time: if the attempt so many ago was made today, today's are used up.
-        number = made - per_day + 1
+        # If the attempt so many ago was made today, today's are used up.
         day = at // _DAY
-        if per_day == 0 or _read_entered_at(connection, kept, agent, number) // _DAY >= day:
+        if per_day == 0 or _read_entered_at(connection, kept, agent, per_day) // _DAY >= day:
             return InvalidInput(
                 f"{agent!r} has made its {per_day} attempts of today at {name!r}",
                 hint=f"try again from {format_moment((day + 1) * _DAY)}",
@@ -115,11 +117,19 @@ def _count_attempts(connection: Connection, kept: StoredChallenge, agent: str) -
     return connection.scalar(query.order_by(attempts.c.number.desc()).limit(1)) or 0
 
 
-def _read_entered_at(
-    connection: Connection, kept: StoredChallenge, agent: str, number: int
-) -> float:
-    query = select(attempts.c.entered_at).where(_is_own(kept, agent), attempts.c.number == number)
-    return float(connection.execute(query).scalar_one())
+def _count_waiting(connection: Connection, kept: StoredChallenge, agent: str) -> int:
+    query = select(func.count()).join_from(
+        attempt_waits, attempts, attempts.c.key == attempt_waits.c.attempt
+    )
+    return connection.scalar(query.where(_is_own(kept, agent))) or 0
+
+
+def _read_entered_at(connection: Connection, kept: StoredChallenge, agent: str, ago: int) -> float:
+    """When the last attempt but so many was entered, of those that do not wait."""
+    waits = exists().where(attempt_waits.c.attempt == attempts.c.key)
+    query = select(attempts.c.entered_at).where(_is_own(kept, agent), ~waits)
+    newest_first = query.order_by(attempts.c.number.desc())
+    return float(connection.execute(newest_first.limit(1).offset(ago - 1)).scalar_one())
 
 
 def _is_own(kept: StoredChallenge, agent: str) -> ColumnElement[bool]:

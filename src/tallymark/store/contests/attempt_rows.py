@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import and_, func, insert, select, update
+from sqlalchemy import and_, delete, func, insert, select, update
 
 from tallymark.challenges.attempt import (
     NEXT_STATES,
@@ -26,6 +26,7 @@ from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_id,
     attempt_scores,
+    attempt_waits,
     attempts,
     is_own_score,
     score_rules,
@@ -33,6 +34,7 @@ from tallymark.store.contests.attempt_tables import (
 )
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import challenge_versions, challenges
+from tallymark.store.database_dialects import lock_rows
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
@@ -79,6 +81,7 @@ def select_attempts(tenant: str) -> Select[Any]:
             _rule_versions.c.definition.label("rule"),
             scorings.c.origin,
             attempt_details.c.details,
+            attempt_waits.c.reason.label("waiting"),
         )
         .join(challenges, challenges.c.id == attempts.c.challenge_id)
         .join(challenge_versions, challenge_versions.c.id == attempts.c.version_id)
@@ -87,6 +90,7 @@ def select_attempts(tenant: str) -> Select[Any]:
         .outerjoin(_rule_versions, _rule_versions.c.id == score_rules.c.version_id)
         .outerjoin(scorings, scorings.c.id == func.coalesce(score_rules.c.scoring, scores.scoring))
         .outerjoin(attempt_details, attempt_details.c.attempt == attempts.c.key)
+        .outerjoin(attempt_waits, attempt_waits.c.attempt == attempts.c.key)
         .where(attempts.c.tenant == tenant)
     )
 
@@ -113,6 +117,7 @@ def to_attempt(row: Row[Any]) -> Attempt:
         scored_at=row.scored_at,
         verified=row.verified,
         memoryless=row.memoryless,
+        waiting=row.waiting,
         outcome=None if row.ranks is None else _to_outcome(row),
     )
 
@@ -175,6 +180,30 @@ def _to_outcome(row: Row[Any]) -> Outcome:
         error=row.error,
         origin=None if row.origin is None else _decode_origin(row.origin),
     )
+
+
+def keep_waiting(
+    connection: Connection, attempt: Row[Any], reason: str, hidden: str | None, at: float
+) -> None:
+    """Writes down why an attempt could not be scored yet; nothing for one that has ended."""
+    mine = attempts.c.key == attempt.key
+    state = connection.scalar(lock_rows(select(attempts.c.state).where(mine)))
+    known = connection.scalar(
+        select(attempt_waits.c.reason).where(attempt_waits.c.attempt == attempt.key)
+    )
+    if state != "submitted" or known == reason:
+        return
+    stop_waiting(connection, attempt.key)
+    row = {"attempt": attempt.key, "tenant": attempt.tenant, "at": at, "reason": reason}
+    connection.execute(insert(attempt_waits).values(row))
+    note = {"reason": reason} | ({} if hidden is None else {audit_log.HIDDEN: hidden})
+    entry = AuditEntry(at=at, actor=SYSTEM, event="waiting", note=note)
+    audit_log.write_entry(connection, attempt.tenant, attempt.challenge_id, attempt.key, entry)
+
+
+def stop_waiting(connection: Connection, key: int) -> None:
+    """It has ended, or waits for another reason."""
+    connection.execute(delete(attempt_waits).where(attempt_waits.c.attempt == key))
 
 
 def make_payload_row(payload: Payload) -> dict[str, Any]:

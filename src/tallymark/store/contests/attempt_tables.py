@@ -104,6 +104,16 @@ attempt_details = Table(
     Column("trajectory", Text),  # JSON
 )
 
+# Why an attempt is still submitted: at the last try something of ours failed.
+attempt_waits = Table(
+    "attempt_waits",
+    metadata,
+    Column("attempt", RowKey, ForeignKey("attempts.key"), primary_key=True, autoincrement=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("at", FiniteFloat, nullable=False),
+    Column("reason", CodePointText, nullable=False),
+)
+
 scorings = Table(
     "scorings",
     metadata,

@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import select
 
 from tallymark.errors import InvalidInput
+from tallymark.store.column_types import make_storable
 from tallymark.store.contests import attempt_entry, attempt_rows, audit_log
 from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
@@ -195,6 +196,16 @@ class Attempts(TenantRows):
         how = score_rows.Finish(evaluation, outcome, at, verified, ruling)
         return self._database.write(
             lambda c: score_rows.finish(c, self._find_row(c, identifier), how)
+        )
+
+    def wait(self, identifier: str, reason: str, hidden: str | None = None, *, at: float) -> None:
+        """Writes down what of ours keeps a submitted attempt from being scored.
+
+        `hidden` is what only organisers may know of it, and stands in the audit alone.
+        """
+        said = make_storable(reason), None if hidden is None else make_storable(hidden)
+        self._database.write(
+            lambda c: attempt_rows.keep_waiting(c, self._find_row(c, identifier), *said, at)
         )
 
     # Reading

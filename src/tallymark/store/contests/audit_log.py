@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SYSTEM = "system"
 """Who acts when no agent does."""
+HIDDEN = "hidden"
+"""In a note: what organisers alone may read, such as the words of a script that knows the truth."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +27,13 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     before: str | None = None
     after: str | None = None
     note: dict[str, Any] | None = None
+
+    def without_hidden(self) -> AuditEntry:
+        """As anybody may read it."""
+        if not self.note or HIDDEN not in self.note:
+            return self
+        shown = {name: value for name, value in self.note.items() if name != HIDDEN}
+        return msgspec.structs.replace(self, note=shown)
 
 
 def write_entry(

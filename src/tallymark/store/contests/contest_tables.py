@@ -135,6 +135,22 @@ rating_pairs = Table(
     PrimaryKeyConstraint("tenant", "agent", "challenge_id", name="pk_rating_pairs"),
 )
 
+# Agents whose attempts have cost processes of a plugin, by the hash of its code: one that is mended
+# begins anew.
+plugin_pauses = Table(
+    "plugin_pauses",
+    metadata,
+    Column("challenge_id", RowKey, nullable=False),
+    Column("code_hash", CodePointText, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("plugin", CodePointText, nullable=False),  # as the challenge calls it
+    Column("deadly", Integer, nullable=False),  # attempts that cost a process
+    Column("since", FiniteFloat),  # NULL until there are too many
+    Column("reason", CodePointText, nullable=False),  # of the last one
+    PrimaryKeyConstraint("challenge_id", "code_hash", "agent", name="pk_plugin_pauses"),
+)
+
 contest_audit = Table(
     "contest_audit",
     metadata,

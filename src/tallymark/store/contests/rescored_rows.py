@@ -5,7 +5,7 @@ They are staged in a temporary table, so that each table they concern is changed
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 
 from tallymark.challenges.rescore_plan import Undefined
+from tallymark.errors import WorkFailed
 from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, json_text
 from tallymark.store.contests import score_rows
 from tallymark.store.contests.attempt_rows import attempt_key
@@ -80,6 +81,8 @@ class ComputedOutcomes:
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     undefined: int = 0
     reasons: list[Undefined] = field(default_factory=list)
+    had_score: int = 0
+    """How many had a score before."""
 
     def add(
         self,
@@ -90,16 +93,27 @@ class ComputedOutcomes:
         """Takes in the new outcomes of some attempts."""
         for (attempt, _), each in zip(page, rescored, strict=True):
             self.rows.append(_staged_row(challenge_id, attempt, each))
+            self.had_score += attempt.outcome is not None and attempt.outcome.error is None
             error = each[1].error
             if error is not None:
                 self.undefined += 1
                 if len(self.reasons) < self.most:
                     which = {"attempt": attempt.id, "agent": attempt.agent}
-                    self.reasons.append(Undefined(**which, reason=error))
+                    # Who rescores is the organiser, who may know why.
+                    self.reasons.append(Undefined(**which, reason=each[0].reason or error))
 
     def copy(self) -> ComputedOutcomes:
         """One that can grow on its own."""
-        return ComputedOutcomes(self.most, self.rows.copy(), self.undefined, self.reasons.copy())
+        return replace(self, rows=self.rows.copy(), reasons=self.reasons.copy())
+
+    def require_some_score(self) -> None:
+        """WorkFailed when what was scored before would be so no more, none of it."""
+        if self.had_score and self.undefined == len(self.rows):
+            first = self.reasons[0].reason if self.reasons else "no reason was given"
+            raise WorkFailed(
+                f"none of the {len(self.rows):,} attempts has a score by this rule, so nothing is"
+                f" changed; the first: {first}"
+            )
 
     def keys(self) -> set[int]:
         """The attempts that it has."""

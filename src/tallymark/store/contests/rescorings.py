@@ -24,11 +24,13 @@ from tallymark.challenges.rescore_plan import (
     formula_terms,
 )
 from tallymark.errors import WorkFailed
+from tallymark.sandbox.limits import DEADLY
 from tallymark.store.column_types import json_text
 from tallymark.store.contests import (
     audit_log,
     formula_scores,
     match_log,
+    pauses,
     rescored_rows,
     score_rows,
     score_rules,
@@ -42,7 +44,11 @@ from tallymark.store.contests.attempt_tables import (
     attempts,
 )
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
-from tallymark.store.contests.challenges import find_challenge, publish_version
+from tallymark.store.contests.challenges import (
+    find_challenge,
+    lock_challenge,
+    publish_version,
+)
 from tallymark.store.contests.contest_tables import boards
 from tallymark.store.contests.contest_tables import challenge_versions as versions
 from tallymark.store.contests.formula_scores import ScoringStamp
@@ -52,13 +58,14 @@ from tallymark.store.contests.score_rules import FormulaEffect
 from tallymark.store.database import TenantRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, Select
 
     from tallymark.challenges.attempt import Attempt
     from tallymark.challenges.challenge import Challenge
-    from tallymark.challenges.rescore_plan import RescorePlan
+    from tallymark.challenges.rescore_plan import RescorePlan, Rescorer
+    from tallymark.scoring import Origin
     from tallymark.store.contests.challenges import StoredChallenge
 
 _PAGE = 500
@@ -103,6 +110,57 @@ class Rescorings(TenantRows):
         computed = self._compute(plan, most)
         return self._database.write(lambda c: self._apply(c, plan, computed, at))
 
+    def resume(
+        self,
+        ruling: StoredChallenge,
+        rescorer: Rescorer,
+        agents: Sequence[str],
+        *,
+        at: float,
+        origin: Origin,
+        deaths: Mapping[str, tuple[int, str]],
+    ) -> Rescoring:
+        """Ends the pause of these agents, and scores again what they ended or what waited for it.
+
+        `rescorer` knows no pause of theirs; `deaths` is what it finds of them.
+        """
+        computed = ComputedOutcomes(_SHOWN)
+        with self._database.read() as connection:
+            failed = _select_scored(ruling).where(
+                attempts.c.state == "failed", attempts.c.agent.in_(agents)
+            )
+            page = [each for each in _read_page(connection, failed) if _is_paused(each[0])]
+        if page:
+            computed.add(ruling.id, page, rescorer(page))
+
+        def work(connection: Connection) -> Rescoring:
+            kept = lock_challenge(connection, ruling)
+            if kept.revision != ruling.revision:
+                message = f"challenge {ruling.challenge.name!r} was changed meanwhile"
+                raise WorkFailed(message, hint="try again")
+            pauses.resume(connection, kept, agents, at)
+            changed = 0
+            if computed.rows:
+                scoring = score_rows.add_scoring(connection, kept, "rescore", json_text(origin), at)
+                rescored_rows.stage_outcomes(connection, computed.rows)
+                stamp = ScoringStamp(scoring, at)
+                changed = rescored_rows.write_staged(connection, kept, stamp)
+                whole_boards.rebuild(connection, kept)
+                match_log.catch_up(connection, kept, at)
+                found = {agent: deaths[agent] for agent in agents if agent in deaths}
+                pauses.add_counts(connection, kept, origin, found, at)
+            return Rescoring(
+                challenge=kept.challenge.name,
+                version=kept.challenge.version,
+                rule=describe_rule(kept.challenge.scoring),
+                attempts=len(computed.rows),
+                changed=changed,
+                undefined=computed.undefined,
+                reasons=tuple(computed.reasons),
+            )
+
+        return self._database.write(work)
+
     def _compute(self, plan: RescorePlan, most: int) -> ComputedOutcomes:
         """All outcomes, unless the database can compute them."""
         computed = ComputedOutcomes(most)
@@ -116,6 +174,7 @@ class Rescorings(TenantRows):
                 after = tuple_(attempts.c.agent, attempts.c.number) > last
                 page = _read_page(connection, _select_scored(kept).where(after).limit(_PAGE))
             if not page:
+                computed.require_some_score()
                 return computed
             computed.add(kept.id, page, plan.rescorer(page))
             last = (page[-1][0].agent, page[-1][0].number)
@@ -145,6 +204,7 @@ class Rescorings(TenantRows):
             # Formulas change scores and no results: only what was computed here can change matches.
             if computed.rows:
                 match_log.catch_up(connection, now, at)
+            pauses.replace_counts(connection, now, plan.origin, plan.deaths, at)
         done = Rescoring(
             challenge=plan.new.name,
             version=plan.new.version,
@@ -297,6 +357,13 @@ def _read_page(connection: Connection, query: Select[Any]) -> list[tuple[Attempt
         elif attempt.outcome is not None:
             found.append((attempt, evaluation_of(attempt.outcome)))
     return found
+
+
+def _is_paused(attempt: Attempt) -> bool:
+    """Whether it has no score because of how the plugin's process ended, then or before."""
+    details = attempt.outcome.details if attempt.outcome is not None else {}
+    stopped = (details.get("scorer") or {}).get("stopped")
+    return stopped == "paused" or stopped in DEADLY
 
 
 def _read_board(connection: Connection, kept: StoredChallenge) -> dict[str, _RankedAttempt]:

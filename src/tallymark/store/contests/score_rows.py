@@ -11,9 +11,9 @@ from sqlalchemy import insert, select, update
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.scoring import Origin
-from tallymark.store.column_types import json_text
-from tallymark.store.contests import boards, ratings, score_rules, whole_boards
-from tallymark.store.contests.attempt_rows import move_attempt
+from tallymark.store.column_types import json_text, make_storable
+from tallymark.store.contests import boards, pauses, ratings, score_rules, whole_boards
+from tallymark.store.contests.attempt_rows import move_attempt, stop_waiting
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_id,
@@ -23,7 +23,7 @@ from tallymark.store.contests.attempt_tables import (
     score_history,
     scorings,
 )
-from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
+from tallymark.store.contests.audit_log import HIDDEN, SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import find_challenge_by_id, lock_challenge
 from tallymark.store.contests.formula_scores import score_of
 
@@ -88,6 +88,9 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
     if kept.challenge.freezes_at is not None:
         # Before the board moves: the public keeps it as it was at the freeze.
         whole_boards.freeze_if_due(connection, kept, how.at)
+    stop_waiting(connection, attempt.key)
+    if kept.challenge.scoring.plugin is not None:
+        pauses.count_deadly(connection, kept, attempt.agent, how.outcome, how.at)
     row = _store_score(connection, kept, attempt, how)
     if how.outcome.error is None:
         # Before `put_attempt`, whose new rows count this try themselves.
@@ -103,7 +106,11 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
 def _move_to_end(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
     outcome = how.outcome
     state: State = "scored" if outcome.error is None else "failed"
-    note = {"score": outcome.score} if outcome.error is None else {"error": outcome.error}
+    note: dict[str, Any] = {"score": outcome.score}
+    if outcome.error is not None:
+        note = {"error": outcome.error}
+    if how.evaluation.reason is not None:
+        note[HIDDEN] = make_storable(how.evaluation.reason)
     entry = AuditEntry(at=how.at, actor=SYSTEM, event=state, note=note)
     return move_attempt(connection, attempt, state, entry, scored_at=how.at, verified=how.verified)
 

@@ -1,0 +1,149 @@
+"""Agents that a plugin is paused for: their attempts ended its process too often.
+
+Kept by the hash of the plugin's code, so that a pause outlasts every process, and ends with the
+code that it was about. See docs/decisions/0019-pauses.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from sqlalchemy import delete, insert, select
+
+from tallymark.sandbox.limits import DEADLY, PAUSE_AFTER
+from tallymark.store.contests import audit_log
+from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
+from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.contest_tables import challenges
+from tallymark.store.contests.contest_tables import plugin_pauses as table
+from tallymark.store.database import TenantRows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import ColumnElement, Connection
+
+    from tallymark.challenges.attempt import Outcome
+    from tallymark.scoring import Origin
+    from tallymark.store.contests.challenges import StoredChallenge
+
+
+class PluginPause(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent whose attempts a plugin does not score any more."""
+
+    challenge: str
+    agent: str
+    plugin: str
+    """As the challenge calls it."""
+    code_hash: str
+    deadly: int
+    """Its attempts that ended the plugin's process."""
+    since: float
+    reason: str
+    """How the last of them ended."""
+
+
+class Pauses(TenantRows):
+    """What `store.pauses` is."""
+
+    def all(self, challenge: str | None = None) -> list[PluginPause]:
+        """Every pause, or those at one challenge, by challenge and agent."""
+        names = PluginPause.__struct_fields__
+        columns = [challenges.c.name, *(table.c[name] for name in names[1:])]
+        query = select(*columns).join(challenges, challenges.c.id == table.c.challenge_id)
+        query = query.where(table.c.tenant == self._tenant, table.c.since.is_not(None))
+        with self._database.read() as connection:
+            if challenge is not None:
+                kept = find_challenge(connection, self._tenant, challenge)
+                query = query.where(table.c.challenge_id == kept.id)
+            ordered = query.order_by(challenges.c.name, table.c.agent, table.c.code_hash)
+            rows = connection.execute(ordered)
+            return [PluginPause(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def known(self, kept: StoredChallenge, code_hash: str) -> dict[str, tuple[int, str]]:
+        """How often each paused agent ended this code's process, and how the last time."""
+        mine = (_is_of(kept, code_hash), table.c.since.is_not(None))
+        query = select(table.c.agent, table.c.deadly, table.c.reason).where(*mine)
+        with self._database.read() as connection:
+            return {agent: (deadly, said) for agent, deadly, said in connection.execute(query)}
+
+
+def count_deadly(
+    connection: Connection, kept: StoredChallenge, agent: str, outcome: Outcome, at: float
+) -> None:
+    """Counts an attempt that ended the plugin's process; the last of too many pauses its agent."""
+    stopped = (outcome.details.get("scorer") or {}).get("stopped")
+    if stopped not in DEADLY or outcome.origin is None:
+        return
+    mine = _is_of(kept, outcome.origin.version) & (table.c.agent == agent)
+    counted = connection.scalar(select(table.c.deadly).where(mine)) or 0
+    connection.execute(delete(table).where(mine))
+    said = outcome.error or stopped
+    _insert_count(connection, kept, outcome.origin, agent, counted + 1, said, at)
+
+
+def replace_counts(
+    connection: Connection,
+    kept: StoredChallenge,
+    origin: Origin,
+    deaths: Mapping[str, tuple[int, str]],
+    at: float,
+) -> None:
+    """What a rescoring found of every agent that was not paused before it."""
+    paused = _is_of(kept, origin.version) & table.c.since.is_not(None)
+    known = set(connection.scalars(select(table.c.agent).where(paused)))
+    connection.execute(delete(table).where(table.c.challenge_id == kept.id, ~paused))
+    new = {agent: deaths[agent] for agent in deaths.keys() - known}
+    add_counts(connection, kept, origin, new, at)
+
+
+def add_counts(
+    connection: Connection,
+    kept: StoredChallenge,
+    origin: Origin,
+    deaths: Mapping[str, tuple[int, str]],
+    at: float,
+) -> None:
+    """Keeps what was found of agents that nothing is kept of."""
+    for agent, (count, said) in sorted(deaths.items()):
+        _insert_count(connection, kept, origin, agent, count, said, at)
+
+
+def resume(connection: Connection, kept: StoredChallenge, agents: Sequence[str], at: float) -> None:
+    """Lets these agents' attempts be scored again."""
+    mine = (table.c.challenge_id == kept.id) & table.c.agent.in_(agents)
+    connection.execute(delete(table).where(mine))
+    for agent in agents:
+        entry = AuditEntry(at=at, actor=SYSTEM, event="resumed", note={"agent": agent})
+        audit_log.write_entry(connection, kept.tenant, kept.id, None, entry)
+
+
+def _is_of(kept: StoredChallenge, code_hash: str) -> ColumnElement[bool]:
+    return (table.c.challenge_id == kept.id) & (table.c.code_hash == code_hash)
+
+
+def _insert_count(  # noqa: PLR0913, PLR0917 (the columns of a row)
+    connection: Connection,
+    kept: StoredChallenge,
+    origin: Origin,
+    agent: str,
+    count: int,
+    said: str,
+    at: float,
+) -> None:
+    row = {
+        "challenge_id": kept.id,
+        "code_hash": origin.version,
+        "agent": agent,
+        "tenant": kept.tenant,
+        "plugin": origin.scorer,
+        "deadly": count,
+        "since": at if count >= PAUSE_AFTER else None,
+        "reason": said,
+    }
+    connection.execute(insert(table).values(row))
+    if row["since"] is not None:
+        note = {"agent": agent, "plugin": origin.scorer, "reason": said}
+        entry = AuditEntry(at=at, actor=SYSTEM, event="paused", note=note)
+        audit_log.write_entry(connection, kept.tenant, kept.id, None, entry)
