@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-CURRENT = "0004"
+CURRENT = "0005"
 # A name of our own: a database that others share may have an `alembic_version` already.
 VERSION_TABLE = "tallymark_version"
 _versions = Table(
@@ -31,7 +31,7 @@ _versions = Table(
     Column("version_num", String(32), nullable=False),
     PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
 )
-LOGS = ("contest_audit", "score_history", "matches")
+LOGS = ("contest_audit", "score_history")
 """Tables that are only ever added to."""
 _REFUSAL = "{log} is only ever added to"
 # Whoever tries to change or remove rows of a log.

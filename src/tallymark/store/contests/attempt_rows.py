@@ -21,7 +21,7 @@ from tallymark.challenges.attempt import (
 from tallymark.errors import InvalidInput
 from tallymark.scoring import Origin
 from tallymark.store.column_types import make_storable, read_json_mapping
-from tallymark.store.contests import audit_log, ratings
+from tallymark.store.contests import audit_log, matches
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_id,
@@ -139,9 +139,11 @@ def is_late(attempt: Row[Any], at: float) -> bool:
 def expire(connection: Connection, attempt: Row[Any], at: float) -> bool:
     """Ends an open attempt whose time is over, which is a loss; False if it had ended already."""
     entry = AuditEntry(at=at, actor=SYSTEM, event="expired")
-    if not move_attempt(connection, attempt, "expired", entry):
+    # Its time was over then, whenever that is noticed.
+    over = attempt.expires_at
+    if not move_attempt(connection, attempt, "expired", entry, match_at=over):
         return False
-    ratings.record_match(connection, attempt, "loss", verified=False, at=at)
+    matches.follow(connection, attempt)
     return True
 
 

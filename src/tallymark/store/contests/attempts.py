@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import select
 
 from tallymark.errors import InvalidInput
-from tallymark.store.contests import attempt_entry, attempt_rows, audit_log
+from tallymark.store.contests import attempt_entry, attempt_rows, audit_log, matches
 from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
@@ -90,7 +90,7 @@ class Attempts(TenantRows):
                     return attempt_rows.explain_expiry(row)
                 entry = AuditEntry(at=at, actor=agent, event="submitted")
                 if row.state == "entered" and move_attempt(
-                    connection, row, "submitted", entry, submitted_at=at
+                    connection, row, "submitted", entry, submitted_at=at, match_at=at
                 ):
                     attempt_rows.insert_payload(connection, row, texts)
                 elif refusal := self._refuse_other_content(connection, row.key, texts["digest"]):
@@ -126,7 +126,8 @@ class Attempts(TenantRows):
                 return read_attempt(connection, self._tenant, answered)
             if refusal := attempt_entry.find_refusal(connection, kept, agent, at):
                 return refusal
-            facts = {"state": "submitted", "submitted_at": at, "seed": 0, "memoryless": False}
+            facts = {"state": "submitted", "submitted_at": at, "match_at": at}
+            facts |= {"seed": 0, "memoryless": False}
             row = attempt_entry.insert_attempt(connection, kept, agent, at, **facts)
             attempt_rows.insert_payload(connection, row, texts)
             entry = AuditEntry(
@@ -139,15 +140,17 @@ class Attempts(TenantRows):
         return self._write_or_refuse(work)
 
     def withdraw(self, identifier: str, agent: str, at: float) -> Attempt:
-        """Ends an agent's open attempt, which is no loss but counts as one of its attempts."""
+        """Ends an agent's open attempt, which is a loss: giving up is no better than failing."""
 
         def work(connection: Connection) -> Attempt | InvalidInput:
             row = self._find_own_row(connection, identifier, agent)
             if attempt_rows.is_late(row, at) and attempt_rows.expire(connection, row, at):
                 return attempt_rows.explain_expiry(row)
             entry = AuditEntry(at=at, actor=agent, event="withdrawn")
-            if row.state == "entered":
-                move_attempt(connection, row, "withdrawn", entry)
+            if row.state == "entered" and move_attempt(
+                connection, row, "withdrawn", entry, match_at=at
+            ):
+                matches.follow(connection, row)
             attempt = read_attempt(connection, self._tenant, row.key)
             if attempt.state == "withdrawn":
                 return attempt

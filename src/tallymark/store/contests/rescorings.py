@@ -28,7 +28,7 @@ from tallymark.store.column_types import json_text
 from tallymark.store.contests import (
     audit_log,
     formula_scores,
-    match_log,
+    matches,
     rescored_rows,
     score_rows,
     score_rules,
@@ -142,9 +142,6 @@ class Rescorings(TenantRows):
             now = find_challenge(connection, self._tenant, plan.new.name)
             quick = None if counting else _score_in_one_pass(connection, now, plan, given)
             count, changed = quick or _score_all(connection, now, plan, computed, given)
-            # Formulas change scores and no results: only what was computed here can change matches.
-            if computed.rows:
-                match_log.catch_up(connection, now, at)
         done = Rescoring(
             challenge=plan.new.name,
             version=plan.new.version,
@@ -226,8 +223,11 @@ def _score_all(
     for page in _read_pages(connection, kept, keys):
         computed.add(kept.id, page, plan.rescorer(page))
     if computed.rows:
+        # Formulas change scores and no results: only what was computed here can change matches.
         rescored_rows.stage_outcomes(connection, computed.rows)
+        agents = rescored_rows.find_agents_with_other_results(connection)
         changed += rescored_rows.write_staged(connection, kept, given)
+        matches.fold_agents(connection, kept.tenant, agents)
     whole_boards.rebuild(connection, kept)
     return count, changed
 

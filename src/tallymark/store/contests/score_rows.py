@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, update
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.scoring import Origin
 from tallymark.store.column_types import json_text
-from tallymark.store.contests import boards, ratings, score_rules, whole_boards
+from tallymark.store.contests import boards, matches, score_rules, whole_boards
 from tallymark.store.contests.attempt_rows import move_attempt
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
@@ -64,7 +64,7 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
 
     Score, history, board, match, rating and audit change in the caller's transaction: all or none.
     """
-    # Locks are always taken in this order, the challenge's, then the agent's rating (`ratings`),
+    # Locks are always taken in this order, the challenge's, then the agent's rating (`matches`),
     # so that nobody waits in a circle.
     if how.ruling is None:
         kept = find_challenge_by_id(connection, attempt.challenge_id, lock=True)
@@ -94,9 +94,7 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
         boards.count_try(connection, kept, attempt.agent)
     if how.outcome.ranks:
         boards.put_attempt(connection, kept, row)
-    if how.outcome.error is None and how.outcome.result is not None:
-        result = how.outcome.result
-        ratings.record_match(connection, attempt, result, verified=how.verified, at=how.at)
+    matches.follow(connection, attempt)
     return True
 
 
