@@ -85,6 +85,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scored_at: float | None = None
     verified: bool = False
     memoryless: bool = False
+    voided_at: float | None = None
+    """When an organiser made it void; None while it counts."""
     outcome: Outcome | None = None
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import func, insert, select
 
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import make_storable
@@ -17,7 +18,6 @@ from tallymark.store.contests.challenges import find_version_id
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row
 
-    from tallymark.challenges.challenge import Challenge
     from tallymark.store.contests.challenges import StoredChallenge
 
 _DAY = 86_400
@@ -43,7 +43,7 @@ def find_refusal(
     connection: Connection, kept: StoredChallenge, agent: str, at: float
 ) -> InvalidInput | None:
     """Why an agent may not make another attempt now; None when it may."""
-    closed = _refuse_when_closed(kept.challenge, at)
+    closed = _refuse_when_closed(kept, at)
     return closed or _refuse_when_used_up(connection, kept, agent, at)
 
 
@@ -61,7 +61,7 @@ def insert_attempt(
         "challenge_id": kept.id,
         "version_id": find_version_id(connection, kept, challenge.version),
         "agent": agent,
-        "number": _count_attempts(connection, kept, agent) + 1,
+        "number": _find_last_number(connection, kept, agent) + 1,
         "state": "entered",
         "entered_at": at,
         "expires_at": expires_at,
@@ -73,8 +73,11 @@ def insert_attempt(
     return attempt
 
 
-def _refuse_when_closed(challenge: Challenge, at: float) -> InvalidInput | None:
+def _refuse_when_closed(kept: StoredChallenge, at: float) -> InvalidInput | None:
+    challenge = kept.challenge
     name, opens_at, closes_at = challenge.name, challenge.opens_at, challenge.closes_at
+    if kept.closed_at is not None:
+        return InvalidInput(f"challenge {name!r} is closed", hint="its organisers have closed it")
     if opens_at is not None and at < opens_at:
         return InvalidInput(
             f"challenge {name!r} is not open yet", hint=f"it opens at {format_moment(opens_at)}"
@@ -90,18 +93,16 @@ def _refuse_when_used_up(
     connection: Connection, kept: StoredChallenge, agent: str, at: float
 ) -> InvalidInput | None:
     most, per_day = kept.challenge.attempts, kept.challenge.attempts_per_day
-    made = _count_attempts(connection, kept, agent)
     name = kept.challenge.name
-    if most is not None and made >= most:
+    if most is not None and _count_attempts(connection, kept, agent) >= most:
         return InvalidInput(
             f"{agent!r} has made all of its {most} attempts at {name!r}",
             hint="the challenge allows no more",
         )
-    if per_day is not None and made >= per_day:
+    if per_day is not None:
         # Numbers grow with time: if the attempt so many ago was made today, today's are used up.
-        number = made - per_day + 1
         day = at // _DAY
-        if per_day == 0 or _read_entered_at(connection, kept, agent, number) // _DAY >= day:
+        if per_day == 0 or _read_entered_at(connection, kept, agent, per_day) // _DAY >= day:
             return InvalidInput(
                 f"{agent!r} has made its {per_day} attempts of today at {name!r}",
                 hint=f"try again from {format_moment((day + 1) * _DAY)}",
@@ -109,17 +110,23 @@ def _refuse_when_used_up(
     return None
 
 
-def _count_attempts(connection: Connection, kept: StoredChallenge, agent: str) -> int:
-    # Numbers have no gaps, so the last one is the count.
+def _find_last_number(connection: Connection, kept: StoredChallenge, agent: str) -> int:
     query = select(attempts.c.number).where(_is_own(kept, agent))
     return connection.scalar(query.order_by(attempts.c.number.desc()).limit(1)) or 0
 
 
-def _read_entered_at(
-    connection: Connection, kept: StoredChallenge, agent: str, number: int
-) -> float:
-    query = select(attempts.c.entered_at).where(_is_own(kept, agent), attempts.c.number == number)
-    return float(connection.execute(query).scalar_one())
+def _count_attempts(connection: Connection, kept: StoredChallenge, agent: str) -> int:
+    """How many the agent has made; what an organiser made void is given back."""
+    void = select(func.count()).where(_is_own(kept, agent), attempts.c.voided_at.is_not(None))
+    # Numbers have no gaps, so the last one is the count of all.
+    return _find_last_number(connection, kept, agent) - (connection.scalar(void) or 0)
+
+
+def _read_entered_at(connection: Connection, kept: StoredChallenge, agent: str, nth: int) -> float:
+    """When the agent entered the attempt so many ago, 1 being its last; minus infinity if never."""
+    query = select(attempts.c.entered_at).where(_is_own(kept, agent), attempts.c.voided_at.is_(None))
+    found = connection.scalar(query.order_by(attempts.c.number.desc()).offset(nth - 1).limit(1))
+    return -math.inf if found is None else float(found)
 
 
 def _is_own(kept: StoredChallenge, agent: str) -> ColumnElement[bool]:

@@ -113,6 +113,7 @@ def to_attempt(row: Row[Any]) -> Attempt:
         scored_at=row.scored_at,
         verified=row.verified,
         memoryless=row.memoryless,
+        voided_at=row.voided_at,
         outcome=None if row.ranks is None else _to_outcome(row),
     )
 

@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from tallymark.errors import InvalidInput
-from tallymark.store.contests import attempt_entry, attempt_rows, audit_log, matches
+from tallymark.store.column_types import make_storable
+from tallymark.store.contests import (
+    attempt_entry,
+    attempt_rows,
+    audit_log,
+    disqualifications,
+    matches,
+)
 from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
-from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.challenges import find_challenge, find_challenge_by_id
 from tallymark.store.contests.idempotency import IdempotentRequest
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import lock_agent
@@ -54,6 +61,8 @@ class Attempts(TenantRows):
         request = None if key is None else IdempotentRequest(self._tenant, agent, key, *asked)
 
         def work(connection: Connection) -> Attempt | InvalidInput:
+            if refusal := disqualifications.find_refusal(connection, self._tenant, agent):
+                return refusal
             kept = find_challenge(connection, self._tenant, name)
             # Before anything is looked up: of many entries at once, the others find the first's.
             lock_agent(connection, kept.id, agent)
@@ -84,6 +93,8 @@ class Attempts(TenantRows):
 
         def work(connection: Connection) -> Attempt | InvalidInput:
             row = self._find_own_row(connection, identifier, agent)
+            if refusal := disqualifications.find_refusal(connection, self._tenant, agent):
+                return refusal
             if request is None or request.find_answer(connection) is None:
                 # Returned, not raised, or the expiry would be undone with the transaction.
                 if attempt_rows.is_late(row, at) and attempt_rows.expire(connection, row, at):
@@ -120,6 +131,8 @@ class Attempts(TenantRows):
         )
 
         def work(connection: Connection) -> Attempt | InvalidInput:
+            if refusal := disqualifications.find_refusal(connection, self._tenant, agent):
+                return refusal
             kept = find_challenge(connection, self._tenant, name)
             lock_agent(connection, kept.id, agent)
             if (answered := request.find_answer(connection)) is not None:
@@ -139,14 +152,17 @@ class Attempts(TenantRows):
 
         return self._write_or_refuse(work)
 
-    def withdraw(self, identifier: str, agent: str, at: float) -> Attempt:
+    def withdraw(
+        self, identifier: str, agent: str, at: float, *, reason: str | None = None
+    ) -> Attempt:
         """Ends an agent's open attempt, which is a loss: giving up is no better than failing."""
 
         def work(connection: Connection) -> Attempt | InvalidInput:
             row = self._find_own_row(connection, identifier, agent)
             if attempt_rows.is_late(row, at) and attempt_rows.expire(connection, row, at):
                 return attempt_rows.explain_expiry(row)
-            entry = AuditEntry(at=at, actor=agent, event="withdrawn")
+            note = None if reason is None else {"reason": make_storable(reason)}
+            entry = AuditEntry(at=at, actor=agent, event="withdrawn", note=note)
             if row.state == "entered" and move_attempt(
                 connection, row, "withdrawn", entry, match_at=at
             ):
@@ -160,6 +176,36 @@ class Attempts(TenantRows):
             )
 
         return self._write_or_refuse(work)
+
+    def void(self, identifier: str, *, at: float, reason: str) -> Attempt:
+        """Boards, ratings and quotas are as if the attempt had never been made."""
+        return self._set_void(identifier, at, audit_log.make_act("voided", reason, at))
+
+    def unvoid(self, identifier: str, *, at: float, reason: str) -> Attempt:
+        """All is as if the attempt had never been made void."""
+        return self._set_void(identifier, None, audit_log.make_act("unvoided", reason, at))
+
+    def _set_void(self, identifier: str, voided_at: float | None, entry: AuditEntry) -> Attempt:
+        from tallymark.store.contests import whole_boards  # noqa: PLC0415 (formulas load with it)
+
+        def work(connection: Connection) -> Attempt:
+            challenge_id = self._find_row(connection, identifier).challenge_id
+            kept = find_challenge_by_id(connection, challenge_id, lock=True)
+            row = self._find_row(connection, identifier)
+            if row.state == "entered":
+                raise InvalidInput(
+                    f"attempt {identifier} is still open", hint="void it when it has ended"
+                )
+            if (row.voided_at is None) != (voided_at is None):
+                whole_boards.freeze_if_due(connection, kept, entry.at)
+                mine = attempts.c.key == row.key
+                connection.execute(update(attempts).where(mine).values(voided_at=voided_at))
+                audit_log.write_entry(connection, self._tenant, kept.id, row.key, entry)
+                whole_boards.rebuild_agent(connection, kept, row.agent)
+                matches.fold_agents(connection, self._tenant, [row.agent])
+            return read_attempt(connection, self._tenant, row.key)
+
+        return self._database.write(work)
 
     def expire(self, at: float) -> int:
         """Ends all open attempts whose time is over; how many there were."""

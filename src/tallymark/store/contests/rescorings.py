@@ -45,6 +45,7 @@ from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import find_challenge, publish_version
 from tallymark.store.contests.contest_tables import boards
 from tallymark.store.contests.contest_tables import challenge_versions as versions
+from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.formula_scores import ScoringStamp
 from tallymark.store.contests.rank_blocks import Board, spot_columns
 from tallymark.store.contests.rescored_rows import ComputedOutcomes
@@ -195,7 +196,7 @@ def _score_in_one_pass(
         return None
     count = _count_attempts(connection, kept)
     formula = formula_scores.score_expression(connection, plan.new)
-    if count <= MOST_COUNTED or formula is None:
+    if count <= MOST_COUNTED or formula is None or whole_boards.has_voided(connection, kept):
         return None
     undo = connection.begin_nested()
     if not whole_boards.rebuild_by_formula(connection, kept, formula):
@@ -302,7 +303,7 @@ def _read_page(connection: Connection, query: Select[Any]) -> list[tuple[Attempt
 def _read_board(connection: Connection, kept: StoredChallenge) -> dict[str, _RankedAttempt]:
     """The live board, best first."""
     query = select(boards.c.agent, boards.c.attempt, boards.c.score)
-    mine = Board(kept.tenant, kept.id).rows(boards)
+    mine = Board(kept.tenant, kept.id).rows(boards) & is_admitted(kept.tenant, boards.c.agent)
     rows = connection.execute(query.where(mine).order_by(*spot_columns(boards)))
     return {agent: (rank, key, score) for rank, (agent, key, score) in enumerate(rows, 1)}
 

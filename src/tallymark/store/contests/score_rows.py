@@ -85,14 +85,16 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
             f" {attempt_id(attempt.key)} was scored",
             hint="score it again",
         )
-    if kept.challenge.freezes_at is not None:
+    if kept.freezes_at is not None:
         # Before the board moves: the public keeps it as it was at the freeze.
         whole_boards.freeze_if_due(connection, kept, how.at)
     row = _store_score(connection, kept, attempt, how)
-    if how.outcome.error is None:
+    # Under the lock: it may have been made void since its row was read.
+    void = connection.scalar(select(attempts.c.voided_at).where(attempts.c.key == attempt.key))
+    if how.outcome.error is None and void is None:
         # Before `put_attempt`, whose new rows count this try themselves.
         boards.count_try(connection, kept, attempt.agent)
-    if how.outcome.ranks:
+    if how.outcome.ranks and void is None:
         boards.put_attempt(connection, kept, row)
     matches.follow(connection, attempt)
     return True
