@@ -169,7 +169,9 @@ class Competition:
 
     def arena(self, name: str) -> Arena:
         """A challenge of red against blue, ready to be played."""
-        challenge = self.store.challenges.get(name)
+        kept = self.store.challenges.find(name)
+        # As it is now, which an organiser may have changed by hand.
+        challenge = msgspec.structs.replace(kept.challenge, freezes_at=kept.freezes_at)
         judge = judge_of(
             challenge,
             self._open_folder(challenge),

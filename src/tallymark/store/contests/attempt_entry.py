@@ -124,7 +124,9 @@ def _count_attempts(connection: Connection, kept: StoredChallenge, agent: str) -
 
 def _read_entered_at(connection: Connection, kept: StoredChallenge, agent: str, nth: int) -> float:
     """When the agent entered the attempt so many ago, 1 being its last; minus infinity if never."""
-    query = select(attempts.c.entered_at).where(_is_own(kept, agent), attempts.c.voided_at.is_(None))
+    query = select(attempts.c.entered_at).where(
+        _is_own(kept, agent), attempts.c.voided_at.is_(None)
+    )
     found = connection.scalar(query.order_by(attempts.c.number.desc()).offset(nth - 1).limit(1))
     return -math.inf if found is None else float(found)
 

@@ -68,6 +68,7 @@ def select_attempts(tenant: str) -> Select[Any]:
         select(
             attempts,
             challenges.c.name.label("challenge"),
+            challenges.c.frozen_at,
             challenge_versions.c.version,
             scores.score,
             scores.ranks,

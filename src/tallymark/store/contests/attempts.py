@@ -18,12 +18,17 @@ from tallymark.store.contests import (
     attempt_rows,
     audit_log,
     disqualifications,
+    frozen_attempts,
     matches,
 )
 from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
-from tallymark.store.contests.challenges import find_challenge, find_challenge_by_id
+from tallymark.store.contests.challenges import (
+    find_challenge,
+    find_challenge_by_id,
+    read_frozen_at,
+)
 from tallymark.store.contests.idempotency import IdempotentRequest
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import lock_agent
@@ -248,15 +253,16 @@ class Attempts(TenantRows):
 
     # Reading
 
-    def get(self, identifier: str) -> Attempt:
-        """One attempt."""
+    def get(self, identifier: str, *, public: bool = False) -> Attempt:
+        """One attempt; `public` as it was known when the board was frozen, if it is."""
         mine = attempts.c.key == attempt_rows.attempt_key(identifier)
         with self._database.read() as connection:
             query = attempt_rows.select_attempts(self._tenant).where(mine)
             row = connection.execute(query).one_or_none()
         if row is None:
             raise _explain_unknown(identifier)
-        return to_attempt(row)
+        attempt = to_attempt(row)
+        return self._hide_later(attempt, row.frozen_at) if public else attempt
 
     def of(
         self,
@@ -266,8 +272,9 @@ class Attempts(TenantRows):
         state: State | None = None,
         limit: int | None = 100,
         offset: int = 0,
+        public: bool = False,
     ) -> list[Attempt]:
-        """The attempts at a challenge, newest first."""
+        """The attempts at a challenge, newest first; `public` as `get` says."""
         query = attempt_rows.select_attempts(self._tenant).order_by(attempts.c.key.desc())
         for column, wanted in ((attempts.c.agent, agent), (attempts.c.state, state)):
             if wanted is not None:
@@ -275,7 +282,11 @@ class Attempts(TenantRows):
         with self._database.read() as connection:
             kept = find_challenge(connection, self._tenant, name)
             page = query.where(attempts.c.challenge_id == kept.id).limit(limit).offset(offset)
-            return [to_attempt(row) for row in connection.execute(page)]
+            found = [to_attempt(row) for row in connection.execute(page)]
+        if not public:
+            return found
+        shown = (self._hide_later(each, kept.frozen_at) for each in found)
+        return [each for each in shown if state in (None, each.state)]
 
     def pending(self) -> list[Attempt]:
         """Attempts that were submitted and not yet scored, oldest first."""
@@ -299,18 +310,26 @@ class Attempts(TenantRows):
             key = self._find_row(connection, identifier).key
             return attempt_rows.read_evaluation(connection, key)
 
-    def audit(self, identifier: str) -> list[AuditEntry]:
-        """Every change of an attempt, oldest first."""
+    def audit(self, identifier: str, *, public: bool = False) -> list[AuditEntry]:
+        """Every change of an attempt, oldest first; `public` as `get` says."""
         with self._database.read() as connection:
             row = self._find_row(connection, identifier)
-            return audit_log.read_entries(connection, self._tenant, row.challenge_id, row.key)
+            found = audit_log.read_entries(connection, self._tenant, row.challenge_id, row.key)
+            frozen_at = read_frozen_at(connection, row.challenge_id) if public else None
+        return frozen_attempts.keep_earlier_entries(found, frozen_at)
 
-    def history(self, identifier: str) -> list[ScoreEntry]:
-        """Every score that an attempt was given, oldest first."""
+    def history(self, identifier: str, *, public: bool = False) -> list[ScoreEntry]:
+        """Every score that an attempt was given, oldest first; `public` as `get` says."""
         from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
 
         with self._database.read() as connection:
-            return score_rows.read_history(connection, self._find_row(connection, identifier))
+            row = self._find_row(connection, identifier)
+            found = score_rows.read_history(connection, row)
+            frozen_at = read_frozen_at(connection, row.challenge_id) if public else None
+        return frozen_attempts.keep_earlier_scores(found, frozen_at)
+
+    def _hide_later(self, attempt: Attempt, frozen_at: float | None) -> Attempt:
+        return frozen_attempts.hide_later(attempt, frozen_at, lambda: self.history(attempt.id))
 
     # In bulk
 

@@ -72,7 +72,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AuditLog(TenantRows):
-    """What `store.audit_log` is: what was done, by whom and why; of attempts, what organisers did."""
+    """What `store.audit_log` is: what was done, by whom and why. Of attempts, organisers' acts."""
 
     def entries(
         self, *, challenge: str | None = None, agent: str | None = None, limit: int = 100

@@ -206,4 +206,6 @@ def _count_tries(connection: Connection, kept: StoredChallenge, agent: str) -> i
     mine = (scores.challenge_id == kept.id) & (scores.agent == agent) & scores.error.is_(None)
     own = (attempts.c.challenge_id == kept.id) & (attempts.c.agent == agent)
     void = select(attempts.c.key).where(own, attempts.c.voided_at.is_not(None))
-    return int(connection.scalar(select(func.count()).where(mine, scores.attempt.not_in(void))) or 0)
+    return int(
+        connection.scalar(select(func.count()).where(mine, scores.attempt.not_in(void))) or 0
+    )

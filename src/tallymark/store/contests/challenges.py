@@ -93,6 +93,14 @@ def find_challenge_by_id(
     return kept
 
 
+def read_frozen_at(connection: Connection, challenge_id: int) -> float | None:
+    """When the public board of a challenge was copied; None while the public sees the live one."""
+    found: float | None = connection.scalar(
+        select(table.c.frozen_at).where(table.c.id == challenge_id)
+    )
+    return found
+
+
 def lock_challenge(connection: Connection, known: StoredChallenge) -> StoredChallenge:
     """A challenge whose row was read before: nobody else changes it or its board meanwhile.
 
@@ -200,6 +208,16 @@ class Challenges(TenantRows):
         with self._database.read() as connection:
             return [_decode(each) for each in connection.scalars(query.order_by(table.c.name))]
 
+    def frozen(self, at: float) -> list[str]:
+        """Challenges whose public board stands still, by name."""
+        mine = table.c.tenant == self._tenant
+        with self._database.read() as connection:
+            names = list(
+                connection.scalars(select(table.c.name).where(mine).order_by(table.c.name))
+            )
+            kept = [find_challenge(connection, self._tenant, name) for name in names]
+        return [each.challenge.name for each in kept if each.is_frozen(at)]
+
     def get_version(self, name: str, version: str) -> Challenge:
         """A challenge as it was when this version was published."""
         return _decode(self._read_version(name, version, "definition"))
@@ -260,7 +278,10 @@ def _read_challenge(
     names = ("id", "tenant", *_STATE, "definition")
     query = select(*(table.c[name] for name in names)).where(*where)
     row = connection.execute(lock_rows(query) if lock else query).one_or_none()
-    return None if row is None else StoredChallenge(*row[:-1], _decode(row.definition))
+    if row is None:
+        return None
+    state = {name: getattr(row, name) for name in _STATE}
+    return StoredChallenge(row.id, row.tenant, **state, challenge=_decode(row.definition))
 
 
 def _explain_unknown_version(kept: StoredChallenge, version: str) -> InvalidInput:

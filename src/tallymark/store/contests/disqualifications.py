@@ -1,7 +1,7 @@
-"""Agents that an organiser has disqualified: they may not compete, and are left out of what is shown.
+"""Agents that an organiser has disqualified: they may not compete, and are shown nowhere.
 
-Their attempts, ratings and places are kept as if nothing had happened, and whoever reads leaves them
-out. So boards and ratings are those that never had them, and reinstating costs nobody anything.
+Their attempts, ratings and places are kept as if nothing had happened, and whoever reads leaves
+them out. So boards and ratings are those that never had them, and reinstating costs nothing.
 """
 
 from __future__ import annotations
@@ -57,9 +57,7 @@ class Disqualifications(TenantRows):
 
     def _require_known(self, connection: Connection, agent: str) -> None:
         tried = exists().where(attempts.c.tenant == self._tenant, attempts.c.agent == agent)
-        played = exists().where(
-            submissions.c.tenant == self._tenant, submissions.c.player == agent
-        )
+        played = exists().where(submissions.c.tenant == self._tenant, submissions.c.player == agent)
         if not connection.scalar(select(tried | played)):
             raise InvalidInput(f"no agent {agent!r} has competed here", hint="check the name")
 

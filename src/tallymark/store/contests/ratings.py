@@ -86,7 +86,7 @@ class Ratings(TenantRows):
         return sorted(kept, key=lambda each: (each.agent, each.challenge))
 
     def provisional(self) -> set[str]:
-        """Agents of which attempts wait to be scored: their ratings are not yet what they will be."""
+        """Agents of which attempts wait to be scored: their ratings may be others then."""
         waiting = (attempts.c.tenant == self._tenant, attempts.c.state == "submitted")
         counting = (attempts.c.match_at.is_not(None), attempts.c.voided_at.is_(None))
         query = select(attempts.c.agent).where(*waiting, *counting).distinct()

@@ -106,9 +106,7 @@ def _insert(
     # Asked first: of a million attempts, none is looked up in vain.
     if has_voided(connection, kept):
         counted += f" AND attempt NOT IN ({_VOIDED})"
-    statement = _REBUILD[connection.dialect.name].format(
-        score=score.text, counted=counted, **parts
-    )
+    statement = _REBUILD[connection.dialect.name].format(score=score.text, counted=counted, **parts)
     values |= {"last": math.inf} if ":last" in statement else {}
     connection.execute(text(statement), score.parameters | values)
 

@@ -43,11 +43,12 @@ def _add_missing_columns(connection: Connection, table: Table) -> None:
     connection.exec_driver_sql("PRAGMA legacy_alter_table = ON")
     connection.exec_driver_sql(f"ALTER TABLE {table.name} RENAME TO {old}")
     connection.exec_driver_sql("PRAGMA legacy_alter_table = OFF")
-    for index in inspect(connection).get_indexes(old):
-        connection.exec_driver_sql(f"DROP INDEX {index['name']}")
+    for found in inspect(connection).get_indexes(old):
+        connection.exec_driver_sql(f"DROP INDEX {found['name']}")
     make_tables(connection, table)
     names = ", ".join(each.name for each in table.c if each.name in there)
-    connection.exec_driver_sql(f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {old}")
+    copy = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {old}"  # noqa: S608  our names
+    connection.exec_driver_sql(copy)
     connection.exec_driver_sql(f"DROP TABLE {old}")
 
 
