@@ -1,4 +1,4 @@
-"""What organisers do, and what it refuses to competitors; each act is in the log with its reason."""
+"""What organisers do, and what it refuses to competitors; each act is logged with its reason."""
 
 from __future__ import annotations
 
