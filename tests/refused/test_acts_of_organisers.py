@@ -84,7 +84,7 @@ def test_a_void_attempt_of_today_is_no_attempt_of_today(store: Store) -> None:
 def test_what_is_made_void_while_it_waits_is_scored_and_does_not_count(store: Store) -> None:
     waiting = submitted(store)
     store.attempts.void(waiting.id, at=12.0, reason=WHY)
-    assert store.ratings.provisional() == set()
+    assert store.ratings.provisional(25.0) == set()
     assert finish(store, waiting, an_outcome(5.0))
     assert (agents(store), store.ratings.elo()) == ([], [])
     store.attempts.unvoid(waiting.id, at=30.0, reason="it was not")

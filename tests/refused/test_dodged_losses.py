@@ -9,16 +9,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.effort import examples
 from tests.store.contest_samples import quick_store
 
+from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Evaluation, Metrics, Payload
 from tallymark.challenges.attempt_scores import score_attempt
 from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule
 from tallymark.challenges.rescore_plan import RescorePlan, change_scoring
+from tallymark.errors import InvalidInput
 from tallymark.ratings import Counts, elo
 from tallymark.store import Store
 
@@ -297,7 +300,7 @@ def test_what_waits_for_us_is_no_match_and_makes_the_rating_provisional(stores: 
         store.attempts.submit(attempt.id, "alice", Payload(), at=11.0)
         play(store, "alice", "won", 20.0)
         assert store.ratings.of("alice").matches == 1
-        assert store.ratings.provisional() == {"alice"}
+        assert store.ratings.provisional(25.0) == {"alice"}
 
 
 def test_repeating_what_was_solved_gains_nothing(stores: Any) -> None:
@@ -320,3 +323,28 @@ def test_repeating_what_was_solved_gains_nothing(stores: Any) -> None:
         for number in range(5):
             play(store, "alice", "won", 100.0 * (number + 1))
         assert (store.ratings.of("alice"), store.ratings.pairs()) == once
+
+
+def test_who_walks_away_has_lost_whoever_comes_next(empty_url: str, tmp_path: Path) -> None:
+    (tmp_path / "challenge.yaml").write_text(
+        "name: sums\ntime_limit: 60\nevaluator: {type: deterministic, truth: truth.json,"
+        " fields: {sum: exact_match}}\nscoring: {dimensions: {correctness: 0.9, speed: 0.1}}\n"
+    )
+    (tmp_path / "truth.json").write_text('{"sum": 42}')
+    now = 1000.0
+    with quick_store(empty_url) as store:
+        games = Competition(store, clock=lambda: now)
+        games.publish(tmp_path)
+        games.enter("sums", "alice")
+        now += 61
+        assert store.ratings.provisional(now) == {"alice"}
+        entry = games.enter("sums", "bob")
+        assert store.ratings.of("alice").losses == 1
+        games.enter("sums", "alice")
+        now += 61
+        assert store.attempts.get(entry.attempt.id).state == "entered"
+        with pytest.raises(InvalidInput, match="expired at"):
+            games.submit(entry.attempt.id, "bob", {"sum": 42})
+        games.enter("sums", "charlie")
+        assert (store.ratings.of("alice").losses, store.ratings.provisional(now)) == (2, set())
+        games.close()

@@ -98,6 +98,8 @@ class Competition:
     ) -> Entry:
         """Starts the clock of an attempt, or gives the open one back."""
         _refuse_other_kind(self._find_ruling(name, anew=True).challenge, "enter")
+        # Also elsewhere: who walks away from an attempt has lost it, whoever comes next.
+        self.store.attempts.expire(self._clock())
         attempt = self.store.attempts.enter(
             name, agent, at=self._clock(), seed=self._draw(), memoryless=memoryless, key=key
         )
@@ -120,6 +122,7 @@ class Competition:
         """Takes a submission and scores it. Said again, it is the same attempt."""
         payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
         attempt = self.store.attempts.submit(attempt_id, agent, payload, at=self._clock(), key=key)
+        self.store.attempts.expire(self._clock())
         return self._settle_attempt(attempt)
 
     def report(self, name: str, agent: str, metrics: Metrics, *, key: str | None = None) -> Attempt:
@@ -131,6 +134,7 @@ class Competition:
             close = suggest(unknown, [*Metrics.__struct_fields__, *declared])
             hint = f"did you mean {close!r}?" if close else "name it in evaluator.metrics"
             raise InvalidInput(f"{name} knows no metric {unknown!r}", hint=hint)
+        self.store.attempts.expire(self._clock())
         attempt = self.store.attempts.report(
             name, agent, Payload(), metrics, at=self._clock(), key=key
         )

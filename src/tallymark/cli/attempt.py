@@ -116,6 +116,22 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 
 @app.command()
+def withdraw(
+    attempt: AttemptArgument,
+    agent: AgentOption,
+    reason: Annotated[str | None, typer.Option(help="Kept in the log.")] = None,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give up an open attempt, which is a loss; another can then be entered."""
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
+        done = application.store.attempts.withdraw(attempt, agent, time.time(), reason=reason)
+    _tell_state(done, as_json, f"Attempt {done.id} of {done.agent} at {done.challenge}: withdrawn")
+
+
+@app.command()
 def report(  # noqa: PLR0913, PLR0917 (the options of a command)
     challenge: ChallengeArgument,
     agent: AgentOption,
@@ -150,47 +166,6 @@ def settle(
         print_json({"attempts": [_make_document(each) for each in done]})
     else:
         say("\n".join(_write_headline(each) for each in done) or "nothing was left to do")
-
-
-@app.command()
-def withdraw(
-    attempt: AttemptArgument,
-    agent: AgentOption,
-    reason: Annotated[str | None, typer.Option(help="Kept in the log.")] = None,
-    db: Db = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Give up an open attempt, which is a loss; another can then be entered."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as application:
-        done = application.store.attempts.withdraw(attempt, agent, time.time(), reason=reason)
-    _tell_state(done, as_json, f"Attempt {done.id} of {done.agent} at {done.challenge}: withdrawn")
-
-
-@app.command()
-def void(
-    attempt: AttemptArgument, reason: Reason, db: Db = None, as_json: JsonOption = False
-) -> None:
-    """For organisers: let an attempt count no more, in boards, ratings and quotas."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as application:
-        done = application.store.attempts.void(attempt, at=time.time(), reason=reason)
-    line = f"Attempt {done.id} of {done.agent} at {done.challenge} is void."
-    _tell_state(done, as_json, f"{line} Undo it with: tally attempt unvoid {done.id}")
-
-
-@app.command()
-def unvoid(
-    attempt: AttemptArgument, reason: Reason, db: Db = None, as_json: JsonOption = False
-) -> None:
-    """For organisers: let a void attempt count as if it had never been void."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as application:
-        done = application.store.attempts.unvoid(attempt, at=time.time(), reason=reason)
-    _tell_state(done, as_json, f"Attempt {done.id} of {done.agent} at {done.challenge} counts.")
 
 
 @app.command("list")
@@ -266,6 +241,31 @@ def show(
     say(*note)
 
 
+@app.command()
+def void(
+    attempt: AttemptArgument, reason: Reason, db: Db = None, as_json: JsonOption = False
+) -> None:
+    """For organisers: let an attempt count no more, in boards, ratings and quotas."""
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
+        done = application.store.attempts.void(attempt, at=time.time(), reason=reason)
+    line = f"Attempt {done.id} of {done.agent} at {done.challenge} is void."
+    _tell_state(done, as_json, f"{line} Undo it with: tally attempt unvoid {done.id}")
+
+
+@app.command()
+def unvoid(
+    attempt: AttemptArgument, reason: Reason, db: Db = None, as_json: JsonOption = False
+) -> None:
+    """For organisers: let a void attempt count as if it had never been void."""
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
+        done = application.store.attempts.unvoid(attempt, at=time.time(), reason=reason)
+    _tell_state(done, as_json, f"Attempt {done.id} of {done.agent} at {done.challenge} counts.")
+
+
 def _note_freeze(store: Store, challenge: str, live: bool) -> list[str]:
     """One line for who sees less than there is."""
     kept = store.challenges.find(challenge)
@@ -288,7 +288,7 @@ def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
     """The score with its arithmetic, and the rank and rating of the agent after it."""
     standing = store.boards.standing(attempt.challenge, attempt.agent)
     rating = store.ratings.of(attempt.agent)
-    provisional = attempt.agent in store.ratings.provisional()
+    provisional = attempt.agent in store.ratings.provisional(time.time())
     if as_json:
         after = {"rank": standing.rank if standing else None, "elo": rating.rating}
         after |= {"elo_provisional": True} if provisional else {}
@@ -298,7 +298,7 @@ def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
     if standing is not None:
         lines.append(f"Rank {standing.rank} of {store.boards.size(attempt.challenge)}")
     counted = "1 rated attempt" if rating.matches == 1 else f"{rating.matches} rated attempts"
-    waits = ", provisional: attempts wait to be scored" if provisional else ""
+    waits = ", provisional: attempts wait to be scored or to expire" if provisional else ""
     lines.append(f"Elo {rating.rating} after {counted}{waits}")
     lines += _note_freeze(store, attempt.challenge, live=False)
     say("\n".join(lines))

@@ -108,6 +108,38 @@ def list_(db: Db = None, as_json: JsonOption = False) -> None:
 
 
 @app.command()
+def show(
+    name: NameArgument,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a published challenge: its goal, its limits and how it is scored."""
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
+        kept = application.store.challenges.find(name)
+    challenge = kept.challenge
+    state = {word: at for word, at in _describe_state(kept).items() if at}
+    if as_json:
+        print_json(_make_document(challenge) | state)
+        return
+    taken = challenge.submission
+    rows = [
+        ("difficulty", challenge.difficulty),
+        ("time limit", f"{challenge.time_limit_s:g} s"),
+        ("attempts", str(challenge.attempts or "any number")),
+        ("submit", f"{taken.format}, at most {taken.max_bytes:,} bytes"),
+        ("judged by", (challenge.versus.judge if challenge.versus else challenge.evaluator).type),
+        ("scored by", _describe_scoring(challenge)),
+    ]
+    times = (("opens", challenge.opens_at), ("closes", challenge.closes_at))
+    rows += [(name, f"{format_moment(at)} UTC") for name, at in times if at]
+    rows += [(word, f"since {format_moment(at)} UTC") for word, at in state.items()]
+    say(f"{challenge.title} ({challenge.name})", "", challenge.goal.strip(), "")
+    say(*align(rows, [False, False]))
+
+
+@app.command()
 def close(name: NameArgument, reason: Reason, db: Db = None, as_json: JsonOption = False) -> None:
     """For organisers: take no more entries; what is open may still be submitted in its time."""
     _act("close", name, reason, db, as_json)
@@ -156,38 +188,6 @@ def _describe_state(kept: StoredChallenge) -> dict[str, float | None]:
         "closed": min(closed, default=None),
         "frozen": kept.freezes_at if kept.is_frozen(now) else None,
     }
-
-
-@app.command()
-def show(
-    name: NameArgument,
-    db: Db = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show a published challenge: its goal, its limits and how it is scored."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as application:
-        kept = application.store.challenges.find(name)
-    challenge = kept.challenge
-    state = {word: at for word, at in _describe_state(kept).items() if at}
-    if as_json:
-        print_json(_make_document(challenge) | state)
-        return
-    taken = challenge.submission
-    rows = [
-        ("difficulty", challenge.difficulty),
-        ("time limit", f"{challenge.time_limit_s:g} s"),
-        ("attempts", str(challenge.attempts or "any number")),
-        ("submit", f"{taken.format}, at most {taken.max_bytes:,} bytes"),
-        ("judged by", (challenge.versus.judge if challenge.versus else challenge.evaluator).type),
-        ("scored by", _describe_scoring(challenge)),
-    ]
-    times = (("opens", challenge.opens_at), ("closes", challenge.closes_at))
-    rows += [(name, f"{format_moment(at)} UTC") for name, at in times if at]
-    rows += [(word, f"since {format_moment(at)} UTC") for word, at in state.items()]
-    say(f"{challenge.title} ({challenge.name})", "", challenge.goal.strip(), "")
-    say(*align(rows, [False, False]))
 
 
 def _make_document(challenge: Challenge) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def ratings(
         store, public = app.store, not live
         elo = dict(store.ratings.elo(public=public))
         pairs = store.ratings.pairs(public=public)
-        waiting = store.ratings.provisional() & elo.keys()
+        waiting = store.ratings.provisional(time.time()) & elo.keys()
         frozen = store.challenges.frozen(time.time()) if public else []
         tiers = {each.name: each.difficulty for each in store.challenges.all()}
     fitted = fit(pairs)
@@ -68,7 +68,7 @@ def ratings(
             say("\nSome agents share no challenge: their strengths cannot be compared.")
         if waiting:
             who = list_some(sorted(waiting))
-            say(f"\nProvisional, because attempts wait to be scored: {who}.")
+            say(f"\nProvisional, because attempts wait to be scored or to expire: {who}.")
         if frozen:
             say(f"\nFrozen, so that later attempts do not show: {list_some(frozen)}.")
     else:

@@ -85,11 +85,14 @@ class Ratings(TenantRows):
         kept = [each for each in found if each.agent not in known.concerned] + known.pairs
         return sorted(kept, key=lambda each: (each.agent, each.challenge))
 
-    def provisional(self) -> set[str]:
-        """Agents of which attempts wait to be scored: their ratings may be others then."""
-        waiting = (attempts.c.tenant == self._tenant, attempts.c.state == "submitted")
-        counting = (attempts.c.match_at.is_not(None), attempts.c.voided_at.is_(None))
-        query = select(attempts.c.agent).where(*waiting, *counting).distinct()
+    def provisional(self, at: float) -> set[str]:
+        """Agents of which attempts wait to be scored, or to be found out of time."""
+        late = (attempts.c.state == "entered") & (attempts.c.expires_at < at)
+        waiting = (attempts.c.state == "submitted") & attempts.c.match_at.is_not(None)
+        mine = (attempts.c.tenant == self._tenant, attempts.c.voided_at.is_(None))
+        # The first condition is that of the index.
+        unfinished = attempts.c.state.in_(("entered", "submitted"))
+        query = select(attempts.c.agent).where(*mine, unfinished, late | waiting).distinct()
         with self._database.read() as connection:
             return set(connection.scalars(query))
 
