@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.store.contest_samples import (
     submitted,
 )
 
-from tallymark.challenges.attempt import Metrics
+from tallymark.challenges.attempt import Evaluation, Metrics
 from tallymark.challenges.challenge import Challenge, Versus, VersusJudge
 from tallymark.errors import InvalidInput
 from tallymark.store import Store
@@ -100,8 +100,6 @@ def test_an_open_attempt_is_not_made_void(store: Store) -> None:
 def test_the_bonus_of_a_first_attempt_is_that_of_the_first_that_counts(store: Store) -> None:
     broken = play(store, "alice", an_outcome(result="loss"), at=10.0)
     good = submitted(store, "alice", 20.0, memoryless=True)
-    from tallymark.challenges.attempt import Evaluation
-
     store.attempts.finish(good.id, Evaluation(), an_outcome(), at=20.0, verified=True)
     assert store.ratings.changes("alice")[-1][1].bonus == 1.1
     store.attempts.void(broken.id, at=30.0, reason=WHY)
@@ -121,11 +119,12 @@ def test_a_disqualified_agent_is_nowhere_and_may_do_nothing(store: Store) -> Non
     store.disqualifications.disqualify("bob", at=30.0, reason="copied")
     assert look(store) == alone
     assert store.disqualifications.agents() == {"bob": 30.0}
-    for act in (
+    acts: list[Callable[[], object]] = [
         lambda: store.attempts.enter("sums", "bob", at=31.0, seed=1),
         lambda: store.attempts.submit(waiting.id, "bob", PAYLOAD, at=31.0),
         lambda: store.attempts.report("sums", "bob", PAYLOAD, Metrics(), at=31.0),
-    ):
+    ]
+    for act in acts:
         with refused("'bob' is disqualified; ask the organisers"):
             act()
     assert store.ratings.of("bob").matches == 0
@@ -158,10 +157,11 @@ def test_red_against_blue_knows_the_same(store: Store) -> None:
 def test_a_closed_challenge_takes_no_entry_and_what_is_open_may_end(store: Store) -> None:
     opened = store.attempts.enter("sums", "alice", at=10.0, seed=1)
     store.challenges.close("sums", at=11.0, reason="enough")
-    for act in (
+    acts: list[Callable[[], object]] = [
         lambda: store.attempts.enter("sums", "bob", at=12.0, seed=1),
         lambda: store.attempts.report("sums", "bob", PAYLOAD, Metrics(), at=12.0),
-    ):
+    ]
+    for act in acts:
         with refused("challenge 'sums' is closed; its organisers have closed it"):
             act()
     store.challenges.publish(a_challenge(version="v2"), b"", at=13.0)

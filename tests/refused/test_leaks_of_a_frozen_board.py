@@ -30,10 +30,10 @@ def look(store: Store, *, public: bool = True) -> Any:
     )
 
 
-@pytest.fixture(params=["as planned", "by hand"])
+@pytest.fixture(params=["planned", "by-hand"])
 def frozen(request: pytest.FixtureRequest, empty_url: str) -> Any:
     """A store whose board is frozen from FREEZE on."""
-    planned = FREEZE if request.param == "as planned" else None
+    planned = FREEZE if request.param == "planned" else None
     with quick_store(empty_url) as store:
         store.challenges.publish(a_challenge(freezes_at=planned), b"", at=0.0)
         store.challenges.publish(a_challenge(name="chess"), b"", at=0.0)

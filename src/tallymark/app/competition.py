@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge
 
 SEED_BITS = 63
+_SWEPT = 20
+"""So many attempts that ran out of time are ended by whoever enters or submits."""
 _TRIES = 5
 """How often an attempt is scored again because the rule changed meanwhile."""
 
@@ -98,8 +100,7 @@ class Competition:
     ) -> Entry:
         """Starts the clock of an attempt, or gives the open one back."""
         _refuse_other_kind(self._find_ruling(name, anew=True).challenge, "enter")
-        # Also elsewhere: who walks away from an attempt has lost it, whoever comes next.
-        self.store.attempts.expire(self._clock())
+        self._expire_some()
         attempt = self.store.attempts.enter(
             name, agent, at=self._clock(), seed=self._draw(), memoryless=memoryless, key=key
         )
@@ -122,7 +123,7 @@ class Competition:
         """Takes a submission and scores it. Said again, it is the same attempt."""
         payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
         attempt = self.store.attempts.submit(attempt_id, agent, payload, at=self._clock(), key=key)
-        self.store.attempts.expire(self._clock())
+        self._expire_some()
         return self._settle_attempt(attempt)
 
     def report(self, name: str, agent: str, metrics: Metrics, *, key: str | None = None) -> Attempt:
@@ -134,7 +135,7 @@ class Competition:
             close = suggest(unknown, [*Metrics.__struct_fields__, *declared])
             hint = f"did you mean {close!r}?" if close else "name it in evaluator.metrics"
             raise InvalidInput(f"{name} knows no metric {unknown!r}", hint=hint)
-        self.store.attempts.expire(self._clock())
+        self._expire_some()
         attempt = self.store.attempts.report(
             name, agent, Payload(), metrics, at=self._clock(), key=key
         )
@@ -219,6 +220,10 @@ class Competition:
         if ruling.version == attempt.version:
             return ruling
         return self.store.challenges.get_version(attempt.challenge, attempt.version)
+
+    def _expire_some(self) -> None:
+        """Who walks away from an attempt has lost it, which whoever comes next finds out."""
+        self.store.attempts.expire(self._clock(), most=_SWEPT)
 
     def _settle_attempt(self, attempt: Attempt) -> Attempt:
         """The attempt with its score; whoever was quicker, it has only one."""

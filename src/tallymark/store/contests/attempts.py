@@ -212,15 +212,15 @@ class Attempts(TenantRows):
 
         return self._database.write(work)
 
-    def expire(self, at: float) -> int:
-        """Ends all open attempts whose time is over; how many there were."""
+    def expire(self, at: float, *, most: int | None = None) -> int:
+        """Ends open attempts whose time is over, all or so many; how many there were."""
         late = select(attempts).where(
             attempts.c.tenant == self._tenant,
             attempts.c.state == "entered",
             attempts.c.expires_at < at,
         )
         with self._database.read() as connection:
-            rows = connection.execute(late.order_by(attempts.c.expires_at)).all()
+            rows = connection.execute(late.order_by(attempts.c.expires_at).limit(most)).all()
 
         # A transaction for each; one that was submitted since it was read is left alone.
         def work(row: Row[Any]) -> Callable[[Connection], bool]:
