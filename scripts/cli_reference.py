@@ -15,8 +15,11 @@ COMMANDS = [
     *("schema", "docs", "doctor"),
     *("formula check", "formula explain", "plugin check"),
     *("challenge check", "challenge publish", "challenge list", "challenge show"),
-    *("attempt enter", "attempt submit", "attempt report", "attempt settle"),
-    *("attempt list", "attempt show", "leaderboard", "ratings", "versus submit", "versus settle"),
+    *("challenge close", "challenge reopen", "challenge freeze", "challenge unfreeze"),
+    *("attempt enter", "attempt submit", "attempt withdraw", "attempt report", "attempt settle"),
+    *("attempt list", "attempt show", "attempt void", "attempt unvoid"),
+    *("agent disqualify", "agent reinstate", "log"),
+    *("leaderboard", "ratings", "versus submit", "versus settle"),
     *("vars set", "vars list", "vars delete", "secrets set", "secrets list", "secrets delete"),
 ]
 

@@ -341,7 +341,7 @@ def test_a_plugin_of_the_challenge_scores_in_the_sandbox(
     assert bad.outcome is not None
     assert (bad.state, bad.outcome.score) == ("failed", None)
     assert "too slow for me" in (bad.outcome.error or "")
-    assert games.store.ratings.of("bob").matches == 0
+    assert games.store.ratings.of("bob").losses == 1
 
 
 def test_closing_leaves_no_folder_behind(

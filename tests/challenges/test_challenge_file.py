@@ -31,6 +31,7 @@ WHOLE = """
     goal: Find what broke.
     difficulty: veteran
     kind: solo
+    rated: first
     time_limit: 1h30m
     attempts: {total: 5, per_day: 2}
     opens: 2030-01-01
@@ -70,6 +71,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert challenge.version == hash_folder(tmp_path)
     assert (challenge.name, challenge.title) == ("log-detective", "The log detective")
     assert (challenge.time_limit_s, challenge.difficulty) == (5400.0, "veteran")
+    assert challenge.rated == "first"
     assert (challenge.attempts, challenge.attempts_per_day) == (5, 2)
     assert challenge.opens_at == 1_893_456_000.0
     assert challenge.closes_at == 1_893_456_000.0 + 31 * 86_400 - 3_600

@@ -57,7 +57,8 @@ def quick_store(url: str, tenant: str = "default") -> Iterator[Store]:
 
 def a_challenge(**fields: Any) -> Challenge:
     """A challenge with little in it, called `sums`."""
-    plain = {"name": "sums", "title": "Sums", "goal": "Add up.", "version": "v1"}
+    plain: dict[str, Any] = {"name": "sums", "title": "Sums", "goal": "Add up.", "version": "v1"}
+    plain["rated"] = "every"
     return Challenge(**{**plain, "evaluator": Evaluator(type="reported"), **fields})
 
 

@@ -12,9 +12,10 @@ from tests.postgres import Postgres
 from tests.store.contest_samples import a_challenge, an_outcome, play
 from tests.store.run_samples import FULL_RUN
 
+from tallymark.ratings import elo
 from tallymark.store import open_store
 from tallymark.store.address import parse_address
-from tallymark.store.column_types import metadata
+from tallymark.store.column_types import json_text, metadata
 from tallymark.store.schema import VERSION_TABLE
 
 
@@ -44,6 +45,79 @@ def test_a_database_of_an_earlier_version_gets_what_it_lacks(empty_url: str, ver
         store.challenges.publish(a_challenge(), b"files", at=0.0)
         play(store, "alice", an_outcome(5.0))
         assert [each.agent for each in store.boards.top("sums")] == ["alice"]
+
+
+# What a contest of schema 4 held: alice withdrew, failed, won and let one expire; bob was loaded
+# without being rated, charlie with. The log knew only of the win, the expiry and charlie's.
+_CONTEST = """
+INSERT INTO challenges (id, tenant, name, version, published_at, revision, definition)
+VALUES (1, 'default', 'sums', 'v1', 0, 1, '{definition}');
+INSERT INTO challenge_versions (id, tenant, challenge_id, version, published_at, definition, packed)
+VALUES (1, 'default', 1, 'v1', 0, '{definition}', '');
+INSERT INTO attempts (key, tenant, challenge_id, version_id, agent, number, state, seed, entered_at,
+                      expires_at, submitted_at, scored_at, verified, memoryless)
+VALUES (1, 'default', 1, 1, 'alice', 1, 'withdrawn', 1, 10, 99, NULL, NULL, {no}, {yes}),
+       (2, 'default', 1, 1, 'alice', 2, 'failed', 1, 20, 99, 21, 22, {no}, {yes}),
+       (3, 'default', 1, 1, 'alice', 3, 'scored', 1, 30, 99, 31, 32, {yes}, {yes}),
+       (4, 'default', 1, 1, 'alice', 4, 'expired', 1, 40, 99, NULL, NULL, {no}, {yes}),
+       (5, 'default', 1, 1, 'bob', 1, 'scored', 1, 10, 99, 11, 12, {no}, {no}),
+       (6, 'default', 1, 1, 'charlie', 1, 'scored', 1, 10, 99, 11, 12, {no}, {no});
+INSERT INTO scorings (id, tenant, challenge_id, at, why)
+VALUES (1, 'default', 1, 22, 'finish'), (2, 'default', 1, 50, 'load'),
+       (3, 'default', 1, 60, 'load');
+INSERT INTO attempt_scores (challenge_id, agent, attempt, tenant, scoring, score, ranks,
+                            submitted_at, number, succeeded, result, error)
+VALUES (1, 'alice', 2, 'default', 1, NULL, {no}, 21, 2, {no}, NULL, 'broken'),
+       (1, 'alice', 3, 'default', 1, 5, {yes}, 31, 3, {yes}, 'win', NULL),
+       (1, 'bob', 5, 'default', 2, 5, {yes}, 11, 1, {yes}, 'win', NULL),
+       (1, 'charlie', 6, 'default', 3, 5, {yes}, 11, 1, {yes}, 'win', NULL);
+INSERT INTO score_history (scoring, agent, attempt, tenant, at, score, result, error)
+SELECT scoring, agent, attempt, tenant, 22, score, result, error FROM attempt_scores;
+INSERT INTO matches (seq, tenant, agent, challenge_id, attempt, at, tier, result, verified,
+                     memoryless)
+VALUES (1, 'default', 'alice', 1, 3, 32, 'contender', 'win', {yes}, {yes}),
+       (2, 'default', 'alice', 1, 4, 99, 'contender', 'loss', {no}, {yes}),
+       (3, 'default', 'charlie', 1, 6, 60, 'contender', 'win', {no}, {no});
+INSERT INTO ratings VALUES ('default', 'alice', 1003, 2, 1, 0, 1);
+INSERT INTO contest_audit (seq, tenant, challenge_id, attempt, at, actor, event)
+VALUES (1, 'default', 1, 1, 15, 'alice', 'withdrawn')
+"""
+
+
+_KEYS = {"attempts": "key", "scorings": "id", "contest_audit": "seq"}
+
+
+@pytest.mark.parametrize("version", ["0002", "0004"])
+def test_matches_of_before_are_made_anew_from_the_attempts(empty_url: str, version: str) -> None:
+    make_old(empty_url, version)
+    engine = create_engine(parse_address(empty_url).url)
+    yes, no = ("true", "false") if engine.name == "postgresql" else ("1", "0")
+    definition = json_text(a_challenge())
+    with engine.begin() as connection:
+        for statement in _CONTEST.replace("{definition}", definition).split(";"):
+            connection.exec_driver_sql(statement.replace("{yes}", yes).replace("{no}", no))
+        # PostgreSQL does not count on from keys that it did not give out itself.
+        for table, key in _KEYS.items() if engine.name == "postgresql" else ():
+            sequence = f"pg_get_serial_sequence('{table}', '{key}')"
+            connection.exec_driver_sql(f"SELECT setval({sequence}, 100)")
+    engine.dispose()
+    with open_store(empty_url) as store:
+        assert [(each.agent, each.result, each.first) for each in store.ratings.matches()] == [
+            ("charlie", "win", True),
+            ("alice", "loss", True),
+            ("alice", "loss", False),
+            ("alice", "win", False),
+            ("alice", "loss", False),
+        ]
+        assert dict(store.ratings.elo()) == elo.replay(store.ratings.matches())
+        assert [each.entered_at for each in store.attempts.of("sums", agent="alice")] == [
+            40,
+            30,
+            20,
+            10,
+        ]
+        play(store, "alice", an_outcome(5.0), at=200.0)
+        assert store.ratings.of("alice").matches == 5
 
 
 # Everything that a schema consists of, as the databases themselves tell it.

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge
 
 SEED_BITS = 63
+_SWEPT = 20
+"""So many attempts that ran out of time are ended by whoever enters or submits."""
 _TRIES = 5
 """How often an attempt is scored again because the rule changed meanwhile."""
 
@@ -106,6 +108,7 @@ class Competition:
         """Starts the clock of an attempt, or gives the open one back."""
         ruling = self._find_ruling(name, anew=True).challenge
         _refuse_other_kind(ruling, "enter")
+        self._expire_some()
         seed = self._draw()
         # Before anything is kept: where it cannot be made, no clock runs and nothing is used up.
         self._make_data(ruling, seed)
@@ -128,6 +131,7 @@ class Competition:
         """Takes a submission and scores it. Said again, it is the same attempt."""
         payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
         attempt = self.store.attempts.submit(attempt_id, agent, payload, at=self._clock(), key=key)
+        self._expire_some()
         return self._settle_attempt(attempt)
 
     def report(self, name: str, agent: str, metrics: Metrics, *, key: str | None = None) -> Attempt:
@@ -139,6 +143,7 @@ class Competition:
             close = suggest(unknown, [*Metrics.__struct_fields__, *declared])
             hint = f"did you mean {close!r}?" if close else "name it in evaluator.metrics"
             raise InvalidInput(f"{name} knows no metric {unknown!r}", hint=hint)
+        self._expire_some()
         attempt = self.store.attempts.report(
             name, agent, Payload(), metrics, at=self._clock(), key=key
         )
@@ -201,7 +206,9 @@ class Competition:
 
     def arena(self, name: str) -> Arena:
         """A challenge of red against blue, ready to be played."""
-        challenge = self.store.challenges.get(name)
+        kept = self.store.challenges.find(name)
+        # As it is now, which an organiser may have changed by hand.
+        challenge = msgspec.structs.replace(kept.challenge, freezes_at=kept.freezes_at)
         judge = judge_of(
             challenge,
             self._open_folder(challenge),
@@ -245,6 +252,10 @@ class Competition:
         if ruling.version == attempt.version:
             return ruling
         return self.store.challenges.get_version(attempt.challenge, attempt.version)
+
+    def _expire_some(self) -> None:
+        """Who walks away from an attempt has lost it, which whoever comes next finds out."""
+        self.store.attempts.expire(self._clock(), most=_SWEPT)
 
     def _settle_attempt(self, attempt: Attempt) -> Attempt:
         """The attempt with its score, or with what of ours kept it from having one yet."""

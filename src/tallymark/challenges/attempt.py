@@ -91,6 +91,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memoryless: bool = False
     waiting: str | None = None
     """Why it is still submitted: something of ours failed, and it is tried again."""
+    voided_at: float | None = None
+    """When an organiser made it void; None while it counts."""
     outcome: Outcome | None = None
 
 

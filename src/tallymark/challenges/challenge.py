@@ -10,6 +10,7 @@ from tallymark.challenges.strategies import STRATEGIES
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 
 Tier = Literal["newcomer", "contender", "veteran", "legendary"]
+Rated = Literal["every", "until_won", "first"]
 JudgeType = Literal["script", "judge", "scorer"]
 SubmissionFormat = Literal["json", "text", "files", "agent"]
 # The table's own names: what is read from JSON is one of them, and a default is left out again.
@@ -17,6 +18,20 @@ if TYPE_CHECKING:
     StrategyName = str
 else:
     StrategyName = Literal[tuple(STRATEGIES)]
+
+
+class MatchTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What a version of a challenge says of its attempts as matches: a part of its JSON."""
+
+    difficulty: Tier = "contender"
+    kind: Literal["solo", "versus"] = "solo"
+    rated: Rated | None = None
+    generate: str | None = None
+
+    @property
+    def rule(self) -> Rated:
+        """Which attempts are matches. Data that repeat can be learnt, so a win is worth one."""
+        return self.rated or ("every" if self.generate is not None else "until_won")
 
 
 class Constraints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,6 +111,8 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: str
     difficulty: Tier = "contender"
     kind: Literal["solo", "versus"] = "solo"
+    rated: Rated | None = None
+    """Which of an agent's attempts are matches; None is as `MatchTerms.rule` says."""
     time_limit_s: float = 3600.0
     attempts: int | None = None
     """How many attempts an agent may make in all; None means as many as it likes."""

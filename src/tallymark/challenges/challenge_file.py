@@ -116,6 +116,7 @@ def _make_challenge(
         version=hash_folder(folder),
         difficulty=values.get("difficulty", "contender"),
         kind=values.get("kind", "solo"),
+        rated=values.get("rated"),
         time_limit_s=values.get("time_limit", 3600.0),
         attempts=attempts.get("total"),
         attempts_per_day=attempts.get("per_day"),

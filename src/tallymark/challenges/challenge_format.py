@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, get_args
 
-from tallymark.challenges.challenge import SubmissionFormat, Tier
+from tallymark.challenges.challenge import Rated, SubmissionFormat, Tier
 from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
 from tallymark.challenges.evaluators.evaluator_options import METRICS, FileNameShape
 from tallymark.challenges.strategies import STRATEGIES
@@ -128,6 +128,11 @@ CHALLENGE = RecordShape(
         "goal": Key(TextShape(), "What is asked of a competitor."),
         "difficulty": Key(ChoiceShape(get_args(Tier)), "How hard it is; contender."),
         "kind": Key(ChoiceShape(("solo", "versus")), "solo, or versus for red against blue."),
+        "rated": Key(
+            ChoiceShape(get_args(Rated)),
+            "Which attempts are matches: every, until_won or first; every where `data.generate`"
+            " makes new data, else until_won.",
+        ),
         "time_limit": Key(DurationShape(), "From entering to submitting; an hour."),
         "attempts": Key(ATTEMPTS, "How many attempts an agent has; as many as it likes."),
         "opens": Key(MomentShape(), "When attempts can be entered from."),

@@ -25,6 +25,10 @@ InsecureLocal = Annotated[
         help="Run untrusted code without a sandbox. Only for code that you wrote.",
     ),
 ]
+Live = Annotated[
+    bool, typer.Option("--live", help="Past a freeze: for organisers, not for the public.")
+]
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the log.", show_default=False)]
 JudgeModel = Annotated[
     str | None,
     typer.Option("--judge", metavar="MODEL", help="The model for challenges judged by a model."),

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_competition
+from tallymark.cli.app_session import (
+    Db,
+    InsecureLocal,
+    JudgeModel,
+    Live,
+    Reason,
+    open_competition,
+)
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import Table, align, format_digits, format_moment, say
@@ -21,7 +29,10 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Attempts: enter, submit, report, list, show.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Attempts: enter, submit, withdraw, list, show; organisers report, settle, void.",
+)
 ChallengeArgument = Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)]
 AttemptArgument = Annotated[str, typer.Argument(metavar="ATTEMPT", show_default=False)]
 AgentOption = Annotated[
@@ -105,6 +116,22 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 
 @app.command()
+def withdraw(
+    attempt: AttemptArgument,
+    agent: AgentOption,
+    reason: Annotated[str | None, typer.Option(help="Kept in the log.")] = None,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give up an open attempt, which is a loss; another can then be entered."""
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
+        done = application.store.attempts.withdraw(attempt, agent, time.time(), reason=reason)
+    _tell_state(done, as_json, f"Attempt {done.id} of {done.agent} at {done.challenge}: withdrawn")
+
+
+@app.command()
 def report(  # noqa: PLR0913, PLR0917 (the options of a command)
     challenge: ChallengeArgument,
     agent: AgentOption,
@@ -147,6 +174,7 @@ def list_(
     challenge: ChallengeArgument,
     agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    live: Live = False,
     db: Db = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -154,7 +182,9 @@ def list_(
     from tallymark.app.app import App
 
     with closing(App(db)) as application:
-        found = application.store.attempts.of(challenge, agent=agent, limit=limit)
+        store = application.store
+        found = store.attempts.of(challenge, agent=agent, limit=limit, public=not live)
+        note = _note_freeze(store, challenge, live)
     if as_json:
         print_json({"attempts": [_make_document(each) for each in found]})
     elif found:
@@ -165,13 +195,13 @@ def list_(
                 each.agent,
                 str(each.number),
                 format_moment(each.entered_at),
-                each.state if each.waiting is None else "waiting",
+                _name_state(each),
                 _format_score(each),
                 (each.outcome.result if each.outcome else None) or "-",
             )
             for each in found
         ]
-        say(Table(heads, rows, right=("NUMBER", "SCORE"), wrap=("AGENT",)))
+        say(Table(heads, rows, right=("NUMBER", "SCORE"), wrap=("AGENT",)), *note)
         waiting = [each for each in found if each.waiting is not None]
         if waiting:
             say("\n" + "\n".join(f"{each.id} waits: {each.waiting}" for each in waiting))
@@ -186,6 +216,7 @@ def show(
         bool,
         typer.Option("--organiser", help="Also what may hold the truth: why an evaluation failed."),
     ] = False,
+    live: Live = False,
     db: Db = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -195,11 +226,13 @@ def show(
     from tallymark.app.app import App
 
     with closing(App(db)) as application:
-        found = application.store.attempts.get(attempt)
-        challenge = application.store.challenges.get(found.challenge)
-        audit = application.store.attempts.audit(attempt)
-        history = application.store.attempts.history(attempt)
-        evaluation = application.store.attempts.evaluation(attempt) if organiser else None
+        store, public = application.store, not live
+        found = store.attempts.get(attempt, public=public)
+        challenge = store.challenges.get(found.challenge)
+        audit = store.attempts.audit(attempt, public=public)
+        history = store.attempts.history(attempt, public=public)
+        evaluation = store.attempts.evaluation(attempt) if organiser else None
+        note = _note_freeze(store, found.challenge, live)
     if not organiser:
         audit = [each.without_hidden() for each in audit]
     why = {} if evaluation is None or not evaluation.reason else {"reason": evaluation.reason}
@@ -214,12 +247,13 @@ def show(
         say(f"  {what} in {_describe_sandbox(facts)}")
     for reason in why.values():
         say(f"  reason: {reason}")
-    if challenge.scoring.formula and found.outcome is not None:
+    if challenge.scoring.formula and found.outcome is not None and not note:
         say(f"\n{_explain_score(challenge, found)}")
     say("\nWhat happened:")
     for entry in audit:
-        hidden = (entry.note or {}).get("hidden")
-        more = f": {hidden}" if hidden and entry.event == "waiting" else ""
+        said = entry.note or {}
+        told = said.get("reason") or (said.get("hidden") if entry.event == "waiting" else None)
+        more = f": {told}" if told else ""
         say(f"  {format_moment(entry.at)}  {entry.event} by {entry.actor}{more}")
     if len(history) > 1:
         say("\nScores over time:")
@@ -227,6 +261,56 @@ def show(
             value = "none" if past.score is None else f"{past.score:g}"
             rule = past.origin.scorer if past.origin else "unknown"
             say(f"  {format_moment(past.at)}  {value}  (by {rule})")
+    say(*note)
+
+
+@app.command()
+def void(
+    attempt: AttemptArgument, reason: Reason, db: Db = None, as_json: JsonOption = False
+) -> None:
+    """For organisers: let an attempt count no more, in boards, ratings and quotas."""
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
+        done = application.store.attempts.void(attempt, at=time.time(), reason=reason)
+    line = f"Attempt {done.id} of {done.agent} at {done.challenge} is void."
+    _tell_state(done, as_json, f"{line} Undo it with: tally attempt unvoid {done.id}")
+
+
+@app.command()
+def unvoid(
+    attempt: AttemptArgument, reason: Reason, db: Db = None, as_json: JsonOption = False
+) -> None:
+    """For organisers: let a void attempt count as if it had never been void."""
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
+        done = application.store.attempts.unvoid(attempt, at=time.time(), reason=reason)
+    _tell_state(done, as_json, f"Attempt {done.id} of {done.agent} at {done.challenge} counts.")
+
+
+def _name_state(attempt: Attempt) -> str:
+    if attempt.voided_at is not None:
+        return "void"
+    return attempt.state if attempt.waiting is None else "waiting"
+
+
+def _note_freeze(store: Store, challenge: str, live: bool) -> list[str]:
+    """One line for who sees less than there is."""
+    kept = store.challenges.find(challenge)
+    if live or kept.freezes_at is None or not kept.is_frozen(time.time()):
+        return []
+    since = format_moment(kept.freezes_at)
+    return [f"\nThe board is frozen since {since} UTC: what came later is not shown."]
+
+
+def _tell_state(attempt: Attempt, as_json: bool, line: str) -> None:
+    """What became of an attempt; no seed, which is not for everybody."""
+    if not as_json:
+        say(line)
+        return
+    names = ("id", "challenge", "agent", "number", "state", "voided_at")
+    print_json({name: getattr(attempt, name) for name in names})
 
 
 def _describe_sandbox(facts: Mapping[str, Any]) -> str:
@@ -241,8 +325,10 @@ def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
     """The score with its arithmetic, and the rank and rating of the agent after it."""
     standing = store.boards.standing(attempt.challenge, attempt.agent)
     rating = store.ratings.of(attempt.agent)
+    provisional = attempt.agent in store.ratings.provisional(time.time())
     if as_json:
         after = {"rank": standing.rank if standing else None, "elo": rating.rating}
+        after |= {"elo_provisional": True} if provisional else {}
         print_json(_make_document(attempt) | after)
         _exit_if_waiting([attempt])
         return
@@ -250,7 +336,9 @@ def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
     if standing is not None:
         lines.append(f"Rank {standing.rank} of {store.boards.size(attempt.challenge)}")
     counted = "1 rated attempt" if rating.matches == 1 else f"{rating.matches} rated attempts"
-    lines.append(f"Elo {rating.rating} after {counted}")
+    waits = ", provisional: attempts wait to be scored or to expire" if provisional else ""
+    lines.append(f"Elo {rating.rating} after {counted}{waits}")
+    lines += _note_freeze(store, attempt.challenge, live=False)
     say("\n".join(lines))
     _exit_if_waiting([attempt])
 
@@ -297,7 +385,8 @@ def _is_number(value: object) -> bool:
 
 
 def _write_headline(attempt: Attempt) -> str:
-    head = f"Attempt {attempt.id} of {attempt.agent} at {attempt.challenge}: "
+    void = " (void)" if attempt.voided_at else ""
+    head = f"Attempt {attempt.id} of {attempt.agent} at {attempt.challenge}{void}: "
     outcome = attempt.outcome
     if attempt.waiting is not None:
         return f"{head}submitted, and waits for `tally attempt settle`: {attempt.waiting}"

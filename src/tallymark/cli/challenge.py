@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_competition
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Reason, open_competition
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import StyledLine, Table, align, format_moment, say
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
+    from tallymark.store.contests.challenges import StoredChallenge
 
-app = typer.Typer(no_args_is_help=True, help="Challenges: check, publish, list.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Challenges: check, publish, list, show; close, freeze, and undo it.",
+)
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A folder with a challenge.yaml.", show_default=False)
 ]
+NameArgument = Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _MARKS = {"ok": ("ok", ""), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
 
@@ -103,7 +109,7 @@ def list_(db: Db = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="CHALLENGE")],
+    name: NameArgument,
     db: Db = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -111,9 +117,11 @@ def show(
     from tallymark.app.app import App
 
     with closing(App(db)) as application:
-        challenge = application.store.challenges.get(name)
+        kept = application.store.challenges.find(name)
+    challenge = kept.challenge
+    state = {word: at for word, at in _describe_state(kept).items() if at}
     if as_json:
-        print_json(_make_document(challenge))
+        print_json(_make_document(challenge) | state)
         return
     taken = challenge.submission
     rows = [
@@ -126,8 +134,60 @@ def show(
     ]
     times = (("opens", challenge.opens_at), ("closes", challenge.closes_at))
     rows += [(name, f"{format_moment(at)} UTC") for name, at in times if at]
+    rows += [(word, f"since {format_moment(at)} UTC") for word, at in state.items()]
     say(f"{challenge.title} ({challenge.name})", "", challenge.goal.strip(), "")
     say(*align(rows, [False, False]))
+
+
+@app.command()
+def close(name: NameArgument, reason: Reason, db: Db = None, as_json: JsonOption = False) -> None:
+    """For organisers: take no more entries; what is open may still be submitted in its time."""
+    _act("close", name, reason, db, as_json)
+
+
+@app.command()
+def reopen(name: NameArgument, reason: Reason, db: Db = None, as_json: JsonOption = False) -> None:
+    """For organisers: take entries again."""
+    _act("reopen", name, reason, db, as_json)
+
+
+@app.command()
+def freeze(name: NameArgument, reason: Reason, db: Db = None, as_json: JsonOption = False) -> None:
+    """For organisers: show the public the board as it is now; attempts go on."""
+    _act("freeze", name, reason, db, as_json)
+
+
+@app.command()
+def unfreeze(
+    name: NameArgument, reason: Reason, db: Db = None, as_json: JsonOption = False
+) -> None:
+    """For organisers: show the public the live board again."""
+    _act("unfreeze", name, reason, db, as_json)
+
+
+def _act(act: str, name: str, reason: str, db: str | None, as_json: bool) -> None:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
+        challenges = application.store.challenges
+        getattr(challenges, act)(name, at=time.time(), reason=reason)
+        state = _describe_state(challenges.find(name))
+    if as_json:
+        print_json({"challenge": name, **state})
+    else:
+        said = [f"{word} since {format_moment(at)} UTC" for word, at in state.items() if at]
+        say(f"{name}: {' and '.join(said) or 'open, its board live'}")
+
+
+def _describe_state(kept: StoredChallenge) -> dict[str, float | None]:
+    """Since when it is closed, and its board frozen; None where it is not."""
+    now = time.time()
+    planned = kept.challenge.closes_at
+    closed = [at for at in (kept.closed_at, planned) if at is not None and at <= now]
+    return {
+        "closed": min(closed, default=None),
+        "frozen": kept.freezes_at if kept.is_frozen(now) else None,
+    }
 
 
 def _make_document(challenge: Challenge) -> dict[str, Any]:

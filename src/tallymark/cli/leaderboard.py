@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, Live
 from tallymark.cli.streams import print_json
 from tallymark.text import (
     Table,
@@ -17,6 +18,7 @@ from tallymark.text import (
     format_moment,
     format_number,
     format_share,
+    list_some,
     say,
     shorten_line,
 )
@@ -57,9 +59,7 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many places.")] = 20,
     offset: Annotated[int, typer.Option(min=0, help="Leave out so many places.")] = 0,
-    live: Annotated[
-        bool, typer.Option("--live", help="Past a freeze: for organisers, not for the public.")
-    ] = False,
+    live: Live = False,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -71,9 +71,12 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
         if name.endswith((".yaml", ".yml")):
             document, parts = _show_track(app, Path(name), page)
         else:
-            challenge = app.store.challenges.get(name)
-            show = _show_versus if challenge.kind == "versus" else _show_board
-            document, parts = show(app, challenge, page)
+            kept = app.store.challenges.find(name)
+            show = _show_versus if kept.challenge.kind == "versus" else _show_board
+            document, parts = show(app, kept.challenge, page)
+            if page.public and kept.freezes_at is not None and kept.is_frozen(time.time()):
+                document["frozen_at"] = kept.freezes_at
+                parts.append(f"\nFrozen since {format_moment(kept.freezes_at)} UTC.")
     if as_json:
         print_json(document)
     else:
@@ -169,17 +172,23 @@ def _show_track(app: App, path: Path, page: _BoardPage) -> Shown:
 
     with closing(app.competition()) as competition:
         track, found = competition.track(path, public=page.public)
+    frozen = app.store.challenges.frozen(time.time()) if page.public else []
+    frozen = [name for name in track.challenges if name in frozen]
     shown = page.cut(found)
-    document = {
+    document: dict[str, Any] = {
         "track": track.name,
         "combine": track.combine,
         "agents": len(found),
         "standings": msgspec.to_builtins(shown),
     }
+    note = []
+    if frozen:
+        document["frozen"] = frozen
+        note.append(f"\nFrozen: {list_some(frozen)}.")
     if not shown:
-        return document, [f"nobody is on the board of {track.name} yet"]
+        return document, [f"nobody is on the board of {track.name} yet", *note]
     title = f"{_write_title(track.title, len(found))}, {track.combine}"
-    return document, [title, "", _make_track_table(track.challenges, shown)]
+    return document, [title, "", _make_track_table(track.challenges, shown), *note]
 
 
 def _make_track_table(challenges: Sequence[str], found: list[TrackStanding]) -> Table:

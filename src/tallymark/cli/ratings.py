@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, Live
 from tallymark.cli.streams import print_json
-from tallymark.text import Table, format_share, say
+from tallymark.text import Table, format_share, list_some, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 def ratings(
     k: Annotated[int, typer.Option("-k", min=1, help="For pass@k and pass^k.")] = 3,
+    live: Live = False,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -33,9 +35,12 @@ def ratings(
     from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
 
     with closing(App(db)) as app:
-        elo = dict(app.store.ratings.elo())
-        pairs = app.store.ratings.pairs()
-        tiers = {each.name: each.difficulty for each in app.store.challenges.all()}
+        store, public = app.store, not live
+        elo = dict(store.ratings.elo(public=public))
+        pairs = store.ratings.pairs(public=public)
+        waiting = store.ratings.provisional(time.time()) & elo.keys()
+        frozen = store.challenges.frozen(time.time()) if public else []
+        tiers = {each.name: each.difficulty for each in store.challenges.all()}
     fitted = fit(pairs)
     rates = attempt_rates(Counts.of(pairs), k)
     if as_json:
@@ -43,7 +48,7 @@ def ratings(
             {
                 "agents": {
                     agent: {
-                        "elo": asdict(rating),
+                        "elo": asdict(rating) | {"provisional": agent in waiting},
                         "strength": asdict(fitted.strengths[agent]),
                         "attempts": asdict(rates[agent]),
                     }
@@ -54,12 +59,18 @@ def ratings(
                     for name, value in fitted.difficulties.items()
                 },
                 "comparable": fitted.connected,
+                "frozen": frozen,
             }
         )
     elif elo:
         say(_make_agent_table(elo, fitted, rates, k), "", _make_challenge_table(fitted, tiers))
         if not fitted.connected:
             say("\nSome agents share no challenge: their strengths cannot be compared.")
+        if waiting:
+            who = list_some(sorted(waiting))
+            say(f"\nProvisional, because attempts wait to be scored or to expire: {who}.")
+        if frozen:
+            say(f"\nFrozen, so that later attempts do not show: {list_some(frozen)}.")
     else:
         say("no rated attempts yet; enter a challenge with: tally attempt enter")
 

@@ -96,23 +96,16 @@ def update(  # noqa: PLR0913 - the facts of one match
 def history(log: Iterable[Match]) -> Iterator[tuple[Match, EloChange]]:
     """Every match of the log with the change it made.
 
-    How many matches came before, and whether this is the agent's first attempt at the challenge,
-    are read from the log itself: nobody can claim them.
+    How many matches came before is read from the log itself, and so is whether this is the agent's
+    first attempt at the challenge, unless the match knows of attempts that are not in the log.
     """
     ratings: dict[str, tuple[int, int]] = {}
     tried: set[tuple[str, str]] = set()
     for match in log:
         rating, matches = ratings.get(match.agent, (START, 0))
         pair = (match.agent, match.challenge)
-        change = update(
-            rating,
-            match.tier,
-            match.result,
-            matches=matches,
-            verified=match.verified,
-            memoryless=match.memoryless,
-            first_attempt=pair not in tried,
-        )
+        first = pair not in tried if match.first is None else match.first
+        change = _update_by_match(rating, matches, match, first=first)
         tried.add(pair)
         ratings[match.agent] = (change.after, matches + 1)
         yield match, change
@@ -123,16 +116,38 @@ def replay(log: Iterable[Match]) -> dict[str, EloRating]:
     ratings: dict[str, EloRating] = {}
     for match, change in history(log):
         old = ratings.get(match.agent, EloRating())
-        score = worth(match.result)
-        ratings[match.agent] = replace(
-            old,
-            rating=change.after,
-            matches=old.matches + 1,
-            wins=old.wins + (score == 1.0),
-            draws=old.draws + (score == 0.5),
-            losses=old.losses + (score == 0.0),
-        )
+        ratings[match.agent] = _count(old, match, change)
     return ratings
+
+
+def rate(rating: EloRating, match: Match) -> EloRating:
+    """An agent's rating after one more match, which says itself whether it is a first attempt."""
+    change = _update_by_match(rating.rating, rating.matches, match, first=bool(match.first))
+    return _count(rating, match, change)
+
+
+def _update_by_match(rating: int, matches: int, match: Match, *, first: bool) -> EloChange:
+    return update(
+        rating,
+        match.tier,
+        match.result,
+        matches=matches,
+        verified=match.verified,
+        memoryless=match.memoryless,
+        first_attempt=first,
+    )
+
+
+def _count(old: EloRating, match: Match, change: EloChange) -> EloRating:
+    score = worth(match.result)
+    return replace(
+        old,
+        rating=change.after,
+        matches=old.matches + 1,
+        wins=old.wins + (score == 1.0),
+        draws=old.draws + (score == 0.5),
+        losses=old.losses + (score == 0.0),
+    )
 
 
 def _choose_bonus(verified: bool, benchmark_grade: bool) -> float:

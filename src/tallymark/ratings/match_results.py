@@ -38,6 +38,8 @@ class Match:
     result: str
     verified: bool = False
     memoryless: bool = False
+    first: bool | None = None
+    """Whether it is the agent's first entry to the challenge; None: as the log says."""
 
     def __post_init__(self) -> None:
         worth(self.result)

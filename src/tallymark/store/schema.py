@@ -31,7 +31,7 @@ _versions = Table(
     Column("version_num", String(32), nullable=False),
     PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
 )
-LOGS = ("contest_audit", "score_history", "matches")
+LOGS = ("contest_audit", "score_history")
 """Tables that are only ever added to."""
 _REFUSAL = "{log} is only ever added to"
 # Whoever tries to change or remove rows of a log.

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
     from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
     from tallymark.store.contests.attempts import Attempts
+    from tallymark.store.contests.audit_log import AuditLog
     from tallymark.store.contests.boards import Boards
     from tallymark.store.contests.challenges import Challenges
+    from tallymark.store.contests.disqualifications import Disqualifications
     from tallymark.store.contests.pauses import Pauses
     from tallymark.store.contests.ratings import Ratings
     from tallymark.store.contests.rescorings import Rescorings
@@ -111,6 +113,20 @@ class Store:
         from tallymark.store.contests.ratings import Ratings  # noqa: PLC0415
 
         return Ratings(self._database, self.tenant)
+
+    @cached_property
+    def disqualifications(self) -> Disqualifications:
+        """Agents that may not compete."""
+        from tallymark.store.contests.disqualifications import Disqualifications  # noqa: PLC0415
+
+        return Disqualifications(self._database, self.tenant)
+
+    @cached_property
+    def audit_log(self) -> AuditLog:
+        """What was done, by whom and why."""
+        from tallymark.store.contests.audit_log import AuditLog  # noqa: PLC0415
+
+        return AuditLog(self._database, self.tenant)
 
     @cached_property
     def rescorings(self) -> Rescorings:

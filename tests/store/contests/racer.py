@@ -57,6 +57,24 @@ def expire(store: Store, _: str) -> str:
     return str(store.attempts.expire(1e6))
 
 
+def void(store: Store, attempt: str) -> str:
+    return str(store.attempts.void(attempt, at=13.0, reason="a race").voided_at)
+
+
+def unvoid(store: Store, attempt: str) -> str:
+    return str(store.attempts.unvoid(attempt, at=14.0, reason="a race").voided_at)
+
+
+def disqualify(store: Store, _: str) -> str:
+    store.disqualifications.disqualify("alice", at=13.0, reason="a race")
+    return "out"
+
+
+def reinstate(store: Store, _: str) -> str:
+    store.disqualifications.reinstate("alice", at=14.0, reason="a race")
+    return "in"
+
+
 def submit_and_die(store: Store, attempt: str) -> str:
     submit(store, attempt)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -65,7 +83,20 @@ def submit_and_die(store: Store, attempt: str) -> str:
 
 ACTIONS: dict[str, Callable[[Store, str], str]] = {
     each.__name__: each
-    for each in (enter, submit, submit_and_finish, finish, report, play, expire, submit_and_die)
+    for each in (
+        enter,
+        submit,
+        submit_and_finish,
+        finish,
+        report,
+        play,
+        expire,
+        void,
+        unvoid,
+        disqualify,
+        reinstate,
+        submit_and_die,
+    )
 }
 
 

@@ -27,6 +27,7 @@ def challenge(formula: str | None = "1000 - tokens_total", **changes: Any) -> Ch
         "title": "Sums",
         "goal": "Add.",
         "version": "1",
+        "rated": "every",
         "evaluator": Evaluator(type="reported", options={"metrics": ("x",)}),
         "scoring": ScoringRule(formula=formula),
     }

@@ -266,12 +266,12 @@ def test_expiry_leaves_alone_what_has_time_or_was_submitted(contest: Store) -> N
 # Withdrawing
 
 
-def test_withdrawing_is_no_match(contest: Store) -> None:
+def test_withdrawing_is_a_loss(contest: Store) -> None:
     attempt = enter(contest)
     gone = contest.attempts.withdraw(attempt.id, "alice", 11.0)
     assert gone.state == "withdrawn"
     assert contest.attempts.withdraw(attempt.id, "alice", 12.0) == gone
-    assert list(contest.ratings.matches()) == []
+    assert [each.result for each in contest.ratings.matches()] == ["loss"]
     assert enter(contest).number == 2
 
 
@@ -384,13 +384,13 @@ def test_an_attempt_is_scored_once(contest: Store) -> None:
     assert len(list(contest.ratings.matches())) == 1
 
 
-def test_a_failed_attempt_has_an_error_and_is_no_match(contest: Store) -> None:
+def test_a_failed_attempt_has_an_error_and_is_a_loss(contest: Store) -> None:
     attempt = submitted(contest)
     outcome = Outcome(score=None, error="the plugin crashed", origin=ORIGIN)
     assert finish(contest, attempt, outcome) is True
     done = contest.attempts.get(attempt.id)
     assert (done.state, done.outcome) == ("failed", outcome)
-    assert list(contest.ratings.matches()) == []
+    assert [each.result for each in contest.ratings.matches()] == ["loss"]
     assert contest.boards.top("sums") == []
 
 

@@ -154,6 +154,47 @@ def test_one_agent_rated_at_several_challenges_at_once(
     assert_ratings_follow_from_the_log(contest)
 
 
+def describe(store: Store) -> object:
+    standings = store.boards.top("sums"), store.boards.size("sums")
+    return standings, store.ratings.elo(), store.ratings.pairs(), list(store.ratings.matches())
+
+
+@pytest.mark.parametrize(
+    ("acts", "undo"), [(("void", "unvoid"), "unvoid"), (("disqualify", "reinstate"), "reinstate")]
+)
+def test_acts_of_organisers_that_race_with_scores(
+    contest: Store, shared_url: str, racers: Racers, acts: tuple[str, str], undo: str
+) -> None:
+    contest.challenges.publish(a_challenge(name="chess"), b"", at=1.0)
+    entered = contest.attempts.enter("chess", "alice", at=10.0, seed=1)
+    elsewhere = contest.attempts.submit(entered.id, "alice", PAYLOAD, at=11.0)
+    play(contest, "bob", an_outcome(7.0))
+    waiting = submitted(contest)
+    racing = [
+        racers.start(contest, shared_url, action, attempt, 4)
+        for action, attempt in (
+            ("finish", waiting.id),
+            ("finish", elsewhere.id),
+            *((act, waiting.id) for act in acts),
+        )
+    ]
+    racers.let_go(racing)
+    assert_ratings_follow_from_the_log(contest)
+    board = [each.agent for each in contest.boards.top("sums")]
+    gone = acts[0] == "disqualify" and "alice" in contest.disqualifications.agents()
+    void = contest.attempts.get(waiting.id).voided_at is not None
+    assert board == (["bob"] if gone or void else ["bob", "alice"])
+    if undo == "unvoid":
+        contest.attempts.unvoid(waiting.id, at=20.0, reason="after the race")
+    else:
+        contest.disqualifications.reinstate("alice", at=20.0, reason="after the race")
+    settled = describe(contest)
+    assert [each.agent for each in contest.boards.top("sums")] == ["bob", "alice"]
+    assert contest.ratings.of("alice").wins == 2
+    contest.ratings.rebuild()
+    assert describe(contest) == settled
+
+
 def test_killed_between_submit_and_score_it_is_scored_once_afterwards(
     contest: Store, shared_url: str, racers: Racers
 ) -> None:

@@ -1,4 +1,4 @@
-"""Ratings in the store are a function of the log, whether kept match by match or made anew."""
+"""Ratings in the store follow from the attempts, whether kept match by match or made anew."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, update
 from tests.effort import examples
-from tests.store.contest_samples import DAY, a_challenge, an_outcome, play, submitted
+from tests.store.contest_samples import (
+    DAY,
+    PAYLOAD,
+    a_challenge,
+    an_outcome,
+    finish,
+    play,
+    scored,
+    submitted,
+)
 
-from tallymark.challenges.attempt import Evaluation, Outcome
+from tallymark.challenges.attempt import Evaluation, Metrics, Outcome
 from tallymark.challenges.challenge import Versus, VersusJudge
 from tallymark.ratings import Counts, EloRating, Match, Pair, elo
 from tallymark.store import Store
-from tallymark.store.contests import match_log
-from tallymark.store.contests.attempt_tables import attempt_scores
-from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests import matches
+from tallymark.store.contests.attempt_tables import attempt_scores, attempts
 from tallymark.store.contests.contest_tables import rating_pairs, ratings
 
 games = st.lists(
@@ -55,17 +63,19 @@ def assert_same_as_the_log(store: Store) -> None:
     assert sorted(store.ratings.pairs(), key=repr) == sorted(Counts.of(log), key=repr)
 
 
-def change(store: Store, attempt: str, **values: Any) -> int:
-    """What rescoring does to a score, and to the log after it."""
+def change(store: Store, attempt: str, **values: Any) -> None:
+    """What rescoring does to a score, and to its agent after it."""
     key = int(attempt[1:])
-    where = attempt_scores.c.attempt == key
+    state = {"state": "scored" if values["error"] is None else "failed"}
 
-    def work(connection: Any) -> int:
-        connection.execute(update(attempt_scores).where(where).values(values))
-        kept = find_challenge(connection, store.tenant, "sums", lock=True)
-        return match_log.catch_up(connection, kept, at=99.0)
+    def work(connection: Any) -> None:
+        connection.execute(
+            update(attempt_scores).where(attempt_scores.c.attempt == key).values(values)
+        )
+        connection.execute(update(attempts).where(attempts.c.key == key).values(state))
+        matches.fold_agents(connection, store.tenant, [store.attempts.get(attempt).agent])
 
-    return store._database.write(work)
+    store._database.write(work)
 
 
 @laws
@@ -95,7 +105,7 @@ def test_results_that_change_are_rated_in_their_old_place(
         played = [each for each in plays if each[1] is not None]
         assert len(before) == len(played)
         if all(each[1] not in (None, "expire") for each in plays):
-            expected = [each for each in changed[: len(plays)] if each != "error"]
+            expected = ["loss" if each == "error" else each for each in changed[: len(plays)]]
             assert [each.result for each in after] == expected
 
 
@@ -121,7 +131,7 @@ def test_a_match_says_what_was_played(contest: Store) -> None:
     attempt = submitted(contest, "alice", memoryless=True)
     contest.challenges.publish(a_challenge(version="v3"), b"", at=2.0)
     contest.attempts.finish(attempt.id, Evaluation(), an_outcome(), at=20.0, verified=True)
-    match = Match("alice", "sums", "veteran", "win", verified=True, memoryless=True)
+    match = Match("alice", "sums", "veteran", "win", verified=True, memoryless=True, first=True)
     assert list(contest.ratings.matches()) == [match]
     # K(S - E) = 32 (1 - 0.2403) = 24.3, rounded to 24; the first, verified, memoryless: 28.8.
     assert contest.ratings.of("alice") == EloRating(1029, 1, 1, 0, 0)
@@ -156,37 +166,66 @@ def test_pairs_count_what_happened_at_each_challenge(contest: Store) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "outcome",
-    [Outcome(score=None, error="broken"), an_outcome(result=None)],
-    ids=["failed", "no result"],
-)
-def test_an_outcome_without_a_result_is_no_match(contest: Store, outcome: Outcome) -> None:
-    play(contest, "alice", outcome)
+def test_an_outcome_without_a_result_is_no_match(contest: Store) -> None:
+    play(contest, "alice", an_outcome(result=None))
     assert list(contest.ratings.matches()) == []
     assert contest.ratings.elo() == []
     assert contest.ratings.of("alice") == EloRating()
 
 
-def test_a_failed_attempt_that_is_mended_becomes_a_match(contest: Store) -> None:
+def test_a_failed_attempt_is_a_loss_until_it_is_mended(contest: Store) -> None:
     attempt = play(contest, "alice", Outcome(score=None, error="broken"))
-    assert change(contest, attempt.id, error=None, result="win") == 1
+    assert [each.result for each in contest.ratings.matches()] == ["loss"]
+    assert contest.ratings.of("alice") == EloRating(984, 1, 0, 0, 1)
+    change(contest, attempt.id, error=None, result="win")
     assert [each.result for each in contest.ratings.matches()] == ["win"]
+    assert contest.ratings.of("alice") == EloRating(1016, 1, 1, 0, 0)
     assert_same_as_the_log(contest)
 
 
-def test_a_match_made_void_does_not_count(contest: Store) -> None:
-    attempt = play(contest, "alice", an_outcome())
-    assert change(contest, attempt.id, error="broken", result=None) == 1
+def test_a_verdict_that_comes_late_counts_in_its_place(contest: Store) -> None:
+    early = contest.attempts.report("sums", "alice", PAYLOAD, Metrics(), at=1.0)
+    late = contest.attempts.report("sums", "alice", PAYLOAD, Metrics(), at=2.0)
+    finish(contest, late, an_outcome(result="win"), at=3.0)
+    finish(contest, early, an_outcome(result="loss"), at=4.0)
+    assert [each.result for each in contest.ratings.matches()] == ["loss", "win"]
+    # 1000 - 16 = 984, then 32 (1 - 1 / (1 + 10^(16/400))) = 16.7, rounded to 17.
+    assert contest.ratings.of("alice") == EloRating(1001, 2, 1, 0, 1)
+
+
+RESULTS = ("loss", "win", "draw", "win")
+
+
+@pytest.mark.parametrize(
+    ("rated", "generate", "counted"),
+    [
+        ("every", None, 4),
+        ("until_won", "generate.py", 2),
+        ("first", None, 1),
+        (None, "generate.py", 4),
+        (None, None, 2),
+    ],
+)
+def test_a_challenge_says_what_repeats_are_worth(
+    contests: Any, rated: Any, generate: str | None, counted: int
+) -> None:
+    with contests(rated=rated, generate=generate) as store:
+        for number, result in enumerate(RESULTS, 1):
+            play(store, "alice", an_outcome(result=result), at=number * DAY)
+        assert [each.result for each in store.ratings.matches()] == [*RESULTS[:counted]]
+        assert_same_as_the_log(store)
+        before = store.ratings.elo(), store.ratings.pairs()
+        store.ratings.rebuild()
+        assert (store.ratings.elo(), store.ratings.pairs()) == before
+
+
+def test_attempts_loaded_unrated_are_no_matches_but_were_tried(contest: Store) -> None:
+    contest.attempts.load("sums", [scored("alice", an_outcome())], at=5.0, rated=False)
     assert list(contest.ratings.matches()) == []
-    assert contest.ratings.elo() == []
-    assert contest.ratings.pairs() == []
-
-
-def test_the_log_catches_up_only_once(contest: Store) -> None:
-    attempt = play(contest, "alice", an_outcome())
-    assert change(contest, attempt.id, result="draw") == 1
-    assert change(contest, attempt.id, result="draw") == 0
+    attempt = submitted(contest, "alice", 20.0, memoryless=True)
+    contest.attempts.finish(attempt.id, Evaluation(), an_outcome(), at=20.0, verified=True)
+    assert [(each.result, each.first) for each in contest.ratings.matches()] == [("win", False)]
+    assert contest.ratings.of("alice").rating == 1000 + 18  # 16 x 1.1 = 17.6
 
 
 def test_red_against_blue_is_not_rated_here(contest: Store) -> None:

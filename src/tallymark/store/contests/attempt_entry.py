@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import exists, func, insert, select
@@ -17,7 +18,6 @@ from tallymark.store.contests.challenges import find_version_id
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row
 
-    from tallymark.challenges.challenge import Challenge
     from tallymark.store.contests.challenges import StoredChallenge
 
 _DAY = 86_400
@@ -43,7 +43,7 @@ def find_refusal(
     connection: Connection, kept: StoredChallenge, agent: str, at: float
 ) -> InvalidInput | None:
     """Why an agent may not make another attempt now; None when it may."""
-    closed = _refuse_when_closed(kept.challenge, at)
+    closed = _refuse_when_closed(kept, at)
     return closed or _refuse_when_used_up(connection, kept, agent, at)
 
 
@@ -61,7 +61,7 @@ def insert_attempt(
         "challenge_id": kept.id,
         "version_id": find_version_id(connection, kept, challenge.version),
         "agent": agent,
-        "number": _count_attempts(connection, kept, agent) + 1,
+        "number": _find_last_number(connection, kept, agent) + 1,
         "state": "entered",
         "entered_at": at,
         "expires_at": expires_at,
@@ -73,8 +73,11 @@ def insert_attempt(
     return attempt
 
 
-def _refuse_when_closed(challenge: Challenge, at: float) -> InvalidInput | None:
+def _refuse_when_closed(kept: StoredChallenge, at: float) -> InvalidInput | None:
+    challenge = kept.challenge
     name, opens_at, closes_at = challenge.name, challenge.opens_at, challenge.closes_at
+    if kept.closed_at is not None:
+        return InvalidInput(f"challenge {name!r} is closed", hint="its organisers have closed it")
     if opens_at is not None and at < opens_at:
         return InvalidInput(
             f"challenge {name!r} is not open yet", hint=f"it opens at {format_moment(opens_at)}"
@@ -90,17 +93,13 @@ def _refuse_when_used_up(
     connection: Connection, kept: StoredChallenge, agent: str, at: float
 ) -> InvalidInput | None:
     most, per_day = kept.challenge.attempts, kept.challenge.attempts_per_day
-    made = _count_attempts(connection, kept, agent)
-    if made and (most is not None or per_day is not None):
-        # What waits because of us is not held against anybody.
-        made -= _count_waiting(connection, kept, agent)
     name = kept.challenge.name
-    if most is not None and made >= most:
+    if most is not None and _count_attempts(connection, kept, agent) >= most:
         return InvalidInput(
             f"{agent!r} has made all of its {most} attempts at {name!r}",
             hint="the challenge allows no more",
         )
-    if per_day is not None and made >= per_day:
+    if per_day is not None:
         # If the attempt so many ago was made today, today's are used up.
         day = at // _DAY
         if per_day == 0 or _read_entered_at(connection, kept, agent, per_day) // _DAY >= day:
@@ -111,25 +110,28 @@ def _refuse_when_used_up(
     return None
 
 
-def _count_attempts(connection: Connection, kept: StoredChallenge, agent: str) -> int:
-    # Numbers have no gaps, so the last one is the count.
+def _find_last_number(connection: Connection, kept: StoredChallenge, agent: str) -> int:
     query = select(attempts.c.number).where(_is_own(kept, agent))
     return connection.scalar(query.order_by(attempts.c.number.desc()).limit(1)) or 0
 
 
-def _count_waiting(connection: Connection, kept: StoredChallenge, agent: str) -> int:
-    query = select(func.count()).join_from(
-        attempt_waits, attempts, attempts.c.key == attempt_waits.c.attempt
-    )
-    return connection.scalar(query.where(_is_own(kept, agent))) or 0
+def _count_attempts(connection: Connection, kept: StoredChallenge, agent: str) -> int:
+    """How many the agent has made that are held against it: see `_counts`."""
+    query = select(func.count()).where(_is_own(kept, agent), _counts())
+    return connection.scalar(query) or 0
 
 
-def _read_entered_at(connection: Connection, kept: StoredChallenge, agent: str, ago: int) -> float:
-    """When the last attempt but so many was entered, of those that do not wait."""
+def _read_entered_at(connection: Connection, kept: StoredChallenge, agent: str, nth: int) -> float:
+    """When the agent entered the attempt so many ago, 1 being its last; minus infinity if never."""
+    query = select(attempts.c.entered_at).where(_is_own(kept, agent), _counts())
+    found = connection.scalar(query.order_by(attempts.c.number.desc()).offset(nth - 1).limit(1))
+    return -math.inf if found is None else float(found)
+
+
+def _counts() -> ColumnElement[bool]:
+    """What an organiser made void is given back, and what waits because of us costs nobody."""
     waits = exists().where(attempt_waits.c.attempt == attempts.c.key)
-    query = select(attempts.c.entered_at).where(_is_own(kept, agent), ~waits)
-    newest_first = query.order_by(attempts.c.number.desc())
-    return float(connection.execute(newest_first.limit(1).offset(ago - 1)).scalar_one())
+    return attempts.c.voided_at.is_(None) & ~waits
 
 
 def _is_own(kept: StoredChallenge, agent: str) -> ColumnElement[bool]:

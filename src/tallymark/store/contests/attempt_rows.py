@@ -21,7 +21,7 @@ from tallymark.challenges.attempt import (
 from tallymark.errors import InvalidInput
 from tallymark.scoring import Origin
 from tallymark.store.column_types import make_storable, read_json_mapping
-from tallymark.store.contests import audit_log, ratings
+from tallymark.store.contests import audit_log, matches
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_id,
@@ -70,6 +70,7 @@ def select_attempts(tenant: str) -> Select[Any]:
         select(
             attempts,
             challenges.c.name.label("challenge"),
+            challenges.c.frozen_at,
             challenge_versions.c.version,
             scores.score,
             scores.ranks,
@@ -118,6 +119,7 @@ def to_attempt(row: Row[Any]) -> Attempt:
         verified=row.verified,
         memoryless=row.memoryless,
         waiting=row.waiting,
+        voided_at=row.voided_at,
         outcome=None if row.ranks is None else _to_outcome(row),
     )
 
@@ -144,9 +146,11 @@ def is_late(attempt: Row[Any], at: float) -> bool:
 def expire(connection: Connection, attempt: Row[Any], at: float) -> bool:
     """Ends an open attempt whose time is over, which is a loss; False if it had ended already."""
     entry = AuditEntry(at=at, actor=SYSTEM, event="expired")
-    if not move_attempt(connection, attempt, "expired", entry):
+    # Its time was over then, whenever that is noticed.
+    over = attempt.expires_at
+    if not move_attempt(connection, attempt, "expired", entry, match_at=over):
         return False
-    ratings.record_match(connection, attempt, "loss", verified=False, at=at)
+    matches.follow(connection, attempt)
     return True
 
 

@@ -25,6 +25,8 @@ from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, met
 
 _OPEN = "state = 'entered'"
 _UNFINISHED = "state IN ('entered', 'submitted')"
+_MATCH = "match_at IS NOT NULL"
+_VOIDED = "voided_at IS NOT NULL"
 
 attempts = Table(
     "attempts",
@@ -43,10 +45,16 @@ attempts = Table(
     Column("scored_at", FiniteFloat),
     Column("verified", Boolean, nullable=False),
     Column("memoryless", Boolean, nullable=False),
+    # When it was submitted, withdrawn or ran out of time, which orders its agent's matches. NULL
+    # while it is open, and where it was loaded as no match.
+    Column("match_at", FiniteFloat),
+    Column("voided_at", FiniteFloat),  # by an organiser; NULL while it counts
     Index("ux_attempts_number", "challenge_id", "agent", "number", unique=True),
     Index("ix_attempts_newest", "challenge_id", "key"),
     partial_index("ux_attempts_open", "challenge_id", "agent", where=_OPEN, unique=True),
     partial_index("ix_attempts_unfinished", "tenant", "state", "expires_at", where=_UNFINISHED),
+    partial_index("ix_attempts_matches", "tenant", "agent", "match_at", "key", where=_MATCH),
+    partial_index("ix_attempts_voided", "challenge_id", "agent", where=_VOIDED),
     sqlite_autoincrement=True,
 )
 

@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import make_storable
-from tallymark.store.contests import attempt_entry, attempt_rows, audit_log
+from tallymark.store.contests import (
+    attempt_entry,
+    attempt_rows,
+    audit_log,
+    disqualifications,
+    frozen_attempts,
+    matches,
+)
 from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
-from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.challenges import (
+    find_challenge,
+    find_challenge_by_id,
+    read_frozen_at,
+)
 from tallymark.store.contests.idempotency import IdempotentRequest
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import lock_agent
@@ -55,6 +66,8 @@ class Attempts(TenantRows):
         request = None if key is None else IdempotentRequest(self._tenant, agent, key, *asked)
 
         def work(connection: Connection) -> Attempt | InvalidInput:
+            if refusal := disqualifications.find_refusal(connection, self._tenant, agent):
+                return refusal
             kept = find_challenge(connection, self._tenant, name)
             # Before anything is looked up: of many entries at once, the others find the first's.
             lock_agent(connection, kept.id, agent)
@@ -85,13 +98,15 @@ class Attempts(TenantRows):
 
         def work(connection: Connection) -> Attempt | InvalidInput:
             row = self._find_own_row(connection, identifier, agent)
+            if refusal := disqualifications.find_refusal(connection, self._tenant, agent):
+                return refusal
             if request is None or request.find_answer(connection) is None:
                 # Returned, not raised, or the expiry would be undone with the transaction.
                 if attempt_rows.is_late(row, at) and attempt_rows.expire(connection, row, at):
                     return attempt_rows.explain_expiry(row)
                 entry = AuditEntry(at=at, actor=agent, event="submitted")
                 if row.state == "entered" and move_attempt(
-                    connection, row, "submitted", entry, submitted_at=at
+                    connection, row, "submitted", entry, submitted_at=at, match_at=at
                 ):
                     attempt_rows.insert_payload(connection, row, texts)
                 elif refusal := self._refuse_other_content(connection, row.key, texts["digest"]):
@@ -121,13 +136,16 @@ class Attempts(TenantRows):
         )
 
         def work(connection: Connection) -> Attempt | InvalidInput:
+            if refusal := disqualifications.find_refusal(connection, self._tenant, agent):
+                return refusal
             kept = find_challenge(connection, self._tenant, name)
             lock_agent(connection, kept.id, agent)
             if (answered := request.find_answer(connection)) is not None:
                 return read_attempt(connection, self._tenant, answered)
             if refusal := attempt_entry.find_refusal(connection, kept, agent, at):
                 return refusal
-            facts = {"state": "submitted", "submitted_at": at, "seed": 0, "memoryless": False}
+            facts = {"state": "submitted", "submitted_at": at, "match_at": at}
+            facts |= {"seed": 0, "memoryless": False}
             row = attempt_entry.insert_attempt(connection, kept, agent, at, **facts)
             attempt_rows.insert_payload(connection, row, texts)
             entry = AuditEntry(
@@ -139,16 +157,21 @@ class Attempts(TenantRows):
 
         return self._write_or_refuse(work)
 
-    def withdraw(self, identifier: str, agent: str, at: float) -> Attempt:
-        """Ends an agent's open attempt, which is no loss but counts as one of its attempts."""
+    def withdraw(
+        self, identifier: str, agent: str, at: float, *, reason: str | None = None
+    ) -> Attempt:
+        """Ends an agent's open attempt, which is a loss: giving up is no better than failing."""
 
         def work(connection: Connection) -> Attempt | InvalidInput:
             row = self._find_own_row(connection, identifier, agent)
             if attempt_rows.is_late(row, at) and attempt_rows.expire(connection, row, at):
                 return attempt_rows.explain_expiry(row)
-            entry = AuditEntry(at=at, actor=agent, event="withdrawn")
-            if row.state == "entered":
-                move_attempt(connection, row, "withdrawn", entry)
+            note = None if reason is None else {"reason": make_storable(reason)}
+            entry = AuditEntry(at=at, actor=agent, event="withdrawn", note=note)
+            if row.state == "entered" and move_attempt(
+                connection, row, "withdrawn", entry, match_at=at
+            ):
+                matches.follow(connection, row)
             attempt = read_attempt(connection, self._tenant, row.key)
             if attempt.state == "withdrawn":
                 return attempt
@@ -159,15 +182,45 @@ class Attempts(TenantRows):
 
         return self._write_or_refuse(work)
 
-    def expire(self, at: float) -> int:
-        """Ends all open attempts whose time is over; how many there were."""
+    def void(self, identifier: str, *, at: float, reason: str) -> Attempt:
+        """Boards, ratings and quotas are as if the attempt had never been made."""
+        return self._set_void(identifier, at, audit_log.make_act("voided", reason, at))
+
+    def unvoid(self, identifier: str, *, at: float, reason: str) -> Attempt:
+        """All is as if the attempt had never been made void."""
+        return self._set_void(identifier, None, audit_log.make_act("unvoided", reason, at))
+
+    def _set_void(self, identifier: str, voided_at: float | None, entry: AuditEntry) -> Attempt:
+        from tallymark.store.contests import whole_boards  # noqa: PLC0415 (formulas load with it)
+
+        def work(connection: Connection) -> Attempt:
+            challenge_id = self._find_row(connection, identifier).challenge_id
+            kept = find_challenge_by_id(connection, challenge_id, lock=True)
+            row = self._find_row(connection, identifier)
+            if row.state == "entered":
+                raise InvalidInput(
+                    f"attempt {identifier} is still open", hint="void it when it has ended"
+                )
+            if (row.voided_at is None) != (voided_at is None):
+                whole_boards.freeze_if_due(connection, kept, entry.at)
+                mine = attempts.c.key == row.key
+                connection.execute(update(attempts).where(mine).values(voided_at=voided_at))
+                audit_log.write_entry(connection, self._tenant, kept.id, row.key, entry)
+                whole_boards.rebuild_agent(connection, kept, row.agent)
+                matches.fold_agents(connection, self._tenant, [row.agent])
+            return read_attempt(connection, self._tenant, row.key)
+
+        return self._database.write(work)
+
+    def expire(self, at: float, *, most: int | None = None) -> int:
+        """Ends open attempts whose time is over, all or so many; how many there were."""
         late = select(attempts).where(
             attempts.c.tenant == self._tenant,
             attempts.c.state == "entered",
             attempts.c.expires_at < at,
         )
         with self._database.read() as connection:
-            rows = connection.execute(late.order_by(attempts.c.expires_at)).all()
+            rows = connection.execute(late.order_by(attempts.c.expires_at).limit(most)).all()
 
         # A transaction for each; one that was submitted since it was read is left alone.
         def work(row: Row[Any]) -> Callable[[Connection], bool]:
@@ -210,15 +263,16 @@ class Attempts(TenantRows):
 
     # Reading
 
-    def get(self, identifier: str) -> Attempt:
-        """One attempt."""
+    def get(self, identifier: str, *, public: bool = False) -> Attempt:
+        """One attempt; `public` as it was known when the board was frozen, if it is."""
         mine = attempts.c.key == attempt_rows.attempt_key(identifier)
         with self._database.read() as connection:
             query = attempt_rows.select_attempts(self._tenant).where(mine)
             row = connection.execute(query).one_or_none()
         if row is None:
             raise _explain_unknown(identifier)
-        return to_attempt(row)
+        attempt = to_attempt(row)
+        return self._hide_later(attempt, row.frozen_at) if public else attempt
 
     def of(
         self,
@@ -228,8 +282,9 @@ class Attempts(TenantRows):
         state: State | None = None,
         limit: int | None = 100,
         offset: int = 0,
+        public: bool = False,
     ) -> list[Attempt]:
-        """The attempts at a challenge, newest first."""
+        """The attempts at a challenge, newest first; `public` as `get` says."""
         query = attempt_rows.select_attempts(self._tenant).order_by(attempts.c.key.desc())
         for column, wanted in ((attempts.c.agent, agent), (attempts.c.state, state)):
             if wanted is not None:
@@ -237,7 +292,11 @@ class Attempts(TenantRows):
         with self._database.read() as connection:
             kept = find_challenge(connection, self._tenant, name)
             page = query.where(attempts.c.challenge_id == kept.id).limit(limit).offset(offset)
-            return [to_attempt(row) for row in connection.execute(page)]
+            found = [to_attempt(row) for row in connection.execute(page)]
+        if not public:
+            return found
+        shown = (self._hide_later(each, kept.frozen_at) for each in found)
+        return [each for each in shown if state in (None, each.state)]
 
     def pending(self) -> list[Attempt]:
         """Attempts that were submitted and not yet scored, oldest first."""
@@ -261,18 +320,26 @@ class Attempts(TenantRows):
             key = self._find_row(connection, identifier).key
             return attempt_rows.read_evaluation(connection, key)
 
-    def audit(self, identifier: str) -> list[AuditEntry]:
-        """Every change of an attempt, oldest first."""
+    def audit(self, identifier: str, *, public: bool = False) -> list[AuditEntry]:
+        """Every change of an attempt, oldest first; `public` as `get` says."""
         with self._database.read() as connection:
             row = self._find_row(connection, identifier)
-            return audit_log.read_entries(connection, self._tenant, row.challenge_id, row.key)
+            found = audit_log.read_entries(connection, self._tenant, row.challenge_id, row.key)
+            frozen_at = read_frozen_at(connection, row.challenge_id) if public else None
+        return frozen_attempts.keep_earlier_entries(found, frozen_at)
 
-    def history(self, identifier: str) -> list[ScoreEntry]:
-        """Every score that an attempt was given, oldest first."""
+    def history(self, identifier: str, *, public: bool = False) -> list[ScoreEntry]:
+        """Every score that an attempt was given, oldest first; `public` as `get` says."""
         from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
 
         with self._database.read() as connection:
-            return score_rows.read_history(connection, self._find_row(connection, identifier))
+            row = self._find_row(connection, identifier)
+            found = score_rows.read_history(connection, row)
+            frozen_at = read_frozen_at(connection, row.challenge_id) if public else None
+        return frozen_attempts.keep_earlier_scores(found, frozen_at)
+
+    def _hide_later(self, attempt: Attempt, frozen_at: float | None) -> Attempt:
+        return frozen_attempts.hide_later(attempt, frozen_at, lambda: self.history(attempt.id))
 
     # In bulk
 

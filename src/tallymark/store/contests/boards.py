@@ -5,6 +5,7 @@ Reading the top, one agent's place and its neighbours is quick however large the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, func, insert, select, update
@@ -12,24 +13,25 @@ from sqlalchemy import bindparam, func, insert, select, update
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
 from tallymark.store.contests import rank_blocks
-from tallymark.store.contests.attempt_tables import attempt_id, attempt_scores
+from tallymark.store.contests.attempt_tables import attempt_id, attempt_scores, attempts
 from tallymark.store.contests.challenges import explain_unknown_challenge
 from tallymark.store.contests.contest_tables import boards as table
-from tallymark.store.contests.contest_tables import challenges
+from tallymark.store.contests.contest_tables import challenges, disqualified
 from tallymark.store.contests.rank_blocks import Board
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Select
 
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.rank_blocks import Spot
 
 # Built once: see `rank_blocks`.
-_CHALLENGE = select(challenges.c.id, challenges.c.frozen_at).where(
-    challenges.c.tenant == bindparam("whose"), challenges.c.name == bindparam("called")
-)
+_DISQUALIFIED = select(disqualified.c.agent).where(disqualified.c.tenant == bindparam("whose"))
+_CHALLENGE = select(
+    challenges.c.id, challenges.c.frozen_at, _DISQUALIFIED.exists().label("some_absent")
+).where(challenges.c.tenant == bindparam("whose"), challenges.c.name == bindparam("called"))
 _NAMES = ("agent", "value", "score", "tries")
 _SPOT, _HERE = rank_blocks.spot(table), rank_blocks.spot_param("at")
 _ORDER = rank_blocks.spot_columns(table)
@@ -38,6 +40,9 @@ _IS_MINE = rank_blocks.on_board(table) & (table.c.agent == bindparam("whose"))
 _MINE = _ROWS.where(table.c.agent == bindparam("whose"))
 _MY_SPOT = select(*_ORDER).where(_IS_MINE)
 _COUNT = update(table).where(_IS_MINE).values(tries=table.c.tries + 1)
+_ABSENT = select(table.c.agent, *_ORDER).where(
+    rank_blocks.on_board(table), table.c.agent.in_(_DISQUALIFIED)
+)
 _MOST: Any = bindparam("most")
 _PAGE = _ROWS.where(_SPOT >= _HERE).order_by(*_ORDER).limit(_MOST)
 _BEFORE = _ROWS.where(_SPOT < _HERE).order_by(*rank_blocks.backward_order(table)).limit(_MOST)
@@ -57,20 +62,21 @@ class Boards(TenantRows):
                 hint="give a limit of at least 1, and an offset of at least 0",
             )
         with self._database.read() as connection:
-            board = self._find_board(connection, name, public)
+            shown = self._find_board(connection, name, public)
             spot: Spot | None = rank_blocks.FIRST
             if offset:
-                spot = rank_blocks.find_spot_after(connection, board, offset)
+                skipped = shown.count_skipped(connection, offset)
+                spot = rank_blocks.find_spot_after(connection, shown.board, skipped)
             if spot is None:
                 return []
-            rows = connection.execute(_PAGE, board.values(at=spot) | {"most": limit}).all()
+            rows = shown.read_page(connection, _PAGE, spot, limit)
         return [_make_standing(offset + nth, row) for nth, row in enumerate(rows, 1)]
 
     def standing(self, name: str, agent: str, *, public: bool = True) -> Standing | None:
         """Where an agent stands; None when it is not on the board."""
         with self._database.read() as connection:
-            board = self._find_board(connection, name, public)
-            found = _find_agent(connection, board, agent)
+            shown = self._find_board(connection, name, public)
+            found = _find_agent(connection, shown, agent)
         return None if found is None else _make_standing(*found)
 
     def around(
@@ -78,37 +84,69 @@ class Boards(TenantRows):
     ) -> list[Standing]:
         """An agent with up to so many before and behind it; empty when it is not on the board."""
         with self._database.read() as connection:
-            board = self._find_board(connection, name, public)
-            found = _find_agent(connection, board, agent)
+            shown = self._find_board(connection, name, public)
+            found = _find_agent(connection, shown, agent)
             if found is None:
                 return []
             rank, row = found
-            values = board.values(at=_get_spot(row)) | {"most": each}
-            before = connection.execute(_BEFORE, values).all()
-            behind = connection.execute(_BEHIND, values).all()
+            spot = _get_spot(row)
+            before = shown.read_page(connection, _BEFORE, spot, each)
+            behind = shown.read_page(connection, _BEHIND, spot, each)
         rows = [*reversed(before), row, *behind]
         return [_make_standing(nth, row) for nth, row in enumerate(rows, rank - len(before))]
 
     def size(self, name: str, *, public: bool = True) -> int:
         """How many agents are on the board."""
         with self._database.read() as connection:
-            return rank_blocks.count_rows(connection, self._find_board(connection, name, public))
+            shown = self._find_board(connection, name, public)
+            return rank_blocks.count_rows(connection, shown.board) - len(shown.absent)
 
-    def _find_board(self, connection: Connection, name: str, public: bool) -> Board:
+    def _find_board(self, connection: Connection, name: str, public: bool) -> _ShownBoard:
         values = {"whose": self._tenant, "called": name}
         # A rank and the rows around it come from several queries, and must be of one moment.
         row = read_one_moment(connection).execute(_CHALLENGE, values).one_or_none()
         if row is None:
             raise explain_unknown_challenge(connection, self._tenant, name)
-        return Board(self._tenant, row.id, frozen=public and row.frozen_at is not None)
+        board = Board(self._tenant, row.id, frozen=public and row.frozen_at is not None)
+        if not row.some_absent:
+            return _ShownBoard(board, {})
+        found = connection.execute(_ABSENT, board.values() | {"whose": self._tenant})
+        return _ShownBoard(board, {each.agent: _get_spot(each) for each in found})
 
 
-def _find_agent(connection: Connection, board: Board, agent: str) -> tuple[int, Row[Any]] | None:
+@dataclass(frozen=True, slots=True)
+class _ShownBoard:
+    """A board as it is read: without those who are disqualified, whose rows it still has."""
+
+    board: Board
+    absent: dict[str, Spot]
+
+    def read_page(
+        self, connection: Connection, page: Select[Any], spot: Spot, limit: int
+    ) -> list[Row[Any]]:
+        """So many rows from a spot on, or from it back."""
+        values = self.board.values(at=spot) | {"most": limit + len(self.absent)}
+        rows = [each for each in connection.execute(page, values) if each.agent not in self.absent]
+        return rows[:limit]
+
+    def count_skipped(self, connection: Connection, offset: int) -> int:
+        """How many rows lie before the one that comes after so many that are shown."""
+        for spot in sorted(self.absent.values()):
+            if rank_blocks.count_rows_before(connection, self.board, spot) <= offset:
+                offset += 1
+        return offset
+
+
+def _find_agent(
+    connection: Connection, shown: _ShownBoard, agent: str
+) -> tuple[int, Row[Any]] | None:
     """An agent's rank and row."""
-    row = connection.execute(_MINE, board.values() | {"whose": agent}).one_or_none()
-    if row is None:
+    row = connection.execute(_MINE, shown.board.values() | {"whose": agent}).one_or_none()
+    if row is None or agent in shown.absent:
         return None
-    return 1 + rank_blocks.count_rows_before(connection, board, _get_spot(row)), row
+    spot = _get_spot(row)
+    before = rank_blocks.count_rows_before(connection, shown.board, spot)
+    return 1 + before - sum(each < spot for each in shown.absent.values()), row
 
 
 def _get_spot(row: Row[Any]) -> Spot:
@@ -166,4 +204,8 @@ def _make_board_row(kept: StoredChallenge, scored: dict[str, Any]) -> dict[str, 
 def _count_tries(connection: Connection, kept: StoredChallenge, agent: str) -> int:
     scores = attempt_scores.c
     mine = (scores.challenge_id == kept.id) & (scores.agent == agent) & scores.error.is_(None)
-    return int(connection.scalar(select(func.count()).where(mine)) or 0)
+    own = (attempts.c.challenge_id == kept.id) & (attempts.c.agent == agent)
+    void = select(attempts.c.key).where(own, attempts.c.voided_at.is_not(None))
+    return int(
+        connection.scalar(select(func.count()).where(mine, scores.attempt.not_in(void))) or 0
+    )

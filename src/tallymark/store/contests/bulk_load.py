@@ -10,7 +10,7 @@ from sqlalchemy import func, insert, literal, select, text
 
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import json_text
-from tallymark.store.contests import audit_log, match_log, score_rows, whole_boards
+from tallymark.store.contests import audit_log, matches, score_rows, whole_boards
 from tallymark.store.contests.attempt_entry import check_agent
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
@@ -48,11 +48,12 @@ class BulkLoad:
         """Stores all, then history, board and, if asked for, matches and ratings from them."""
         whole_boards.freeze_if_due(self.connection, self.kept, self.at)
         for start in range(0, len(given), _CHUNK):
-            self._insert_chunk(given[start : start + _CHUNK])
+            self._insert_chunk(given[start : start + _CHUNK], rated)
         self._remember_scores()
         whole_boards.rebuild(self.connection, self.kept)
         if rated:
-            match_log.catch_up(self.connection, self.kept, self.at)
+            agents = {each.agent for each in given}
+            matches.fold_agents(self.connection, self.kept.tenant, agents)
         if self.connection.dialect.name == "postgresql":
             # Until it has counted, it plans as if the tables were still empty.
             tables = (attempts, attempt_scores, boards, board_blocks)
@@ -66,13 +67,14 @@ class BulkLoad:
         mine = attempts.c.challenge_id == self.kept.id
         return dict(self.connection.execute(query.where(mine).group_by(attempts.c.agent)).all())
 
-    def _insert_chunk(self, chunk: Sequence[Attempt]) -> None:
+    def _insert_chunk(self, chunk: Sequence[Attempt], rated: bool) -> None:
         rows: list[dict[str, Any]] = []
         scores: list[dict[str, Any]] = []
         details: list[dict[str, Any]] = []
         for key, attempt in zip(self._reserve_keys(len(chunk)), chunk, strict=True):
             outcome = _require_outcome(attempt)
             row = self._make_attempt_row(key, attempt, outcome)
+            row["match_at"] = attempt.submitted_at if rated else None
             rows.append(row)
             scores.append(self._make_score_row(row, outcome))
             if outcome.details:

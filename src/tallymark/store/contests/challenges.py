@@ -19,10 +19,17 @@ from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
     from sqlalchemy import ColumnElement, Connection
+
+    _Columns: TypeAlias = dict[str, float | None]
+    _Change: TypeAlias = Callable[[Connection, "StoredChallenge", float], _Columns]
 
 
 _decode = msgspec.json.Decoder(Challenge).decode
+_STATE = ("revision", "frozen_at", "closed_at", "held_at", "unfrozen_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,27 @@ class StoredChallenge:
     tenant: str
     revision: int
     frozen_at: float | None
+    """When the public board was copied."""
+    closed_at: float | None
+    held_at: float | None
+    """When an organiser froze the board, which stays so whatever is published."""
+    unfrozen_at: float | None
+    """When an organiser let it move again, whatever freeze was planned for before."""
     challenge: Challenge
+
+    @property
+    def freezes_at(self) -> float | None:
+        """From when on the public board stands still, by hand or as planned."""
+        planned = self.challenge.freezes_at
+        if self.held_at is not None:
+            return self.held_at
+        if planned is None or (self.unfrozen_at is not None and planned <= self.unfrozen_at):
+            return None
+        return planned
+
+    def is_frozen(self, at: float) -> bool:
+        """Whether the public sees a board that stands still."""
+        return self.freezes_at is not None and at >= self.freezes_at
 
 
 def find_challenge(
@@ -66,14 +93,22 @@ def find_challenge_by_id(
     return kept
 
 
+def read_frozen_at(connection: Connection, challenge_id: int) -> float | None:
+    """When the public board of a challenge was copied; None while the public sees the live one."""
+    found: float | None = connection.scalar(
+        select(table.c.frozen_at).where(table.c.id == challenge_id)
+    )
+    return found
+
+
 def lock_challenge(connection: Connection, known: StoredChallenge) -> StoredChallenge:
     """A challenge whose row was read before: nobody else changes it or its board meanwhile.
 
     Its definition is still that which is known, unless its revision is another.
     """
-    query = select(table.c.revision, table.c.frozen_at).where(table.c.id == known.id)
+    query = select(*(table.c[name] for name in _STATE)).where(table.c.id == known.id)
     row = connection.execute(lock_rows(query)).one()
-    return replace(known, revision=row.revision, frozen_at=row.frozen_at)
+    return replace(known, **dict(zip(_STATE, row, strict=True)))
 
 
 def find_version_id(connection: Connection, kept: StoredChallenge, version: str) -> int:
@@ -111,6 +146,40 @@ def publish_version(
     audit_log.write_entry(connection, tenant, kept.id, None, entry)
 
 
+def _close(_: Connection, kept: StoredChallenge, at: float) -> _Columns:
+    return {"closed_at": at} if kept.closed_at is None else {}
+
+
+def _reopen(_: Connection, kept: StoredChallenge, at: float) -> _Columns:
+    planned = kept.challenge.closes_at
+    if planned is not None and planned <= at:
+        raise InvalidInput(
+            f"challenge {kept.challenge.name!r} closed when its challenge.yaml says",
+            hint="publish it with a later closes",
+        )
+    return {"closed_at": None} if kept.closed_at is not None else {}
+
+
+def _freeze(connection: Connection, kept: StoredChallenge, at: float) -> _Columns:
+    from tallymark.store.contests import whole_boards  # noqa: PLC0415 (formulas load with it)
+
+    if kept.held_at is not None:
+        return {}
+    if kept.frozen_at is None:
+        whole_boards.copy_for_public(connection, kept)
+    frozen_at = at if kept.frozen_at is None else kept.frozen_at
+    return {"frozen_at": frozen_at, "held_at": frozen_at}
+
+
+def _unfreeze(connection: Connection, kept: StoredChallenge, at: float) -> _Columns:
+    from tallymark.store.contests import whole_boards  # noqa: PLC0415 (as above)
+
+    if not kept.is_frozen(at):
+        return {}
+    whole_boards.remove_copy(connection, kept)
+    return {"frozen_at": None, "held_at": None, "unfrozen_at": at}
+
+
 class Challenges(TenantRows):
     """What `store.challenges` is."""
 
@@ -139,6 +208,16 @@ class Challenges(TenantRows):
         with self._database.read() as connection:
             return [_decode(each) for each in connection.scalars(query.order_by(table.c.name))]
 
+    def frozen(self, at: float) -> list[str]:
+        """Challenges whose public board stands still, by name."""
+        mine = table.c.tenant == self._tenant
+        with self._database.read() as connection:
+            names = list(
+                connection.scalars(select(table.c.name).where(mine).order_by(table.c.name))
+            )
+            kept = [find_challenge(connection, self._tenant, name) for name in names]
+        return [each.challenge.name for each in kept if each.is_frozen(at)]
+
     def get_version(self, name: str, version: str) -> Challenge:
         """A challenge as it was when this version was published."""
         return _decode(self._read_version(name, version, "definition"))
@@ -146,6 +225,35 @@ class Challenges(TenantRows):
     def packed(self, name: str, version: str) -> bytes:
         """The files of a version."""
         return bytes(self._read_version(name, version, "packed"))
+
+    def close(self, name: str, *, at: float, reason: str) -> None:
+        """No more attempts are entered. What is open may still be submitted in its time."""
+        self._act("closed", name, at, reason, _close)
+
+    def reopen(self, name: str, *, at: float, reason: str) -> None:
+        """Attempts can be entered again."""
+        self._act("reopened", name, at, reason, _reopen)
+
+    def freeze(self, name: str, *, at: float, reason: str) -> None:
+        """The public sees the board as it is now, until it is unfrozen."""
+        self._act("frozen", name, at, reason, _freeze)
+
+    def unfreeze(self, name: str, *, at: float, reason: str) -> None:
+        """The public sees the live board, whatever freeze was planned for before."""
+        self._act("unfrozen", name, at, reason, _unfreeze)
+
+    def _act(self, event: str, name: str, at: float, reason: str, change: _Change) -> None:
+        """What an organiser does to a challenge; done again, it changes nothing."""
+        entry = audit_log.make_act(event, reason, at)
+
+        def work(connection: Connection) -> None:
+            kept = find_challenge(connection, self._tenant, name, lock=True)
+            columns = change(connection, kept, at)
+            if columns:
+                connection.execute(update(table).where(table.c.id == kept.id).values(columns))
+                audit_log.write_entry(connection, self._tenant, kept.id, None, entry)
+
+        self._database.write(work)
 
     def audit(self, name: str) -> list[AuditEntry]:
         """What was done to the challenge as a whole, oldest first."""
@@ -167,12 +275,13 @@ class Challenges(TenantRows):
 def _read_challenge(
     connection: Connection, lock: bool, *where: ColumnElement[bool]
 ) -> StoredChallenge | None:
-    columns = (table.c.id, table.c.tenant, table.c.revision, table.c.frozen_at, table.c.definition)
-    query = select(*columns).where(*where)
+    names = ("id", "tenant", *_STATE, "definition")
+    query = select(*(table.c[name] for name in names)).where(*where)
     row = connection.execute(lock_rows(query) if lock else query).one_or_none()
     if row is None:
         return None
-    return StoredChallenge(row.id, row.tenant, row.revision, row.frozen_at, _decode(row.definition))
+    state = {name: getattr(row, name) for name in _STATE}
+    return StoredChallenge(row.id, row.tenant, **state, challenge=_decode(row.definition))
 
 
 def _explain_unknown_version(kept: StoredChallenge, version: str) -> InvalidInput:
@@ -189,7 +298,7 @@ def _move_board(
     """What a new version means for the board: another order, or a freeze moved ahead."""
     from tallymark.store.contests import whole_boards  # noqa: PLC0415 (formulas load with it)
 
-    if challenge.freezes_at is None or challenge.freezes_at > at:
+    if old.held_at is None and (challenge.freezes_at is None or challenge.freezes_at > at):
         whole_boards.unfreeze(connection, old, at)
     else:
         whole_boards.freeze_if_due(connection, old, at)

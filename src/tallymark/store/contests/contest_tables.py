@@ -1,7 +1,7 @@
-"""The tables of challenges, boards, matches, ratings and the audit log of contests.
+"""The tables of challenges, boards, ratings and the audit log of contests.
 
-Those of attempts are in `attempt_tables`. Logs (`contest_audit`, `score_history`, `matches`) are
-only ever added to: triggers refuse anything else. See docs/decisions/0010-boards.md.
+Those of attempts are in `attempt_tables`. Logs (`contest_audit`, `score_history`) are only ever
+added to: triggers refuse anything else. See docs/decisions/0010-boards.md.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ challenges = Table(
     # When the public board was copied; NULL while the public sees the live one.
     Column("frozen_at", FiniteFloat),
     Column("definition", CodePointText, nullable=False),
+    # What organisers did by hand: closed it; froze its board, whatever is published since; let it
+    # move again, whatever freeze was due before.
+    Column("closed_at", FiniteFloat),
+    Column("held_at", FiniteFloat),
+    Column("unfrozen_at", FiniteFloat),
     Index("ux_challenges_name", "tenant", "name", unique=True),
     sqlite_autoincrement=True,
 )
@@ -88,27 +93,7 @@ board_blocks = Table(
     sqlite_with_rowid=False,
 )
 
-# A result that rescoring changed is added again with `corrects`, the seq of the first entry; it
-# then counts in that entry's place. A result of NULL makes the match void.
-matches = Table(
-    "matches",
-    metadata,
-    Column("seq", RowKey, primary_key=True),
-    Column("tenant", CodePointText, nullable=False),
-    Column("agent", CodePointText, nullable=False),
-    Column("challenge_id", RowKey, nullable=False),
-    Column("attempt", RowKey, nullable=False),
-    Column("corrects", RowKey),
-    Column("at", FiniteFloat, nullable=False),
-    Column("tier", CodePointText, nullable=False),
-    Column("result", CodePointText),
-    Column("verified", Boolean, nullable=False),
-    Column("memoryless", Boolean, nullable=False),
-    Index("ix_matches_agent", "tenant", "agent", "seq"),
-    Index("ix_matches_attempt", "attempt"),
-    sqlite_autoincrement=True,
-)
-
+# Both follow from `attempts`, and are kept so that nobody need count: see `matches`.
 ratings = Table(
     "ratings",
     metadata,
@@ -151,12 +136,22 @@ plugin_pauses = Table(
     PrimaryKeyConstraint("challenge_id", "code_hash", "agent", name="pk_plugin_pauses"),
 )
 
+# Their attempts, ratings and places stay as they are, and whoever reads leaves them out.
+disqualified = Table(
+    "disqualified_agents",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("at", FiniteFloat, nullable=False),
+    PrimaryKeyConstraint("tenant", "agent", name="pk_disqualified_agents"),
+)
+
 contest_audit = Table(
     "contest_audit",
     metadata,
     Column("seq", RowKey, primary_key=True),
     Column("tenant", CodePointText, nullable=False),
-    Column("challenge_id", RowKey, nullable=False),
+    Column("challenge_id", RowKey, nullable=False),  # 0 where an agent is meant, whom `note` names
     Column("attempt", RowKey),  # NULL where the whole challenge is meant
     Column("at", FiniteFloat, nullable=False),
     Column("actor", CodePointText, nullable=False),

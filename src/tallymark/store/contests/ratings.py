@@ -1,139 +1,177 @@
-"""Ratings in the database: Elo and counts per pair, moved by every match, and read.
+"""Ratings in the database, as they are read: Elo, and counts per pair.
 
-`match_log` can make them anew from all matches: that comes to the same.
+`matches` keeps them up to date, and can make them anew from the attempts: that comes to the same.
+Agents that are disqualified are left out. While a board is frozen, the public sees the ratings that
+follow from what was known of that challenge at the freeze.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from sqlalchemy import and_, insert, select, update
+from sqlalchemy import and_, case, func, or_, select
 
-from tallymark.challenges.challenge import Tier
-from tallymark.ratings import EloRating, Pair, elo
-from tallymark.ratings.match_results import worth
-from tallymark.store.contests import match_log
-from tallymark.store.contests.contest_tables import (
-    challenge_versions,
-    challenges,
-    matches,
-    rating_pairs,
-)
+from tallymark.ratings import Counts, EloRating, Pair, elo
+from tallymark.store.contests import matches
+from tallymark.store.contests.attempt_tables import attempts, score_history, scorings
+from tallymark.store.contests.contest_tables import challenges, rating_pairs
 from tallymark.store.contests.contest_tables import ratings as table
+from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import insert_once, lock_rows
+from tallymark.store.database_dialects import read_one_moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import ColumnElement, Connection
 
     from tallymark.ratings import EloChange, Match
 
 _FIELDS = tuple(asdict(EloRating()))
-_COUNTS = {1.0: "wins", 0.5: "draws", 0.0: "losses"}
 
 
 class Ratings(TenantRows):
-    """What `store.ratings` is."""
+    """What `store.ratings` is. `public=False` shows what is hidden while a board is frozen."""
 
-    def elo(self, *, limit: int | None = None, offset: int = 0) -> list[tuple[str, EloRating]]:
+    def elo(
+        self, *, limit: int | None = None, offset: int = 0, public: bool = True
+    ) -> list[tuple[str, EloRating]]:
         """Agents with their ratings, highest first, equal ones by name."""
         columns = (table.c[name] for name in _FIELDS)
         query = (
             select(table.c.agent, *columns)
             .where(table.c.tenant == self._tenant, table.c.matches > 0)
+            .where(is_admitted(self._tenant, table.c.agent))
             .order_by(table.c.rating.desc(), table.c.agent)
-            .limit(limit)
-            .offset(offset)
         )
         with self._database.read() as connection:
-            return [(agent, EloRating(*row)) for agent, *row in connection.execute(query)]
+            known = _read_known(connection, self._tenant) if public else None
+            if known is None:
+                rows = connection.execute(query.limit(limit).offset(offset))
+                return [(agent, EloRating(*row)) for agent, *row in rows]
+            found = {agent: EloRating(*row) for agent, *row in connection.execute(query)}
+        kept = {agent: each for agent, each in found.items() if agent not in known.concerned}
+        kept |= {agent: each for agent, each in known.elo.items() if each.matches}
+        order = sorted(kept.items(), key=lambda pair: (-pair[1].rating, pair[0]))
+        return order[offset:] if limit is None else order[offset : offset + limit]
 
-    def of(self, agent: str) -> EloRating:
+    def of(self, agent: str, *, public: bool = True) -> EloRating:
         """One agent's rating; that of a newcomer if it has played no match."""
         query = select(*(table.c[name] for name in _FIELDS))
         query = query.where(table.c.tenant == self._tenant, table.c.agent == agent)
+        query = query.where(is_admitted(self._tenant, table.c.agent))
         with self._database.read() as connection:
+            known = _read_known(connection, self._tenant, agent) if public else None
+            if known is not None and agent in known.concerned:
+                return known.elo.get(agent, EloRating())
             row = connection.execute(query).one_or_none()
         return EloRating() if row is None else EloRating(*row)
 
-    def pairs(self) -> list[Pair]:
+    def pairs(self, *, public: bool = True) -> list[Pair]:
         """How every agent fared at every challenge it tried: what `ratings.fit` works from."""
         counts = rating_pairs.c
         query = (
             select(counts.agent, challenges.c.name, counts.wins, counts.draws, counts.losses)
             .join(challenges, challenges.c.id == counts.challenge_id)
-            .where(counts.tenant == self._tenant)
+            .where(counts.tenant == self._tenant, is_admitted(self._tenant, counts.agent))
             .order_by(counts.agent, challenges.c.name)
         )
         with self._database.read() as connection:
-            return [Pair(*row) for row in connection.execute(query)]
+            known = _read_known(connection, self._tenant) if public else None
+            found = [Pair(*row) for row in connection.execute(query)]
+        if known is None:
+            return found
+        kept = [each for each in found if each.agent not in known.concerned] + known.pairs
+        return sorted(kept, key=lambda each: (each.agent, each.challenge))
+
+    def provisional(self, at: float) -> set[str]:
+        """Agents of which attempts wait to be scored, or to be found out of time."""
+        late = (attempts.c.state == "entered") & (attempts.c.expires_at < at)
+        waiting = (attempts.c.state == "submitted") & attempts.c.match_at.is_not(None)
+        mine = (attempts.c.tenant == self._tenant, attempts.c.voided_at.is_(None))
+        # The first condition is that of the index.
+        unfinished = attempts.c.state.in_(("entered", "submitted"))
+        query = select(attempts.c.agent).where(*mine, unfinished, late | waiting).distinct()
+        with self._database.read() as connection:
+            return set(connection.scalars(query))
 
     def matches(self) -> Iterator[Match]:
-        """The log, one by one, in the order in which the attempts ended."""
+        """All matches, one by one, in the order in which the attempts ended."""
+        admitted = is_admitted(self._tenant, attempts.c.agent)
         with self._database.read() as connection:
-            yield from match_log.read_matches(connection, self._tenant)
+            yield from matches.read_matches(connection, self._tenant, admitted)
 
     def changes(self, agent: str) -> list[tuple[Match, EloChange]]:
         """An agent's matches, each with what it did to the rating."""
+        mine = (attempts.c.agent == agent, is_admitted(self._tenant, attempts.c.agent))
         with self._database.read() as connection:
-            mine = match_log.read_matches(connection, self._tenant, matches.c.agent == agent)
-            return list(elo.history(mine))
+            return list(elo.history(matches.read_matches(connection, self._tenant, *mine)))
 
     def rebuild(self) -> None:
-        """Makes all ratings and counts anew from the log."""
-        everyone = match_log.select_everyone(self._tenant)
-        self._database.write(lambda c: match_log.rate_anew(c, self._tenant, everyone))
+        """Makes all ratings and counts anew from the attempts."""
+        self._database.write(lambda c: matches.fold_everyone(c, self._tenant))
 
 
-class _PlayedVersion(msgspec.Struct):
-    """What the log needs of the version of a challenge that an attempt was made at."""
+@dataclass(frozen=True, slots=True)
+class _KnownAtFreeze:
+    """Those whom a freeze hides something of, and what the public knows of them."""
 
-    difficulty: Tier = "contender"
-    kind: str = "solo"
+    concerned: set[str]
+    elo: dict[str, EloRating]
+    pairs: list[Pair]
 
 
-def record_match(
-    connection: Connection, attempt: Row[Any], result: str, *, verified: bool, at: float
-) -> None:
-    """Adds the match of an attempt that just ended, and rates its agent. `attempt` is its row."""
-    version = challenge_versions.c.id == attempt.version_id
-    query = select(challenge_versions.c.definition).where(version)
-    played = msgspec.json.decode(connection.execute(query).scalar_one(), type=_PlayedVersion)
-    if played.kind != "solo":
-        return
-    mine = {"tenant": attempt.tenant, "agent": attempt.agent}
-    # A newcomer has no row that could be locked.
-    insert_once(connection, table, mine | asdict(EloRating()))
-    is_mine = and_(*(table.c[name] == mine[name] for name in mine))
-    # From here on the agent's matches are rated one at a time, in the order of the log.
-    rating = connection.execute(lock_rows(select(table).where(is_mine))).one()
-    first = _count_result(connection, attempt, result)
-    change = elo.update(
-        rating.rating,
-        played.difficulty,
-        result,
-        matches=rating.matches,
-        verified=verified,
-        memoryless=attempt.memoryless,
-        first_attempt=first,
+def _read_known(
+    connection: Connection, tenant: str, agent: str | None = None
+) -> _KnownAtFreeze | None:
+    """What the public knows while boards are frozen; None while none is."""
+    mine = (challenges.c.tenant == tenant, challenges.c.frozen_at.is_not(None))
+    query = select(challenges.c.id, challenges.c.frozen_at).where(*mine)
+    frozen = read_one_moment(connection).execute(query).all()
+    if not frozen:
+        return None
+    later = or_(*(_is_later(each.id, each.frozen_at) for each in frozen))
+    rescored = [each for each in frozen if _was_rescored(connection, each.id, each.frozen_at)]
+    touched = or_(later, attempts.c.challenge_id.in_([each.id for each in rescored]))
+    who = select(attempts.c.agent).where(attempts.c.tenant == tenant, touched).distinct()
+    who = who.where(attempts.c.match_at.is_not(None), is_admitted(tenant, attempts.c.agent))
+    if agent is not None:
+        who = who.where(attempts.c.agent == agent)
+    concerned = set(connection.scalars(who))
+    before = [
+        (attempts.c.challenge_id == each.id, _result_before(each.id, each.frozen_at))
+        for each in rescored
+    ]
+    result = case(*before, else_=matches.RESULT) if before else matches.RESULT
+    chosen = (attempts.c.agent.in_(who.scalar_subquery()), ~later)
+    log = list(matches.read_matches(connection, tenant, *chosen, result=result))
+    return _KnownAtFreeze(concerned, elo.replay(log), list(Counts.of(log)))
+
+
+def _is_later(challenge_id: int, frozen_at: float) -> ColumnElement[bool]:
+    """An attempt whose outcome was not known at the freeze."""
+    known_at = func.coalesce(attempts.c.scored_at, attempts.c.match_at)
+    return and_(attempts.c.challenge_id == challenge_id, known_at >= frozen_at)
+
+
+def _was_rescored(connection: Connection, challenge_id: int, frozen_at: float) -> bool:
+    mine = (scorings.c.challenge_id == challenge_id, scorings.c.why == "rescore")
+    query = select(scorings.c.id).where(*mine, scorings.c.at >= frozen_at).limit(1)
+    return connection.scalar(query) is not None
+
+
+def _result_before(challenge_id: int, frozen_at: float) -> Any:
+    """What an attempt came to by the rule of the freeze: see `matches.RESULT`."""
+    result = case((score_history.c.error.is_(None), score_history.c.result), else_="loss")
+    query = (
+        select(result)
+        .join(scorings, scorings.c.id == score_history.c.scoring)
+        .where(scorings.c.challenge_id == challenge_id, score_history.c.at < frozen_at)
+        .where(score_history.c.agent == attempts.c.agent)
+        .where(score_history.c.attempt == attempts.c.key)
+        .order_by(score_history.c.scoring.desc())
+        .limit(1)
     )
-    counts = (table.c.matches, table.c[_COUNTS[worth(result)]])
-    more = {each.name: each + 1 for each in counts}
-    connection.execute(update(table).where(is_mine).values(rating=change.after, **more))
-    match = {"challenge_id": attempt.challenge_id, "attempt": attempt.key, "result": result}
-    match |= {"at": at, "tier": played.difficulty, "memoryless": attempt.memoryless}
-    connection.execute(insert(matches).values(mine | match | {"verified": verified}))
-
-
-def _count_result(connection: Connection, attempt: Row[Any], result: str) -> bool:
-    """Counts a result at a challenge; True for the agent's first."""
-    pair = {"tenant": attempt.tenant, "agent": attempt.agent, "challenge_id": attempt.challenge_id}
-    first = insert_once(connection, rating_pairs, pair | dict.fromkeys(_COUNTS.values(), 0))
-    column = rating_pairs.c[_COUNTS[worth(result)]]
-    mine = and_(*(rating_pairs.c[name] == value for name, value in pair.items()))
-    connection.execute(update(rating_pairs).where(mine).values({column: column + 1}))
-    return first
+    never_scored = attempts.c.state.in_(("expired", "withdrawn"))
+    return case((never_scored, "loss"), else_=query.correlate(attempts).scalar_subquery())

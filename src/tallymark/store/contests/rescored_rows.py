@@ -144,6 +144,16 @@ def stage_outcomes(connection: Connection, rows: Iterable[tuple[Any, ...]]) -> N
     connection.execute(text(f"ANALYZE {staged.name}"))
 
 
+def find_agents_with_other_results(connection: Connection) -> list[str]:
+    """Whose matches the staged outcomes change: see `matches.RESULT`. Asked before writing."""
+    before, after = (
+        case((each.c.error.is_(None), each.c.result), else_="loss")
+        for each in (attempt_scores, staged)
+    )
+    query = select(staged.c.agent).where(_same_score, before.is_distinct_from(after))
+    return list(connection.scalars(query.distinct()))
+
+
 def write_staged(connection: Connection, kept: StoredChallenge, given: ScoringStamp) -> int:
     """Changes whatever the staged outcomes change, and removes them; how many scores changed."""
     changed = _remember_scores(connection, given)

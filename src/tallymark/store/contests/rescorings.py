@@ -29,7 +29,7 @@ from tallymark.store.column_types import json_text
 from tallymark.store.contests import (
     audit_log,
     formula_scores,
-    match_log,
+    matches,
     pauses,
     rescored_rows,
     score_rows,
@@ -51,6 +51,7 @@ from tallymark.store.contests.challenges import (
 )
 from tallymark.store.contests.contest_tables import boards
 from tallymark.store.contests.contest_tables import challenge_versions as versions
+from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.formula_scores import ScoringStamp
 from tallymark.store.contests.rank_blocks import Board, spot_columns
 from tallymark.store.contests.rescored_rows import ComputedOutcomes
@@ -144,9 +145,10 @@ class Rescorings(TenantRows):
                 scoring = score_rows.add_scoring(connection, kept, "rescore", json_text(origin), at)
                 rescored_rows.stage_outcomes(connection, computed.rows)
                 stamp = ScoringStamp(scoring, at)
+                concerned = rescored_rows.find_agents_with_other_results(connection)
                 changed = rescored_rows.write_staged(connection, kept, stamp)
+                matches.fold_agents(connection, kept.tenant, concerned)
                 whole_boards.rebuild(connection, kept)
-                match_log.catch_up(connection, kept, at)
                 found = {agent: deaths[agent] for agent in agents if agent in deaths}
                 pauses.add_counts(connection, kept, origin, found, at)
             return Rescoring(
@@ -201,9 +203,6 @@ class Rescorings(TenantRows):
             now = find_challenge(connection, self._tenant, plan.new.name)
             quick = None if counting else _score_in_one_pass(connection, now, plan, given)
             count, changed = quick or _score_all(connection, now, plan, computed, given)
-            # Formulas change scores and no results: only what was computed here can change matches.
-            if computed.rows:
-                match_log.catch_up(connection, now, at)
             pauses.replace_counts(connection, now, plan.origin, plan.deaths, at)
         done = Rescoring(
             challenge=plan.new.name,
@@ -258,7 +257,7 @@ def _score_in_one_pass(
         return None
     count = _count_attempts(connection, kept)
     formula = formula_scores.score_expression(connection, plan.new)
-    if count <= MOST_COUNTED or formula is None:
+    if count <= MOST_COUNTED or formula is None or whole_boards.has_voided(connection, kept):
         return None
     undo = connection.begin_nested()
     if not whole_boards.rebuild_by_formula(connection, kept, formula):
@@ -286,8 +285,11 @@ def _score_all(
     for page in _read_pages(connection, kept, keys):
         computed.add(kept.id, page, plan.rescorer(page))
     if computed.rows:
+        # Formulas change scores and no results: only what was computed here can change matches.
         rescored_rows.stage_outcomes(connection, computed.rows)
+        agents = rescored_rows.find_agents_with_other_results(connection)
         changed += rescored_rows.write_staged(connection, kept, given)
+        matches.fold_agents(connection, kept.tenant, agents)
     whole_boards.rebuild(connection, kept)
     return count, changed
 
@@ -369,7 +371,7 @@ def _is_paused(attempt: Attempt) -> bool:
 def _read_board(connection: Connection, kept: StoredChallenge) -> dict[str, _RankedAttempt]:
     """The live board, best first."""
     query = select(boards.c.agent, boards.c.attempt, boards.c.score)
-    mine = Board(kept.tenant, kept.id).rows(boards)
+    mine = Board(kept.tenant, kept.id).rows(boards) & is_admitted(kept.tenant, boards.c.agent)
     rows = connection.execute(query.where(mine).order_by(*spot_columns(boards)))
     return {agent: (rank, key, score) for rank, (agent, key, score) in enumerate(rows, 1)}
 

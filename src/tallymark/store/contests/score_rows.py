@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, update
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.scoring import Origin
 from tallymark.store.column_types import json_text, make_storable
-from tallymark.store.contests import boards, pauses, ratings, score_rules, whole_boards
+from tallymark.store.contests import boards, matches, pauses, score_rules, whole_boards
 from tallymark.store.contests.attempt_rows import move_attempt, stop_waiting
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
@@ -64,7 +64,7 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
 
     Score, history, board, match, rating and audit change in the caller's transaction: all or none.
     """
-    # Locks are always taken in this order, the challenge's, then the agent's rating (`ratings`),
+    # Locks are always taken in this order, the challenge's, then the agent's rating (`matches`),
     # so that nobody waits in a circle.
     if how.ruling is None:
         kept = find_challenge_by_id(connection, attempt.challenge_id, lock=True)
@@ -85,21 +85,21 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
             f" {attempt_id(attempt.key)} was scored",
             hint="score it again",
         )
-    if kept.challenge.freezes_at is not None:
+    if kept.freezes_at is not None:
         # Before the board moves: the public keeps it as it was at the freeze.
         whole_boards.freeze_if_due(connection, kept, how.at)
     stop_waiting(connection, attempt.key)
     if kept.challenge.scoring.plugin is not None:
         pauses.count_deadly(connection, kept, attempt.agent, how.outcome, how.at)
     row = _store_score(connection, kept, attempt, how)
-    if how.outcome.error is None:
+    # Under the lock: it may have been made void since its row was read.
+    void = connection.scalar(select(attempts.c.voided_at).where(attempts.c.key == attempt.key))
+    if how.outcome.error is None and void is None:
         # Before `put_attempt`, whose new rows count this try themselves.
         boards.count_try(connection, kept, attempt.agent)
-    if how.outcome.ranks:
+    if how.outcome.ranks and void is None:
         boards.put_attempt(connection, kept, row)
-    if how.outcome.error is None and how.outcome.result is not None:
-        result = how.outcome.result
-        ratings.record_match(connection, attempt, result, verified=how.verified, at=how.at)
+    matches.follow(connection, attempt)
     return True
 
 

@@ -24,7 +24,7 @@ from tallymark.challenges.versus.pairings import (
 from tallymark.challenges.versus.standings import VersusTally
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import json_text, make_storable
-from tallymark.store.contests import challenges
+from tallymark.store.contests import challenges, disqualifications
 from tallymark.store.contests.attempt_rows import make_digest
 from tallymark.store.contests.versus_tables import submissions, verdicts
 from tallymark.store.database import TenantRows
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Subquery
 
-    from tallymark.challenges.challenge import Challenge
     from tallymark.store.contests.challenges import StoredChallenge
 
 _DAY = 86_400
@@ -59,6 +58,8 @@ class VersusRows(TenantRows):
         digest = make_digest(Payload(submission=content))
 
         def work(connection: Connection) -> SideSubmission:
+            if refusal := disqualifications.find_refusal(connection, self._tenant, player):
+                raise refusal
             kept = challenges.find_challenge(connection, self._tenant, challenge, lock=True)
             newest = _find_newest(connection, kept, side, player)
             if newest is not None and newest.digest == digest:
@@ -131,7 +132,10 @@ class VersusRows(TenantRows):
         with self._database.read() as connection:
             kept = challenges.find_challenge(connection, self._tenant, challenge)
             red, blue = (
-                _select_newest(kept, side, before).subquery(side) for side in get_args(Side)
+                _select_newest(kept, side, before)
+                .where(disqualifications.is_admitted(self._tenant, submissions.c.player))
+                .subquery(side)
+                for side in get_args(Side)
             )
             return _read_tallies(connection, red, blue, before)
 
@@ -166,7 +170,7 @@ def _check_rules(
     """The challenge's rules: its kind, its times, and how many submissions a player has."""
     challenge = kept.challenge
     require_versus(challenge)
-    _check_times(challenge, at)
+    _check_times(kept, at)
     side, player, number = submission
     if challenge.attempts is not None and number > challenge.attempts:
         raise InvalidInput(
@@ -187,10 +191,12 @@ def _check_rules(
             )
 
 
-def _check_times(challenge: Challenge, at: float) -> None:
+def _check_times(kept: StoredChallenge, at: float) -> None:
+    challenge = kept.challenge
     if challenge.opens_at is not None and at < challenge.opens_at:
         raise InvalidInput(f"{challenge.name} is not open yet")
-    if challenge.closes_at is not None and at >= challenge.closes_at:
+    planned = challenge.closes_at is not None and at >= challenge.closes_at
+    if planned or kept.closed_at is not None:
         raise InvalidInput(f"{challenge.name} is closed")
 
 

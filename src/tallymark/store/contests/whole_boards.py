@@ -23,11 +23,39 @@ if TYPE_CHECKING:
 
     from tallymark.store.contests.challenges import StoredChallenge
 
+_VOIDED = "SELECT key FROM attempts WHERE challenge_id = :id AND voided_at IS NOT NULL"
 _FIRST = select(func.min(boards.c.place)).where(on_board(boards))
 
 
 def rebuild(connection: Connection, kept: StoredChallenge) -> None:
     """Makes the live board anew from all scores, without bringing them here."""
+    board = Board(kept.tenant, kept.id)
+    connection.execute(delete(boards).where(on_board(boards)), board.values())
+    _insert_rows(connection, kept)
+    rank_blocks.rebuild(connection, board)
+
+
+def rebuild_agent(connection: Connection, kept: StoredChallenge, agent: str) -> None:
+    """Puts one agent where its scores now put it, or nowhere."""
+    board = Board(kept.tenant, kept.id)
+    mine = board.rows(boards) & (boards.c.agent == agent)
+    find = select(*rank_blocks.spot_columns(boards)).where(mine)
+    # The row moves before the counts do: a block is split by where its rows are.
+    if old := connection.execute(find).one_or_none():
+        connection.execute(delete(boards).where(mine))
+        rank_blocks.remove_row(connection, board, tuple(old))
+    _insert_rows(connection, kept, agent)
+    if new := connection.execute(find).one_or_none():
+        rank_blocks.add_row(connection, board, tuple(new))
+
+
+def has_voided(connection: Connection, kept: StoredChallenge) -> bool:
+    """Whether an organiser made any attempt void."""
+    return connection.scalar(text(f"{_VOIDED} LIMIT 1"), {"id": kept.id}) is not None
+
+
+def _insert_rows(connection: Connection, kept: StoredChallenge, agent: str | None = None) -> None:
+    """The rows of all agents, or of one."""
     strategy = STRATEGIES[kept.challenge.scoring.strategy]
     now = score_rules.current_score(connection, kept)
     # A score may be a rule that is not written to the rows yet; every other number is a column.
@@ -38,14 +66,14 @@ def rebuild(connection: Connection, kept: StoredChallenge) -> None:
     if connection.dialect.name == "sqlite":
         # What does not rank has no place, but is read all the same: it counts as a try.
         place = f"CASE WHEN ranks THEN {place} END"
-    _replace(connection, kept, now, value=value, place=place)
-    rank_blocks.rebuild(connection, Board(kept.tenant, kept.id))
+    _insert(connection, kept, now, agent, value=value, place=place)
 
 
 def rebuild_by_formula(connection: Connection, kept: StoredChallenge, formula: SqlFormula) -> bool:
     """The same where a formula gives all scores and the board is ordered by them, on SQLite.
 
-    False when any attempt failed, or has no score by it; the board is then of no use.
+    False when any attempt failed, or has no score by it; the board is then of no use. None may be
+    void, which would not be seen.
     """
     # Such an attempt would come before all others, and so be seen.
     place = f"""
@@ -54,41 +82,60 @@ def rebuild_by_formula(connection: Connection, kept: StoredChallenge, formula: S
              WHEN {formula.text} IS NULL THEN :alarm END
     """
     alarmed = SqlFormula(formula.text, formula.parameters | {"alarm": -math.inf})
-    _replace(connection, kept, alarmed, value=formula.text, place=place)
     board = Board(kept.tenant, kept.id)
+    connection.execute(delete(boards).where(on_board(boards)), board.values())
+    _insert(connection, kept, alarmed, value=formula.text, place=place)
     if connection.scalar(_FIRST, board.values()) == -math.inf:
         return False
     rank_blocks.rebuild(connection, board)
     return True
 
 
-def _replace(
-    connection: Connection, kept: StoredChallenge, score: SqlFormula, **parts: str
+def _insert(
+    connection: Connection,
+    kept: StoredChallenge,
+    score: SqlFormula,
+    agent: str | None = None,
+    **parts: str,
 ) -> None:
-    connection.execute(delete(boards).where(on_board(boards)), Board(kept.tenant, kept.id).values())
-    statement = _REBUILD[connection.dialect.name].format(score=score.text, **parts)
-    values = {"id": kept.id} | ({"last": math.inf} if ":last" in statement else {})
+    counted = "challenge_id = :id"
+    values: dict[str, object] = {"id": kept.id}
+    if agent is not None:
+        counted += " AND agent = :agent"
+        values["agent"] = agent
+    # Asked first: of a million attempts, none is looked up in vain.
+    if has_voided(connection, kept):
+        counted += f" AND attempt NOT IN ({_VOIDED})"
+    statement = _REBUILD[connection.dialect.name].format(score=score.text, counted=counted, **parts)
+    values |= {"last": math.inf} if ":last" in statement else {}
     connection.execute(text(statement), score.parameters | values)
 
 
 def freeze_if_due(connection: Connection, kept: StoredChallenge, at: float) -> None:
     """Copies the board for the public before the first change at or after the freeze."""
-    freezes_at = kept.challenge.freezes_at
-    if freezes_at is None or at < freezes_at or kept.frozen_at is not None:
-        return
-    for table in (boards, board_blocks):
-        _copy(connection, table, Board(kept.tenant, kept.id))
-    _set_frozen(connection, kept, at, "frozen")
+    if kept.frozen_at is None and kept.is_frozen(at):
+        copy_for_public(connection, kept)
+        _set_frozen(connection, kept, at, "frozen")
 
 
 def unfreeze(connection: Connection, kept: StoredChallenge, at: float) -> None:
     """Lets the public see the live board again."""
-    if kept.frozen_at is None:
-        return
+    if kept.frozen_at is not None:
+        remove_copy(connection, kept)
+        _set_frozen(connection, kept, at, "unfrozen")
+
+
+def copy_for_public(connection: Connection, kept: StoredChallenge) -> None:
+    """Keeps the board as it is."""
+    for table in (boards, board_blocks):
+        _copy(connection, table, Board(kept.tenant, kept.id))
+
+
+def remove_copy(connection: Connection, kept: StoredChallenge) -> None:
+    """Forgets the board as it was."""
     for table in (boards, board_blocks):
         frozen = Board(kept.tenant, kept.id, frozen=True)
         connection.execute(delete(table).where(on_board(table)), frozen.values())
-    _set_frozen(connection, kept, at, "unfrozen")
 
 
 def _set_frozen(connection: Connection, kept: StoredChallenge, at: float, event: str) -> None:
@@ -116,7 +163,7 @@ _REBUILD = {
                    min({place}) AS place,
                    submitted_at, attempt, {value}, {score},
                    count(*) FILTER (WHERE error IS NULL)
-            FROM attempt_scores WHERE challenge_id = :id GROUP BY agent
+            FROM attempt_scores WHERE {counted} GROUP BY agent
         ) WHERE place IS NOT NULL
     """,
     "postgresql": """
@@ -128,12 +175,12 @@ _REBUILD = {
                    {place} AS place,
                    {value} AS value, {score} AS now
             FROM attempt_scores
-            WHERE challenge_id = :id AND ranks
+            WHERE {counted} AND ranks
             ORDER BY agent, place, submitted_at, attempt
         ) AS b
         JOIN (
             SELECT agent, count(*) FILTER (WHERE error IS NULL) AS tries
-            FROM attempt_scores WHERE challenge_id = :id GROUP BY agent
+            FROM attempt_scores WHERE {counted} GROUP BY agent
         ) AS t USING (agent)
     """,
 }

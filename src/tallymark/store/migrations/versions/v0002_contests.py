@@ -23,7 +23,6 @@ def upgrade() -> None:
         attempt_tables.score_history,
         contest_tables.boards,
         contest_tables.board_blocks,
-        contest_tables.matches,
         contest_tables.ratings,
         contest_tables.rating_pairs,
         contest_tables.contest_audit,

@@ -1,0 +1,54 @@
+"""`tally log`: what was done to challenges, attempts and agents, by whom and why."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallymark.cli.app_session import Db
+from tallymark.cli.streams import print_json
+from tallymark.text import Table, clean_line, format_moment, say
+
+if TYPE_CHECKING:
+    from tallymark.store.contests.audit_log import LogEntry
+
+
+def log(
+    challenge: Annotated[str | None, typer.Option(help="Only of this challenge.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    db: Db = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show what organisers did and why, newest first; nothing is ever taken out of the log."""
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app:
+        store = app.store
+        entries = store.audit_log.entries if store.exists else None
+        found = entries(challenge=challenge, agent=agent, limit=limit) if entries else []
+    if as_json:
+        import msgspec
+
+        print_json({"entries": msgspec.to_builtins(found)})
+    elif found:
+        heads = ("WHEN (UTC)", "WHAT", "CHALLENGE", "ATTEMPT", "AGENT", "BY", "WHY")
+        rows = [_make_row(each) for each in found]
+        say(Table(heads, rows, wrap=("CHALLENGE", "AGENT", "WHY")))
+    else:
+        say("nothing is in the log")
+
+
+def _make_row(entry: LogEntry) -> tuple[str, ...]:
+    reason = (entry.note or {}).get("reason")
+    return (
+        format_moment(entry.at),
+        entry.event,
+        entry.challenge or "-",
+        entry.attempt or "-",
+        entry.agent or "-",
+        entry.actor,
+        "-" if reason is None else clean_line(reason),
+    )
