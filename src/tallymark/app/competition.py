@@ -97,15 +97,18 @@ class Competition:
         self, name: str, agent: str, *, memoryless: bool = False, key: str | None = None
     ) -> Entry:
         """Starts the clock of an attempt, or gives the open one back."""
-        _refuse_other_kind(self._find_ruling(name, anew=True).challenge, "enter")
+        challenge = self._find_ruling(name, anew=True).challenge
+        _refuse_other_kind(challenge, "enter")
+        # Before the clock starts: data that cannot be made cost nobody an attempt.
+        seed = self._draw()
+        public = self._load_public(challenge, seed)
         attempt = self.store.attempts.enter(
-            name, agent, at=self._clock(), seed=self._draw(), memoryless=memoryless, key=key
+            name, agent, at=self._clock(), seed=seed, memoryless=memoryless, key=key
         )
-        challenge = self._find_version(attempt)
-        data = load_challenge_data(
-            challenge, self._open_folder(challenge), attempt.seed, self._policy
-        )
-        return Entry(attempt, challenge, data.public)
+        if (attempt.seed, attempt.version) != (seed, challenge.version):
+            challenge = self._find_version(attempt)
+            public = self._load_public(challenge, attempt.seed)
+        return Entry(attempt, challenge, public)
 
     def submit(
         self,
@@ -200,6 +203,19 @@ class Competition:
         if new.version == old.version:
             raise InvalidInput(f"{folder} is the version that {old.name} is scored by already")
         return new, pack(folder), folder
+
+    def _load_public(self, challenge: Challenge, seed: int) -> Mapping[str, Any]:
+        """What a competitor gets. Why it could not be made may tell the truth: that is logged."""
+        folder = self._open_folder(challenge)
+        try:
+            return load_challenge_data(challenge, folder, seed, self._policy).public
+        except InvalidInput as error:
+            note = {"seed": seed, "why": "; ".join(map(str, error.problems))}
+            self.store.challenges.note(challenge.name, "data failed", note, at=self._clock())
+            raise WorkFailed(
+                f"the data of {challenge.name!r} could not be made, and nothing was entered",
+                hint="tell its organiser: the log of the challenge says why",
+            ) from None
 
     def _find_ruling(self, name: str, *, anew: bool = False) -> StoredChallenge:
         """The version that counts, read once: what is scored by an older one, the store refuses."""

@@ -1,4 +1,4 @@
-"""`Attempt`: one try by one agent, its states, and the `Payload` that is sent with it."""
+"""`Attempt`: one try by one agent, its states, what is sent with it, and what is told of it."""
 
 from __future__ import annotations
 
@@ -86,6 +86,18 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     verified: bool = False
     memoryless: bool = False
     outcome: Outcome | None = None
+
+    def to_public(self) -> dict[str, Any]:
+        """As anybody may see it, the fields of the dimension document at the top.
+
+        With a known generator the seed is the truth: it comes with the outcome, never before.
+        """
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        outcome = document.pop("outcome", None) or {}
+        if not outcome:
+            del document["seed"]
+        details = outcome.pop("details", {})
+        return {**document, "score": outcome.pop("score", None), **outcome, **details}
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

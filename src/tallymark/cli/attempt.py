@@ -55,7 +55,7 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
     attempt = entry.attempt
     if as_json:
         extra = {"goal": entry.challenge.goal, "data": dict(entry.data)}
-        print_json(_make_document(attempt) | extra)
+        print_json(attempt.to_public() | extra)
         return
     say(f"Attempt {attempt.id} of {agent} at {challenge}, number {attempt.number}")
     say(f"\n{entry.challenge.goal.strip()}\n")
@@ -136,7 +136,7 @@ def settle(
     ) as competition:
         done = competition.settle()
     if as_json:
-        print_json({"attempts": [_make_document(each) for each in done]})
+        print_json({"attempts": [each.to_public() for each in done]})
     else:
         say("\n".join(_write_headline(each) for each in done) or "nothing was left to do")
 
@@ -155,7 +155,7 @@ def list_(
     with closing(App(db)) as application:
         found = application.store.attempts.of(challenge, agent=agent, limit=limit)
     if as_json:
-        print_json({"attempts": [_make_document(each) for each in found]})
+        print_json({"attempts": [each.to_public() for each in found]})
     elif found:
         heads = ("ATTEMPT", "AGENT", "NUMBER", "ENTERED (UTC)", "STATE", "SCORE", "RESULT")
         rows = [
@@ -189,7 +189,7 @@ def show(attempt: AttemptArgument, db: Db = None, as_json: JsonOption = False) -
         history = application.store.attempts.history(attempt)
     if as_json:
         extra = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
-        print_json(_make_document(found) | extra)
+        print_json(found.to_public() | extra)
         return
     say("\n".join(_list_lines(found)))
     if challenge.scoring.formula and found.outcome is not None:
@@ -211,7 +211,7 @@ def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
     rating = store.ratings.of(attempt.agent)
     if as_json:
         after = {"rank": standing.rank if standing else None, "elo": rating.rating}
-        print_json(_make_document(attempt) | after)
+        print_json(attempt.to_public() | after)
         return
     lines = _list_lines(attempt)
     if standing is not None:
@@ -269,16 +269,6 @@ def _write_headline(attempt: Attempt) -> str:
 
 def _format_score(attempt: Attempt) -> str:
     return format_digits(attempt.outcome.score if attempt.outcome else None)
-
-
-def _make_document(attempt: Attempt) -> dict[str, Any]:
-    """An attempt as one flat document: the fields of the dimension document at the top."""
-    import msgspec
-
-    document: dict[str, Any] = msgspec.to_builtins(attempt)
-    outcome = document.pop("outcome", None) or {}
-    details = outcome.pop("details", {})
-    return {**document, "score": outcome.pop("score", None), **outcome, **details}
 
 
 def read_answer(path: Path, form: str) -> Any:
