@@ -29,6 +29,7 @@ from tallymark.challenges.evaluators import (
     evaluate,
     find_evaluator,
 )
+from tallymark.challenges.evaluators.submission_intake import refuse_unusable
 from tallymark.challenges.plugins import load_plugin
 from tallymark.challenges.rescore_plan import RescorePlan, Rescoring, change_scoring
 from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
@@ -110,6 +111,10 @@ class Competition:
             public = self._load_public(challenge, attempt.seed)
         return Entry(attempt, challenge, public)
 
+    def find_challenge_of(self, attempt_id: str, agent: str) -> Challenge:
+        """What an agent's attempt is submitted to: its form and its limits."""
+        return self._find_version(self.store.attempts.get_own(attempt_id, agent))
+
     def submit(
         self,
         attempt_id: str,
@@ -122,6 +127,11 @@ class Competition:
     ) -> Attempt:
         """Takes a submission and scores it. Said again, it is the same attempt."""
         payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
+        challenge = self.find_challenge_of(attempt_id, agent)
+        # Before it is stored: what cannot be judged can be sent again in another form.
+        refuse_unusable(payload, challenge.submission)
+        kind = find_evaluator(challenge.evaluator.type)
+        kind.refuse(answer, challenge, self._open_folder(challenge))
         attempt = self.store.attempts.submit(attempt_id, agent, payload, at=self._clock(), key=key)
         return self._settle_attempt(attempt)
 

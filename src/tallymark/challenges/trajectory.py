@@ -94,12 +94,7 @@ def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
     Several traces are one trajectory, their steps one after the other.
     """
     raw = _encode(sent)
-    if len(raw) > MAX_BYTES:
-        raise TraceError(
-            f"the trajectory has {len(raw):,} bytes, and at most {MAX_BYTES:,} are read"
-        )
-    if raw.count(b"{") > MAX_OBJECTS:
-        raise TraceError(f"the trajectory has more than {MAX_OBJECTS:,} objects")
+    check_trajectory_size(raw)
     if raw.lstrip()[:1] not in (b"{", b"["):  # archives could unpack to any size
         raise TraceError("the trajectory is not JSON")
     try:
@@ -109,6 +104,17 @@ def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
     except (RecursionError, ValueError, OverflowError, MemoryError) as error:
         why = type(error).__name__
     raise TraceError(f"the trajectory cannot be read: {why}")
+
+
+def check_trajectory_size(sent: bytes | str) -> None:
+    """TraceError for more than is ever read."""
+    raw = _encode(sent)
+    if len(raw) > MAX_BYTES:
+        raise TraceError(
+            f"the trajectory has {len(raw):,} bytes, and at most {MAX_BYTES:,} are read"
+        )
+    if raw.count(b"{") > MAX_OBJECTS:
+        raise TraceError(f"the trajectory has more than {MAX_OBJECTS:,} objects")
 
 
 def _join_traces(raw: bytes) -> Trace:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_competition
-from tallymark.cli.streams import print_json, read_text
+from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import Table, align, format_digits, format_moment, say
 
@@ -88,17 +88,22 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: JsonOption = False,
 ) -> None:
     """Submit an answer, once, before the time is up, and see its score."""
+    from tallymark.challenges.submitted_files import (
+        read_answer,
+        read_metadata,
+        read_trajectory_text,
+    )
+
     with open_competition(
         db, insecure_local=insecure_local, judge_model=judge_model
     ) as competition:
-        entered = competition.store.attempts.get(attempt)
-        form = competition.store.challenges.get_version(entered.challenge, entered.version)
+        form = competition.find_challenge_of(attempt, agent).submission
         done = competition.submit(
             attempt,
             agent,
-            read_answer(answer, form.submission.format),
-            metadata=None if metadata is None else _read_metadata(metadata),
-            trajectory=None if trajectory is None else read_text(trajectory),
+            read_answer(answer, form),
+            metadata=None if metadata is None else read_metadata(metadata),
+            trajectory=None if trajectory is None else read_trajectory_text(trajectory),
             key=key,
         )
         _tell(competition.store, done, as_json)
@@ -271,41 +276,11 @@ def _format_score(attempt: Attempt) -> str:
     return format_digits(attempt.outcome.score if attempt.outcome else None)
 
 
-def read_answer(path: Path, form: str) -> Any:
-    """What a file or folder holds, in the form that a challenge takes."""
-    if path.is_dir():
-        if form != "files":
-            raise InvalidInput(f"{path} is a folder, and this challenge takes {form}")
-        files = sorted(each for each in path.rglob("*") if each.is_file())
-        return {str(each.relative_to(path)): read_text(each) for each in files}
-    text = read_text(None if str(path) == "-" else path)
-    if form == "files":
-        return {path.name: text}
-    if form != "json":
-        return text.strip() if form == "agent" else text
-    return _parse_json(text, str(path))
-
-
-def _read_metadata(path: Path) -> dict[str, Any]:
-    said = _parse_json(read_text(path), str(path))
-    if not isinstance(said, dict):
-        raise InvalidInput(f"{path} is not a JSON object", hint='as in {"tokens": 1200}')
-    return said
-
-
-def _parse_json(text: str, source: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InvalidInput(f"{source} is not JSON: {error}") from None
-    except RecursionError:
-        raise InvalidInput(f"{source} is nested too deeply") from None
-
-
 def _read_metrics(given: list[str]) -> Metrics:
     import msgspec
 
     from tallymark.challenges.attempt import Metrics
+    from tallymark.challenges.submitted_files import parse_json
 
     known = set(Metrics.__struct_fields__) - {"more"}
     values: dict[str, Any] = {"more": {}}
@@ -313,7 +288,7 @@ def _read_metrics(given: list[str]) -> Metrics:
         name, equals, text = each.partition("=")
         if not equals or not name:
             raise InvalidInput(f"--metric {each} has no value", hint="write NAME=VALUE")
-        value = _parse_json(text or "null", f"--metric {name}")
+        value = parse_json(text or "null", f"--metric {name}")
         (values if name in known else values["more"])[name] = value
     try:
         return msgspec.convert(values, Metrics)

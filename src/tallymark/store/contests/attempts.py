@@ -209,6 +209,12 @@ class Attempts(TenantRows):
             raise _explain_unknown(identifier)
         return to_attempt(row)
 
+    def get_own(self, identifier: str, agent: str) -> Attempt:
+        """One attempt of an agent."""
+        with self._database.read() as connection:
+            key = self._find_own_row(connection, identifier, agent).key
+            return read_attempt(connection, self._tenant, key)
+
     def of(
         self,
         name: str,
