@@ -23,6 +23,7 @@ from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_data import load_challenge_data
 from tallymark.challenges.challenge_file import load_challenge
 from tallymark.challenges.challenge_folder import pack, unpack
+from tallymark.challenges.constraints import Usage, find_violations
 from tallymark.challenges.evaluators import (
     EvaluationSetting,
     Submitted,
@@ -169,12 +170,20 @@ class Competition:
             shown = _verify_trajectory(attempt, payload, new)
             return self._evaluate(attempt, payload, new, shown, files)
 
+        def find_broken(attempt: Attempt) -> tuple[str, ...] | None:
+            try:
+                payload = self.store.attempts.payload(attempt.id)
+            except InvalidInput:  # it was scored elsewhere
+                return None
+            return _verify_trajectory(attempt, payload, new).violations
+
         plan = RescorePlan.of(
             old,
             new,
             packed=packed,
             plugin=self._load_plugin(new, files),
             evaluate=again,
+            find_broken=find_broken,
             tenant=self.store.tenant,
         )
         work = self.store.rescorings.apply if apply else self.store.rescorings.preview
@@ -341,6 +350,9 @@ class Competition:
 
 
 def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
+    if payload.reported is not None:  # by a system that is trusted: there is nothing to prove
+        used = Usage(payload.reported.tokens_total, payload.reported.calls, payload.reported.cost)
+        return Verification(level="none", violations=find_violations(used, challenge.constraints))
     return verify_sent(
         payload.trajectory,
         entered_at=attempt.entered_at,

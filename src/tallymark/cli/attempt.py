@@ -17,7 +17,7 @@ from tallymark.text import Table, align, format_digits, format_moment, say
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.challenges.attempt import Attempt, Metrics
+    from tallymark.challenges.attempt import Attempt, Metrics, Outcome
     from tallymark.challenges.challenge import Challenge
     from tallymark.store import Store
 
@@ -197,7 +197,10 @@ def show(attempt: AttemptArgument, db: Db = None, as_json: JsonOption = False) -
         print_json(found.to_public() | extra)
         return
     say("\n".join(_list_lines(found)))
-    if challenge.scoring.formula and found.outcome is not None:
+    outcome = found.outcome
+    # A score of 0 for a broken constraint is not the formula's.
+    by_rule = outcome is not None and "constraint_effect" not in outcome.details
+    if challenge.scoring.formula and by_rule:
         say(f"\n{_explain_score(challenge, found)}")
     say("\nWhat happened:")
     for entry in audit:
@@ -243,10 +246,19 @@ def _list_lines(attempt: Attempt) -> list[str]:
     for warning in outcome.details.get("submission_warnings") or ():
         lines.append(f"  {warning['severity']}: {warning['message']}")
     lines += [f"  violation: {each}" for each in outcome.details.get("constraint_violations") or ()]
+    lines += _explain_level(outcome)
     for name in ("harness_warning", "warning"):
         if outcome.details.get(name):
             lines.append(f"  warning: {outcome.details[name]}")
     return lines
+
+
+def _explain_level(outcome: Outcome) -> list[str]:
+    """Why a trajectory is not believed further, and what that means for the board."""
+    why = "; ".join(outcome.details.get("unverified") or ())
+    lines = [f"  trajectory {outcome.trajectory_level}: {why}"] if why else []
+    unranked = outcome.details.get("unranked")
+    return [*lines, f"  not on the board: {unranked}"] if unranked else lines
 
 
 def _explain_score(challenge: Challenge, attempt: Attempt) -> str:
@@ -268,8 +280,9 @@ def _write_headline(attempt: Attempt) -> str:
         return head + attempt.state
     if outcome.error is not None:
         return f"{head}no score, because {outcome.error}"
-    verified = ", verified" if attempt.verified else ""
-    return f"{head}{_format_score(attempt)} ({outcome.result or attempt.state}{verified})"
+    level = outcome.trajectory_level
+    believed = "" if level == "none" else f", trajectory {level}"
+    return f"{head}{_format_score(attempt)} ({outcome.result or attempt.state}{believed})"
 
 
 def _format_score(attempt: Attempt) -> str:

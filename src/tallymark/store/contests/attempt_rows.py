@@ -172,6 +172,7 @@ def _to_outcome(row: Row[Any]) -> Outcome:
         metrics=Metrics(**metrics, more=read_json_mapping(row.more)),
         dimensions=read_json_mapping(row.dimensions),
         details=read_json_mapping(row.details),
+        trajectory_level=row.trajectory_level,
         error=row.error,
         origin=None if row.origin is None else _decode_origin(row.origin),
     )

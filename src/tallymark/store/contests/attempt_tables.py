@@ -43,6 +43,8 @@ attempts = Table(
     Column("scored_at", FiniteFloat),
     Column("verified", Boolean, nullable=False),
     Column("memoryless", Boolean, nullable=False),
+    # How far its trajectory can be believed: see `TrajectoryLevel`.
+    Column("trajectory_level", CodePointText, nullable=False, server_default="none"),
     Index("ux_attempts_number", "challenge_id", "agent", "number", unique=True),
     Index("ix_attempts_newest", "challenge_id", "key"),
     partial_index("ux_attempts_open", "challenge_id", "agent", where=_OPEN, unique=True),
