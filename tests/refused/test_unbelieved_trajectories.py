@@ -177,3 +177,22 @@ def test_why_it_is_not_believed_is_said_to_people_too(tmp_path: Path) -> None:
         assert "(win, trajectory claimed)" in told
         assert "trajectory claimed: 1 model call of the trajectory used no tokens" in told
         assert "not on the board: the board is for trajectories that are consistent" in told
+
+
+def test_nobodys_steps_are_anothers_too(games: Callable[..., Competition]) -> None:
+    arena = games()
+    agents = ("alice", "mallory")
+    entered = [arena.enter("sums", agent).attempt for agent in agents]
+    spans = [step(entered[1].entered_at, start_ms=entered[1].entered_at * 1000)]
+    renamed = [{"span_id": "other", **each} for each in spans]
+    sent = ({"trace_id": "a", "spans": spans}, {"trace_id": "b", "spans": renamed})
+    done = [
+        arena.submit(attempt.id, agent, RIGHT, trajectory=json.dumps(trajectory, indent=2))
+        for attempt, agent, trajectory in zip(entered, agents, sent, strict=True)
+    ]
+    first, second = (each.outcome for each in done)
+    assert first is not None
+    assert second is not None
+    assert (first.trajectory_level, second.trajectory_level) == ("consistent", "claimed")
+    assert second.details["unverified"] == ["the same steps were sent with an earlier attempt"]
+    assert second.metrics.tokens_total is None

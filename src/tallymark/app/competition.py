@@ -11,7 +11,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -167,7 +167,7 @@ class Competition:
 
         def again(attempt: Attempt) -> Evaluation:
             payload = self.store.attempts.payload(attempt.id)
-            shown = _verify_trajectory(attempt, payload, new)
+            shown = self._verify(attempt, payload, new)
             return self._evaluate(attempt, payload, new, shown, files)
 
         def find_broken(attempt: Attempt) -> tuple[str, ...] | None:
@@ -255,7 +255,7 @@ class Competition:
             return attempt
         payload = self.store.attempts.payload(attempt.id)
         challenge = self._find_version(attempt)
-        shown = _verify_trajectory(attempt, payload, challenge)
+        shown = self._verify(attempt, payload, challenge)
         folder = self._open_folder(challenge)
         evaluation = self._evaluate(attempt, payload, challenge, shown, folder)
         for tries in range(_TRIES):
@@ -295,6 +295,14 @@ class Competition:
             verified=shown.verified,
             ruling=ruling,
         )
+
+    def _verify(self, attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
+        """What an attempt's trajectory shows, unless it is another's."""
+        shown = _verify_trajectory(attempt, payload, challenge)
+        if shown.verified and self.store.attempts.has_earlier_twin(attempt.id):
+            why = "the same steps were sent with an earlier attempt"
+            return replace(shown, level="claimed", problems=(why,))
+        return shown
 
     def _evaluate(
         self,

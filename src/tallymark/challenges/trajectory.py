@@ -11,6 +11,7 @@ is `none`, and the problems say why.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -113,6 +114,19 @@ def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
     except (RecursionError, ValueError, OverflowError, MemoryError) as error:
         why = type(error).__name__
     raise TraceError(f"the trajectory cannot be read: {why}")
+
+
+def hash_steps(sent: bytes | str) -> str | None:
+    """The same for the same steps at the same times, however they are written; None for none."""
+    try:
+        spans = read_trajectory(sent).spans
+    except TraceError:
+        return None
+    steps = [
+        (each.span_type, each.start_ms, each.duration_ms, each.input_tokens, each.output_tokens)
+        for each in spans
+    ]
+    return hashlib.sha256(msgspec.json.encode(steps)).hexdigest() if steps else None
 
 
 def check_trajectory_size(sent: bytes | str) -> None:

@@ -104,6 +104,10 @@ attempt_details = Table(
     Column("details", Text),  # JSON, Outcome.details
     Column("evaluation", Text),  # JSON, Evaluation: what rescoring begins with
     Column("trajectory", Text),  # JSON
+    Column("steps_digest", CodePointText),  # of the steps in it: nobody's are another's too
+    partial_index(
+        "ix_attempt_details_steps", "tenant", "steps_digest", where="steps_digest IS NOT NULL"
+    ),
 )
 
 scorings = Table(

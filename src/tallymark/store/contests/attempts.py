@@ -240,6 +240,12 @@ class Attempts(TenantRows):
         with self._database.read() as connection:
             return [to_attempt(row) for row in connection.execute(query.order_by(attempts.c.key))]
 
+    def has_earlier_twin(self, identifier: str) -> bool:
+        """Whether the same steps were sent with an attempt that was submitted before this one."""
+        key = attempt_rows.attempt_key(identifier)
+        with self._database.read() as connection:
+            return attempt_rows.has_earlier_twin(connection, self._tenant, key)
+
     def payload(self, identifier: str) -> Payload:
         """What was submitted."""
         key = attempt_rows.attempt_key(identifier)

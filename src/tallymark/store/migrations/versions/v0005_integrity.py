@@ -4,6 +4,7 @@ from alembic import op
 from sqlalchemy import Column, Connection, inspect, text
 
 from tallymark.store.column_types import CodePointText
+from tallymark.store.contests.attempt_tables import attempt_details
 
 revision = "0005"
 down_revision = "0004"
@@ -12,6 +13,7 @@ down_revision = "0004"
 def upgrade() -> None:
     """Adds what a database lacks; tables that were made just now have it already."""
     _add_trajectory_levels(op.get_bind())
+    _add_step_digests(op.get_bind())
 
 
 def _add_trajectory_levels(connection: Connection) -> None:
@@ -30,6 +32,15 @@ def _add_trajectory_levels(connection: Connection) -> None:
             " AND scored_at IS NOT NULL"
         )
     )
+
+
+def _add_step_digests(connection: Connection) -> None:
+    """Of what is sent from now on: nobody's steps are another's too."""
+    if _has_column(connection, "attempt_details", "steps_digest"):
+        return
+    op.add_column("attempt_details", Column("steps_digest", CodePointText()))
+    for index in attempt_details.indexes:
+        index.create(connection)
 
 
 def _has_column(connection: Connection, table: str, column: str) -> bool:
