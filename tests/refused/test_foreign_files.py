@@ -11,7 +11,6 @@ import pytest
 from tests.challenges.challenge_folders import folder_with
 from tests.cli.tally_process import Tally
 
-from tallymark.challenges import submitted_files
 from tallymark.challenges.challenge import Submission
 from tallymark.challenges.submitted_files import read_answer
 from tallymark.errors import InvalidInput
@@ -91,7 +90,7 @@ def test_a_file_that_becomes_a_link_while_it_is_read_is_not_followed(
             (folder / "solution.py").symlink_to(secret)
         return found
 
-    monkeypatch.setattr(submitted_files.os, "stat", swap)
+    monkeypatch.setattr(os, "stat", swap)
     with pytest.raises(InvalidInput, match="cannot be read"):
         read_answer(folder, FILES)
 

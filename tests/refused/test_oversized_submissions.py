@@ -127,6 +127,13 @@ def test_what_has_no_end_is_not_read(
         read(make(tmp_path))
 
 
+def test_a_deep_file_is_told_apart_from_a_broken_one(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000, encoding="utf-8")
+    for read in (lambda path: read_answer(path, Submission()), read_metadata):
+        with pytest.raises(InvalidInput, match="nested too deeply"):
+            read(tmp_path / "deep.json")
+
+
 def test_the_files_of_a_folder_are_counted_together(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_text("x" * 501, encoding="utf-8")

@@ -250,7 +250,7 @@ def _make_outcome(
 ) -> Outcome:
     extra = {"scorer": make_json_safe(found.metadata)} if found.metadata else {}
     broken = "constraint_effect" in weighed.details
-    unscored = "loss" if broken else None
+    unscored: Literal["loss"] | None = "loss" if broken else None
     return Outcome(
         score=found.value,
         result=unscored if found.error is not None else weighed.result,

@@ -264,8 +264,10 @@ def _find_uncounted(
     trajectory: Trace, usage: Usage, claimed: Claims, constraints: Constraints
 ) -> list[str]:
     """Counts that the trajectory does not have: tokens always, the cost where somebody asks."""
+    if not trajectory.generations:
+        return []
     asked = {
-        "tokens": usage.tokens is None and bool(trajectory.generations),
+        "tokens": usage.tokens is None,
         "cost": usage.cost is None and (claimed.cost, constraints.cost) != (None, None),
     }
     return [

@@ -21,7 +21,7 @@ from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Select
 
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.rank_blocks import Spot
@@ -35,9 +35,9 @@ _SPOT, _HERE = rank_blocks.spot(table), rank_blocks.spot_param("at")
 _ORDER = rank_blocks.spot_columns(table)
 # Of the rows that are shown alone: it never changes, and orders nothing.
 _LEVEL = select(attempts.c.trajectory_level).where(attempts.c.key == table.c.attempt)
-_ROWS = select(*_ORDER, *(table.c[name] for name in _NAMES), _LEVEL.scalar_subquery()).where(
-    rank_blocks.on_board(table)
-)
+_ROWS: Select[Any] = select(
+    *_ORDER, *(table.c[name] for name in _NAMES), _LEVEL.scalar_subquery()
+).where(rank_blocks.on_board(table))
 _IS_MINE = rank_blocks.on_board(table) & (table.c.agent == bindparam("whose"))
 _MINE = _ROWS.where(table.c.agent == bindparam("whose"))
 _MY_SPOT = select(*_ORDER).where(_IS_MINE)
