@@ -12,8 +12,9 @@ from tests.challenges.challenge_folders import folder_with
 from tests.cli.tally_process import Tally
 
 from tallymark.app.competition import Competition
-from tallymark.challenges.attempt import Attempt
+from tallymark.challenges.attempt import LEVELS, Attempt
 from tallymark.challenges.challenge_file import load_challenge
+from tallymark.challenges.challenge_format import challenge_schema
 from tallymark.errors import InvalidInput
 from tallymark.store import Store, open_store
 
@@ -196,3 +197,16 @@ def test_nobodys_steps_are_anothers_too(games: Callable[..., Competition]) -> No
     assert (first.trajectory_level, second.trajectory_level) == ("consistent", "claimed")
     assert second.details["unverified"] == ["the same steps were sent with an earlier attempt"]
     assert second.metrics.tokens_total is None
+
+
+def test_the_level_is_in_the_schema_and_shown_to_who_wants_to_enter(tmp_path: Path) -> None:
+    parts = challenge_schema()["$defs"]
+    assert list(LEVELS) in [each.get("enum") for each in parts["trajectory"]["anyOf"]]
+    assert parts["constraints"]["properties"]["on_violation"]["enum"] == ["note", "zero", "fail"]
+    asked = SUMS.replace("tokens: 1000", "tokens: 1000, on_violation: zero")
+    folder_with(tmp_path / "sums", asked + "    trajectory: consistent\n", TRUTH)
+    tally = Tally(tmp_path)
+    tally("challenge", "publish", "sums")
+    told = " ".join(tally("challenge", "show", "sums").stdout.split())
+    assert "ranks with a trajectory that is consistent" in told
+    assert "a constraint broken a score of 0, and a loss" in told

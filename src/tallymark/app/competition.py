@@ -127,13 +127,14 @@ class Competition:
         key: str | None = None,
     ) -> Attempt:
         """Takes a submission and scores it. Said again, it is the same attempt."""
+        at = self._clock()  # when it came: what is looked at first costs the competitor no time
         payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
         challenge = self.find_challenge_of(attempt_id, agent)
         # Before it is stored: what cannot be judged can be sent again in another form.
         refuse_unusable(payload, challenge.submission)
         kind = find_evaluator(challenge.evaluator.type)
         kind.refuse(answer, challenge, self._open_folder(challenge))
-        attempt = self.store.attempts.submit(attempt_id, agent, payload, at=self._clock(), key=key)
+        attempt = self.store.attempts.submit(attempt_id, agent, payload, at=at, key=key)
         return self._settle_attempt(attempt)
 
     def report(self, name: str, agent: str, metrics: Metrics, *, key: str | None = None) -> Attempt:
