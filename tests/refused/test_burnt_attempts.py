@@ -55,33 +55,49 @@ def store(empty_url: str) -> Iterator[Store]:
         yield opened
 
 
-@pytest.mark.parametrize(
-    ("text", "files", "wrong", "right"),
-    [
-        pytest.param(CODE, CASES, "x = 1", {"solution.py": ONE}, id="text in place of files"),
-        pytest.param(CODE, CASES, {}, {"solution.py": ONE}, id="no file at all"),
-        pytest.param(CODE, CASES, {"main.py": ONE}, {"solution.py": ONE}, id="another name"),
-        pytest.param(CODE, CASES, {"solution.py": 1}, {"solution.py": ONE}, id="no text"),
-        pytest.param(CODE, CASES, {"../x.py": ONE}, {"solution.py": ONE}, id="a name outside"),
-        pytest.param(TEXT, {"truth.json": '"a"'}, {"a": 1}, "a", id="a map in place of text"),
-        pytest.param(AGENT, SUITE, "python/os:getcwd", "replay/good", id="an agent of code"),
-        pytest.param(AGENT, SUITE, "replay/none", "replay/good", id="an agent that is not there"),
-        pytest.param(AGENT, SUITE, "http://127.0.0.1/", "replay/good", id="an address"),
-    ],
-)
+CHALLENGES: list[tuple[str, dict[str, str], Any, dict[str, Any]]] = [
+    (
+        CODE,
+        CASES,
+        {"solution.py": ONE},
+        {
+            "text in place of files": "x = 1",
+            "no file at all": {},
+            "another name": {"main.py": ONE},
+            "no text": {"solution.py": 1},
+            "a name outside": {"../x.py": ONE},
+        },
+    ),
+    (TEXT, {"truth.json": '"a"'}, "a", {"a map in place of text": {"a": 1}}),
+    (
+        AGENT,
+        SUITE,
+        "replay/good",
+        {
+            "an agent of code": "python/os:getcwd",
+            "an agent that is not there": "replay/none",
+            "an address": "http://127.0.0.1/",
+        },
+    ),
+]
+"""Each with its files, an answer that wins, and what could never be judged."""
+
+
 def test_what_can_never_be_judged_is_refused_and_the_attempt_stays_open(
-    store: Store, tmp_path: Path, text: str, files: dict[str, str], wrong: Any, right: Any
+    store: Store, tmp_path: Path
 ) -> None:
     games = Competition(store)
-    challenge = games.publish(folder_with(tmp_path / "it", text, files))
-    attempt = games.enter(challenge.name, "alice").attempt
-    with pytest.raises(InvalidInput):
-        games.submit(attempt.id, "alice", wrong)
-    assert store.attempts.get(attempt.id).state == "entered"
-    done = games.submit(attempt.id, "alice", right)
+    for text, files, right, never in CHALLENGES:
+        name = games.publish(folder_with(tmp_path / str(len(never)), text, files)).name
+        attempt = games.enter(name, "alice").attempt
+        for what, wrong in never.items():
+            with pytest.raises(InvalidInput):
+                games.submit(attempt.id, "alice", wrong)
+            assert store.attempts.get(attempt.id).state == "entered", what
+        done = games.submit(attempt.id, "alice", right)
+        assert done.outcome is not None
+        assert done.outcome.result == "win"
     games.close()
-    assert done.outcome is not None
-    assert done.outcome.result == "win"
 
 
 FILES = Submission(format="files")

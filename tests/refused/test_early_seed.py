@@ -14,6 +14,7 @@ from tests.sandbox.backends import SAFE
 
 from tallymark.app.competition import Competition
 from tallymark.errors import WorkFailed
+from tallymark.sandbox.machine_probe import SafeBackend
 from tallymark.sandbox.policy import Policy
 from tallymark.store import Store, open_store
 
@@ -40,13 +41,6 @@ BROKEN = """
 def store(empty_url: str) -> Iterator[Store]:
     with open_store(empty_url) as opened:
         yield opened
-
-
-@pytest.fixture(params=SAFE)
-def games(store: Store, request: pytest.FixtureRequest) -> Iterator[Competition]:
-    competition = Competition(store, policy=Policy(request.param))
-    yield competition
-    competition.close()
 
 
 def find_numbers(document: Any) -> set[int]:
@@ -76,27 +70,33 @@ def test_the_command_tells_the_seed_with_the_score_and_not_before(tmp_path: Path
     assert written == ["a die"]
 
 
-def test_a_seed_is_told_of_no_attempt_without_an_outcome(
-    games: Competition, tmp_path: Path
-) -> None:
-    games.publish(folder_with(tmp_path / "dice", DICE, {"generate.py": GENERATE}))
+def test_a_seed_is_told_of_no_attempt_without_an_outcome(store: Store, tmp_path: Path) -> None:
+    games = Competition(store)
+    text = DICE.replace("data: {generate: generate.py}", "").replace(
+        "fields", "truth: t.json, fields"
+    )
+    games.publish(folder_with(tmp_path / "dice", text, {"t.json": '{"fell": 1}'}))
     entered = games.enter("dice", "alice").attempt
-    withdrawn = games.store.attempts.withdraw(entered.id, "alice", entered.entered_at + 1)
+    withdrawn = store.attempts.withdraw(entered.id, "alice", entered.entered_at + 1)
+    games.close()
     assert not any("seed" in each.to_public() for each in (entered, withdrawn))
 
 
+@pytest.mark.parametrize("backend", SAFE)
 def test_a_generator_that_fails_tells_nothing_and_costs_no_attempt(
-    games: Competition, tmp_path: Path
+    store: Store, tmp_path: Path, backend: SafeBackend
 ) -> None:
+    games = Competition(store, policy=Policy(backend))
     once = DICE + "    attempts: 1\n"
     games.publish(folder_with(tmp_path / "dice", once, {"generate.py": BROKEN}))
     with pytest.raises(WorkFailed) as refused:
         games.enter("dice", "alice")
     assert "the seed is" not in str(refused.value)
     assert not find_numbers(str(refused.value).split())
-    assert games.store.attempts.of("dice") == []
-    note = games.store.challenges.audit("dice")[-1].note
+    assert store.attempts.of("dice") == []
+    note = store.challenges.audit("dice")[-1].note
     assert note is not None
     assert f"the seed is {note['seed']}" in note["why"]  # the organiser's log
     games.publish(folder_with(tmp_path / "dice", once, {"generate.py": GENERATE}))
     assert games.enter("dice", "alice").attempt.number == 1
+    games.close()

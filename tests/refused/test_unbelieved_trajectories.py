@@ -94,26 +94,25 @@ FORGED: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("steps", FORGED.values(), ids=FORGED.keys())
 def test_it_is_only_claimed_and_does_not_lead_fewest_tokens(
-    games: Callable[..., Competition], steps: list[dict[str, Any]]
+    games: Callable[..., Competition],
 ) -> None:
     arena = games()
+    for agent, steps in FORGED.items():
+        forged = play(arena, agent, *steps)
+        assert forged.outcome is not None
+        assert (forged.outcome.trajectory_level, forged.verified) == ("claimed", False), agent
+        assert forged.outcome.metrics.tokens_total is None, agent
+        assert forged.outcome.details["unverified"], agent
     honest = play(arena, "alice", None)
-    forged = play(arena, "mallory", *steps)
     assert honest.outcome is not None
-    assert forged.outcome is not None
     assert (honest.outcome.trajectory_level, honest.verified) == ("consistent", True)
-    assert (forged.outcome.trajectory_level, forged.verified) == ("claimed", False)
-    assert forged.outcome.metrics.tokens_total is None
-    assert forged.outcome.details["unverified"]
-    board = arena.store.boards.top("sums")
-    assert [(each.agent, each.value, each.trajectory_level) for each in board] == [
-        ("alice", 350.0, "consistent"),
-        ("mallory", None, "claimed"),
-    ]
-    changes = arena.store.ratings.elo()
-    assert dict(changes)["alice"].rating > dict(changes)["mallory"].rating  # the bonus
+    first, *others = arena.store.boards.top("sums")
+    assert (first.agent, first.value, first.trajectory_level) == ("alice", 350.0, "consistent")
+    assert {(each.value, each.trajectory_level) for each in others} == {(None, "claimed")}
+    assert len(others) == len(FORGED)
+    ratings = {agent: each.rating for agent, each in arena.store.ratings.elo()}
+    assert ratings.pop("alice") > max(ratings.values())  # the bonus
 
 
 def test_numbers_that_no_run_has_are_not_even_read(games: Callable[..., Competition]) -> None:
