@@ -177,7 +177,7 @@ def test_an_attempt_that_was_not_submitted_has_no_time(tmp_path: Path) -> None:
 SHOWN = {"tokens": 400, "calls": 2, "cost": 0.125}
 FOUND = {"tokens_total": 900, "calls": 5, "cost": 0.5}
 BEFORE = {"tokens_total": 700, "calls": 4, "cost": 0.25}
-TRUE, FALSE = Verification(verified=True, **SHOWN), Verification(verified=False, **SHOWN)  # type: ignore[arg-type]
+TRUE, FALSE = Verification(level="consistent", **SHOWN), Verification(level="claimed", **SHOWN)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -189,10 +189,14 @@ TRUE, FALSE = Verification(verified=True, **SHOWN), Verification(verified=False,
         pytest.param(None, {}, BEFORE, (700, 4, 0.25), id="else what was known before"),
         pytest.param(FALSE, {}, {}, (None, None, None), id="else nothing"),
         pytest.param(
-            Verification(verified=True), FOUND, {}, (900, 5, 0.5), id="a trajectory without counts"
+            Verification(level="consistent"),
+            FOUND,
+            {},
+            (900, 5, 0.5),
+            id="a trajectory without counts",
         ),
         pytest.param(
-            Verification(verified=True, tokens=0, calls=0, cost=0.0),
+            Verification(level="consistent", tokens=0, calls=0, cost=0.0),
             FOUND,
             BEFORE,
             (0, 0, 0.0),
@@ -397,7 +401,7 @@ def test_rescoring_keeps_what_the_trajectory_showed(tmp_path: Path) -> None:
     )
     evaluation = Evaluation(dimensions={"correctness": 1000.0})
     shown = Verification(
-        verified=True, tokens=400, calls=2, cost=0.1, violations=("v",), harness_warning="h"
+        level="consistent", tokens=400, calls=2, cost=0.1, violations=("v",), harness_warning="h"
     )
     attempt = attempt_at(challenge)
     first = score_attempt(challenge, evaluation, attempt=attempt, trajectory=shown)
@@ -412,7 +416,7 @@ def test_a_verified_trajectory_that_counts_nothing_scores_0_and_says_so(tmp_path
         "{dimensions: {correctness: 0.5, token_efficiency: 0.5}}",
         "constraints: {tokens: 1000}",
     )
-    shown = Verification(verified=True)
+    shown = Verification(level="consistent")
     outcome = outcome_of(challenge, Metrics(), dimensions={"correctness": 1000.0}, trajectory=shown)
     assert outcome.score == 500
     (warning,) = outcome.details["submission_warnings"]
@@ -420,7 +424,7 @@ def test_a_verified_trajectory_that_counts_nothing_scores_0_and_says_so(tmp_path
 
 
 def test_why_an_attempt_is_not_verified_is_told(tmp_path: Path) -> None:
-    shown = Verification(verified=False, problems=("no trajectory was sent",))
+    shown = Verification(level="none", problems=("no trajectory was sent",))
     outcome = outcome_of(with_scoring(tmp_path, "{strategy: first}"), trajectory=shown)
     assert outcome.details["unverified"] == ["no trajectory was sent"]
 

@@ -129,7 +129,7 @@ BOUNDS = "constraints: {tokens: 1000, calls: 10}"
 
 
 def test_verified_matches_are_scored_on_efficiency(folder: Path) -> None:
-    shown = Verification(verified=True, tokens=250, calls=4)
+    shown = Verification(level="consistent", tokens=250, calls=4)
     outcome = scored(
         challenge(folder, EFFICIENT, BOUNDS), {"correctness": 1000}, 1, trajectory=shown
     )
@@ -143,7 +143,7 @@ def test_verified_matches_are_scored_on_efficiency(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "shown",
-    [None, Verification(verified=False, problems=("no trajectory was sent",), tokens=1, calls=1)],
+    [None, Verification(level="none", problems=("no trajectory was sent",), tokens=1, calls=1)],
     ids=["none", "not-believed"],
 )
 def test_unverified_matches_score_0_on_efficiency(folder: Path, shown: Verification | None) -> None:
@@ -171,7 +171,7 @@ def test_a_warning_is_advisory(folder: Path) -> None:
 
 def test_the_response_carries_violations_and_the_harness_warning(folder: Path) -> None:
     shown = Verification(
-        verified=True,
+        level="consistent",
         tokens=2000,
         calls=4,
         violations=("it used 2,000 tokens, and 1,000 are allowed",),

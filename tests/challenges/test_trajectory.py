@@ -71,7 +71,7 @@ def sent(data: Any, claims: Any = None, **bounds: Any) -> Verification:
 def test_a_trajectory_in_time_whose_counts_agree_is_verified() -> None:
     claims = {"tokens_total": 240, "calls": 3, "cost": 0.02, "model": "sample-1"}
     found = verified(call(5), call(8), tool(), claims=claims)
-    assert found == Verification(verified=True, tokens=240, calls=3, cost=0.02)
+    assert found == Verification(level="consistent", tokens=240, calls=3, cost=0.02)
 
 
 def test_nothing_claimed_is_nothing_contradicted() -> None:
@@ -81,8 +81,39 @@ def test_nothing_claimed_is_nothing_contradicted() -> None:
 @pytest.mark.parametrize(
     ("spans", "claims", "problem"),
     [
-        pytest.param([], {}, "no model call and no tool call", id="no steps"),
-        pytest.param([{"span_type": "event"}], {}, "no model call and no tool call", id="no calls"),
+        pytest.param([], {}, "the trajectory has no model call", id="no steps"),
+        pytest.param([{"span_type": "event"}], {}, "has no model call", id="no calls"),
+        pytest.param([tool()], {}, "has no model call", id="tool calls alone"),
+        pytest.param(
+            [call(input_tokens=0, output_tokens=0), call()],
+            {},
+            "1 model call of the trajectory used no tokens",
+            id="a call for nothing",
+        ),
+        pytest.param(
+            [call(input_tokens=0, output_tokens=0, status="error")],
+            {},
+            "no model call of the trajectory used tokens",
+            id="only calls that failed",
+        ),
+        pytest.param(
+            [call(span_id="a"), call(span_id="a"), call(span_id="b")],
+            {},
+            "1 step of the trajectory had the id of another",
+            id="one step twice",
+        ),
+        pytest.param(
+            [call(20, span_id="a"), call(10, parent_id="a")],
+            {},
+            "1 step began before the one that holds it",
+            id="upside down",
+        ),
+        pytest.param(
+            [call(input_tokens=None, output_tokens=None), call()],
+            {},
+            "does not tell the tokens of every model call",
+            id="a call that is not counted",
+        ),
         pytest.param(
             [call(start_ms=None)], {}, "1 step of the trajectory came without a time", id="no time"
         ),
@@ -133,9 +164,30 @@ def test_costs_may_differ_by_rounding() -> None:
     assert verified(call(cost=0.01), claims={"cost": 0.01005}).verified
 
 
-def test_tokens_are_not_needed_where_nobody_asks_for_them() -> None:
-    found = verified(call(input_tokens=None, output_tokens=None))
-    assert (found.verified, found.tokens) == (True, None)
+def test_a_call_that_failed_may_have_used_nothing() -> None:
+    assert verified(call(), call(input_tokens=0, output_tokens=0, status="error")).verified
+
+
+def test_tokens_may_be_counted_above_the_calls() -> None:
+    whole = {"span_id": "a", "start_ms": (ENTERED + 5) * 1000, "input_tokens": 7}
+    inner = call(parent_id="a", input_tokens=None, output_tokens=None)
+    assert verified(whole, inner).level == "consistent"
+    assert verified(whole | {"input_tokens": 0}, inner).level == "claimed"
+
+
+def test_what_is_sent_is_claimed_and_what_is_not_is_none() -> None:
+    made = ({"trace_id": "t", "spans": [call(at)]} for at in (-60, 10))
+    levels = [sent(data).level for data in (None, "nonsense", *made)]
+    assert levels == ["none", "none", "claimed", "consistent"]
+
+
+def test_steps_of_several_traces_may_have_the_same_ids() -> None:
+    steps = [call(span_id="a", input_tokens=None, output_tokens=None, parent_id="b")]
+    whole = {"span_id": "b", "start_ms": (ENTERED + 5) * 1000, "input_tokens": 7}
+    one, other = {"trace_id": "1", "spans": [call(span_id="a")]}, {"trace_id": "2", "spans": steps}
+    # The second's call is counted by nobody, whatever the first trace has under that id.
+    assert sent(f"{json.dumps(one | {'spans': [whole]})}\n{json.dumps(other)}").level == "claimed"
+    assert sent(f"{json.dumps(one)}\n{json.dumps(one | {'trace_id': '2'})}").level == "consistent"
 
 
 @pytest.mark.parametrize("bound", [{"tokens": 1000}, {"cost": 1.0}], ids=["tokens", "cost"])
@@ -171,7 +223,6 @@ def test_violations_do_not_make_it_unverified() -> None:
             "'yours'",
             id="service",
         ),
-        pytest.param([tool()], {}, {}, "the trajectory has no model call", id="no model call"),
         pytest.param([call(3600)], {}, {}, "3,541.0 s ahead of the server's", id="clock ahead"),
         pytest.param([call(-3600)], {}, {}, "3,600.0 s behind the server's", id="clock behind"),
     ],

@@ -11,7 +11,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,17 @@ import msgspec
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Payload
 from tallymark.challenges.attempt_scores import elapsed_ms, score_attempt
 from tallymark.challenges.challenge import Challenge
-from tallymark.challenges.challenge_data import ChallengeData, make_attempt_data
+from tallymark.challenges.challenge_data import make_attempt_data
 from tallymark.challenges.challenge_file import load_challenge
 from tallymark.challenges.challenge_folder import pack, unpack
+from tallymark.challenges.constraints import Usage, find_violations
 from tallymark.challenges.evaluators import (
     EvaluationSetting,
     Submitted,
     evaluate,
     find_evaluator,
 )
+from tallymark.challenges.evaluators.submission_intake import refuse_unusable
 from tallymark.challenges.plugins import SandboxedPlugin, load_plugin
 from tallymark.challenges.rescore_plan import (
     RescorePlan,
@@ -106,17 +108,23 @@ class Competition:
         self, name: str, agent: str, *, memoryless: bool = False, key: str | None = None
     ) -> Entry:
         """Starts the clock of an attempt, or gives the open one back."""
-        ruling = self._find_ruling(name, anew=True).challenge
-        _refuse_other_kind(ruling, "enter")
+        challenge = self._find_ruling(name, anew=True).challenge
+        _refuse_other_kind(challenge, "enter")
         self._expire_some()
+        # Before the clock starts: data that cannot be made cost nobody an attempt.
         seed = self._draw()
-        # Before anything is kept: where it cannot be made, no clock runs and nothing is used up.
-        self._make_data(ruling, seed)
+        public = self._load_public(challenge, seed)
         attempt = self.store.attempts.enter(
             name, agent, at=self._clock(), seed=seed, memoryless=memoryless, key=key
         )
-        challenge = self._find_version(attempt)
-        return Entry(attempt, challenge, self._make_data(challenge, attempt.seed).public)
+        if (attempt.seed, attempt.version) != (seed, challenge.version):
+            challenge = self._find_version(attempt)
+            public = self._load_public(challenge, attempt.seed)
+        return Entry(attempt, challenge, public)
+
+    def find_challenge_of(self, attempt_id: str, agent: str) -> Challenge:
+        """What an agent's attempt is submitted to: its form and its limits."""
+        return self._find_version(self.store.attempts.get_own(attempt_id, agent))
 
     def submit(
         self,
@@ -129,8 +137,14 @@ class Competition:
         key: str | None = None,
     ) -> Attempt:
         """Takes a submission and scores it. Said again, it is the same attempt."""
+        at = self._clock()  # when it came: what is looked at first costs the competitor no time
         payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
-        attempt = self.store.attempts.submit(attempt_id, agent, payload, at=self._clock(), key=key)
+        challenge = self.find_challenge_of(attempt_id, agent)
+        # Before it is stored: what cannot be judged can be sent again in another form.
+        refuse_unusable(payload, challenge.submission)
+        kind = find_evaluator(challenge.evaluator.type)
+        kind.refuse(answer, challenge, self._open_folder(challenge))
+        attempt = self.store.attempts.submit(attempt_id, agent, payload, at=at, key=key)
         self._expire_some()
         return self._settle_attempt(attempt)
 
@@ -169,8 +183,15 @@ class Competition:
 
         def again(attempt: Attempt) -> Evaluation:
             payload = self.store.attempts.payload(attempt.id)
-            shown = _verify_trajectory(attempt, payload, new)
+            shown = self._verify(attempt, payload, new)
             return self._evaluate(attempt, payload, new, shown, files)
+
+        def find_broken(attempt: Attempt) -> tuple[str, ...] | None:
+            try:
+                payload = self.store.attempts.payload(attempt.id)
+            except InvalidInput:  # it was scored elsewhere
+                return None
+            return _verify_trajectory(attempt, payload, new).violations
 
         plan = RescorePlan.of(
             old,
@@ -178,6 +199,7 @@ class Competition:
             packed=packed,
             plugin=self._load_plugin(new, files),
             evaluate=again,
+            find_broken=find_broken,
             tenant=self.store.tenant,
         )
         work = self.store.rescorings.apply if apply else self.store.rescorings.preview
@@ -240,6 +262,19 @@ class Competition:
             raise InvalidInput(f"{folder} is the version that {old.name} is scored by already")
         return new, pack(folder), folder
 
+    def _load_public(self, challenge: Challenge, seed: int) -> Mapping[str, Any]:
+        """What a competitor gets. Why it could not be made may tell the truth: that is logged."""
+        folder = self._open_folder(challenge)
+        try:
+            return make_attempt_data(challenge, folder, seed, self._policy).public
+        except OrganiserFault as error:
+            note = {"seed": seed, "why": error.reason}
+            self.store.challenges.note(challenge.name, "data failed", note, at=self._clock())
+            raise WorkFailed(
+                f"the data of {challenge.name!r} could not be made, and nothing was entered",
+                hint="tell its organiser: the log of the challenge says why",
+            ) from None
+
     def _find_ruling(self, name: str, *, anew: bool = False) -> StoredChallenge:
         """The version that counts, read once: what is scored by an older one, the store refuses."""
         if anew or name not in self._rulings:
@@ -271,7 +306,7 @@ class Competition:
         """Whoever is quicker, it has only one score."""
         payload = self.store.attempts.payload(attempt.id)
         challenge = self._find_version(attempt)
-        shown = _verify_trajectory(attempt, payload, challenge)
+        shown = self._verify(attempt, payload, challenge)
         folder = self._open_folder(challenge)
         evaluation = self._evaluate(attempt, payload, challenge, shown, folder)
         for tries in range(_TRIES):
@@ -312,6 +347,14 @@ class Competition:
             verified=shown.verified,
             ruling=ruling,
         )
+
+    def _verify(self, attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
+        """What an attempt's trajectory shows, unless it is another's."""
+        shown = _verify_trajectory(attempt, payload, challenge)
+        if shown.verified and self.store.attempts.has_earlier_twin(attempt.id):
+            why = "the same steps were sent with an earlier attempt"
+            return replace(shown, level="claimed", problems=(why,))
+        return shown
 
     def _evaluate(
         self,
@@ -354,9 +397,6 @@ class Competition:
             plugin.deaths |= self.store.pauses.known(ruling, plugin.code_hash)
         return plugin
 
-    def _make_data(self, challenge: Challenge, seed: int) -> ChallengeData:
-        return make_attempt_data(challenge, self._open_folder(challenge), seed, self._policy)
-
     def _open_sandbox(self) -> Sandbox:
         if self._sandbox is None:
             self._sandbox = Sandbox(self._policy)
@@ -388,6 +428,9 @@ def _explain_wait(error: Exception) -> tuple[str, str | None]:
 
 
 def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
+    if payload.reported is not None:  # by a system that is trusted: there is nothing to prove
+        used = Usage(payload.reported.tokens_total, payload.reported.calls, payload.reported.cost)
+        return Verification(level="none", violations=find_violations(used, challenge.constraints))
     return verify_sent(
         payload.trajectory,
         entered_at=attempt.entered_at,

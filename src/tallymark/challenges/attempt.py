@@ -1,8 +1,8 @@
-"""`Attempt`: one try by one agent, its states, and the `Payload` that is sent with it."""
+"""`Attempt`: one try by one agent, its states, what is sent with it, and what is told of it."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -23,6 +23,19 @@ A trusted system that reports an attempt enters and submits it at once. A failed
 evaluated, but could not be scored: its score is None and `error` says why; scoring it again may
 mend that.
 """
+
+TrajectoryLevel = Literal["none", "claimed", "consistent", "witnessed"]
+LEVELS: tuple[TrajectoryLevel, ...] = get_args(TrajectoryLevel)
+"""How far a trajectory can be believed, least first.
+
+`claimed` was sent along; `consistent` agrees with itself, with the claims and with our clock, and
+could still be made up; `witnessed` reached a server while the attempt ran.
+"""
+
+
+def reaches(level: TrajectoryLevel, least: TrajectoryLevel) -> bool:
+    """Whether a trajectory can be believed as far as that."""
+    return LEVELS.index(level) >= LEVELS.index(least)
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,6 +81,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dimensions: dict[str, float] = msgspec.field(default_factory=dict)
     details: dict[str, Any] = msgspec.field(default_factory=dict)
     """Such as score_breakdown, submission_warnings, constraint_violations, harness_warning."""
+    trajectory_level: TrajectoryLevel = "none"
     error: str | None = None
     origin: Origin | None = None
 
@@ -94,6 +108,20 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     voided_at: float | None = None
     """When an organiser made it void; None while it counts."""
     outcome: Outcome | None = None
+
+    def to_public(self) -> dict[str, Any]:
+        """As anybody may see it, the fields of the dimension document at the top.
+
+        With a known generator the seed is the truth: it comes with the outcome, never before.
+        """
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        outcome = document.pop("outcome", None) or {}
+        if not outcome:
+            del document["seed"]
+        else:
+            outcome.setdefault("trajectory_level", "none")
+        details = outcome.pop("details", {})
+        return {**document, "score": outcome.pop("score", None), **outcome, **details}
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

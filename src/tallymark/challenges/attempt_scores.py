@@ -1,20 +1,21 @@
 """`score_attempt`: from an evaluation to a number, a result, and all that is needed to check it.
 
 With dimensions, the result and `succeeded` come from their shown score; otherwise an attempt that
-succeeded is a win. A formula or a plugin gives the score in their place.
+succeeded is a win. A formula or a plugin gives the score in their place. An attempt that went
+beyond a constraint scores 0 or fails where the challenge says so, and is a loss.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
+from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, reaches
 from tallymark.challenges.attempt_formula import challenge_formula, formula_values
 from tallymark.challenges.dimension_scores import weigh_dimensions
 from tallymark.challenges.evaluators import find_evaluator
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from tallymark.dimensions import Breakdown
 
 APP_ID = "tallymark"
+FindBroken: TypeAlias = Callable[[Attempt], tuple[str, ...] | None]
+"""The bounds that a stored attempt passed; None when what it used is not known any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,10 @@ class WeighedAttempt:
     metrics: Metrics
     breakdown: Breakdown | None
     details: dict[str, Any]
+    shown: Verification
     error: str | None = None
+    zeroed: bool = False
+    """It went beyond a constraint, and that is a score of 0."""
 
     @property
     def dimensions(self) -> dict[str, float]:
@@ -76,6 +82,8 @@ class WeighedAttempt:
 
     @property
     def result(self) -> Literal["win", "draw", "loss"]:
+        if self.zeroed:
+            return "loss"
         if self.breakdown is not None:
             return self.breakdown.result
         return "win" if self.metrics.succeeded else "loss"
@@ -100,11 +108,16 @@ def score_attempts(
     pairs: Sequence[tuple[Attempt, Evaluation]],
     plugin: Plugin | None = None,
     *,
+    find_broken: FindBroken | None = None,
     tenant: str = "default",
 ) -> list[Outcome]:
-    """As `score_attempt` on each; what trajectories showed is kept from the outcomes before."""
+    """As `score_attempt` on each; what trajectories showed is kept from the outcomes before.
+
+    `find_broken` says what an attempt went beyond where the constraints are others than before.
+    """
     weighed = [
-        _weigh_attempt(challenge, evaluation, attempt, None) for attempt, evaluation in pairs
+        _weigh_attempt(challenge, evaluation, attempt, None, find_broken)
+        for attempt, evaluation in pairs
     ]
     return _make_outcomes(challenge, weighed, plugin, tenant)
 
@@ -122,41 +135,67 @@ def _weigh_attempt(
     evaluation: Evaluation,
     attempt: Attempt,
     trajectory: Verification | None,
+    find_broken: FindBroken | None = None,
 ) -> WeighedAttempt:
     metrics = _complete_metrics(challenge, evaluation, attempt, trajectory)
-    shown = _recall_verification(attempt, trajectory)
+    shown = _recall_verification(attempt, trajectory, find_broken)
+    effect = challenge.constraints.on_violation if shown.violations else "note"
     details = {
         "submission_warnings": list(evaluation.warnings),
         "constraint_violations": list(shown.violations),
+        "constraint_effect": None if effect == "note" else effect,
         "harness_warning": shown.harness_warning,
         "unverified": [] if shown.verified else list(shown.problems),
+        "unranked": _explain_unranked(challenge, shown),
         "evaluation": evaluation.details,
         "sandbox": {"evaluator": evaluation.sandbox} if evaluation.sandbox else {},
     }
     details = {name: value for name, value in details.items() if value}
+    zeroed = effect == "zero" and evaluation.error is None
+    if effect == "fail" and evaluation.error is None:
+        error: str | None = "a constraint was broken: " + "; ".join(shown.violations)
+        return WeighedAttempt(attempt, metrics, None, details, shown, error)
+    if zeroed:
+        metrics = msgspec.structs.replace(metrics, succeeded=False)
     if evaluation.error is not None or not challenge.scoring.dimensions:
-        return WeighedAttempt(attempt, metrics, None, details, evaluation.error)
+        error = evaluation.error
+        return WeighedAttempt(attempt, metrics, None, details, shown, error, zeroed)
     try:
         parts = weigh_dimensions(challenge, evaluation, metrics, shown)
-    except InvalidInput as error:
-        return WeighedAttempt(attempt, metrics, None, details, "; ".join(map(str, error.problems)))
+    except InvalidInput as wrong:
+        error = "; ".join(map(str, wrong.problems))
+        return WeighedAttempt(attempt, metrics, None, details, shown, error)
     metrics = msgspec.structs.replace(metrics, succeeded=parts.result == "win")
     response = {"dimension_score": parts.score, **parts.to_dict()}
     del response["score"], response["result"]  # those of the outcome, where a formula may decide
-    return WeighedAttempt(attempt, metrics, parts, details | response)
+    return WeighedAttempt(attempt, metrics, parts, details | response, shown, None, zeroed)
 
 
-def _recall_verification(attempt: Attempt, trajectory: Verification | None) -> Verification:
+def _recall_verification(
+    attempt: Attempt,
+    trajectory: Verification | None,
+    find_broken: FindBroken | None,
+) -> Verification:
     """What the trajectory shows; when scored again, what it showed before."""
     if trajectory is not None:
         return trajectory
-    before = attempt.outcome.details if attempt.outcome is not None else {}
-    return Verification(
-        verified=attempt.verified,
+    known = attempt.outcome
+    before = {} if known is None else known.details
+    recalled = Verification(
+        level="none" if known is None else known.trajectory_level,
         problems=tuple(before.get("unverified", ())),
         violations=tuple(before.get("constraint_violations", ())),
         harness_warning=before.get("harness_warning"),
     )
+    broken = None if find_broken is None else find_broken(attempt)
+    return recalled if broken is None else replace(recalled, violations=broken)
+
+
+def _explain_unranked(challenge: Challenge, shown: Verification) -> str | None:
+    least = challenge.trajectory
+    if reaches(shown.level, least):
+        return None
+    return f"the board is for trajectories that are {least}, and this one is {shown.level}"
 
 
 def _complete_metrics(
@@ -190,7 +229,7 @@ def _take_first(*values: Any) -> Any:
 def _make_outcomes(
     challenge: Challenge, weighed: list[WeighedAttempt], plugin: Plugin | None, tenant: str
 ) -> list[Outcome]:
-    sound = [each for each in weighed if each.error is None]
+    sound = [each for each in weighed if each.error is None and not each.zeroed]
     scoring = challenge.scoring
     if scoring.plugin is not None:
         if plugin is None:
@@ -202,7 +241,10 @@ def _make_outcomes(
         scores = iter(_score_by_plugin(challenge, sound, challenge_formula(challenge), tenant))
     else:
         scores = (_score_by_rule(challenge, each) for each in sound)
-    found = [Score.failed(each.error) if each.error else next(scores) for each in weighed]
+    found = [
+        Score.failed(each.error) if each.error else Score(0.0) if each.zeroed else next(scores)
+        for each in weighed
+    ]
     return [_make_outcome(challenge, *pair, plugin) for pair in zip(weighed, found, strict=True)]
 
 
@@ -213,17 +255,31 @@ def _make_outcome(
     if isinstance(plugin, SandboxedPlugin):
         walls = {"timeout_s": challenge.scoring.timeout_ms / 1000, **plugin.sandbox_facts}
         extra["sandbox"] = weighed.details.get("sandbox", {}) | {"plugin": walls}
+    broken = "constraint_effect" in weighed.details
+    unscored: Literal["loss"] | None = "loss" if broken else None
     return Outcome(
         score=found.value,
-        result=None if found.error is not None else weighed.result,
-        ranks=weighed.error is None
-        and (weighed.breakdown is not None or weighed.metrics.succeeded),
+        result=unscored if found.error is not None else weighed.result,
+        ranks=_ranks(challenge, weighed),
         metrics=weighed.metrics,
         dimensions=weighed.dimensions,
         details=weighed.details | extra,
+        trajectory_level=weighed.shown.level,
         error=found.error,
         origin=origin_of(challenge, weighed.attempt.seed, plugin),
     )
+
+
+def _ranks(challenge: Challenge, weighed: WeighedAttempt) -> bool:
+    """Successes do, and all that dimensions are scored of."""
+    if weighed.error is not None or "unranked" in weighed.details:
+        return False
+    if weighed.zeroed:
+        # A 0 stands last only where nothing can be less, and nothing else orders the board.
+        scoring = challenge.scoring
+        rule = (scoring.strategy, scoring.formula, scoring.plugin)
+        return weighed.breakdown is not None and rule == ("custom", None, None)
+    return weighed.breakdown is not None or weighed.metrics.succeeded
 
 
 def origin_of(challenge: Challenge, seed: int, plugin: Plugin | None = None) -> Origin:

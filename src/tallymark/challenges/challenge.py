@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from tallymark.challenges.attempt import TrajectoryLevel
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 
 Tier = Literal["newcomer", "contender", "veteran", "legendary"]
 Rated = Literal["every", "until_won", "first"]
 JudgeType = Literal["script", "judge", "scorer"]
+OnViolation = Literal["note", "zero", "fail"]
 SubmissionFormat = Literal["json", "text", "files", "agent"]
 # The table's own names: what is read from JSON is one of them, and a default is left out again.
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ class Constraints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     cost: float | None = None
     tools: tuple[str, ...] | None = None
     """The tools that may be called; None allows any."""
+    on_violation: OnViolation = "note"
+    """What going beyond a bound does to an attempt: nothing, a score of 0, or no score."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -122,6 +126,8 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     freezes_at: float | None = None
     """From then on the public board stands still; attempts are still scored."""
     constraints: Constraints = Constraints()
+    trajectory: TrajectoryLevel = "none"
+    """The least that an attempt on the board must have."""
     submission: Submission = Submission()
     evaluator: Evaluator
     scoring: ScoringRule = ScoringRule()

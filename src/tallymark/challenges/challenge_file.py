@@ -107,6 +107,9 @@ def _make_challenge(
     name = _make_name(values["name"], reader)
     title = values.get("title", values["name"])
     constraints = values.get("constraints", {})
+    trajectory = values.get("trajectory", "none")
+    if isinstance(trajectory, dict):
+        trajectory = trajectory.get("least", "none")
     if "tools" in constraints:
         constraints["tools"] = tuple(constraints["tools"])
     return Challenge(
@@ -124,6 +127,7 @@ def _make_challenge(
         closes_at=values.get("closes"),
         freezes_at=values.get("freezes"),
         constraints=Constraints(**constraints),
+        trajectory=trajectory,
         submission=_read_submission(values.get("submission", {}), folder, reader),
         evaluator=Evaluator(**_split_options(values.get("evaluator", {"type": "reported"}))),
         scoring=scoring,

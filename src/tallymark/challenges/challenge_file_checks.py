@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tallymark.challenges.attempt_formula import challenge_formula
+from tallymark.challenges.challenge import Constraints
 from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.evaluators.submission_intake import check_schema
@@ -31,6 +32,8 @@ def check_challenge_file(challenge: Challenge, folder: Path, reader: Reader) -> 
         _check_times(challenge, reader)
     if reader.is_sound("kind", "versus"):
         _check_versus(challenge, reader)
+    if reader.is_sound("constraints", "trajectory", "evaluator", "kind"):
+        _check_trajectory(challenge, reader)
     if reader.is_sound("scoring", "constraints"):
         _check_dimensions(challenge, reader)
     if reader.is_sound("scoring"):
@@ -78,6 +81,20 @@ def _check_versus(challenge: Challenge, reader: Reader) -> None:
     categories = challenge.versus.categories if challenge.versus is not None else ()
     for twice in sorted({each for each in categories if categories.count(each) > 1}):
         reader.wrong_at(("versus", "categories"), f"the category '{twice}' is here twice")
+
+
+def _check_trajectory(challenge: Challenge, reader: Reader) -> None:
+    bounds, least = challenge.constraints, challenge.trajectory
+    if bounds == Constraints(on_violation=bounds.on_violation) != Constraints():
+        here = ("constraints", "on_violation")
+        reader.wrong_at(here, "there is no bound to pass", "add tokens, calls, cost or tools")
+    reported = find_evaluator(challenge.evaluator.type).reported
+    if least == "witnessed":
+        message = "nothing is witnessed without a server, so nobody could rank"
+        reader.wrong_at(("trajectory",), message, "write consistent")
+    elif least != "none" and (reported or challenge.kind == "versus"):
+        message = "no trajectory is sent to this challenge, so nobody could rank"
+        reader.wrong_at(("trajectory",), message, "take it out")
 
 
 def _check_dimensions(challenge: Challenge, reader: Reader) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, get_args
 
-from tallymark.challenges.challenge import Rated, SubmissionFormat, Tier
+from tallymark.challenges.attempt import LEVELS
+from tallymark.challenges.challenge import OnViolation, Rated, SubmissionFormat, Tier
 from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
 from tallymark.challenges.evaluators.evaluator_options import METRICS, FileNameShape
 from tallymark.challenges.strategies import STRATEGIES
@@ -47,7 +48,16 @@ CONSTRAINTS = RecordShape(
         "calls": Key(NumberShape(above=0, whole=True), "Model and tool calls together."),
         "cost": Key(AMOUNT, "US dollars."),
         "tools": Key(ListShape(TextShape("a tool's name")), "The tools that may be called."),
+        "on_violation": Key(
+            ChoiceShape(get_args(OnViolation)),
+            "What passing a bound does: a note, a score of 0, or no score; note.",
+        ),
     },
+)
+TRAJECTORY = record_or_short(
+    "least",
+    "a mapping with 'least'",
+    {"least": Key(ChoiceShape(LEVELS), "The least level that ranks; none.")},
 )
 SUBMISSION = RecordShape(
     "a mapping with 'format'",
@@ -139,6 +149,7 @@ CHALLENGE = RecordShape(
         "closes": Key(MomentShape(), "When no more attempts can be entered."),
         "freezes": Key(MomentShape(), "When the public board stops moving."),
         "constraints": Key(CONSTRAINTS, "What an attempt may use, by its trajectory."),
+        "trajectory": Key(TRAJECTORY, "How far a trajectory must be believed to rank."),
         "submission": Key(SUBMISSION, "What may be submitted."),
         "data": Key(DATA, "What competitors get."),
         "evaluator": Key(EVALUATOR, "How a submission is judged; reported."),
@@ -155,6 +166,7 @@ def challenge_schema() -> dict[str, Any]:
     named = {
         "attempts": ATTEMPTS,
         "constraints": CONSTRAINTS,
+        "trajectory": TRAJECTORY,
         "submission": SUBMISSION,
         "data": DATA,
         "evaluator": EVALUATOR,

@@ -61,6 +61,11 @@ def weigh_dimensions(
 ) -> Breakdown:
     """The breakdown of an attempt; InvalidInput where the evaluator's scores do not fit."""
     warnings = [SubmissionWarning(**each) for each in evaluation.warnings]
+    if shown.violations and challenge.constraints.on_violation == "zero":
+        warnings += [
+            SubmissionWarning("a constraint was broken", "error", each.key)
+            for each in challenge.scoring.dimensions
+        ]
     return breakdown(
         weighted_dimensions(challenge.scoring.dimensions),
         evaluation.dimensions

@@ -11,7 +11,7 @@ import msgspec
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Outcome
 from tallymark.challenges.attempt_formula import challenge_formula
-from tallymark.challenges.attempt_scores import origin_of, score_attempts
+from tallymark.challenges.attempt_scores import FindBroken, origin_of, score_attempts
 from tallymark.challenges.challenge import Challenge, ScoringRule
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.errors import InvalidInput
@@ -42,7 +42,7 @@ class RescorePlan:
     """How often each agent's attempts ended the plugin's process: known once all are scored."""
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 (each says one thing about the plan)
         cls,
         old: Challenge,
         new: Challenge,
@@ -50,9 +50,13 @@ class RescorePlan:
         packed: bytes | None = None,
         plugin: Plugin | None = None,
         evaluate: Evaluate | None = None,
+        find_broken: FindBroken | None = None,
         tenant: str = "default",
     ) -> RescorePlan:
-        """`evaluate` judges a stored submission again; it is called only where that is needed."""
+        """`evaluate` judges a stored submission again; it is called only where that is needed.
+
+        So is `find_broken`, which looks at a stored trajectory by the new constraints.
+        """
         need = find_need(old, new, same_files=packed is None)
         if need == "evaluate" and evaluate is None:
             raise InvalidInput(
@@ -60,12 +64,13 @@ class RescorePlan:
                 hint="evaluate them again",
             )
         again = evaluate if need == "evaluate" else None
+        broken_again = None if old.constraints == new.constraints else find_broken
         return cls(
             old,
             new,
             need,
             origin_of_all(new, plugin),
-            make_rescorer(new, plugin, again, tenant=tenant),
+            make_rescorer(new, plugin, again, broken_again, tenant=tenant),
             packed,
             getattr(plugin, "deaths", {}),
         )
@@ -150,7 +155,7 @@ def find_need(old: Challenge, new: Challenge, *, same_files: bool) -> Need:
     reported = find_evaluator(new.evaluator.type).reported
     if not reported and not (same_files and _has_same(old, new, judged)):
         return "evaluate"
-    weighed = ("evaluator", "time_limit_s", "constraints")
+    weighed = ("evaluator", "time_limit_s", "constraints", "trajectory")
     plain = (
         new.scoring.formula is not None
         and new.scoring.plugin is None
@@ -158,6 +163,8 @@ def find_need(old: Challenge, new: Challenge, *, same_files: bool) -> Need:
         and old.scoring.dimensions == new.scoring.dimensions
         # An undefined score that was replaced says so in its details, which SQL does not mend.
         and "undefined" not in old.scoring.config
+        # A 0 for a broken constraint is no formula's.
+        and new.constraints.on_violation == "note"
     )
     return "formula" if plain and _has_same(old, new, weighed) else "score"
 
@@ -166,6 +173,7 @@ def make_rescorer(
     challenge: Challenge,
     plugin: Plugin | None = None,
     evaluate: Evaluate | None = None,
+    find_broken: FindBroken | None = None,
     *,
     tenant: str = "default",
 ) -> Rescorer:
@@ -175,7 +183,7 @@ def make_rescorer(
         found = [
             (attempt, known if evaluate is None else evaluate(attempt)) for attempt, known in pairs
         ]
-        outcomes = score_attempts(challenge, found, plugin, tenant=tenant)
+        outcomes = score_attempts(challenge, found, plugin, find_broken=find_broken, tenant=tenant)
         return [(pair[1], outcome) for pair, outcome in zip(found, outcomes, strict=True)]
 
     return rescore

@@ -78,3 +78,5 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     submitted_at: float
     tries: int
     """How many attempts of the agent were scored."""
+    trajectory_level: str = "none"
+    """How far the trajectory of its best attempt can be believed: see `TrajectoryLevel`."""

@@ -35,23 +35,30 @@ _KIND = re.compile(r"([a-z][\w.-]*)[/:]", re.IGNORECASE)
 _SAMPLE = re.compile(r"[\w-]{1,64}")
 
 
-def open_agent(
-    name: str, *, allow: Collection[str], folder: Path, pricing: Pricing | None = None
-) -> Model:
-    """The agent that a competitor named, or InvalidInput with what is wrong with the name."""
-    found = _KIND.match(name.strip())
+def check_agent(name: str, *, allow: Collection[str], folder: Path) -> str:
+    """The model that a competitor's name means, or InvalidInput with what is wrong with it."""
+    name = name.strip()
+    found = _KIND.match(name)
     kind = found[1].lower() if found else ""
     if kind in ("http", "https"):
-        _check_address(name.strip(), allow)
-        return _CountedAgent(_open_keyless(name.strip(), pricing), pricing)
+        _check_address(name, allow)
+        return name
     if kind in ALWAYS_REFUSED or kind not in allow:
         raise InvalidInput(
             f"{show_value(name)} cannot be submitted",
             hint="an agent is named by its http(s) address",
         )
-    if kind == "replay":
-        return open_model(_find_sample(name.strip(), folder), folder=folder, pricing=pricing)
-    return open_model(name.strip(), folder=folder, pricing=pricing)
+    return _find_sample(name, folder) if kind == "replay" else name
+
+
+def open_agent(
+    name: str, *, allow: Collection[str], folder: Path, pricing: Pricing | None = None
+) -> Model:
+    """The agent that a competitor named, or InvalidInput with what is wrong with the name."""
+    reference = check_agent(name, allow=allow, folder=folder)
+    if reference.lower().startswith(("http:", "https:", "http/", "https/")):
+        return _CountedAgent(_open_keyless(reference, pricing), pricing)
+    return open_model(reference, folder=folder, pricing=pricing)
 
 
 class _CountedAgent:

@@ -1,14 +1,17 @@
-"""Whether an attempt is verified: by its trajectory, the server's clock and the metadata's claims.
+"""How far a trajectory can be believed: by the server's clock, the claims, and its own numbers.
 
-It is when a trajectory was sent, its steps lie between entry and submission by the server's clock,
-and its counts agree with what the competitor's metadata claims.
+It is `consistent` when its steps lie between entry and submission and none begins before the one
+that holds it, every model call tells its tokens and used some, no two steps are one, and the sums
+agree with what the competitor's metadata claims. Whoever writes such a file by hand passes too:
+only what reached a server meanwhile is `witnessed`.
 
-Whatever is sent, nothing here raises: a trajectory that cannot be read or believed is unverified,
-and the problems say why.
+Whatever is sent, nothing here raises: what is not consistent is `claimed`, what cannot be read
+is `none`, and the problems say why.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.challenges.attempt import TrajectoryLevel, reaches
 from tallymark.challenges.claims import Claims, is_same_model, read_claims
 from tallymark.challenges.constraints import MOST, Usage, find_violations, sum_usage
 from tallymark.errors import TraceError
@@ -40,15 +44,20 @@ MAX_OBJECTS = 1_000_000
 class Verification:
     """What a trajectory shows. Only what is verified earns efficiency and the Elo bonus."""
 
-    verified: bool
+    level: TrajectoryLevel
     problems: tuple[str, ...] = ()
-    """Why it is not verified, one sentence each."""
+    """Why the level is not higher, one sentence each."""
     tokens: int | None = None
     calls: int | None = None
     cost: float | None = None
     violations: tuple[str, ...] = ()
     """Bounds of the challenge that the attempt went beyond."""
     harness_warning: str | None = None
+
+    @property
+    def verified(self) -> bool:
+        """Whether its numbers count."""
+        return reaches(self.level, "consistent")
 
 
 def verify_sent(
@@ -73,12 +82,13 @@ def verify_sent(
     usage = sum_usage(trajectory)
     moments = _StepTimes(trajectory, entered_at, submitted_at)
     problems += _find_nonsense(trajectory)
+    problems += _find_idle_calls(trajectory, usage)
     problems += moments.problems()
-    problems += _find_uncounted(usage, claimed, constraints)
+    problems += _find_uncounted(trajectory, usage, claimed, constraints)
     problems += _find_disagreements(usage, claimed)
     warnings = [*moments.warnings(), *_find_differences(trajectory, claimed)]
     return Verification(
-        verified=not problems,
+        level="claimed" if problems else "consistent",
         problems=tuple(problems),
         tokens=usage.tokens,
         calls=usage.calls,
@@ -94,12 +104,7 @@ def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
     Several traces are one trajectory, their steps one after the other.
     """
     raw = _encode(sent)
-    if len(raw) > MAX_BYTES:
-        raise TraceError(
-            f"the trajectory has {len(raw):,} bytes, and at most {MAX_BYTES:,} are read"
-        )
-    if raw.count(b"{") > MAX_OBJECTS:
-        raise TraceError(f"the trajectory has more than {MAX_OBJECTS:,} objects")
+    check_trajectory_size(raw)
     if raw.lstrip()[:1] not in (b"{", b"["):  # archives could unpack to any size
         raise TraceError("the trajectory is not JSON")
     try:
@@ -111,19 +116,55 @@ def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
     raise TraceError(f"the trajectory cannot be read: {why}")
 
 
+def hash_steps(sent: bytes | str) -> str | None:
+    """The same for the same steps at the same times, however they are written; None for none."""
+    try:
+        spans = read_trajectory(sent).spans
+    except TraceError:
+        return None
+    steps = [
+        (each.span_type, each.start_ms, each.duration_ms, each.input_tokens, each.output_tokens)
+        for each in spans
+    ]
+    return hashlib.sha256(msgspec.json.encode(steps)).hexdigest() if steps else None
+
+
+def check_trajectory_size(sent: bytes | str) -> None:
+    """TraceError for more than is ever read."""
+    raw = _encode(sent)
+    if len(raw) > MAX_BYTES:
+        raise TraceError(
+            f"the trajectory has {len(raw):,} bytes, and at most {MAX_BYTES:,} are read"
+        )
+    if raw.count(b"{") > MAX_OBJECTS:
+        raise TraceError(f"the trajectory has more than {MAX_OBJECTS:,} objects")
+
+
 def _join_traces(raw: bytes) -> Trace:
     from tallymark.traces import read_traces  # noqa: PLC0415 (the readers are heavy)
 
-    first: Trace | None = None
-    spans: list[Span] = []
+    found: list[Trace] = []
+    steps = 0
     for trace in read_traces(BytesIO(raw)):
-        first = first or trace
-        spans += trace.spans
-        if len(spans) > MAX_STEPS:
+        found.append(trace)
+        steps += len(trace.spans)
+        if steps > MAX_STEPS:
             raise TraceError(f"it has more than {MAX_STEPS:,} steps")
-    if first is None:
+    if not found:
         raise TraceError("it is empty")
-    return msgspec.structs.replace(first, spans=spans)
+    if len(found) == 1:
+        return found[0]
+    # Each trace numbers its own steps: told apart, so that none passes for another's.
+    spans = [_rename(span, trace.trace_id) for trace in found for span in trace.spans]
+    return msgspec.structs.replace(found[0], spans=spans)
+
+
+def _rename(span: Span, trace_id: str) -> Span:
+    return msgspec.structs.replace(
+        span,
+        span_id=span.span_id and f"{trace_id}/{span.span_id}",
+        parent_id=span.parent_id and f"{trace_id}/{span.parent_id}",
+    )
 
 
 def _encode(sent: object) -> bytes:
@@ -139,7 +180,7 @@ def _encode(sent: object) -> bytes:
 
 def _verify_without(why: str, claims: Mapping[str, Any], constraints: Constraints) -> Verification:
     """No trajectory: the claims are all there is, and they prove nothing."""
-    found = Verification(verified=False, problems=(why,))
+    found = Verification(level="none", problems=(why,))
     bounds = (constraints.tokens, constraints.calls, constraints.cost, constraints.tools)
     if bounds == (None, None, None, None):
         return found
@@ -153,11 +194,24 @@ def _verify_without(why: str, claims: Mapping[str, Any], constraints: Constraint
 
 
 def _find_nonsense(trajectory: Trace) -> list[str]:
-    """Numbers that no run can have; the readers refuse most, but a trace can be made by hand."""
-    if not any(span.span_type in ("generation", "tool") for span in trajectory.spans):
-        return ["the trajectory has no model call and no tool call"]
+    """What no run can have; the readers refuse most, but a trace can be made by hand."""
     wrong = sum(not _is_sane(span) for span in trajectory.spans)
-    return [f"{_count_steps(wrong)} of the trajectory had impossible numbers"] if wrong else []
+    found = [f"{_count_steps(wrong)} of the trajectory had impossible numbers"] if wrong else []
+    named = [span.span_id for span in trajectory.spans if span.span_id]
+    if twice := len(named) - len(set(named)):
+        found.append(f"{_count_steps(twice)} of the trajectory had the id of another")
+    return found
+
+
+def _find_idle_calls(trajectory: Trace, usage: Usage) -> list[str]:
+    """Model calls that cost nothing: there are none, and they would win every board of thrift."""
+    calls = trajectory.generations
+    if not calls:
+        return ["the trajectory has no model call"]
+    idle = sum(span.tokens == 0 and not span.failed for span in calls)
+    if idle:
+        return [f"{_count(idle, 'model call')} of the trajectory used no tokens"]
+    return ["no model call of the trajectory used tokens"] if usage.tokens == 0 else []
 
 
 def _is_sane(span: Span) -> bool:
@@ -172,6 +226,7 @@ class _StepTimes:
     def __init__(self, trajectory: Trace, entered_at: float, submitted_at: float) -> None:
         calls = [s for s in trajectory.spans if s.span_type in ("generation", "tool")]
         self.untold = sum(span.start_ms is None for span in calls)
+        self.upside_down = _count_before_parents(trajectory)
         told = [s for s in trajectory.spans if s.start_ms is not None and _is_sane(s)]
         begins = [(span.start_ms or 0.0) / 1000 for span in told]
         ends = [(span.start_ms or 0.0) / 1000 + span.duration_ms / 1000 for span in told]
@@ -184,6 +239,8 @@ class _StepTimes:
         found = []
         if self.untold:
             found.append(f"{_count_steps(self.untold)} of the trajectory came without a time")
+        if self.upside_down:
+            found.append(f"{_count_steps(self.upside_down)} began before the one that holds it")
         for amounts, when in (
             (self.early, "before the entry"),
             (self.late, "after the submission"),
@@ -203,10 +260,14 @@ class _StepTimes:
         return [f"the harness's clock seems {max(early, late):,.1f} s {direction} the server's"]
 
 
-def _find_uncounted(usage: Usage, claimed: Claims, constraints: Constraints) -> list[str]:
-    """Counts that a claim or a bound needs, and that the trajectory does not have."""
+def _find_uncounted(
+    trajectory: Trace, usage: Usage, claimed: Claims, constraints: Constraints
+) -> list[str]:
+    """Counts that the trajectory does not have: tokens always, the cost where somebody asks."""
+    if not trajectory.generations:
+        return []
     asked = {
-        "tokens": usage.tokens is None and (claimed.tokens, constraints.tokens) != (None, None),
+        "tokens": usage.tokens is None,
         "cost": usage.cost is None and (claimed.cost, constraints.cost) != (None, None),
     }
     return [
@@ -240,8 +301,6 @@ def _find_differences(trajectory: Trace, claimed: Claims) -> list[str]:
     """What the metadata says of the harness and the model, where the trajectory says otherwise."""
     found = []
     models = list(dict.fromkeys(s.model for s in trajectory.generations if s.model))
-    if not trajectory.generations:
-        found.append("the trajectory has no model call")
     claim = claimed.model
     if claim and models and not any(is_same_model(claim, model) for model in models):
         found.append(
@@ -270,5 +329,19 @@ def _find_harness(trajectory: Trace) -> str | None:
     return next((name for name in named if isinstance(name, str) and name), None)
 
 
+def _count_before_parents(trajectory: Trace) -> int:
+    starts = {span.span_id: span.start_ms for span in trajectory.spans if span.span_id}
+    early = 0
+    for span in trajectory.spans:
+        above = starts.get(span.parent_id) if span.parent_id else None
+        if span.start_ms is not None and above is not None:
+            early += span.start_ms / 1000 < above / 1000 - CLOCK_TOLERANCE_S
+    return early
+
+
 def _count_steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count:,} steps"
+    return _count(count, "step")
+
+
+def _count(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"

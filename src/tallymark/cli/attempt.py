@@ -18,14 +18,14 @@ from tallymark.cli.app_session import (
     Reason,
     open_competition,
 )
-from tallymark.cli.streams import print_json, read_text
+from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import Table, align, format_digits, format_moment, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.challenges.attempt import Attempt, Metrics
+    from tallymark.challenges.attempt import Attempt, Metrics, Outcome
     from tallymark.challenges.challenge import Challenge
     from tallymark.store import Store
 
@@ -66,7 +66,7 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
     attempt = entry.attempt
     if as_json:
         extra = {"goal": entry.challenge.goal, "data": dict(entry.data)}
-        print_json(_make_document(attempt) | extra)
+        print_json(attempt.to_public() | extra)
         return
     say(f"Attempt {attempt.id} of {agent} at {challenge}, number {attempt.number}")
     say(f"\n{entry.challenge.goal.strip()}\n")
@@ -99,17 +99,22 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: JsonOption = False,
 ) -> None:
     """Submit an answer, once, before the time is up, and see its score."""
+    from tallymark.challenges.submitted_files import (
+        read_answer,
+        read_metadata,
+        read_trajectory_text,
+    )
+
     with open_competition(
         db, insecure_local=insecure_local, judge_model=judge_model
     ) as competition:
-        entered = competition.store.attempts.get(attempt)
-        form = competition.store.challenges.get_version(entered.challenge, entered.version)
+        form = competition.find_challenge_of(attempt, agent).submission
         done = competition.submit(
             attempt,
             agent,
-            read_answer(answer, form.submission.format),
-            metadata=None if metadata is None else _read_metadata(metadata),
-            trajectory=None if trajectory is None else read_text(trajectory),
+            read_answer(answer, form),
+            metadata=None if metadata is None else read_metadata(metadata),
+            trajectory=None if trajectory is None else read_trajectory_text(trajectory),
             key=key,
         )
         _tell(competition.store, done, as_json)
@@ -163,7 +168,7 @@ def settle(
     ) as competition:
         done = competition.settle()
     if as_json:
-        print_json({"attempts": [_make_document(each) for each in done]})
+        print_json({"attempts": [each.to_public() for each in done]})
     else:
         say("\n".join(_write_headline(each) for each in done) or "nothing was left to do")
     _exit_if_waiting(done)
@@ -186,7 +191,7 @@ def list_(
         found = store.attempts.of(challenge, agent=agent, limit=limit, public=not live)
         note = _note_freeze(store, challenge, live)
     if as_json:
-        print_json({"attempts": [_make_document(each) for each in found]})
+        print_json({"attempts": [each.to_public() for each in found]})
     elif found:
         heads = ("ATTEMPT", "AGENT", "NUMBER", "ENTERED (UTC)", "STATE", "SCORE", "RESULT")
         rows = [
@@ -238,16 +243,17 @@ def show(
     why = {} if evaluation is None or not evaluation.reason else {"reason": evaluation.reason}
     if as_json:
         extra = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
-        print_json(_make_document(found) | why | extra)
+        print_json(found.to_public() | why | extra)
         return
     say("\n".join(_list_lines(found)))
-    for what, facts in (
-        (found.outcome.details.get("sandbox") or {}).items() if found.outcome else ()
-    ):
+    outcome = found.outcome
+    for what, facts in (outcome.details.get("sandbox") or {}).items() if outcome else ():
         say(f"  {what} in {_describe_sandbox(facts)}")
     for reason in why.values():
         say(f"  reason: {reason}")
-    if challenge.scoring.formula and found.outcome is not None and not note:
+    # A score of 0 for a broken constraint is not the formula's.
+    by_rule = outcome is not None and "constraint_effect" not in outcome.details
+    if challenge.scoring.formula and by_rule and not note:
         say(f"\n{_explain_score(challenge, found)}")
     say("\nWhat happened:")
     for entry in audit:
@@ -329,7 +335,7 @@ def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
     if as_json:
         after = {"rank": standing.rank if standing else None, "elo": rating.rating}
         after |= {"elo_provisional": True} if provisional else {}
-        print_json(_make_document(attempt) | after)
+        print_json(attempt.to_public() | after)
         _exit_if_waiting([attempt])
         return
     lines = _list_lines(attempt)
@@ -366,10 +372,19 @@ def _list_lines(attempt: Attempt) -> list[str]:
     for warning in outcome.details.get("submission_warnings") or ():
         lines.append(f"  {warning['severity']}: {warning['message']}")
     lines += [f"  violation: {each}" for each in outcome.details.get("constraint_violations") or ()]
+    lines += _explain_level(outcome)
     for name in ("harness_warning", "warning"):
         if outcome.details.get(name):
             lines.append(f"  warning: {outcome.details[name]}")
     return lines
+
+
+def _explain_level(outcome: Outcome) -> list[str]:
+    """Why a trajectory is not believed further, and what that means for the board."""
+    why = "; ".join(outcome.details.get("unverified") or ())
+    lines = [f"  trajectory {outcome.trajectory_level}: {why}"] if why else []
+    unranked = outcome.details.get("unranked")
+    return [*lines, f"  not on the board: {unranked}"] if unranked else lines
 
 
 def _explain_score(challenge: Challenge, attempt: Attempt) -> str:
@@ -394,59 +409,20 @@ def _write_headline(attempt: Attempt) -> str:
         return head + attempt.state
     if outcome.error is not None:
         return f"{head}no score, because {outcome.error}"
-    verified = ", verified" if attempt.verified else ""
-    return f"{head}{_format_score(attempt)} ({outcome.result or attempt.state}{verified})"
+    level = outcome.trajectory_level
+    believed = "" if level == "none" else f", trajectory {level}"
+    return f"{head}{_format_score(attempt)} ({outcome.result or attempt.state}{believed})"
 
 
 def _format_score(attempt: Attempt) -> str:
     return format_digits(attempt.outcome.score if attempt.outcome else None)
 
 
-def _make_document(attempt: Attempt) -> dict[str, Any]:
-    """An attempt as one flat document: the fields of the dimension document at the top."""
-    import msgspec
-
-    document: dict[str, Any] = msgspec.to_builtins(attempt)
-    outcome = document.pop("outcome", None) or {}
-    details = outcome.pop("details", {})
-    return {**document, "score": outcome.pop("score", None), **outcome, **details}
-
-
-def read_answer(path: Path, form: str) -> Any:
-    """What a file or folder holds, in the form that a challenge takes."""
-    if path.is_dir():
-        if form != "files":
-            raise InvalidInput(f"{path} is a folder, and this challenge takes {form}")
-        files = sorted(each for each in path.rglob("*") if each.is_file())
-        return {str(each.relative_to(path)): read_text(each) for each in files}
-    text = read_text(None if str(path) == "-" else path)
-    if form == "files":
-        return {path.name: text}
-    if form != "json":
-        return text.strip() if form == "agent" else text
-    return _parse_json(text, str(path))
-
-
-def _read_metadata(path: Path) -> dict[str, Any]:
-    said = _parse_json(read_text(path), str(path))
-    if not isinstance(said, dict):
-        raise InvalidInput(f"{path} is not a JSON object", hint='as in {"tokens": 1200}')
-    return said
-
-
-def _parse_json(text: str, source: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InvalidInput(f"{source} is not JSON: {error}") from None
-    except RecursionError:
-        raise InvalidInput(f"{source} is nested too deeply") from None
-
-
 def _read_metrics(given: list[str]) -> Metrics:
     import msgspec
 
     from tallymark.challenges.attempt import Metrics
+    from tallymark.challenges.submitted_files import parse_json
 
     known = set(Metrics.__struct_fields__) - {"more"}
     values: dict[str, Any] = {"more": {}}
@@ -454,7 +430,7 @@ def _read_metrics(given: list[str]) -> Metrics:
         name, equals, text = each.partition("=")
         if not equals or not name:
             raise InvalidInput(f"--metric {each} has no value", hint="write NAME=VALUE")
-        value = _parse_json(text or "null", f"--metric {name}")
+        value = parse_json(text or "null", f"--metric {name}")
         (values if name in known else values["more"])[name] = value
     try:
         return msgspec.convert(values, Metrics)

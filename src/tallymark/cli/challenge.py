@@ -132,6 +132,10 @@ def show(
         ("judged by", (challenge.versus.judge if challenge.versus else challenge.evaluator).type),
         ("scored by", _describe_scoring(challenge)),
     ]
+    if challenge.trajectory != "none":
+        rows.append(("ranks with", f"a trajectory that is {challenge.trajectory}"))
+    if challenge.constraints.on_violation != "note":
+        rows.append(("a constraint broken", _EFFECTS[challenge.constraints.on_violation]))
     times = (("opens", challenge.opens_at), ("closes", challenge.closes_at))
     rows += [(name, f"{format_moment(at)} UTC") for name, at in times if at]
     rows += [(word, f"since {format_moment(at)} UTC") for word, at in state.items()]
@@ -188,6 +192,9 @@ def _describe_state(kept: StoredChallenge) -> dict[str, float | None]:
         "closed": min(closed, default=None),
         "frozen": kept.freezes_at if kept.is_frozen(now) else None,
     }
+
+
+_EFFECTS = {"zero": "a score of 0, and a loss", "fail": "no score, and a loss"}
 
 
 def _make_document(challenge: Challenge) -> dict[str, Any]:

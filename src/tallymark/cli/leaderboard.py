@@ -109,13 +109,17 @@ def _write_title(title: str, size: int) -> str:
 
 
 def _make_board_table(found: list[Standing], strategy: Strategy) -> Table:
-    heads = ("RANK", "AGENT", strategy.heading, "TRIES", "SUBMITTED (UTC)", "ATTEMPT")
+    # Where nobody sent any, nobody asks how far trajectories can be believed.
+    sent = any(each.trajectory_level != "none" for each in found)
+    levels = ("TRAJECTORY",) if sent else ()
+    heads = ("RANK", "AGENT", strategy.heading, "TRIES", *levels, "SUBMITTED (UTC)", "ATTEMPT")
     rows = [
         (
             str(each.rank),
             each.agent,
             strategy.write(each.value),
             str(each.tries),
+            *((each.trajectory_level,) if sent else ()),
             format_moment(each.submitted_at),
             each.attempt,
         )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_competition
-from tallymark.cli.attempt import AgentOption, ChallengeArgument, JsonOption, read_answer
+from tallymark.cli.attempt import AgentOption, ChallengeArgument, JsonOption
 from tallymark.cli.streams import print_json
 from tallymark.text import say
 
@@ -30,11 +30,13 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     """Submit an attack or a defence; it meets every active one of the other side."""
     import msgspec
 
+    from tallymark.challenges.submitted_files import read_answer
+
     with open_competition(
         db, insecure_local=insecure_local, judge_model=judge_model
     ) as competition:
         arena = competition.arena(challenge)
-        content = read_answer(answer, arena.challenge.submission.format)
+        content = read_answer(answer, arena.challenge.submission)
         submission, verdicts = arena.submit(agent, side, content)
     if as_json:
         found = {"submission": submission, "verdicts": [each.without_words() for each in verdicts]}

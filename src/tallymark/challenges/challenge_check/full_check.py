@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tallymark.challenges.attempt import reaches
 from tallymark.challenges.challenge_check.answer_checks import check_answers, check_repeats
 from tallymark.challenges.challenge_check.challenge_report import ChallengeReport, CheckFinding
 from tallymark.challenges.challenge_check.challenge_trial import SEEDS, Trial
@@ -140,6 +141,7 @@ def check_limits(challenge: Challenge, now: float | None = None) -> Iterator[Che
     odd = [
         *_find_odd_times(challenge, time.time() if now is None else now),
         *_find_odd_sizes(challenge),
+        *_find_odd_constraints(challenge),
     ]
     for said in odd:
         yield CheckFinding("warning", _LIMITS, said)
@@ -158,6 +160,15 @@ def _find_odd_times(challenge: Challenge, now: float) -> Iterator[str]:
         yield "it is closed already, so nobody can enter"
     if closes is not None and opens is not None and closes - opens < limit:
         yield "it is open for less time than one attempt may take"
+
+
+def _find_odd_constraints(challenge: Challenge) -> Iterator[str]:
+    bounds = challenge.constraints
+    if bounds.on_violation != "note" and not reaches(challenge.trajectory, "consistent"):
+        yield (
+            "who sends no trajectory passes no bound, and ranks;"
+            " write trajectory: {least: consistent}"
+        )
 
 
 def _find_odd_sizes(challenge: Challenge) -> Iterator[str]:

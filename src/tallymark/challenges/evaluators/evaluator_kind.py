@@ -96,6 +96,8 @@ class EvaluatorKind:
     options: Mapping[str, Key]
     evaluate: Callable[[Submitted, EvaluationSetting], Evaluation]
     """Judges one submission; the same one with the same seed is judged alike."""
+    refuse: Callable[[Any, Challenge, Path], None] = lambda *_: None
+    """InvalidInput for an answer that it could never judge; asked before the answer is stored."""
     check: Callable[[Challenge, Path], list[Problem]] = lambda *_: []
     """What is wrong with the options and the files that they name."""
     reported: bool = False

@@ -12,14 +12,20 @@ import msgspec
 
 from tallymark.challenges.challenge_folder import find_name_problem
 from tallymark.challenges.evaluators.evaluator_kind import make_warning
+from tallymark.challenges.trajectory import check_trajectory_size
+from tallymark.errors import InvalidInput
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
+    from tallymark.challenges.attempt import Payload
     from tallymark.challenges.challenge import Submission, SubmissionFormat
     from tallymark.challenges.evaluators.schema_validator import SchemaValidator
 
 MAX_LEVELS = 64
 MAX_FILES = 200
+MAX_METADATA = 100_000
+"""Bytes of what a competitor says of its attempt."""
+STILL_OPEN = "nothing was stored; send another before the time is up"
 MAX_AGENT = 500
 """Characters of a model's name."""
 _LARGEST = 1024
@@ -39,12 +45,22 @@ class _SubmissionRefused(Exception):
     """Why a submission cannot be judged; it never leaves this file."""
 
 
+def refuse_unusable(sent: Payload, submission: Submission) -> None:
+    """InvalidInput for what can never be judged: said before it is stored, it costs no attempt."""
+    try:
+        _copy_answer(_JsonCopy(submission.max_bytes), sent.submission, submission)
+        _JsonCopy(MAX_METADATA, "the metadata").value(sent.metadata, 0)
+    except _SubmissionRefused as refused:
+        raise InvalidInput(str(refused), hint=STILL_OPEN) from None
+    if sent.trajectory is not None:
+        check_trajectory_size(sent.trajectory)
+
+
 def receive_submission(answer: object, submission: Submission) -> ReceivedSubmission:
     """Look at what a competitor sent; nothing that it can be raises here."""
     taken = _JsonCopy(submission.max_bytes)
     try:
-        plain = taken.value(answer, 0)
-        _FORMAT_CHECKS[submission.format](plain)
+        plain = _copy_answer(taken, answer, submission)
     except _SubmissionRefused as refused:
         return ReceivedSubmission(refused=str(refused))
     warnings = []
@@ -62,17 +78,24 @@ def receive_submission(answer: object, submission: Submission) -> ReceivedSubmis
     return ReceivedSubmission(plain, tuple(warnings))
 
 
+def _copy_answer(taken: _JsonCopy, answer: object, submission: Submission) -> Any:
+    plain = taken.value(answer, 0)
+    _FORMAT_CHECKS[submission.format](plain)
+    return plain
+
+
 class _JsonCopy:
     """Copies a value as JSON has it, and stops at what is too large or too deep."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, what: str = "the submission") -> None:
         self.max_bytes = max_bytes
+        self.what = what
         self.left = max_bytes
         self.infinite = False
 
     def value(self, value: object, level: int) -> Any:
         if level > MAX_LEVELS:
-            raise _SubmissionRefused(f"the submission is nested deeper than {MAX_LEVELS} levels")
+            raise _SubmissionRefused(f"{self.what} is nested deeper than {MAX_LEVELS} levels")
         if isinstance(value, str):
             return self.text(value)
         self.spend(1)
@@ -84,7 +107,7 @@ class _JsonCopy:
             return [self.value(item, level + 1) for item in value]
         if isinstance(value, dict):
             return {self.key(key): self.value(each, level + 1) for key, each in value.items()}
-        raise _SubmissionRefused(f"the submission has {show_value(value)}, which is no JSON value")
+        raise _SubmissionRefused(f"{self.what} has {show_value(value)}, which is no JSON value")
 
     def text(self, value: str) -> str:
         if len(value) > self.left:  # bytes are never fewer than characters: refused unencoded
@@ -96,7 +119,7 @@ class _JsonCopy:
     def key(self, key: object) -> str:
         if not isinstance(key, str):
             raise _SubmissionRefused(
-                f"the submission has the key {show_value(key)}, and keys are text"
+                f"{self.what} has the key {show_value(key)}, and keys are text"
             )
         return self.text(key)
 
@@ -113,7 +136,7 @@ class _JsonCopy:
     def spend(self, count: int) -> None:
         self.left -= count
         if self.left < 0:
-            raise _SubmissionRefused(f"the submission is larger than {self.max_bytes:,} bytes")
+            raise _SubmissionRefused(f"{self.what} is larger than {self.max_bytes:,} bytes")
 
 
 def _check_text(answer: object) -> None:

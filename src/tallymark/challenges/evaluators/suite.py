@@ -22,7 +22,12 @@ from tallymark.challenges.evaluators.evaluator_kind import (
     own_dimensions,
 )
 from tallymark.challenges.evaluators.evaluator_options import NAMES, FileNameShape, dimension
-from tallymark.challenges.submitted_agents import AGENT_KINDS, ALWAYS_REFUSED, open_agent
+from tallymark.challenges.submitted_agents import (
+    AGENT_KINDS,
+    ALWAYS_REFUSED,
+    check_agent,
+    open_agent,
+)
 from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import AnyShape, Key, NumberShape
 from tallymark.documents.time_shapes import DurationShape
@@ -73,6 +78,11 @@ def _find_wrong_values(options: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(f"evaluator, allow: {kind!r} is no kind of model")
     if options["pass_at"] == 0:
         yield Problem("evaluator, pass_at: it must be above 0 and at most 100")
+
+
+def refuse(answer: Any, challenge: Challenge, folder: Path) -> None:
+    """A name that is no agent, or not one that may be submitted here."""
+    check_agent(answer, allow=EVALUATOR.fill(challenge)["allow"], folder=folder)
 
 
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
@@ -233,6 +243,7 @@ EVALUATOR = EvaluatorKind(
         "timeout": Key(DurationShape(), "How long one request may take.", default=60.0),
         "time_limit": Key(DurationShape(), "How long all of them may take.", default=600.0),
     },
+    refuse=refuse,
     check=check,
     evaluate=evaluate,
     varies=True,

@@ -64,6 +64,16 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
     return problems
 
 
+def refuse(answer: Any, challenge: Challenge, _: Path) -> None:
+    """Files without the one that is run or called."""
+    entry = EVALUATOR.fill(challenge)["entry"]
+    if isinstance(answer, Mapping) and entry not in answer:
+        raise InvalidInput(
+            f"the submission has no file {entry}",
+            hint=f"name the file {entry}, or submit a folder that has it",
+        )
+
+
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """1000 for all cases passed, in proportion for fewer."""
     challenge = setting.challenge
@@ -173,6 +183,7 @@ EVALUATOR = EvaluatorKind(
         "pass_at": PASS_AT,
         **limits(time_s=2.0, memory_mb=256),
     },
+    refuse=refuse,
     check=check,
     evaluate=evaluate,
     runs_code=True,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import and_, delete, func, insert, select, update
+from sqlalchemy import and_, delete, func, insert, select, tuple_, update
 
 from tallymark.challenges.attempt import (
     NEXT_STATES,
@@ -181,6 +181,7 @@ def _to_outcome(row: Row[Any]) -> Outcome:
         metrics=Metrics(**metrics, more=read_json_mapping(row.more)),
         dimensions=read_json_mapping(row.dimensions),
         details=read_json_mapping(row.details),
+        trajectory_level=row.trajectory_level,
         error=row.error,
         origin=None if row.origin is None else _decode_origin(row.origin),
     )
@@ -219,7 +220,14 @@ def make_payload_row(payload: Payload) -> dict[str, Any]:
         "metadata": _encode(payload.metadata).decode(),
         "reported": None if reported is None else _encode(reported).decode(),
         "trajectory": None if trajectory is None else make_storable(trajectory),
+        "steps_digest": None if trajectory is None else _hash_steps(trajectory),
     }
+
+
+def _hash_steps(trajectory: str) -> str | None:
+    from tallymark.challenges.trajectory import hash_steps  # noqa: PLC0415 (few send any)
+
+    return hash_steps(trajectory)
 
 
 def make_digest(payload: Payload) -> str:
@@ -263,6 +271,21 @@ def read_payload(connection: Connection, tenant: str, key: int | None) -> Payloa
     parts = {name: msgspec.Raw((getattr(row, name) or "null").encode()) for name in names}
     text = msgspec.json.encode(parts | {"trajectory": row.trajectory})
     return msgspec.json.decode(text, type=Payload)
+
+
+def has_earlier_twin(connection: Connection, tenant: str, key: int | None) -> bool:
+    """Whether an attempt's steps came with an earlier one, at whatever challenge."""
+    own, its_details = attempts.alias("own"), attempt_details.alias("its_details")
+    place = tuple_(attempts.c.submitted_at, attempts.c.key)
+    query = (
+        select(attempts.c.key)
+        .join(attempt_details, attempt_details.c.attempt == attempts.c.key)
+        .join(its_details, its_details.c.steps_digest == attempt_details.c.steps_digest)
+        .join(own, own.c.key == its_details.c.attempt)
+        .where(attempt_details.c.tenant == tenant, its_details.c.tenant == tenant)
+        .where(own.c.key == key, place < tuple_(own.c.submitted_at, own.c.key))
+    )
+    return connection.execute(query.limit(1)).one_or_none() is not None
 
 
 def read_evaluation(connection: Connection, key: int) -> Evaluation | None:

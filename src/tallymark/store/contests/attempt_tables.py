@@ -45,6 +45,8 @@ attempts = Table(
     Column("scored_at", FiniteFloat),
     Column("verified", Boolean, nullable=False),
     Column("memoryless", Boolean, nullable=False),
+    # How far its trajectory can be believed: see `TrajectoryLevel`.
+    Column("trajectory_level", CodePointText, nullable=False, server_default="none"),
     # When it was submitted, withdrawn or ran out of time, which orders its agent's matches. NULL
     # while it is open, and where it was loaded as no match.
     Column("match_at", FiniteFloat),
@@ -110,6 +112,10 @@ attempt_details = Table(
     Column("details", Text),  # JSON, Outcome.details
     Column("evaluation", Text),  # JSON, Evaluation: what rescoring begins with
     Column("trajectory", Text),  # JSON
+    Column("steps_digest", CodePointText),  # of the steps in it: nobody's are another's too
+    partial_index(
+        "ix_attempt_details_steps", "tenant", "steps_digest", where="steps_digest IS NOT NULL"
+    ),
 )
 
 # Why an attempt is still submitted: at the last try something of ours failed.

@@ -274,6 +274,12 @@ class Attempts(TenantRows):
         attempt = to_attempt(row)
         return self._hide_later(attempt, row.frozen_at) if public else attempt
 
+    def get_own(self, identifier: str, agent: str) -> Attempt:
+        """One attempt of an agent."""
+        with self._database.read() as connection:
+            key = self._find_own_row(connection, identifier, agent).key
+            return read_attempt(connection, self._tenant, key)
+
     def of(
         self,
         name: str,
@@ -303,6 +309,12 @@ class Attempts(TenantRows):
         query = attempt_rows.select_attempts(self._tenant).where(attempts.c.state == "submitted")
         with self._database.read() as connection:
             return [to_attempt(row) for row in connection.execute(query.order_by(attempts.c.key))]
+
+    def has_earlier_twin(self, identifier: str) -> bool:
+        """Whether the same steps were sent with an attempt that was submitted before this one."""
+        key = attempt_rows.attempt_key(identifier)
+        with self._database.read() as connection:
+            return attempt_rows.has_earlier_twin(connection, self._tenant, key)
 
     def payload(self, identifier: str) -> Payload:
         """What was submitted."""

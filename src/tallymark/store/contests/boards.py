@@ -35,7 +35,11 @@ _CHALLENGE = select(
 _NAMES = ("agent", "value", "score", "tries")
 _SPOT, _HERE = rank_blocks.spot(table), rank_blocks.spot_param("at")
 _ORDER = rank_blocks.spot_columns(table)
-_ROWS = select(*_ORDER, *(table.c[name] for name in _NAMES)).where(rank_blocks.on_board(table))
+# Of the rows that are shown alone: it never changes, and orders nothing.
+_LEVEL = select(attempts.c.trajectory_level).where(attempts.c.key == table.c.attempt)
+_ROWS: Select[Any] = select(
+    *_ORDER, *(table.c[name] for name in _NAMES), _LEVEL.scalar_subquery()
+).where(rank_blocks.on_board(table))
 _IS_MINE = rank_blocks.on_board(table) & (table.c.agent == bindparam("whose"))
 _MINE = _ROWS.where(table.c.agent == bindparam("whose"))
 _MY_SPOT = select(*_ORDER).where(_IS_MINE)
@@ -154,7 +158,7 @@ def _get_spot(row: Row[Any]) -> Spot:
 
 
 def _make_standing(rank: int, row: Row[Any]) -> Standing:
-    _, submitted_at, attempt, agent, value, score, tries = tuple(row)
+    _, submitted_at, attempt, agent, value, score, tries, level = tuple(row)
     return Standing(
         rank=rank,
         agent=agent,
@@ -163,6 +167,7 @@ def _make_standing(rank: int, row: Row[Any]) -> Standing:
         score=score,
         submitted_at=submitted_at,
         tries=tries,
+        trajectory_level=level,
     )
 
 

@@ -103,6 +103,7 @@ class BulkLoad:
             "scored_at": self.at if attempt.scored_at is None else attempt.scored_at,
             "verified": attempt.verified,
             "memoryless": attempt.memoryless,
+            "trajectory_level": outcome.trajectory_level,
         }
 
     def _make_score_row(self, row: dict[str, Any], outcome: Outcome) -> dict[str, Any]:

@@ -261,6 +261,16 @@ class Challenges(TenantRows):
             kept = find_challenge(connection, self._tenant, name)
             return audit_log.read_entries(connection, self._tenant, kept.id, None)
 
+    def note(self, name: str, event: str, note: dict[str, Any], *, at: float) -> None:
+        """Writes down what happened to the challenge as a whole, for its organiser."""
+        entry = AuditEntry(at=at, actor=SYSTEM, event=event, note=note)
+
+        def work(connection: Connection) -> None:
+            kept = find_challenge(connection, self._tenant, name)
+            audit_log.write_entry(connection, self._tenant, kept.id, None, entry)
+
+        self._database.write(work)
+
     def _read_version(self, name: str, version: str, column: str) -> Any:
         mine = (table.c.tenant == self._tenant, table.c.name == name, versions.c.version == version)
         query = select(versions.c[column]).join(table, table.c.id == versions.c.challenge_id)

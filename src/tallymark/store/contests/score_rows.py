@@ -112,7 +112,8 @@ def _move_to_end(connection: Connection, attempt: Row[Any], how: Finish) -> bool
     if how.evaluation.reason is not None:
         note[HIDDEN] = make_storable(how.evaluation.reason)
     entry = AuditEntry(at=how.at, actor=SYSTEM, event=state, note=note)
-    return move_attempt(connection, attempt, state, entry, scored_at=how.at, verified=how.verified)
+    facts = {"verified": how.verified, "trajectory_level": outcome.trajectory_level}
+    return move_attempt(connection, attempt, state, entry, scored_at=how.at, **facts)
 
 
 def _store_score(

@@ -1,11 +1,11 @@
-"""Nobody bends a board: pauses and waits; matches follow from attempts; acts of organisers."""
+"""Nobody bends a board: pauses and waits, levels of trajectories, matches from attempts, acts."""
 
 from alembic import op
 from sqlalchemy import Connection, Table, inspect, select, text
 from sqlalchemy.schema import CreateColumn, CreateIndex
 
 from tallymark.store.contests import matches
-from tallymark.store.contests.attempt_tables import attempt_waits, attempts
+from tallymark.store.contests.attempt_tables import attempt_details, attempt_waits, attempts
 from tallymark.store.contests.contest_tables import challenges, disqualified, plugin_pauses
 from tallymark.store.schema import make_tables
 
@@ -18,13 +18,22 @@ def upgrade() -> None:
     connection = op.get_bind()
     make_tables(connection, plugin_pauses, attempt_waits, disqualified)
     _add_missing_columns(connection, challenges)
+    levels = "trajectory_level" not in _list_columns(connection, attempts)
     _add_missing_columns(connection, attempts)
+    _add_missing_columns(connection, attempt_details)
+    if levels:
+        connection.execute(text(_CONSISTENT))
+        connection.execute(text(_CLAIMED))
     _derive_matches(connection)
+
+
+def _list_columns(connection: Connection, table: Table) -> set[str]:
+    return {each["name"] for each in inspect(connection).get_columns(table.name)}
 
 
 def _add_missing_columns(connection: Connection, table: Table) -> None:
     """A table as it is declared today, with all its rows; nothing where it is so already."""
-    there = {each["name"] for each in inspect(connection).get_columns(table.name)}
+    there = _list_columns(connection, table)
     missing = [each for each in table.c if each.name not in there]
     if not missing:
         return
@@ -85,4 +94,11 @@ _LOADED_UNRATED = """
         WHERE s.why = 'load' AND s.id NOT IN (
             SELECT DISTINCT scoring FROM score_history
             WHERE attempt IN (SELECT attempt FROM matches)))
+"""
+# What was verified was consistent by the rules of then; what was sent along was claimed.
+_CONSISTENT = "UPDATE attempts SET trajectory_level = 'consistent' WHERE verified"
+_CLAIMED = """
+    UPDATE attempts SET trajectory_level = 'claimed'
+    WHERE NOT verified AND scored_at IS NOT NULL
+      AND key IN (SELECT attempt FROM attempt_details WHERE trajectory IS NOT NULL)
 """
