@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +122,13 @@ MISDEEDS = {
 
 @pytest.mark.parametrize("backend", [*SAFE, "insecure-local"])
 def test_no_misdeed_makes_a_call_raise(backend: SafeBackend, tmp_path: Path) -> None:
-    calm = plugin(tmp_path / "calm", ORDINARY)
+    calm = plugin(tmp_path / "plugins", ORDINARY)
+    codes = {}
+    for at, (name, text) in enumerate(MISDEEDS.items()):
+        (calm.root / f"misdeed_{at}.py").write_text(text, encoding="utf-8")
+        codes[name] = replace(calm, module=f"misdeed_{at}")
     with Sandbox(Policy(backend), pause_after=1000) as sandbox:
-        for at, (name, text) in enumerate(MISDEEDS.items()):
-            code = plugin(tmp_path / str(at), text)
+        for name, code in codes.items():
             timeout_s = 0.3 if "hangs" in name else 20.0
             score = sandbox.score(code, {}, {}, {}, timeout_s=timeout_s)
             assert (score.value, bool(score.error)) == (None, True), name
