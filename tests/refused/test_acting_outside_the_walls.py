@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +34,19 @@ def places() -> list[set[str]]:
 @pytest.mark.parametrize("backend", SAFE)
 @pytest.mark.parametrize(
     "text",
-    ['"""\nimport venv.__main__\n"""', "if 0:\n    import venv.__main__", "# \nimport this"],
-    ids=["docstring", "never run", "run"],
+    [
+        '"""\nimport unittest.__main__\n"""',
+        "if 0:\n    import unittest.__main__",
+        '"""\nimport wave\n"""',
+    ],
+    ids=["docstring", "never run", "harmless"],
 )
 def test_no_module_is_imported_because_a_text_names_it(
     backend: SafeBackend, tmp_path: Path, text: str
 ) -> None:
     before = places()
     code = plugin(tmp_path / "plugin", text + SCORES)
-    config = {"names": ["venv", "venv.__main__"]}
+    config = {"names": ["unittest", "unittest.__main__", "wave"]}
     with Sandbox(Policy(backend)) as sandbox:
         score = sandbox.score(code, {}, config, {})
     assert (score.value, score.error) == (0.0, None)
@@ -121,10 +126,13 @@ MISDEEDS = {
 
 @pytest.mark.parametrize("backend", [*SAFE, "insecure-local"])
 def test_no_misdeed_makes_a_call_raise(backend: SafeBackend, tmp_path: Path) -> None:
-    calm = plugin(tmp_path / "calm", ORDINARY)
+    calm = plugin(tmp_path / "plugins", ORDINARY)
+    codes = {}
+    for at, (name, text) in enumerate(MISDEEDS.items()):
+        (calm.root / f"misdeed_{at}.py").write_text(text, encoding="utf-8")
+        codes[name] = replace(calm, module=f"misdeed_{at}")
     with Sandbox(Policy(backend)) as sandbox:
-        for at, (name, text) in enumerate(MISDEEDS.items()):
-            code = plugin(tmp_path / str(at), text)
+        for name, code in codes.items():
             timeout_s = 0.3 if "hangs" in name else 20.0
             score = sandbox.score(code, {}, {}, {}, timeout_s=timeout_s)
             assert (score.value, bool(score.error)) == (None, True), name

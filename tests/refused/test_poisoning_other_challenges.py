@@ -31,7 +31,7 @@ class Plugin:
         return {"score": 7.0}
 """
 POISONS = {
-    "names": '"""\nimport venv.__main__\n"""' + SCORER,
+    "names": '"""\nimport unittest.__main__\n"""' + SCORER,
     "leaves": "import os; os._exit(1)" + SCORER,
     "aborts": "import os; os.abort()" + SCORER,
     "grows": SCORER.replace("7.0", "7.0, 'details': {'x': 'y' * 100_000_000}"),
