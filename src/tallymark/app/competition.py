@@ -12,12 +12,13 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Payload
+from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.attempt_scores import elapsed_ms, score_attempt
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_data import load_challenge_data
@@ -35,7 +36,7 @@ from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_
 from tallymark.challenges.trajectory import Verification, verify_sent
 from tallymark.challenges.versus.arena import Arena
 from tallymark.challenges.versus.judges import judge_of
-from tallymark.errors import InvalidInput, WorkFailed, suggest
+from tallymark.errors import InvalidInput, RuleChanged, suggest
 from tallymark.sandbox import Policy, Sandbox
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge
 
 SEED_BITS = 63
-_TRIES = 5
-"""How often an attempt is scored again because the rule changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,14 +222,29 @@ class Competition:
         shown = _verify_trajectory(attempt, payload, challenge)
         folder = self._open_folder(challenge)
         evaluation = self._evaluate(attempt, payload, challenge, shown, folder)
-        for tries in range(_TRIES):
-            ruling = self._find_ruling(attempt.challenge, anew=tries > 0)
+        for anew in (False, True):
+            ruling = self._find_ruling(attempt.challenge, anew=anew)
             try:
-                self._score(attempt, evaluation, shown, ruling)
+                self.store.attempts.finish(
+                    attempt.id,
+                    evaluation,
+                    self._score(attempt, evaluation, shown, ruling),
+                    at=self._clock(),
+                    verified=shown.verified,
+                    ruling=ruling,
+                )
                 break
-            except WorkFailed:  # the rule changed between reading it and storing its score
-                if tries == _TRIES - 1:
-                    raise
+            except RuleChanged:  # between reading it and storing its score
+                continue
+        else:
+            # Somebody publishes faster than this is scored, and now has to wait for it.
+            self.store.attempts.finish_by_held_rule(
+                attempt.id,
+                evaluation,
+                partial(self._score, attempt, evaluation, shown),
+                at=self._clock(),
+                verified=shown.verified,
+            )
         return self.store.attempts.get(attempt.id)
 
     def _score(
@@ -239,7 +253,7 @@ class Competition:
         evaluation: Evaluation,
         shown: Verification,
         ruling: StoredChallenge,
-    ) -> None:
+    ) -> Outcome:
         """By the rule of today, so that all attempts of a board are scored by one."""
         outcome = score_attempt(
             ruling.challenge,
@@ -252,14 +266,7 @@ class Competition:
         if self._policy is not None and self._policy.warnings:
             warned = outcome.details | {"warning": "; ".join(self._policy.warnings)}
             outcome = msgspec.structs.replace(outcome, details=warned)
-        self.store.attempts.finish(
-            attempt.id,
-            evaluation,
-            outcome,
-            at=self._clock(),
-            verified=shown.verified,
-            ruling=ruling,
-        )
+        return outcome
 
     def _evaluate(
         self,

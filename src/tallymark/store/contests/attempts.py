@@ -16,7 +16,7 @@ from tallymark.store.contests import attempt_entry, attempt_rows, audit_log
 from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
-from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.challenges import find_challenge, find_challenge_by_id
 from tallymark.store.contests.idempotency import IdempotentRequest
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import lock_agent
@@ -188,7 +188,7 @@ class Attempts(TenantRows):
 
         Score, history, board, match, rating and audit change together or not at all. With a
         `ruling` (`challenges.find`, read before scoring), an outcome by a rule that has changed
-        since is refused with `WorkFailed`, and the attempt stays pending.
+        since is refused with `RuleChanged`, and the attempt stays pending.
         """
         from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
 
@@ -196,6 +196,26 @@ class Attempts(TenantRows):
         return self._database.write(
             lambda c: score_rows.finish(c, self._find_row(c, identifier), how)
         )
+
+    def finish_by_held_rule(
+        self,
+        identifier: str,
+        evaluation: Evaluation,
+        score: Callable[[StoredChallenge], Outcome],
+        *,
+        at: float,
+        verified: bool,
+    ) -> bool:
+        """As `finish`, scored while nobody can change the rule, and all others wait."""
+        from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
+
+        def work(connection: Connection) -> bool:
+            row = self._find_row(connection, identifier)
+            ruling = find_challenge_by_id(connection, row.challenge_id, lock=True)
+            how = score_rows.Finish(evaluation, score(ruling), at, verified, ruling)
+            return score_rows.finish(connection, row, how)
+
+        return self._database.write(work)
 
     # Reading
 
