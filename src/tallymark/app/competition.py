@@ -174,6 +174,7 @@ class Competition:
             self._open_folder(challenge),
             policy=self._policy,
             judge_model=self._judge_model,
+            answers=lambda: self.store.judge_answers,
         )
         return Arena(self.store.versus, challenge, judge, clock=self._clock)
 
@@ -295,6 +296,7 @@ class Competition:
             folder=folder,
             policy=self._policy,
             judge_model=self._judge_model,
+            answers=lambda: self.store.judge_answers,
         )
         return evaluate(submitted, setting)
 

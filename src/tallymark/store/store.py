@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.attempts import Attempts
     from tallymark.store.contests.boards import Boards
     from tallymark.store.contests.challenges import Challenges
+    from tallymark.store.contests.judge_answers import JudgeAnswers
     from tallymark.store.contests.ratings import Ratings
     from tallymark.store.contests.rescorings import Rescorings
     from tallymark.store.contests.versus_rows import VersusRows
@@ -124,6 +125,13 @@ class Store:
         from tallymark.store.contests.versus_rows import VersusRows  # noqa: PLC0415
 
         return VersusRows(self._database, self.tenant)
+
+    @cached_property
+    def judge_answers(self) -> JudgeAnswers:
+        """What models said that judge attempts."""
+        from tallymark.store.contests.judge_answers import JudgeAnswers  # noqa: PLC0415
+
+        return JudgeAnswers(self._database, self.tenant)
 
     # Runs
 

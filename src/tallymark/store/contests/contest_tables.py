@@ -152,6 +152,18 @@ contest_audit = Table(
     sqlite_autoincrement=True,
 )
 
+# What a model that judges said, by the hash of what it was asked: asked again, it says the same.
+judge_answers = Table(
+    "judge_answers",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("question", CodePointText, nullable=False),
+    Column("answer", JsonText, nullable=False),
+    Column("model", CodePointText),  # by its own name
+    Column("at", FiniteFloat, nullable=False),
+    PrimaryKeyConstraint("tenant", "question", name="pk_judge_answers"),
+)
+
 idempotency = Table(
     "idempotency",
     metadata,
