@@ -12,7 +12,7 @@ import typer
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_competition
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.text import Table, align, format_digits, format_moment, say
+from tallymark.text import Table, align, clean_line, format_digits, format_moment, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,8 @@ app = typer.Typer(no_args_is_help=True, help="Attempts: enter, submit, report, l
 ChallengeArgument = Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)]
 AttemptArgument = Annotated[str, typer.Argument(metavar="ATTEMPT", show_default=False)]
 AgentOption = Annotated[
-    str, typer.Option("--agent", help="Who makes the attempt.", show_default=False)
+    str,
+    typer.Option("--agent", metavar="HANDLE", help="Who makes the attempt.", show_default=False),
 ]
 KeyOption = Annotated[
     str | None, typer.Option("--key", help="Said twice with the same key, it is done once.")
@@ -154,6 +155,7 @@ def list_(
 
     with closing(App(db)) as application:
         found = application.store.attempts.of(challenge, agent=agent, limit=limit)
+        labels = application.store.agents.labels({each.agent for each in found})
     if as_json:
         print_json({"attempts": [_make_document(each) for each in found]})
     elif found:
@@ -161,7 +163,7 @@ def list_(
         rows = [
             (
                 each.id,
-                each.agent,
+                labels.get(each.agent, each.agent),
                 str(each.number),
                 format_moment(each.entered_at),
                 each.state,
@@ -236,11 +238,12 @@ def _list_lines(attempt: Attempt) -> list[str]:
     numbers = [(name, f"{value:g}") for name, value in told.items() if _is_number(value)]
     lines += [f"  {line}" for line in align(numbers, [False, False])]
     for warning in outcome.details.get("submission_warnings") or ():
-        lines.append(f"  {warning['severity']}: {warning['message']}")
-    lines += [f"  violation: {each}" for each in outcome.details.get("constraint_violations") or ()]
+        lines.append(f"  {warning['severity']}: {clean_line(warning['message'])}")
+    violations = outcome.details.get("constraint_violations") or ()
+    lines += [f"  violation: {clean_line(each)}" for each in violations]
     for name in ("harness_warning", "warning"):
         if outcome.details.get(name):
-            lines.append(f"  warning: {outcome.details[name]}")
+            lines.append(f"  warning: {clean_line(outcome.details[name])}")
     return lines
 
 
@@ -262,7 +265,7 @@ def _write_headline(attempt: Attempt) -> str:
     if outcome is None:
         return head + attempt.state
     if outcome.error is not None:
-        return f"{head}no score, because {outcome.error}"
+        return f"{head}no score, because {clean_line(outcome.error)}"
     verified = ", verified" if attempt.verified else ""
     return f"{head}{_format_score(attempt)} ({outcome.result or attempt.state}{verified})"
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "plugin": "plugin:app",
     "challenge": "challenge:app",
     "attempt": "attempt:app",
+    "agent": "agent:app",
     "versus": "versus:app",
     "vars": "vars_and_secrets:vars_app",
     "secrets": "vars_and_secrets:secrets_app",

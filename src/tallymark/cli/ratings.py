@@ -35,6 +35,7 @@ def ratings(
     with closing(App(db)) as app:
         elo = dict(app.store.ratings.elo())
         pairs = app.store.ratings.pairs()
+        labels = app.store.agents.labels(elo)
         tiers = {each.name: each.difficulty for each in app.store.challenges.all()}
     fitted = fit(pairs)
     rates = attempt_rates(Counts.of(pairs), k)
@@ -54,10 +55,12 @@ def ratings(
                     for name, value in fitted.difficulties.items()
                 },
                 "comparable": fitted.connected,
+                **({"labels": labels} if labels else {}),
             }
         )
     elif elo:
-        say(_make_agent_table(elo, fitted, rates, k), "", _make_challenge_table(fitted, tiers))
+        agents = _make_agent_table(elo, fitted, rates, k, labels)
+        say(agents, "", _make_challenge_table(fitted, tiers))
         if not fitted.connected:
             say("\nSome agents share no challenge: their strengths cannot be compared.")
     else:
@@ -65,7 +68,11 @@ def ratings(
 
 
 def _make_agent_table(
-    elo: dict[str, EloRating], fitted: Fit, rates: dict[str, AttemptRates], k: int
+    elo: dict[str, EloRating],
+    fitted: Fit,
+    rates: dict[str, AttemptRates],
+    k: int,
+    labels: Mapping[str, str],
 ) -> Table:
     shares = ("pass@1", f"pass@{k}", f"pass^{k}")
     heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", *shares)
@@ -74,7 +81,7 @@ def _make_agent_table(
         strength, rate = fitted.strengths[agent], rates[agent]
         rows.append(
             (
-                agent,
+                labels.get(agent, agent),
                 str(rating.rating),
                 f"{rating.wins}/{rating.draws}/{rating.losses}",
                 f"{strength.value:.0f}",

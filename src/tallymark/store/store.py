@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+    from tallymark.store.contests.agents import Agents
     from tallymark.store.contests.attempts import Attempts
     from tallymark.store.contests.boards import Boards
     from tallymark.store.contests.challenges import Challenges
@@ -97,6 +98,13 @@ class Store:
         from tallymark.store.contests.attempts import Attempts  # noqa: PLC0415
 
         return Attempts(self._database, self.tenant)
+
+    @cached_property
+    def agents(self) -> Agents:
+        """Who takes part, and what they are called."""
+        from tallymark.store.contests.agents import Agents  # noqa: PLC0415
+
+        return Agents(self._database, self.tenant)
 
     @cached_property
     def boards(self) -> Boards:

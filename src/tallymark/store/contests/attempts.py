@@ -11,8 +11,10 @@ from uuid import uuid4
 import msgspec
 from sqlalchemy import select
 
+from tallymark.challenges.agent_names import check_handle
 from tallymark.errors import InvalidInput
 from tallymark.store.contests import attempt_entry, attempt_rows, audit_log
+from tallymark.store.contests.agents import register_agent
 from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
@@ -49,11 +51,11 @@ class Attempts(TenantRows):
         key: str | None = None,
     ) -> Attempt:
         """Starts an attempt, or gives back the one that the agent has open."""
-        attempt_entry.check_agent(agent)
         asked = ("enter", name, memoryless)
         request = None if key is None else IdempotentRequest(self._tenant, agent, key, *asked)
 
         def work(connection: Connection) -> Attempt | InvalidInput:
+            register_agent(connection, self._tenant, agent, at)
             kept = find_challenge(connection, self._tenant, name)
             # Before anything is looked up: of many entries at once, the others find the first's.
             lock_agent(connection, kept.id, agent)
@@ -78,6 +80,7 @@ class Attempts(TenantRows):
         self, identifier: str, agent: str, payload: Payload, *, at: float, key: str | None = None
     ) -> Attempt:
         """Takes an agent's answer, once; the same content again gives the same attempt back."""
+        check_handle(agent)
         texts = attempt_rows.make_payload_row(payload)
         asked = ("submit", identifier, texts["digest"])
         request = None if key is None else IdempotentRequest(self._tenant, agent, key, *asked)
@@ -112,7 +115,6 @@ class Attempts(TenantRows):
         key: str | None = None,
     ) -> Attempt:
         """Enters and submits at once, with the metrics of a system that is trusted."""
-        attempt_entry.check_agent(agent)
         texts = attempt_rows.make_payload_row(msgspec.structs.replace(payload, reported=metrics))
         # Under a key even without one: an answer lost on the way must not make two attempts.
         request = IdempotentRequest(
@@ -120,6 +122,7 @@ class Attempts(TenantRows):
         )
 
         def work(connection: Connection) -> Attempt | InvalidInput:
+            register_agent(connection, self._tenant, agent, at)
             kept = find_challenge(connection, self._tenant, name)
             lock_agent(connection, kept.id, agent)
             if (answered := request.find_answer(connection)) is not None:

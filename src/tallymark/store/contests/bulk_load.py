@@ -11,7 +11,7 @@ from sqlalchemy import func, insert, literal, select, text
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import json_text
 from tallymark.store.contests import audit_log, match_log, score_rows, whole_boards
-from tallymark.store.contests.attempt_entry import check_agent
+from tallymark.store.contests.agents import register_agents
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_scores,
@@ -46,6 +46,8 @@ class BulkLoad:
 
     def load(self, given: Sequence[Attempt], *, rated: bool) -> None:
         """Stores all, then history, board and, if asked for, matches and ratings from them."""
+        agents = {each.agent for each in given}
+        register_agents(self.connection, self.kept.tenant, agents, self.at)
         whole_boards.freeze_if_due(self.connection, self.kept, self.at)
         for start in range(0, len(given), _CHUNK):
             self._insert_chunk(given[start : start + _CHUNK])
@@ -144,7 +146,6 @@ class BulkLoad:
 
 
 def _require_outcome(attempt: Attempt) -> Outcome:
-    check_agent(attempt.agent)
     if attempt.outcome is None or attempt.submitted_at is None:
         raise InvalidInput(
             f"attempt {attempt.id!r} of {attempt.agent!r} was never scored",
