@@ -129,6 +129,6 @@ def _find_script(letter: str) -> str:
 
 def _replace_twins_of_latin(name: str) -> str:
     """The name in small letters, those that look Latin replaced by Latin ones, without accents."""
-    seen = "".join(each for each in name if _is_seen(each))
+    seen = "".join(each for each in name if each.isspace() or _is_seen(each))
     bare = unicodedata.normalize("NFKD", seen).translate(_CAPITALS).casefold()
     return _MARKS.sub("", unicodedata.normalize("NFKD", bare)).translate(_SMALL)
