@@ -16,7 +16,8 @@ COMMANDS = [
     *("formula check", "formula explain", "plugin check"),
     *("challenge check", "challenge publish", "challenge list", "challenge show"),
     *("attempt enter", "attempt submit", "attempt report", "attempt settle"),
-    *("attempt list", "attempt show", "leaderboard", "ratings", "versus submit", "versus settle"),
+    *("attempt list", "attempt show", "agent name"),
+    *("leaderboard", "ratings", "versus submit", "versus settle"),
     *("vars set", "vars list", "vars delete", "secrets set", "secrets list", "secrets delete"),
 ]
 

@@ -80,7 +80,7 @@ def test_failures_are_not_kept(said: tuple[str | ModelError, ...]) -> None:
 )
 def test_another_judge_is_asked_for_itself(other: dict[str, Any]) -> None:
     answers = Answers()
-    known = {"judge": "some/judge", "version": "v1", "settings": {"temperature": 0}}
+    known: dict[str, Any] = {"judge": "some/judge", "version": "v1", "settings": {"temperature": 0}}
     ask(JudgeMemory(answers, **known), "7")
     assert ask(JudgeMemory(answers, **{**known, **other}), "9").verdict == 9
 

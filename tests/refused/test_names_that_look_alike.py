@@ -9,14 +9,14 @@ import pytest
 from tests.store.contest_samples import a_challenge, an_outcome, quick_store, scored
 
 from tallymark.challenges.attempt import Metrics, Payload
-from tallymark.challenges.challenge import Evaluator, Versus
+from tallymark.challenges.challenge import Versus, VersusJudge
 from tallymark.errors import InvalidInput
 from tallymark.store import Store
 
 GUARD = a_challenge(
     name="guard",
     kind="versus",
-    versus=Versus(categories=("leak",), judge=Evaluator(type="script")),
+    versus=Versus(categories=("leak",), judge=VersusJudge(type="script")),
 )
 
 
