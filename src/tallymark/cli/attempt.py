@@ -198,7 +198,7 @@ def show(attempt: AttemptArgument, db: Db = None, as_json: JsonOption = False) -
         say(f"\n{_explain_score(challenge, found)}")
     say("\nWhat happened:")
     for entry in audit:
-        say(f"  {format_moment(entry.at)}  {entry.event} by {entry.actor}")
+        say(f"  {format_moment(entry.at)}  {entry.event} by {clean_line(entry.actor)}")
     if len(history) > 1:
         say("\nScores over time:")
         for past in history:

@@ -103,11 +103,13 @@ def _show_board(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
 
 
 def _read_labels(app: App, document: dict[str, Any], agents: list[str]) -> dict[str, str]:
-    """What to show of agents that have another name than their handle, in the document too."""
-    labels = app.store.agents.labels(agents)
-    if labels:
-        document["labels"] = labels
-    return labels
+    """What to show of agents that have another name than their handle; the document names them."""
+    from tallymark.challenges.agent_names import label_agent
+
+    names = app.store.agents.names(agents)
+    if names:
+        document["names"] = names
+    return {handle: label_agent(handle, name) for handle, name in names.items()}
 
 
 def _write_title(title: str, size: int) -> str:

@@ -35,7 +35,7 @@ def ratings(
     with closing(App(db)) as app:
         elo = dict(app.store.ratings.elo())
         pairs = app.store.ratings.pairs()
-        labels = app.store.agents.labels(elo)
+        names = app.store.agents.names(elo)
         tiers = {each.name: each.difficulty for each in app.store.challenges.all()}
     fitted = fit(pairs)
     rates = attempt_rates(Counts.of(pairs), k)
@@ -55,11 +55,11 @@ def ratings(
                     for name, value in fitted.difficulties.items()
                 },
                 "comparable": fitted.connected,
-                **({"labels": labels} if labels else {}),
+                **({"names": names} if names else {}),
             }
         )
     elif elo:
-        agents = _make_agent_table(elo, fitted, rates, k, labels)
+        agents = _make_agent_table(elo, fitted, rates, k, names)
         say(agents, "", _make_challenge_table(fitted, tiers))
         if not fitted.connected:
             say("\nSome agents share no challenge: their strengths cannot be compared.")
@@ -72,8 +72,10 @@ def _make_agent_table(
     fitted: Fit,
     rates: dict[str, AttemptRates],
     k: int,
-    labels: Mapping[str, str],
+    names: Mapping[str, str],
 ) -> Table:
+    from tallymark.challenges.agent_names import label_agent
+
     shares = ("pass@1", f"pass@{k}", f"pass^{k}")
     heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", *shares)
     rows = []
@@ -81,7 +83,7 @@ def _make_agent_table(
         strength, rate = fitted.strengths[agent], rates[agent]
         rows.append(
             (
-                labels.get(agent, agent),
+                label_agent(agent, names.get(agent, agent)),
                 str(rating.rating),
                 f"{rating.wins}/{rating.draws}/{rating.losses}",
                 f"{strength.value:.0f}",

@@ -46,7 +46,12 @@ class Agents(TenantRows):
         self._database.write(work)
 
     def labels(self, handles: Iterable[str]) -> dict[str, str]:
-        """What to show of those agents whose names are others than their handles."""
+        """What people are shown of those agents whose names are others than their handles."""
+        names = self.names(handles)
+        return {handle: label_agent(handle, name) for handle, name in names.items()}
+
+    def names(self, handles: Iterable[str]) -> dict[str, str]:
+        """The names of those agents that have others than their handles."""
         mine = (table.c.tenant == self._tenant, table.c.name != table.c.handle)
         query = select(table.c.handle, table.c.name).where(*mine)
         found: dict[str, str] = {}
@@ -55,7 +60,7 @@ class Agents(TenantRows):
             for start in range(0, len(wanted), _AT_ONCE):
                 some = table.c.handle.in_(wanted[start : start + _AT_ONCE])
                 rows = connection.execute(query.where(some))
-                found |= {row.handle: label_agent(row.handle, row.name) for row in rows}
+                found |= {row.handle: row.name for row in rows}
         return found
 
 
