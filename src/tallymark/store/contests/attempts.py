@@ -14,7 +14,7 @@ from sqlalchemy import select
 from tallymark.challenges.agent_names import check_handle
 from tallymark.errors import InvalidInput
 from tallymark.store.contests import attempt_entry, attempt_rows, audit_log
-from tallymark.store.contests.agents import register_agent
+from tallymark.store.contests.agents import register_agent, register_agents
 from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
@@ -302,6 +302,8 @@ class Attempts(TenantRows):
 
         def work(connection: Connection) -> int:
             if request.find_answer(connection) is None:
+                # Before the challenge is locked, as everywhere: so nobody waits in a circle.
+                register_agents(connection, self._tenant, {each.agent for each in made}, at)
                 BulkLoad(connection, self._tenant, name, at).load(made, rated=rated)
                 request.keep_answer(connection, 0, at)
             return len(made)

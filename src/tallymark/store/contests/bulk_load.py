@@ -11,7 +11,6 @@ from sqlalchemy import func, insert, literal, select, text
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import json_text
 from tallymark.store.contests import audit_log, match_log, score_rows, whole_boards
-from tallymark.store.contests.agents import register_agents
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_scores,
@@ -46,8 +45,6 @@ class BulkLoad:
 
     def load(self, given: Sequence[Attempt], *, rated: bool) -> None:
         """Stores all, then history, board and, if asked for, matches and ratings from them."""
-        agents = {each.agent for each in given}
-        register_agents(self.connection, self.kept.tenant, agents, self.at)
         whole_boards.freeze_if_due(self.connection, self.kept, self.at)
         for start in range(0, len(given), _CHUNK):
             self._insert_chunk(given[start : start + _CHUNK])
