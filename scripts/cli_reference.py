@@ -18,7 +18,7 @@ COMMANDS = [
     *("challenge close", "challenge reopen", "challenge freeze", "challenge unfreeze"),
     *("attempt enter", "attempt submit", "attempt withdraw", "attempt report", "attempt settle"),
     *("attempt list", "attempt show", "attempt void", "attempt unvoid"),
-    *("agent disqualify", "agent reinstate", "log"),
+    *("agent name", "agent disqualify", "agent reinstate", "log"),
     *("leaderboard", "ratings", "versus submit", "versus settle"),
     *("vars set", "vars list", "vars delete", "secrets set", "secrets list", "secrets delete"),
 ]

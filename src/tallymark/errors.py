@@ -6,6 +6,7 @@
     │   ├── TraceError        a trace file, or a record in it
     │   └── ScorerError       a scorer's name, definition or config
     └── WorkFailed            the input is fine, the work could not be done (exit code 3)
+        ├── RuleChanged       a score by a rule that has changed meanwhile
         ├── ModelError        a request to a model that was not answered
         └── OrganiserFault    what an organiser's files did wrong, told without what is in them
 
@@ -123,6 +124,10 @@ class ScorerError(InvalidInput):
 
 class WorkFailed(TallymarkError):
     """The input is fine, but the work could not be done: a service, a database, a sandbox."""
+
+
+class RuleChanged(WorkFailed):
+    """A score by a rule that has changed since it was read. It must be scored again."""
 
 
 class ModelError(WorkFailed):

@@ -147,6 +147,11 @@ def clean(text: str) -> str:
     return _HARMFUL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
+def escape(document: str) -> str:
+    """A JSON document in which nothing acts on a terminal: such characters by their numbers."""
+    return _HARMFUL.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
 def clean_excerpt(text: str, most: int) -> str:
     """At most so many characters, cleaned, and a note on what was left out."""
     if len(text) <= most:

@@ -164,13 +164,13 @@ def test_a_track_is_a_board_over_several_challenges(tally: Tally) -> None:
     ("words", "code", "said"),
     [
         pytest.param(("leaderboard", "sum"), 2, "did you mean 'sums'?", id="board"),
-        pytest.param(("attempt", "enter", "sum", "--agent", "a"), 2, "'sums'", id="enter"),
-        pytest.param(("attempt", "submit", "a9", "right.json", "--agent", "a"), 2, "a9", id="id"),
+        pytest.param(("attempt", "enter", "sum", "--agent", "ann"), 2, "'sums'", id="enter"),
+        pytest.param(("attempt", "submit", "a9", "right.json", "--agent", "ann"), 2, "a9", id="id"),
         pytest.param(("attempt", "show", "nonsense"), 2, "nonsense", id="show"),
         pytest.param(("challenge", "publish", "nowhere"), 2, "nowhere", id="publish"),
         pytest.param(("challenge", "check", "nowhere"), 2, "nowhere", id="check"),
         pytest.param(
-            ("attempt", "report", "sums", "--agent", "a", "--metric", "x"),
+            ("attempt", "report", "sums", "--agent", "ann", "--metric", "x"),
             2,
             "NAME=VALUE",
             id="metric",

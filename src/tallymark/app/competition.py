@@ -12,12 +12,13 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Payload
+from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.attempt_scores import elapsed_ms, score_attempt
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_data import make_attempt_data
@@ -43,7 +44,14 @@ from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_
 from tallymark.challenges.trajectory import Verification, verify_sent
 from tallymark.challenges.versus.arena import Arena
 from tallymark.challenges.versus.judges import judge_of
-from tallymark.errors import InvalidInput, OrganiserFault, TallymarkError, WorkFailed, suggest
+from tallymark.errors import (
+    InvalidInput,
+    OrganiserFault,
+    RuleChanged,
+    TallymarkError,
+    WorkFailed,
+    suggest,
+)
 from tallymark.sandbox import Policy, Sandbox
 from tallymark.scoring.score import show_value
 
@@ -55,8 +63,6 @@ if TYPE_CHECKING:
 SEED_BITS = 63
 _SWEPT = 20
 """So many attempts that ran out of time are ended by whoever enters or submits."""
-_TRIES = 5
-"""How often an attempt is scored again because the rule changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +242,7 @@ class Competition:
             self._open_folder(challenge),
             policy=self._policy,
             judge_model=self._judge_model,
+            answers=lambda: self.store.judge_answers,
         )
         return Arena(self.store.versus, challenge, judge, clock=self._clock)
 
@@ -309,16 +316,29 @@ class Competition:
         shown = self._verify(attempt, payload, challenge)
         folder = self._open_folder(challenge)
         evaluation = self._evaluate(attempt, payload, challenge, shown, folder)
-        for tries in range(_TRIES):
-            ruling = self._find_ruling(attempt.challenge)
+        for anew in (False, True):
+            ruling = self._find_ruling(attempt.challenge, anew=anew)
             try:
-                self._score(attempt, evaluation, shown, ruling)
+                self.store.attempts.finish(
+                    attempt.id,
+                    evaluation,
+                    self._score(attempt, evaluation, shown, ruling),
+                    at=self._clock(),
+                    verified=shown.verified,
+                    ruling=ruling,
+                )
                 break
-            except WorkFailed:
-                # Only if the rule changed between reading it and storing its score.
-                now = self._find_ruling(attempt.challenge, anew=True)
-                if tries == _TRIES - 1 or now.revision == ruling.revision:
-                    raise
+            except RuleChanged:  # between reading it and storing its score
+                continue
+        else:
+            # Somebody publishes faster than this is scored, and now has to wait for it.
+            self.store.attempts.finish_by_held_rule(
+                attempt.id,
+                evaluation,
+                partial(self._score, attempt, evaluation, shown),
+                at=self._clock(),
+                verified=shown.verified,
+            )
 
     def _score(
         self,
@@ -326,7 +346,7 @@ class Competition:
         evaluation: Evaluation,
         shown: Verification,
         ruling: StoredChallenge,
-    ) -> None:
+    ) -> Outcome:
         """By the rule of today, so that all attempts of a board are scored by one."""
         outcome = score_attempt(
             ruling.challenge,
@@ -339,14 +359,7 @@ class Competition:
         if self._policy is not None and self._policy.warnings:
             warned = outcome.details | {"warning": "; ".join(self._policy.warnings)}
             outcome = msgspec.structs.replace(outcome, details=warned)
-        self.store.attempts.finish(
-            attempt.id,
-            evaluation,
-            outcome,
-            at=self._clock(),
-            verified=shown.verified,
-            ruling=ruling,
-        )
+        return outcome
 
     def _verify(self, attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
         """What an attempt's trajectory shows, unless it is another's."""
@@ -383,6 +396,7 @@ class Competition:
             folder=folder,
             policy=self._policy,
             judge_model=self._judge_model,
+            answers=lambda: self.store.judge_answers,
         )
         return evaluate(submitted, setting)
 

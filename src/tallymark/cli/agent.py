@@ -1,4 +1,4 @@
-"""`tally agent`: disqualifying and reinstating, for organisers."""
+"""`tally agent`: what an agent is called; disqualifying and reinstating, for organisers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tallymark.cli.app_session import Db, Reason
 from tallymark.cli.streams import print_json
 from tallymark.text import say
 
-app = typer.Typer(no_args_is_help=True, help="Agents: disqualify, reinstate.")
+app = typer.Typer(no_args_is_help=True, help="Agents: name, disqualify, reinstate.")
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -48,3 +48,19 @@ def _tell(agent: str, as_json: bool, *, disqualified: bool) -> None:
         say(f"{agent} is disqualified. Undo it with: tally agent reinstate {agent}")
     else:
         say(f"{agent} is not disqualified.")
+
+
+@app.command()
+def name(
+    handle: AgentArgument,
+    shown: Annotated[
+        str, typer.Argument(metavar="NAME", help="As boards show it.", show_default=False)
+    ],
+    db: Db = None,
+) -> None:
+    """Name an agent: boards show the name, with the handle beside it."""
+    from tallymark.app.app import App
+
+    with closing(App(db)) as application:
+        application.store.agents.name_agent(handle, shown)
+    say(f"{handle} is shown as {shown}")

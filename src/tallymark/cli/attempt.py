@@ -20,7 +20,7 @@ from tallymark.cli.app_session import (
 )
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.text import Table, align, format_digits, format_moment, say
+from tallymark.text import Table, align, clean_line, format_digits, format_moment, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,8 @@ app = typer.Typer(
 ChallengeArgument = Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)]
 AttemptArgument = Annotated[str, typer.Argument(metavar="ATTEMPT", show_default=False)]
 AgentOption = Annotated[
-    str, typer.Option("--agent", help="Who makes the attempt.", show_default=False)
+    str,
+    typer.Option("--agent", metavar="HANDLE", help="Who makes the attempt.", show_default=False),
 ]
 KeyOption = Annotated[
     str | None, typer.Option("--key", help="Said twice with the same key, it is done once.")
@@ -189,6 +190,7 @@ def list_(
     with closing(App(db)) as application:
         store = application.store
         found = store.attempts.of(challenge, agent=agent, limit=limit, public=not live)
+        labels = store.agents.labels({each.agent for each in found})
         note = _note_freeze(store, challenge, live)
     if as_json:
         print_json({"attempts": [each.to_public() for each in found]})
@@ -197,7 +199,7 @@ def list_(
         rows = [
             (
                 each.id,
-                each.agent,
+                labels.get(each.agent, each.agent),
                 str(each.number),
                 format_moment(each.entered_at),
                 _name_state(each),
@@ -259,8 +261,8 @@ def show(
     for entry in audit:
         said = entry.note or {}
         told = said.get("reason") or (said.get("hidden") if entry.event == "waiting" else None)
-        more = f": {told}" if told else ""
-        say(f"  {format_moment(entry.at)}  {entry.event} by {entry.actor}{more}")
+        more = f": {clean_line(told)}" if told else ""
+        say(f"  {format_moment(entry.at)}  {entry.event} by {clean_line(entry.actor)}{more}")
     if len(history) > 1:
         say("\nScores over time:")
         for past in history:
@@ -370,12 +372,13 @@ def _list_lines(attempt: Attempt) -> list[str]:
     numbers = [(name, f"{value:g}") for name, value in told.items() if _is_number(value)]
     lines += [f"  {line}" for line in align(numbers, [False, False])]
     for warning in outcome.details.get("submission_warnings") or ():
-        lines.append(f"  {warning['severity']}: {warning['message']}")
-    lines += [f"  violation: {each}" for each in outcome.details.get("constraint_violations") or ()]
+        lines.append(f"  {warning['severity']}: {clean_line(warning['message'])}")
+    violations = outcome.details.get("constraint_violations") or ()
+    lines += [f"  violation: {clean_line(each)}" for each in violations]
     lines += _explain_level(outcome)
     for name in ("harness_warning", "warning"):
         if outcome.details.get(name):
-            lines.append(f"  warning: {outcome.details[name]}")
+            lines.append(f"  warning: {clean_line(outcome.details[name])}")
     return lines
 
 
@@ -408,7 +411,7 @@ def _write_headline(attempt: Attempt) -> str:
     if outcome is None:
         return head + attempt.state
     if outcome.error is not None:
-        return f"{head}no score, because {outcome.error}"
+        return f"{head}no score, because {clean_line(outcome.error)}"
     level = outcome.trajectory_level
     believed = "" if level == "none" else f", trajectory {level}"
     return f"{head}{_format_score(attempt)} ({outcome.result or attempt.state}{believed})"

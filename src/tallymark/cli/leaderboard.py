@@ -24,7 +24,7 @@ from tallymark.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tallymark.app.app import App
     from tallymark.challenges.challenge import Challenge
@@ -95,8 +95,9 @@ def _show_board(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
         found = boards.around(name, page.agent, each=max(1, page.limit // 2), public=page.public)
     size = boards.size(name, public=page.public)
     document = {"challenge": name, "agents": size, "standings": msgspec.to_builtins(found)}
+    labels = _read_labels(app, document, [each.agent for each in found])
     if found:
-        table = _make_board_table(found, STRATEGIES[challenge.scoring.strategy])
+        table = _make_board_table(found, STRATEGIES[challenge.scoring.strategy], labels)
         return document, [_write_title(challenge.title, size), "", table]
     if page.agent is not None:
         return document, [f"{page.agent} is not on the board of {name}"]
@@ -104,11 +105,23 @@ def _show_board(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
     return document, [f"nobody is on the board of {name}{why}"]
 
 
+def _read_labels(app: App, document: dict[str, Any], agents: list[str]) -> dict[str, str]:
+    """What to show of agents that have another name than their handle; the document names them."""
+    from tallymark.challenges.agent_names import label_agent
+
+    names = app.store.agents.names(agents)
+    if names:
+        document["names"] = names
+    return {handle: label_agent(handle, name) for handle, name in names.items()}
+
+
 def _write_title(title: str, size: int) -> str:
     return f"{title} ({size} agent{'' if size == 1 else 's'})"
 
 
-def _make_board_table(found: list[Standing], strategy: Strategy) -> Table:
+def _make_board_table(
+    found: list[Standing], strategy: Strategy, labels: Mapping[str, str]
+) -> Table:
     # Where nobody sent any, nobody asks how far trajectories can be believed.
     sent = any(each.trajectory_level != "none" for each in found)
     levels = ("TRAJECTORY",) if sent else ()
@@ -116,7 +129,7 @@ def _make_board_table(found: list[Standing], strategy: Strategy) -> Table:
     rows = [
         (
             str(each.rank),
-            each.agent,
+            labels.get(each.agent, each.agent),
             strategy.write(each.value),
             str(each.tries),
             *((each.trajectory_level,) if sent else ()),
@@ -140,16 +153,17 @@ def _show_versus(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
         "red": msgspec.to_builtins(red),
         "blue": msgspec.to_builtins(blue),
     }
+    labels = _read_labels(app, document, [each.player for each in (*red, *blue)])
     if not red and not blue:
         return document, [f"nobody has submitted to {challenge.name} yet"]
     parts: list[str | Table] = [challenge.title]
     for side, found in (("red", red), ("blue", blue)):
         if found:
-            parts += ["", _make_versus_table(side, found)]
+            parts += ["", _make_versus_table(side, found, labels)]
     return document, parts
 
 
-def _make_versus_table(side: str, found: list[VersusStanding]) -> Table:
+def _make_versus_table(side: str, found: list[VersusStanding], labels: Mapping[str, str]) -> Table:
     categories = list(dict.fromkeys(name for each in found for name in each.categories))
     numbers = ("POINTS", "RATIO", *(name.upper() for name in categories), "STRENGTH")
     heads = ("RANK", side.upper(), *numbers, "95 %")
@@ -160,7 +174,7 @@ def _make_versus_table(side: str, found: list[VersusStanding]) -> Table:
         rows.append(
             (
                 str(each.rank),
-                each.player,
+                labels.get(each.player, each.player),
                 f"{each.points}/{each.points + each.against}",
                 format_share(each.ratio),
                 *("-" if p is None else f"{p.own}/{p.own + p.other}" for p in points),
@@ -185,6 +199,7 @@ def _show_track(app: App, path: Path, page: _BoardPage) -> Shown:
         "agents": len(found),
         "standings": msgspec.to_builtins(shown),
     }
+    labels = _read_labels(app, document, [each.agent for each in shown])
     note = []
     if frozen:
         document["frozen"] = frozen
@@ -192,16 +207,18 @@ def _show_track(app: App, path: Path, page: _BoardPage) -> Shown:
     if not shown:
         return document, [f"nobody is on the board of {track.name} yet", *note]
     title = f"{_write_title(track.title, len(found))}, {track.combine}"
-    return document, [title, "", _make_track_table(track.challenges, shown), *note]
+    return document, [title, "", _make_track_table(track.challenges, shown, labels), *note]
 
 
-def _make_track_table(challenges: Sequence[str], found: list[TrackStanding]) -> Table:
+def _make_track_table(
+    challenges: Sequence[str], found: list[TrackStanding], labels: Mapping[str, str]
+) -> Table:
     names = [shorten_line(name, 24).upper() for name in challenges]
     heads = ("RANK", "AGENT", "VALUE", *names)
     rows = [
         (
             str(each.rank),
-            each.agent,
+            labels.get(each.agent, each.agent),
             format_number(each.value),
             *(format_digits(each.scores[name]) for name in challenges),
         )

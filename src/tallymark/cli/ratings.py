@@ -38,6 +38,7 @@ def ratings(
         store, public = app.store, not live
         elo = dict(store.ratings.elo(public=public))
         pairs = store.ratings.pairs(public=public)
+        names = store.agents.names(elo)
         waiting = store.ratings.provisional(time.time()) & elo.keys()
         frozen = store.challenges.frozen(time.time()) if public else []
         tiers = {each.name: each.difficulty for each in store.challenges.all()}
@@ -60,10 +61,12 @@ def ratings(
                 },
                 "comparable": fitted.connected,
                 "frozen": frozen,
+                **({"names": names} if names else {}),
             }
         )
     elif elo:
-        say(_make_agent_table(elo, fitted, rates, k), "", _make_challenge_table(fitted, tiers))
+        agents = _make_agent_table(elo, fitted, rates, k, names)
+        say(agents, "", _make_challenge_table(fitted, tiers))
         if not fitted.connected:
             say("\nSome agents share no challenge: their strengths cannot be compared.")
         if waiting:
@@ -76,8 +79,14 @@ def ratings(
 
 
 def _make_agent_table(
-    elo: dict[str, EloRating], fitted: Fit, rates: dict[str, AttemptRates], k: int
+    elo: dict[str, EloRating],
+    fitted: Fit,
+    rates: dict[str, AttemptRates],
+    k: int,
+    names: Mapping[str, str],
 ) -> Table:
+    from tallymark.challenges.agent_names import label_agent
+
     shares = ("pass@1", f"pass@{k}", f"pass^{k}")
     heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", *shares)
     rows = []
@@ -85,7 +94,7 @@ def _make_agent_table(
         strength, rate = fitted.strengths[agent], rates[agent]
         rows.append(
             (
-                agent,
+                label_agent(agent, names.get(agent, agent)),
                 str(rating.rating),
                 f"{rating.wins}/{rating.draws}/{rating.losses}",
                 f"{strength.value:.0f}",

@@ -11,7 +11,7 @@ import typer
 from tallymark.cli.app_session import Db, InsecureLocal, open_competition
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
-from tallymark.text import Table, format_number, say, shorten_line
+from tallymark.text import Table, clean_line, format_number, say, shorten_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,12 +76,13 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise InvalidInput("give a new rule", hint="--formula, --plugin, --config, or --folder DIR")
     with open_competition(db, insecure_local=insecure_local) as competition:
         found = competition.rescore(name, apply=apply, folder=folder, **scoring)
+        labels = competition.store.agents.labels(each.agent for each in found.moves)
     if as_json:
         import msgspec
 
         print_json(msgspec.to_builtins(found) | {"applied": apply})
     else:
-        say(*_describe_rescoring(found, applied=apply))
+        say(*_describe_rescoring(found, labels, applied=apply))
 
 
 def _rescore_run(
@@ -129,7 +130,9 @@ def _parse_config(given: list[str] | None) -> Mapping[str, Any] | None:
     return config
 
 
-def _describe_rescoring(found: Rescoring, *, applied: bool) -> list[str | Table]:
+def _describe_rescoring(
+    found: Rescoring, labels: Mapping[str, str], *, applied: bool
+) -> list[str | Table]:
     did = "changed" if applied else "would change"
     lines: list[str | Table] = [f"{found.challenge} by {found.rule}"]
     of_all = f"{found.attempts:,} attempts"
@@ -138,23 +141,26 @@ def _describe_rescoring(found: Rescoring, *, applied: bool) -> list[str | Table]
     )
     if found.undefined:
         lines.append(f"{found.undefined:,} without a score:")
-        lines += [f"  {each.attempt} of {each.agent}: {each.reason}" for each in found.reasons[:5]]
+        lines += [
+            f"  {each.attempt} of {each.agent}: {clean_line(each.reason)}"
+            for each in found.reasons[:5]
+        ]
     if applied:
         return [*lines, f"Done; later attempts are scored so too (version {found.version[:12]})."]
     if not found.moved:
         return [*lines, "Nobody would move."]
     who = "1 agent" if found.moved == 1 else f"{found.moved:,} agents"
-    lines += [f"{who} would move:", "", _make_move_table(found.moves[:_MOVES_SHOWN])]
+    lines += [f"{who} would move:", "", _make_move_table(found.moves[:_MOVES_SHOWN], labels)]
     if found.moved > _MOVES_SHOWN:
         lines.append(f"... and {found.moved - _MOVES_SHOWN:,} more; --json shows up to 100")
     return [*lines, "", "Nothing was changed; --apply does it."]
 
 
-def _make_move_table(moves: tuple[Move, ...]) -> Table:
+def _make_move_table(moves: tuple[Move, ...], labels: Mapping[str, str]) -> Table:
     heads = ("AGENT", "RANK", "SCORE", "WHY")
     rows = [
         (
-            each.agent,
+            labels.get(each.agent, each.agent),
             f"{_format_rank(each.before)} -> {_format_rank(each.after)}",
             f"{_format_place(each.before)} -> {_format_place(each.after)}",
             _format_terms(each.after),

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from tallymark.errors import InvalidInput
+from tallymark.text import escape
 
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout. NaN and infinity must not get this far."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write(escape(text) + "\n")
 
 
 def read_text(path: Path | None) -> str:

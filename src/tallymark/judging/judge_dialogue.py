@@ -12,11 +12,13 @@ from string import Template
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from tallymark.errors import ModelError
+from tallymark.judging.kept_answers import KeptAnswer
 from tallymark.judging.spending import JudgeSpending
 from tallymark.models.model import Message
 
 if TYPE_CHECKING:
     from tallymark.judging.fence import FencedText
+    from tallymark.judging.kept_answers import JudgeMemory
     from tallymark.models.model import Answer
 
 T = TypeVar("T")
@@ -59,6 +61,10 @@ class JudgeTask(Generic[T]):
         shown = self.material.text if why is None else f"{self.material.text}\n\n{retry}"
         return Message("system", told), Message("user", shown)
 
+    def read_answer(self, answer: str) -> T:
+        """The verdict in what the judge said itself."""
+        return self.read(self.material.cut_from(answer))
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeFinding(Generic[T]):
@@ -69,10 +75,20 @@ class JudgeFinding(Generic[T]):
     spending: JudgeSpending
     unavailable: bool = False
     """It did not answer, and would not have answered anything else either."""
+    kept: bool = False
+    """The verdict on the same question of earlier: nobody was asked."""
 
 
-async def ask_judge(task: JudgeTask[T], ask: AskJudge) -> JudgeFinding[T]:
-    """The verdict of a judge; an answer that cannot be read is asked for once more."""
+async def ask_judge(
+    task: JudgeTask[T], ask: AskJudge, memory: JudgeMemory | None = None
+) -> JudgeFinding[T]:
+    """The verdict of a judge; an answer that cannot be read is asked for once more.
+
+    With a `memory`, the same question is asked once and has one verdict.
+    """
+    if memory is not None and (known := memory.recall(task.messages())) is not None:
+        nothing = JudgeSpending(known.model, 0, 0, 0, 0.0)
+        return JudgeFinding(task.read_answer(known.text), None, nothing, kept=True)
     answers: list[Answer] = []
     why: str | None = None
     for _ in range(_TRIES):
@@ -86,10 +102,13 @@ async def ask_judge(task: JudgeTask[T], ask: AskJudge) -> JudgeFinding[T]:
             return JudgeFinding(None, said, spent, down)
         answers.append(answer)
         try:
-            verdict = task.read(task.material.cut_from(answer.output))
+            verdict = task.read_answer(answer.output)
         except UnreadableAnswer as unreadable:
             why = str(unreadable)
         else:
+            if memory is not None:
+                given = KeptAnswer(answer.output, answer.model)
+                verdict = task.read_answer(memory.remember(task.messages(), given).text)
             return JudgeFinding(verdict, None, JudgeSpending.of(answers))
     said = f"{answers[-1].output[:200]!r}" if answers[-1].output else "nothing"
     failed = f"the judge's answer could not be read, twice{f': {why}' if why else ''}"

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, ModelError, ScorerError
 from tallymark.event_loops import LoopLocal
+from tallymark.judging.kept_answers import JudgeMemory
 from tallymark.models import Pace, Request, answer_with_retries
-from tallymark.models.model_kinds import open_model
+from tallymark.models.model_kinds import ModelReference, open_model
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import check_url, read_api_key
 
@@ -18,13 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
     from pathlib import Path
 
+    from tallymark.judging.kept_answers import OpenAnswers
     from tallymark.models import Answer, Message, Model
 
 _AT_ONCE = 64
+_FILE_KINDS = frozenset({"python", "cmd", "replay"})
+"""Models that are made of files, and are others when those change."""
 
 
 class JudgeModel:
     """A model that judges. It may be shared by threads and event loops."""
+
+    memory: JudgeMemory | None = None
+    """Where the same question must always have the same verdict: in contests."""
 
     def __init__(self, model: Model, *, at_once: int = _AT_ONCE) -> None:
         self.name = model.name
@@ -95,6 +102,20 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
     except ModelError as error:  # a key or a package: as good as a wrong name, before anything runs
         raise InvalidInput(error.problems) from None
     return JudgeModel(model, at_once=at_once)
+
+
+def open_memory(
+    open_answers: OpenAnswers | None,
+    reference: str,
+    *,
+    version: str,
+    settings: Mapping[str, Any] | None = None,
+) -> JudgeMemory | None:
+    """What a judge has answered before; `version` is that of the files it may be made of."""
+    if open_answers is None:
+        return None
+    local = ModelReference.parse(reference).kind in _FILE_KINDS
+    return JudgeMemory(open_answers(), reference, version if local else "", settings or {})
 
 
 def accept_judge(model: Any) -> JudgeModel:

@@ -13,6 +13,7 @@ from tallymark.errors import ModelError, ScorerError, WorkFailed
 from tallymark.importing import is_async
 from tallymark.judging.judge_dialogue import AskJudge, JudgeTask, UnreadableAnswer, ask_judge
 from tallymark.judging.judge_model import JudgeModel, accept_judge, open_judge
+from tallymark.judging.kept_answers import JudgeMemory
 from tallymark.judging.rubric import Choice, Rubric, load_rubric, read_frame, replace_choices
 from tallymark.judging.trace_evidence import collect_material
 from tallymark.judging.verdict import Verdict, read_verdict
@@ -57,7 +58,7 @@ def llm_judge(  # noqa: PLR0913 (options, all but the first by keyword)
             if isinstance(model, str)
             else accept_judge(model)
         )
-        function = judging.by_asking(partial(reached.ask, seconds=timeout))
+        function = judging.by_asking(partial(reached.ask, seconds=timeout), reached.memory)
     return Scorer(
         function,
         name="llm_judge",
@@ -81,11 +82,13 @@ class _RubricJudging:
         self._choices = rubric.choices
         self._words = tomllib.loads(frame)
 
-    def by_asking(self, ask: AskJudge) -> Callable[[EvalContext], Awaitable[Score]]:
+    def by_asking(
+        self, ask: AskJudge, memory: JudgeMemory | None = None
+    ) -> Callable[[EvalContext], Awaitable[Score]]:
         """The scorer's function for a judge that is waited for."""
 
         async def evaluate(ctx: EvalContext) -> Score:
-            return await self._evaluate(ctx, ask)
+            return await self._evaluate(ctx, ask, memory)
 
         return evaluate
 
@@ -105,13 +108,17 @@ class _RubricJudging:
             return self.by_asking(ask)
         return lambda ctx: _finish_at_once(self._evaluate(ctx, ask))
 
-    async def _evaluate(self, ctx: EvalContext, ask: AskJudge) -> Score:
+    async def _evaluate(
+        self, ctx: EvalContext, ask: AskJudge, memory: JudgeMemory | None = None
+    ) -> Score:
         try:
             task = self._make_task(ctx)
         except WorkFailed as error:
             return Score.failed(f"llm_judge: {error}")
-        found = await ask_judge(task, ask)
+        found = await ask_judge(task, ask, memory)
         facts = {"rubric": self._name, "rubric_hash": self.hash, **found.spending.to_metadata()}
+        if found.kept:
+            facts["kept"] = True
         if found.verdict is None:
             return Score.failed(f"llm_judge: {found.error}", metadata=facts)
         value = self._choices[found.verdict.label].value

@@ -54,6 +54,13 @@ def lock_agent(connection: Connection, challenge_id: int, agent: str) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(lock)))
 
 
+def lock_names(connection: Connection, tenant: str) -> None:
+    """One at a time where an agent of a tenant gets a name: each must see the others' names."""
+    if connection.dialect.name == "postgresql":
+        lock = func.hashtextextended(f"names of {tenant}", 0)
+        connection.execute(select(func.pg_advisory_xact_lock(lock)))
+
+
 def read_one_moment(connection: Connection) -> Connection:
     """A connection whose reads all see the same moment; SQLite's always do."""
     if connection.dialect.name == "postgresql":

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+    from tallymark.store.contests.agents import Agents
     from tallymark.store.contests.attempts import Attempts
     from tallymark.store.contests.audit_log import AuditLog
     from tallymark.store.contests.boards import Boards
     from tallymark.store.contests.challenges import Challenges
     from tallymark.store.contests.disqualifications import Disqualifications
+    from tallymark.store.contests.judge_answers import JudgeAnswers
     from tallymark.store.contests.pauses import Pauses
     from tallymark.store.contests.ratings import Ratings
     from tallymark.store.contests.rescorings import Rescorings
@@ -101,6 +103,13 @@ class Store:
         return Attempts(self._database, self.tenant)
 
     @cached_property
+    def agents(self) -> Agents:
+        """Who takes part, and what they are called."""
+        from tallymark.store.contests.agents import Agents  # noqa: PLC0415
+
+        return Agents(self._database, self.tenant)
+
+    @cached_property
     def boards(self) -> Boards:
         """The order of agents."""
         from tallymark.store.contests.boards import Boards  # noqa: PLC0415
@@ -148,6 +157,13 @@ class Store:
         from tallymark.store.contests.versus_rows import VersusRows  # noqa: PLC0415
 
         return VersusRows(self._database, self.tenant)
+
+    @cached_property
+    def judge_answers(self) -> JudgeAnswers:
+        """What models said that judge attempts."""
+        from tallymark.store.contests.judge_answers import JudgeAnswers  # noqa: PLC0415
+
+        return JudgeAnswers(self._database, self.tenant)
 
     # Runs
 

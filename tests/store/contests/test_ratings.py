@@ -148,10 +148,10 @@ def test_only_the_first_try_at_a_challenge_has_its_bonus(contest: Store) -> None
 
 
 def test_ratings_are_listed_highest_first_and_equal_ones_by_name(contest: Store) -> None:
-    for agent, result in (("ä", "win"), ("Z", "win"), ("a", "loss"), ("b", "draw")):
+    for agent, result in (("ba", "win"), ("b-z", "win"), ("ann", "loss"), ("bob", "draw")):
         play(contest, agent, an_outcome(result=result))
-    assert [agent for agent, _ in contest.ratings.elo()] == ["Z", "ä", "b", "a"]
-    assert [agent for agent, _ in contest.ratings.elo(limit=1, offset=1)] == ["ä"]
+    assert [agent for agent, _ in contest.ratings.elo()] == ["b-z", "ba", "bob", "ann"]
+    assert [agent for agent, _ in contest.ratings.elo(limit=1, offset=1)] == ["ba"]
 
 
 def test_pairs_count_what_happened_at_each_challenge(contest: Store) -> None:

@@ -139,7 +139,12 @@ def test_tallies_count_newest_submissions_and_stand_still_at_a_time(store: Store
 
 
 def test_tallies_are_those_of_counting_the_verdicts(store: Store) -> None:
-    people: list[tuple[str, Side]] = [("a", "red"), ("b", "blue"), ("b", "red"), ("c", "blue")]
+    people: list[tuple[str, Side]] = [
+        ("ann", "red"),
+        ("bob", "blue"),
+        ("bob", "red"),
+        ("cy", "blue"),
+    ]
     for number, (player, side) in enumerate(people):
         store.versus.submit("guard", player, side, number, at=1.0)
     kinds = [Ruling(breached=True), Ruling(breached=False), Ruling.failed("ill")]
@@ -203,8 +208,8 @@ def test_a_quota_is_for_each_side_and_day(store: Store) -> None:
 @pytest.mark.parametrize(
     ("player", "side", "message"),
     [
-        ("", "red", "a player cannot be called ''"),
-        ("nul \0", "red", "a player cannot be called"),
+        ("", "red", "'' is no handle of an agent"),
+        ("nul \0", "red", "is no handle of an agent; take 'nul'"),
         ("alice", "green", "there is no side 'green'; choose red or blue"),
     ],
     ids=["empty", "nul", "side"],

@@ -19,6 +19,7 @@ from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.documents.shapes import Key
+    from tallymark.judging.kept_answers import OpenAnswers
     from tallymark.sandbox import Policy
 
 MEASURED_DIMENSIONS = frozenset({"speed", "token_efficiency", "call_efficiency"})
@@ -57,6 +58,8 @@ class EvaluationSetting:
     """Of the sandbox; None asks the machine what it offers."""
     judge_model: str | None = None
     """A model that judges in place of the challenge's own."""
+    answers: OpenAnswers | None = None
+    """Opens what keeps the verdicts of models; None asks them every time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -32,20 +32,22 @@ from tallymark.documents.time_shapes import DurationShape
 from tallymark.errors import InvalidInput, ModelError, Problem, WorkFailed
 from tallymark.judging.fence import fence
 from tallymark.judging.judge_dialogue import (
-    AskJudge,
+    JudgeFinding,
     JudgeTask,
     UnreadableAnswer,
     ask_judge,
     load_words,
     read_object,
 )
-from tallymark.judging.judge_model import open_judge
+from tallymark.judging.judge_model import open_judge, open_memory
 from tallymark.models.model_kinds import ModelReference, open_model
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
+    from tallymark.judging.kept_answers import OpenAnswers
 
+T = TypeVar("T")
 _WORDS = Path(__file__).with_suffix(".toml")
 _MAX_RUBRIC = 50_000
 _AT_ONCE = 8
@@ -117,12 +119,12 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
                 "no model is named to judge", hint="write evaluator.model, or give a judge model"
             )
         rubric = read_rubric(setting.folder, options["rubric"])
-        ask = open_asking(reference, setting.folder, options["timeout"], options["temperature"])
+        rate = open_judging(reference, challenge.version, setting.folder, options, setting.answers)
     text, cut = render_submission(submitted.answer, options["max_chars"])
     task = make_rating_task(challenge.goal, rubric, text, options["max_rating"])
-    found = asyncio.run(ask_judge(task, ask))
+    found = asyncio.run(rate(task))
     spent = found.spending
-    facts = {
+    facts: dict[str, Any] = {
         "model": reference,
         "rubric": hash_rubric(_WORDS, challenge.goal, rubric),
         "answered_by": spent.model,
@@ -131,6 +133,8 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
         "output_tokens": spent.output_tokens,
         "cost": spent.cost,
     }
+    if found.kept:
+        facts["kept"] = True
     notes = (make_warning(cut),) if cut else ()
     rating = found.verdict
     if found.unavailable:
@@ -192,12 +196,21 @@ def read_rating(text: str, most: float) -> JudgeRating:
     return rating
 
 
-def open_asking(model: str, folder: Path, seconds: float, temperature: float | None) -> AskJudge:
-    """What asks a challenge's model; some models take no temperature."""
+def open_judging(
+    model: str,
+    version: str,
+    folder: Path,
+    options: Mapping[str, Any],
+    answers: OpenAnswers | None,
+) -> Callable[[JudgeTask[T]], Coroutine[Any, Any, JudgeFinding[T]]]:
+    """What asks a challenge's model, each question once; some models take no temperature."""
+    temperature = options["temperature"]
     settings = {} if temperature is None else {"temperature": temperature}
     judge = open_judge(model, folder=folder, at_once=_AT_ONCE)
+    memory = open_memory(answers, model, version=version, settings=settings)
     # A run can be resumed, but what has become of an attempt stays: it is worth more tries.
-    return partial(judge.ask, seconds=seconds, tries=_TRIES, settings=settings)
+    ask = partial(judge.ask, seconds=options["timeout"], tries=_TRIES, settings=settings)
+    return partial(ask_judge, ask=ask, memory=memory)
 
 
 def hash_rubric(words: Path, goal: str, rubric: str) -> str:

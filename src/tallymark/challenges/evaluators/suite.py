@@ -7,7 +7,8 @@ and cost is not believed: tokens are counted here, and the cost follows from the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ from tallymark.documents.shapes import AnyShape, Key, NumberShape
 from tallymark.documents.time_shapes import DurationShape
 from tallymark.errors import InvalidInput, OrganiserFault, Problem, ScorerError
 from tallymark.judging.judge_dialogue import IT_SAID, NOT_ANSWERED
-from tallymark.judging.judge_model import JudgeModel, open_judge
+from tallymark.judging.judge_model import JudgeModel, open_judge, open_memory
 from tallymark.models.model_kinds import ModelReference
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Scorer, load_scorer
@@ -41,6 +42,7 @@ from tallymark.scoring import Scorer, load_scorer
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
+    from tallymark.judging.kept_answers import JudgeMemory
     from tallymark.models import Model
     from tallymark.runs.record import CaseResult
     from tallymark.suites.filled_suite import FilledSuite
@@ -89,8 +91,9 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     """Asks the agent every case; the share that passed is what counts."""
     challenge = setting.challenge
     options = EVALUATOR.fill(challenge)
+    remember = partial(open_memory, setting.answers, version=challenge.version)
     with blame_organiser(challenge):
-        suite = _resolve_suite(options, setting.folder, setting.judge_model)
+        suite = _resolve_suite(options, setting.folder, setting.judge_model, remember)
     try:
         agent = open_agent(
             submitted.answer,
@@ -104,7 +107,12 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     return _make_evaluation(submitted, challenge, options, suite, results)
 
 
-def _resolve_suite(options: Mapping[str, Any], folder: Path, judge: str | None) -> FilledSuite:
+def _resolve_suite(
+    options: Mapping[str, Any],
+    folder: Path,
+    judge: str | None,
+    remember: Callable[[str], JudgeMemory | None] = lambda _: None,
+) -> FilledSuite:
     # Suites are heavy, and whoever only enters such a challenge runs none.
     from tallymark.suites.filled_suite import resolve  # noqa: PLC0415
     from tallymark.suites.suite_file import load_suite  # noqa: PLC0415
@@ -123,7 +131,9 @@ def _resolve_suite(options: Mapping[str, Any], folder: Path, judge: str | None) 
                 f"{options['suite']}: the judge {reference} would run outside of the sandbox",
                 hint="name a provider's model or an address, or give a judge from outside",
             )
-        return open_judge(reference, **reached)
+        opened = open_judge(reference, **reached)
+        opened.memory = remember(reference)
+        return opened
 
     return resolve(
         definition,

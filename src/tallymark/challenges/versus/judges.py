@@ -21,6 +21,7 @@ from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
+    from tallymark.judging.kept_answers import OpenAnswers
     from tallymark.sandbox import Policy
 
 
@@ -43,8 +44,9 @@ def judge_of(
     *,
     policy: Policy | None = None,
     judge_model: str | None = None,
+    answers: OpenAnswers | None = None,
 ) -> Judge:
-    """The judge that a challenge names; `folder` has its files."""
+    """The judge that a challenge names; `folder` has its files, `answers` keeps a model's."""
     versus = require_versus(challenge)
     if versus.judge.type == "script":
         return ScriptJudge.of(challenge, folder, policy)
@@ -52,7 +54,7 @@ def judge_of(
         # It loads asyncio, which no other judge needs.
         from tallymark.challenges.versus.model_judge import ModelJudge  # noqa: PLC0415
 
-        return ModelJudge.of(challenge, folder, judge_model)
+        return ModelJudge.of(challenge, folder, judge_model, answers)
     return ScorerJudge.of(versus.judge.options)
 
 

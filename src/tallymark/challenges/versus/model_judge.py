@@ -15,7 +15,7 @@ from tallymark.challenges.evaluators.evaluator_kind import fill_options
 from tallymark.challenges.evaluators.judge import EVALUATOR as RATING
 from tallymark.challenges.evaluators.judge import (
     hash_rubric,
-    open_asking,
+    open_judging,
     read_rubric,
     render_submission,
 )
@@ -23,16 +23,15 @@ from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, r
 from tallymark.errors import InvalidInput
 from tallymark.judging.fence import fence
 from tallymark.judging.judge_dialogue import (
-    AskJudge,
     JudgeTask,
     UnreadableAnswer,
-    ask_judge,
     load_words,
     read_object,
 )
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
+    from tallymark.judging.kept_answers import OpenAnswers
 
 _WORDS = Path(__file__).with_suffix(".toml")
 
@@ -47,9 +46,17 @@ class ModelJudge:
     goal: str
     rubric: str
     options: Mapping[str, Any]
+    version: str
+    answers: OpenAnswers | None
 
     @classmethod
-    def of(cls, challenge: Challenge, folder: Path, judge_model: str | None) -> ModelJudge:
+    def of(
+        cls,
+        challenge: Challenge,
+        folder: Path,
+        judge_model: str | None,
+        answers: OpenAnswers | None = None,
+    ) -> ModelJudge:
         """The judge that a challenge names, or the model that is given in its place."""
         options = fill_options(OPTIONS, require_versus(challenge).judge.options)
         model = judge_model or options.get("model")
@@ -59,16 +66,24 @@ class ModelJudge:
             )
         rubric = read_rubric(folder, options["rubric"], "versus, judge, rubric")
         words = hash_rubric(_WORDS, challenge.goal, rubric)
-        return cls(f"model {model} {words}", model, folder, challenge.goal, rubric, options)
+        return cls(
+            f"model {model} {words}",
+            model,
+            folder,
+            challenge.goal,
+            rubric,
+            options,
+            challenge.version,
+            answers,
+        )
 
     def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
         """One ruling for every meeting."""
-        options = self.options
-        ask = open_asking(self.model, self.folder, options["timeout"], options["temperature"])
-        return asyncio.run(self._rule_all(meetings, ask))
+        return asyncio.run(self._rule_all(meetings))
 
-    async def _rule_all(self, meetings: Sequence[Meeting], ask: AskJudge) -> list[Ruling]:
-        found = await asyncio.gather(*(ask_judge(self.task(each), ask) for each in meetings))
+    async def _rule_all(self, meetings: Sequence[Meeting]) -> list[Ruling]:
+        judge = open_judging(self.model, self.version, self.folder, self.options, self.answers)
+        found = await asyncio.gather(*(judge(self.task(each)) for each in meetings))
         return [each.verdict or Ruling.failed(each.error or "") for each in found]
 
     def task(self, meeting: Meeting) -> JudgeTask[Ruling]:

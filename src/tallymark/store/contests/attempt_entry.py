@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import exists, func, insert, select
 
 from tallymark.errors import InvalidInput
-from tallymark.store.column_types import make_storable
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.attempt_rows import format_moment
 from tallymark.store.contests.attempt_tables import attempt_waits, attempts
@@ -21,16 +20,6 @@ if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge
 
 _DAY = 86_400
-_LONGEST_NAME = 200
-
-
-def check_agent(agent: str) -> None:
-    """Refuses a name that could not be kept as it is."""
-    if not (0 < len(agent) <= _LONGEST_NAME and make_storable(agent) == agent):
-        raise InvalidInput(
-            f"an agent cannot be called {agent[:_LONGEST_NAME]!r}",
-            hint=f"give a name of 1 to {_LONGEST_NAME} characters",
-        )
 
 
 def find_open_attempt(connection: Connection, kept: StoredChallenge, agent: str) -> Row[Any] | None:

@@ -11,6 +11,7 @@ from uuid import uuid4
 import msgspec
 from sqlalchemy import select, update
 
+from tallymark.challenges.agent_names import check_handle
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import make_storable
 from tallymark.store.contests import (
@@ -21,6 +22,7 @@ from tallymark.store.contests import (
     frozen_attempts,
     matches,
 )
+from tallymark.store.contests.agents import register_agent, register_agents
 from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
@@ -61,13 +63,13 @@ class Attempts(TenantRows):
         key: str | None = None,
     ) -> Attempt:
         """Starts an attempt, or gives back the one that the agent has open."""
-        attempt_entry.check_agent(agent)
         asked = ("enter", name, memoryless)
         request = None if key is None else IdempotentRequest(self._tenant, agent, key, *asked)
 
         def work(connection: Connection) -> Attempt | InvalidInput:
             if refusal := disqualifications.find_refusal(connection, self._tenant, agent):
                 return refusal
+            register_agent(connection, self._tenant, agent, at)
             kept = find_challenge(connection, self._tenant, name)
             # Before anything is looked up: of many entries at once, the others find the first's.
             lock_agent(connection, kept.id, agent)
@@ -92,6 +94,7 @@ class Attempts(TenantRows):
         self, identifier: str, agent: str, payload: Payload, *, at: float, key: str | None = None
     ) -> Attempt:
         """Takes an agent's answer, once; the same content again gives the same attempt back."""
+        check_handle(agent)
         texts = attempt_rows.make_payload_row(payload)
         asked = ("submit", identifier, texts["digest"])
         request = None if key is None else IdempotentRequest(self._tenant, agent, key, *asked)
@@ -128,7 +131,6 @@ class Attempts(TenantRows):
         key: str | None = None,
     ) -> Attempt:
         """Enters and submits at once, with the metrics of a system that is trusted."""
-        attempt_entry.check_agent(agent)
         texts = attempt_rows.make_payload_row(msgspec.structs.replace(payload, reported=metrics))
         # Under a key even without one: an answer lost on the way must not make two attempts.
         request = IdempotentRequest(
@@ -138,6 +140,7 @@ class Attempts(TenantRows):
         def work(connection: Connection) -> Attempt | InvalidInput:
             if refusal := disqualifications.find_refusal(connection, self._tenant, agent):
                 return refusal
+            register_agent(connection, self._tenant, agent, at)
             kept = find_challenge(connection, self._tenant, name)
             lock_agent(connection, kept.id, agent)
             if (answered := request.find_answer(connection)) is not None:
@@ -242,7 +245,7 @@ class Attempts(TenantRows):
 
         Score, history, board, match, rating and audit change together or not at all. With a
         `ruling` (`challenges.find`, read before scoring), an outcome by a rule that has changed
-        since is refused with `WorkFailed`, and the attempt stays pending.
+        since is refused with `RuleChanged`, and the attempt stays pending.
         """
         from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
 
@@ -260,6 +263,26 @@ class Attempts(TenantRows):
         self._database.write(
             lambda c: attempt_rows.keep_waiting(c, self._find_row(c, identifier), *said, at)
         )
+
+    def finish_by_held_rule(
+        self,
+        identifier: str,
+        evaluation: Evaluation,
+        score: Callable[[StoredChallenge], Outcome],
+        *,
+        at: float,
+        verified: bool,
+    ) -> bool:
+        """As `finish`, scored while nobody can change the rule, and all others wait."""
+        from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
+
+        def work(connection: Connection) -> bool:
+            row = self._find_row(connection, identifier)
+            ruling = find_challenge_by_id(connection, row.challenge_id, lock=True)
+            how = score_rows.Finish(evaluation, score(ruling), at, verified, ruling)
+            return score_rows.finish(connection, row, how)
+
+        return self._database.write(work)
 
     # Reading
 
@@ -369,6 +392,8 @@ class Attempts(TenantRows):
 
         def work(connection: Connection) -> int:
             if request.find_answer(connection) is None:
+                # Before the challenge is locked, as everywhere: so nobody waits in a circle.
+                register_agents(connection, self._tenant, {each.agent for each in made}, at)
                 BulkLoad(connection, self._tenant, name, at).load(made, rated=rated)
                 request.keep_answer(connection, 0, at)
             return len(made)

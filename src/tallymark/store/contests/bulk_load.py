@@ -11,7 +11,6 @@ from sqlalchemy import func, insert, literal, select, text
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import json_text
 from tallymark.store.contests import audit_log, matches, score_rows, whole_boards
-from tallymark.store.contests.attempt_entry import check_agent
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_scores,
@@ -147,7 +146,6 @@ class BulkLoad:
 
 
 def _require_outcome(attempt: Attempt) -> Outcome:
-    check_agent(attempt.agent)
     if attempt.outcome is None or attempt.submitted_at is None:
         raise InvalidInput(
             f"attempt {attempt.id!r} of {attempt.agent!r} was never scored",

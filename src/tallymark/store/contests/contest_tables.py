@@ -163,6 +163,34 @@ contest_audit = Table(
     sqlite_autoincrement=True,
 )
 
+# Handles are the keys that all other tables know agents by. Of names that look alike there is one,
+# whether they are handles or display names: `agents.py` looks at both columns of looks.
+agents = Table(
+    "agents",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("handle", CodePointText, nullable=False),
+    Column("name", CodePointText, nullable=False),
+    Column("handle_look", CodePointText, nullable=False),
+    Column("name_look", CodePointText, nullable=False),
+    Column("created_at", FiniteFloat, nullable=False),
+    PrimaryKeyConstraint("tenant", "handle", name="pk_agents"),
+    Index("ux_agents_handle_look", "tenant", "handle_look", unique=True),
+    Index("ux_agents_name_look", "tenant", "name_look", unique=True),
+)
+
+# What a model that judges said, by the hash of what it was asked: asked again, it says the same.
+judge_answers = Table(
+    "judge_answers",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("question", CodePointText, nullable=False),
+    Column("answer", JsonText, nullable=False),
+    Column("model", CodePointText),  # by its own name
+    Column("at", FiniteFloat, nullable=False),
+    PrimaryKeyConstraint("tenant", "question", name="pk_judge_answers"),
+)
+
 idempotency = Table(
     "idempotency",
     metadata,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from sqlalchemy import insert, select, update
 
-from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.errors import InvalidInput, RuleChanged
 from tallymark.scoring import Origin
 from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import boards, matches, pauses, score_rules, whole_boards
@@ -80,7 +80,7 @@ def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
         return False
     # Only for who would score it; raising undoes the move, and the attempt is pending as before.
     if how.ruling is not None and how.ruling.revision != kept.revision:
-        raise WorkFailed(
+        raise RuleChanged(
             f"the scoring of challenge {kept.challenge.name!r} changed while attempt"
             f" {attempt_id(attempt.key)} was scored",
             hint="score it again",

@@ -23,8 +23,9 @@ from tallymark.challenges.versus.pairings import (
 )
 from tallymark.challenges.versus.standings import VersusTally
 from tallymark.errors import InvalidInput
-from tallymark.store.column_types import json_text, make_storable
+from tallymark.store.column_types import json_text
 from tallymark.store.contests import challenges, disqualifications
+from tallymark.store.contests.agents import register_agent
 from tallymark.store.contests.attempt_rows import make_digest
 from tallymark.store.contests.versus_tables import submissions, verdicts
 from tallymark.store.database import TenantRows
@@ -53,13 +54,12 @@ class VersusRows(TenantRows):
         """
         if side not in get_args(Side):
             raise InvalidInput(f"there is no side {side!r}", hint="choose red or blue")
-        if not player or make_storable(player) != player:
-            raise InvalidInput(f"a player cannot be called {player!r}")
         digest = make_digest(Payload(submission=content))
 
         def work(connection: Connection) -> SideSubmission:
             if refusal := disqualifications.find_refusal(connection, self._tenant, player):
                 raise refusal
+            register_agent(connection, self._tenant, player, at)
             kept = challenges.find_challenge(connection, self._tenant, challenge, lock=True)
             newest = _find_newest(connection, kept, side, player)
             if newest is not None and newest.digest == digest:

@@ -1,0 +1,32 @@
+"""The answers of models that judge, each kept for good: the same question has one verdict."""
+
+from __future__ import annotations
+
+import time
+
+from sqlalchemy import select
+
+from tallymark.judging.kept_answers import KeptAnswer
+from tallymark.store.contests.contest_tables import judge_answers as table
+from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import insert_once
+
+
+class JudgeAnswers(TenantRows):
+    """What `store.judge_answers` is; an `AnswerStore`."""
+
+    def find(self, question: str) -> KeptAnswer | None:
+        """What was answered to the question of this hash."""
+        query = select(table.c.answer, table.c.model).where(
+            table.c.tenant == self._tenant, table.c.question == question
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else KeptAnswer(row.answer, row.model)
+
+    def keep(self, question: str, answer: KeptAnswer) -> KeptAnswer:
+        """Keeps an answer unless there is one already; gives back that which stands."""
+        row = {"tenant": self._tenant, "question": question, "at": time.time()}
+        row |= {"answer": answer.text, "model": answer.model}
+        self._database.write(lambda connection: insert_once(connection, table, row))
+        return self.find(question) or answer
