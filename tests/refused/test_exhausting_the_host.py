@@ -77,7 +77,11 @@ def test_a_value_that_is_too_large_fails_its_case_alone(tmp_path: Path) -> None:
     ("body", "said"),
     [
         ("", None),
-        ("x = [" + "[]," * 1_200_000 + "]\n", "scorer.py takes too much to be read"),
+        pytest.param(
+            "x = [" + "[]," * 1_200_000 + "]\n",
+            "scorer.py takes too much to be read",
+            marks=pytest.mark.proof,
+        ),
         ("x = (\n" + "# comment\n" * 10_000, "this is not Python: '(' was never closed"),
     ],
     ids=["long", "huge tree", "broken"],

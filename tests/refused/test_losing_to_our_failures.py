@@ -59,7 +59,7 @@ def store(empty_url: str) -> Iterator[Store]:
         yield opened
 
 
-@pytest.fixture(params=SAFE)
+@pytest.fixture
 def games(request: pytest.FixtureRequest, store: Store) -> Iterator[Competition]:
     competition = Competition(store, policy=Policy(request.param))
     yield competition
@@ -83,6 +83,9 @@ FAULTS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("empty_url", "games"), [("sqlite", SAFE[0]), ("postgresql", SAFE[-1])], indirect=True
+)
 @pytest.mark.parametrize(
     ("name", "fault"),
     [

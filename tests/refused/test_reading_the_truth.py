@@ -36,7 +36,15 @@ def publish(tally: Callable[..., str], folder: Path, text: str, files: dict[str,
     assert "published" in said.lower(), said
 
 
-@pytest.mark.parametrize("body", [RAISES, PRINTS, GIVES, MISNAMES])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(RAISES, id="raises"),
+        pytest.param(PRINTS, id="prints", marks=pytest.mark.proof),
+        pytest.param(GIVES, id="gives", marks=pytest.mark.proof),
+        pytest.param(MISNAMES, id="misnames", marks=pytest.mark.proof),
+    ],
+)
 def test_a_script_that_fails_tells_the_truth_to_organisers_alone(
     tally: Callable[..., str], tmp_path: Path, body: str
 ) -> None:

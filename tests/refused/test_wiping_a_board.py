@@ -31,7 +31,13 @@ class Mine:
 """
 
 
-@pytest.fixture(params=SAFE)
+# Each database with one of the backends: neither knows of the other.
+pytestmark = pytest.mark.parametrize(
+    ("empty_url", "games"), [("sqlite", SAFE[0]), ("postgresql", SAFE[-1])], indirect=True
+)
+
+
+@pytest.fixture
 def games(request: pytest.FixtureRequest, empty_url: str, tmp_path: Path) -> Iterator[Competition]:
     with open_store(empty_url) as store:
         competition = Competition(store, policy=Policy(request.param))
@@ -116,19 +122,29 @@ def test_who_is_resumed_is_scored_again(games: Competition) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("import nowhere", "scorer.py:Mine cannot score: the plugin raised ModuleNotFoundError"),
-        ("import os; os._exit(3)", "scorer.py:Mine cannot score: the plugin ended itself"),
-        ("class Mine:\n    def score(self, *_): raise ValueError('no')", "none of the 12 attempts"),
+        (
+            "import nowhere\nclass Mine:\n    def score(self, *_): pass",
+            "scorer.py:Mine cannot score: the plugin raised ModuleNotFoundError",
+        ),
+        pytest.param(
+            "import os; os._exit(3)\nclass Mine:\n    def score(self, *_): pass",
+            "scorer.py:Mine cannot score: the plugin ended itself",
+            marks=pytest.mark.proof,
+        ),
+        pytest.param(
+            "class Mine:\n    def score(self, *_): raise ValueError('no')",
+            "none of the 12 attempts",
+            marks=pytest.mark.proof,
+        ),
         ("import os\nclass Mine:\n    def score(self, *_): os._exit(3)", "none of the 12 attempts"),
     ],
+    ids=["not there", "leaves at import", "raises", "leaves"],
 )
 def test_a_plugin_that_is_broken_for_everybody_changes_nothing(
     games: Competition, tmp_path: Path, source: str, said: str
 ) -> None:
     for at in range(12):
         report(games, f"agent-{at}", at)
-    if "class" not in source:
-        source += "\nclass Mine:\n    def score(self, *_): pass"
     worse = folder_with(tmp_path / "worse", RULE, {"scorer.py": source})
     version = games.store.challenges.get("sums").version
     for apply in (False, True):
