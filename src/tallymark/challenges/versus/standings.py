@@ -14,7 +14,7 @@ import msgspec
 
 from tallymark.challenges.versus.pairings import BreachVerdict, Side, SideSubmission
 from tallymark.ratings import Pair, RatingEstimate, fit
-from tallymark.ratings.joint_fit import Z95
+from tallymark.ratings.joint_fit import make_estimate
 
 
 class VersusTally(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,9 +149,8 @@ def _fit_strengths(
 
 def _mean(found: Sequence[RatingEstimate]) -> RatingEstimate:
     """Of an attacker's and a defender's strength; of one alone, itself."""
-    value, error, robust = (
+    value, error, robust, floor = (
         fsum(getattr(each, name) for each in found) / len(found)
-        for name in ("value", "error", "robust_error")
+        for name in ("value", "error", "robust_error", "floor")
     )
-    matches = sum(each.matches for each in found)
-    return RatingEstimate(value, value - Z95 * error, value + Z95 * error, error, robust, matches)
+    return make_estimate(value, error, robust, sum(each.matches for each in found), floor)
