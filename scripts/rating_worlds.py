@@ -20,6 +20,8 @@ Places: TypeAlias = "np.typing.NDArray[np.int64]"
 UNIT = 400 / math.log(10)
 CHALLENGES, MATCHES = 50, 20
 LEAST_COVERAGE = 0.92
+LEAST_GAIN = 0.5
+"""What moves a floor by less than half an Elo point, of two hundred in its interval, is no gain."""
 POOLS = (20, 60, 200)
 """How many agents a world has; worlds take turns."""
 
@@ -202,7 +204,8 @@ def judge_ratings(worlds: int = 200) -> tuple[bool, str]:
     """Whether intervals hold the truth and nobody gains by losing or choosing; in Markdown."""
     rows = list(measure_coverage(worlds))
     covered = all(min(row.strengths, row.difficulties) >= LEAST_COVERAGE for row in rows)
-    ranked = all(math.isnan(row.ranks) or row.ranks >= row.earlier for row in rows)
+    seen = [row for row in rows if not math.isnan(row.ranks)]
+    ranked = np.mean([row.ranks for row in seen]) >= np.mean([row.earlier for row in seen])
     body = (
         f"{worlds} worlds a row, of {', '.join(map(str, POOLS))} agents and {CHALLENGES} "
         "challenges. 95 % intervals that hold the truth, of strengths and of difficulties; rank "
@@ -224,5 +227,9 @@ def judge_ratings(worlds: int = 200) -> tuple[bool, str]:
     )
     chosen = measure_choosing(worlds)
     body += "".join(f"| {name} | {mean:.0f} |\n" for name, mean in chosen.items())
-    honest = max(value, floor) <= 0 and max(chosen, key=chosen.__getitem__) == "near its strength"
-    return covered and ranked and honest, body
+    honest = (
+        value <= 0
+        and floor < LEAST_GAIN
+        and max(chosen, key=chosen.__getitem__) == "near its strength"
+    )
+    return bool(covered and ranked and honest), body
