@@ -4,7 +4,7 @@ Draws are half wins. Strengths and difficulties have one Gaussian prior. The res
 differences: adding the same number to all changes nothing. The prior settles this, and exactly: at
 the optimum the mean of all strengths and difficulties of a group is its centre. It also keeps an
 agent that won everything finite. It is too wide to pull: who meets only opponents of its own
-strength is known through small gaps, and pulls would add up (docs/decisions/0016). Agents and
+strength is known through small gaps, and pulls would add up (docs/decisions/0017). Agents and
 challenges that no chain of matches joins are in different groups, and values of different groups
 cannot be compared. Matches of one pair are alike, and count for less the more there are
 (`repeated_matches.py`).
