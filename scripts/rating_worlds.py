@@ -179,8 +179,12 @@ CHOICES: dict[str, Callable[[Array], Places]] = {
     "the easiest one, twenty times": lambda gaps: np.repeat(np.argsort(gaps)[:1], MATCHES),
     "the hardest ten, twice": lambda gaps: np.repeat(np.argsort(gaps)[-10:], 2),
     "the hardest one, twenty times": lambda gaps: np.repeat(np.argsort(gaps)[-1:], MATCHES),
+    "easy ones that nobody else met": lambda gaps: len(gaps) + np.arange(MATCHES),
+    "one that nobody else met, twenty times": lambda gaps: np.full(MATCHES, len(gaps)),
 }
-"""Ways to choose twenty matches, given how far challenges lie above the agent."""
+"""Ways to choose twenty matches, given how far challenges lie above the agent.
+
+After those come as many that nobody else meets."""
 
 
 def measure_choosing(worlds: int, seed: int = 3) -> dict[str, float]:
@@ -188,16 +192,29 @@ def measure_choosing(worlds: int, seed: int = 3) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     found: dict[str, list[float]] = {name: [] for name in CHOICES}
     for _ in range(worlds):
-        world = draw_world(rng, 60, 400, chosen=False, repeats=False)
+        world = _add_easy(draw_world(rng, 60, 400, chosen=False, repeats=False))
+        gaps = world.difficulties[:CHALLENGES] - world.strengths[0]
         for name, choose in CHOICES.items():
             world.met[0] = 0
-            np.add.at(world.met[0], choose(world.difficulties - world.strengths[0]), 1)
+            np.add.at(world.met[0], choose(gaps), 1)
             chances = win_chance(world.strengths[0] - world.difficulties)
             world.won[0] = rng.binomial(world.met[0].astype(int), chances)
             fitted = fit(world.pairs())
             _, own, truth = world.truths(fitted, "strengths")[0]
             found[name].append(own.floor - truth)
     return {name: float(np.mean(gaps)) for name, gaps in found.items()}
+
+
+def _add_easy(world: World) -> World:
+    """With challenges far below the first agent, which nobody has met."""
+    more = np.full(MATCHES, world.strengths[0] - 600)
+    nothing = np.zeros((len(world.strengths), MATCHES))
+    return World(
+        world.strengths,
+        np.concatenate((world.difficulties, more)),
+        np.hstack((world.met, nothing)),
+        np.hstack((world.won, nothing)),
+    )
 
 
 def judge_ratings(worlds: int = 200) -> tuple[bool, str]:

@@ -237,7 +237,7 @@ def test_results_that_never_vary_within_a_pair_are_one_result() -> None:
 
 def test_who_wins_ten_of_ten_stands_above_nine_of_ten() -> None:
     """Its interval is wider, so the low end of that is lower: the order goes by the floor."""
-    pool = [Pair(f"agent-{a}", f"challenge-{c}", 3, 0, 3) for a in range(9) for c in range(10)]
+    pool = [Pair(f"agent-{a}", f"challenge-{c}", 300, 0, 300) for a in range(9) for c in range(10)]
     perfect = [Pair("ann", f"challenge-{c}", 1) for c in range(10)]
     beaten = [Pair("bob", f"challenge-{c}", int(c > 0), 0, int(c == 0)) for c in range(10)]
     fitted = fit([*pool, *perfect, *beaten], repeat_correlation=0)
@@ -245,7 +245,7 @@ def test_who_wins_ten_of_ten_stands_above_nine_of_ten() -> None:
     assert ann.low < bob.low
     assert ann.floor > bob.floor
     # Wilson's lower limits for 10 and 9 of 10 are 0.7225 and 0.5958: 166 and 67 Elo above the
-    # challenges, and a little less because these are not known exactly.
+    # challenges, and a little less because these are not known exactly: by their error, 5.
     hard = fitted.difficulties["challenge-5"].value
     assert ann.floor - hard == pytest.approx(166, abs=8)
     assert bob.floor - hard == pytest.approx(67, abs=8)
@@ -262,6 +262,7 @@ def test_a_loss_in_place_of_a_win_never_makes_stronger(
         lost = Pair(old.agent, old.challenge, old.wins - 1, old.draws, old.losses + 1)
         before, after = fit(given), fit([*given[:at], lost, *given[at + 1 :]])
         assert after.strengths[old.agent].value < before.strengths[old.agent].value + 1e-6
+        assert after.strengths[old.agent].floor < before.strengths[old.agent].floor + 0.5
 
 
 @given(pairs, st.randoms(use_true_random=False))

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from tallymark.ratings import AttemptRates, EloRating, Fit
 
 
+LEGEND = (
+    "FLOOR, the order: the least strength that results bear out. ?: provisional, +-200 or more."
+)
+
+
 def ratings(
     k: Annotated[int, typer.Option("-k", min=1, help="For pass@k and pass^k.")] = 3,
     db: Db = None,
@@ -25,7 +30,7 @@ def ratings(
     """Show the ratings of agents and the difficulties of challenges, from the log of attempts.
 
     Elo moves with every attempt. Strength and difficulty are fitted to all attempts together, with
-    95 % intervals.
+    95 % intervals. Agents are listed by floor: the least strength that their results bear out.
     """
     from dataclasses import asdict
 
@@ -43,11 +48,11 @@ def ratings(
             {
                 "agents": {
                     agent: {
-                        "elo": asdict(rating),
+                        "elo": asdict(elo[agent]),
                         "strength": asdict(fitted.strengths[agent]),
                         "attempts": asdict(rates[agent]),
                     }
-                    for agent, rating in elo.items()
+                    for agent in fitted.order("strengths")
                 },
                 "challenges": {
                     name: asdict(value) | {"tier": tiers.get(name), **asdict(suggest_tier(value))}
@@ -58,8 +63,9 @@ def ratings(
         )
     elif elo:
         say(_make_agent_table(elo, fitted, rates, k), "", _make_challenge_table(fitted, tiers))
+        say("", LEGEND)
         if not fitted.connected:
-            say("\nSome agents share no challenge: their strengths cannot be compared.")
+            say("Some agents share no challenge: their strengths cannot be compared.")
     else:
         say("no rated attempts yet; enter a challenge with: tally attempt enter")
 
@@ -68,23 +74,24 @@ def _make_agent_table(
     elo: dict[str, EloRating], fitted: Fit, rates: dict[str, AttemptRates], k: int
 ) -> Table:
     shares = ("pass@1", f"pass@{k}", f"pass^{k}")
-    heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", *shares)
+    heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", "FLOOR", *shares)
     rows = []
-    for agent, rating in elo.items():
-        strength, rate = fitted.strengths[agent], rates[agent]
+    for agent in fitted.order("strengths"):
+        rating, strength, rate = elo[agent], fitted.strengths[agent], rates[agent]
         rows.append(
             (
                 agent,
                 str(rating.rating),
                 f"{rating.wins}/{rating.draws}/{rating.losses}",
-                f"{strength.value:.0f}",
+                f"{strength.value:.0f}{'?' if strength.provisional else ''}",
                 f"{strength.low:.0f} to {strength.high:.0f}",
+                f"{strength.floor:.0f}",
                 format_share(rate.pass_at_1),
                 format_share(rate.pass_at_k),
                 format_share(rate.pass_hat_k),
             )
         )
-    return Table(heads, rows, right=("ELO", "STRENGTH", *shares), wrap=("AGENT",))
+    return Table(heads, rows, right=("ELO", "STRENGTH", "FLOOR", *shares), wrap=("AGENT",))
 
 
 def _make_challenge_table(fitted: Fit, tiers: Mapping[str, str]) -> Table:
@@ -97,7 +104,7 @@ def _make_challenge_table(fitted: Fit, tiers: Mapping[str, str]) -> Table:
         rows.append(
             (
                 name,
-                f"{value.value:.0f}",
+                f"{value.value:.0f}{'?' if value.provisional else ''}",
                 f"{value.low:.0f} to {value.high:.0f}",
                 tiers.get(name, "-"),
                 suggested.tier + ("" if suggested.sure else " (not sure)"),

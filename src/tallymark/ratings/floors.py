@@ -5,7 +5,7 @@ low end of value - z error does: who wins ten of ten has a wide interval, and on
 narrows it. This end moves up with every win worth having, and with no loss. A loss also makes the
 opponent look stronger, which would give some of it back, so each opponent is taken as the results
 of the others tell it, with the doubt that they leave: P(win) = logistic(gap / sqrt(1 + pi v / 8))
-for a variance v (MacKay 1992).
+for a variance v (MacKay 1992). Against opponents that nobody else met nothing is borne out.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tallymark.errors import InvalidInput
 from tallymark.ratings.match_counts import Counts, Pair
@@ -71,6 +72,24 @@ class Fit:
     def connected(self) -> bool:
         """Whether all values can be compared with each other."""
         return len(self.groups) <= 1
+
+    def order(self, what: Literal["strengths", "difficulties"]) -> list[str]:
+        """The names as a table should list them: highest floor first, group by group.
+
+        Values of different groups cannot be compared; the group of most agents goes first, so that
+        nobody gains by keeping away from the others.
+        """
+        estimates: Mapping[str, RatingEstimate] = getattr(self, what)
+        agents: dict[str, int] = {}
+        for group in self.groups:
+            members = group.agents if what == "strengths" else group.challenges
+            agents |= dict.fromkeys(members, len(group.agents))
+
+        def place(name: str) -> tuple[int, int, float, str]:
+            found = estimates[name]
+            return -agents[name], -round(found.floor), -found.value, name
+
+        return sorted(estimates, key=place)
 
     def chance(self, agent: str, challenge: str) -> float | None:
         """The expected share of points; None where no chain of matches joins the two."""

@@ -24,6 +24,9 @@ CLOSE = 1e-9
 """A step so small, in logistic units, ends the search; the error left is about its square."""
 FARTHEST = 5.0
 """So far, in logistic units, an opponent may be moved by leaving out one pair's results."""
+KNOWN_FROM = 4.0
+"""Against an opponent that others met so often, results count half for a floor; against one that
+nobody else met, not at all."""
 Z95 = 1.959963984540054
 """Between minus and plus so many errors lie 95 % of a Gaussian."""
 NEAR = 1e-2
@@ -304,7 +307,11 @@ def _find_floors(landscape: _Landscape, best: _Point, curvature: _Curvature) -> 
         # The opponent without the pair's own results: one Newton step away from the optimum.
         others = np.maximum(known[at] - weights, precision)
         moved = np.clip(sign * surprise / others, -FARTHEST, FARTHEST)
-        met = Meetings(of, won, landscape.matches, theirs[at] + moved, 1 / others)
+        # Who chooses opponents can choose those that others hardly met. What such a one is worth
+        # nobody found, and what it counts for depends on no result, so that no loss can raise it.
+        elsewhere = np.maximum(np.bincount(at, landscape.matches)[at] - landscape.matches, 0)
+        part = elsewhere / (elsewhere + KNOWN_FROM)
+        met = Meetings(of, won * part, landscape.matches * part, theirs[at] + moved, 1 / others)
         found.append(find_floors(met, own, precision=precision, z=Z95))
     return np.concatenate(found)
 
