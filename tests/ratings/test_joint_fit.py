@@ -358,3 +358,19 @@ def test_a_match_is_counted_as_what_it_was() -> None:
 def test_pairs_given_twice_are_added_up() -> None:
     twice: Iterable[Pair] = [Pair("alice", "maze", 1, 2, 3)] * 2
     assert list(Counts.of(twice)) == [Pair("alice", "maze", 2, 4, 6)]
+
+
+@given(pairs, st.data())
+def test_counts_without_one_are_those_that_never_had_it(
+    given: list[Pair], data: st.DataObject
+) -> None:
+    if given:
+        gone = data.draw(st.sampled_from(given))
+        counts = Counts.of(given)
+        left = counts.without(agent=gone.agent)
+        assert list(left) == list(Counts.of(p for p in given if p.agent != gone.agent))
+        left.add_pair(gone)
+        more = [*(p for p in given if p.agent != gone.agent), gone]
+        assert fit(left) == fit(more)
+        others = [p for p in given if p.challenge != gone.challenge]
+        assert fit(counts.without(challenge=gone.challenge)) == fit(others)

@@ -29,8 +29,13 @@ if TYPE_CHECKING:
     from tallymark.challenges.strategies import Standing, Strategy
     from tallymark.challenges.tracks import TrackStanding
     from tallymark.challenges.versus.standings import VersusStanding
+    from tallymark.ratings import RatingEstimate
 
 
+VERSUS_LEGEND = (
+    "FLOOR, the order: the least strength that verdicts bear out; who plays both sides stands on\n"
+    "each as if it had not played the other. ?: provisional, +-200 or more."
+)
 Shown: TypeAlias = "tuple[dict[str, Any], list[str | Table]]"
 """A board for `--json`, and for people."""
 
@@ -139,17 +144,16 @@ def _show_versus(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
     for side, found in (("red", red), ("blue", blue)):
         if found:
             parts += ["", _make_versus_table(side, found)]
-    return document, parts
+    return document, [*parts, "", VERSUS_LEGEND]
 
 
 def _make_versus_table(side: str, found: list[VersusStanding]) -> Table:
     categories = list(dict.fromkeys(name for each in found for name in each.categories))
-    numbers = ("POINTS", "RATIO", *(name.upper() for name in categories), "STRENGTH")
-    heads = ("RANK", side.upper(), *numbers, "95 %")
+    numbers = ("POINTS", "RATIO", *(name.upper() for name in categories))
+    heads = ("RANK", side.upper(), *numbers, "STRENGTH", "95 %", "FLOOR")
     rows = []
     for each in found:
         points = [each.categories.get(name) for name in categories]
-        strength = each.strength
         rows.append(
             (
                 str(each.rank),
@@ -157,11 +161,21 @@ def _make_versus_table(side: str, found: list[VersusStanding]) -> Table:
                 f"{each.points}/{each.points + each.against}",
                 format_share(each.ratio),
                 *("-" if p is None else f"{p.own}/{p.own + p.other}" for p in points),
-                "-" if strength is None else f"{strength.value:.0f}",
-                "-" if strength is None else f"{strength.low:.0f} to {strength.high:.0f}",
+                *_write_strength(each.strength),
             )
         )
-    return Table(heads, rows, right=("RANK", *numbers), wrap=(side.upper(),))
+    right = ("RANK", *numbers, "STRENGTH", "FLOOR")
+    return Table(heads, rows, right=right, wrap=(side.upper(),))
+
+
+def _write_strength(strength: RatingEstimate | None) -> tuple[str, str, str]:
+    if strength is None:
+        return "-", "-", "-"
+    return (
+        f"{strength.value:.0f}{'?' if strength.provisional else ''}",
+        f"{strength.low:.0f} to {strength.high:.0f}",
+        f"{strength.floor:.0f}",
+    )
 
 
 def _show_track(app: App, path: Path, page: _BoardPage) -> Shown:

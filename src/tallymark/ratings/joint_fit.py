@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from tallymark.errors import InvalidInput
 from tallymark.ratings.match_counts import Counts, Pair
@@ -32,6 +32,8 @@ Z95 = 1.959963984540054
 PRIOR_SD = 2000.0
 SURE_WITHIN = 200.0
 """Half of an interval that is under this is no longer provisional."""
+SortKey: TypeAlias = tuple[int, int, float]
+"""Agents of the group, floor and value, each with its sign changed: the least goes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +76,23 @@ class Fit:
         return len(self.groups) <= 1
 
     def order(self, what: Literal["strengths", "difficulties"]) -> list[str]:
-        """The names as a table should list them: highest floor first, group by group.
+        """The names as a table should list them: highest floor first, group by group."""
+        keys = self.sort_keys(what)
+        return sorted(keys, key=lambda name: (keys[name], name))
+
+    def sort_keys(self, what: Literal["strengths", "difficulties"]) -> dict[str, SortKey]:
+        """By name, what orders a table; the least key goes first.
 
         Values of different groups cannot be compared; the group of most agents goes first, so that
         nobody gains by keeping away from the others.
         """
         estimates: Mapping[str, RatingEstimate] = getattr(self, what)
-        agents: dict[str, int] = {}
+        found: dict[str, SortKey] = {}
         for group in self.groups:
-            members = group.agents if what == "strengths" else group.challenges
-            agents |= dict.fromkeys(members, len(group.agents))
-
-        def place(name: str) -> tuple[int, int, float, str]:
-            found = estimates[name]
-            return -agents[name], -round(found.floor), -found.value, name
-
-        return sorted(estimates, key=place)
+            for name in group.agents if what == "strengths" else group.challenges:
+                each = estimates[name]
+                found[name] = (-len(group.agents), -round(each.floor), -each.value)
+        return found
 
     def chance(self, agent: str, challenge: str) -> float | None:
         """The expected share of points; None where no chain of matches joins the two."""

@@ -15,6 +15,8 @@ Side = Literal["red", "blue"]
 OTHER_SIDE: dict[Side, Side] = {"red": "blue", "blue": "red"}
 VerdictState = Literal["pending", "judged", "failed"]
 MAX_REASON_CHARS = 2000
+MODEL_JUDGE = "model "
+"""How the names of judges that are models begin: one that fails may just be out of reach."""
 
 
 class SideSubmission(msgspec.Struct, frozen=True, kw_only=True):
