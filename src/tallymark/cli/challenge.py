@@ -56,10 +56,22 @@ def check(
 
 
 @app.command()
-def publish(folder: FolderArgument, db: Db = None, as_json: JsonOption = False) -> None:
-    """Open a challenge to attempts; published again, it gets a new version."""
+def publish(
+    folder: FolderArgument,
+    force: Annotated[
+        bool, typer.Option("--force", help="Publish it unchecked, whatever check says of it.")
+    ] = False,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Open a challenge to attempts; published again, it gets a new version.
+
+    It is checked first, and one that is not ready is refused.
+    """
     from tallymark.challenges.evaluators import find_evaluator
 
+    if not force:
+        _require_ready(folder)
     with open_competition(db) as competition:
         challenge = competition.publish(folder)
     if as_json:
@@ -128,6 +140,19 @@ def show(
     rows += [(name, f"{format_moment(at)} UTC") for name, at in times if at]
     say(f"{challenge.title} ({challenge.name})", "", challenge.goal.strip(), "")
     say(*align(rows, [False, False]))
+
+
+def _require_ready(folder: Path) -> None:
+    """Refuse what `check` calls not ready; what cannot be read, publishing itself refuses."""
+    from tallymark.challenges.challenge_check import check_challenge
+
+    report = check_challenge(folder)
+    if report.ok or report.name is None:
+        return
+    for each in report.problems:
+        say(f"tally: {each.what}: {each.detail}", err=True)
+    say(f"tally: {folder} is not ready; mend it, or publish it with --force", err=True)
+    raise typer.Exit(1)
 
 
 def _make_document(challenge: Challenge) -> dict[str, Any]:

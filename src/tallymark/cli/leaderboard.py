@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from tallymark.cli.app_session import Db
-from tallymark.cli.streams import print_json
+from tallymark.cli.streams import print_csv, print_json
+from tallymark.errors import InvalidInput
 from tallymark.text import (
     Table,
     format_digits,
@@ -22,7 +23,7 @@ from tallymark.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tallymark.app.app import App
     from tallymark.challenges.challenge import Challenge
@@ -67,8 +68,11 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = False,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a table for spreadsheets.")] = False,
 ) -> None:
     """Show a leaderboard: the best attempt of every agent, in order."""
+    if as_json and as_csv:
+        raise InvalidInput("--json and --csv cannot both be had", hint="leave one of them out")
     page = _BoardPage(agent, limit, offset, public=not live)
     from tallymark.app.app import App
 
@@ -81,8 +85,27 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
             document, parts = show(app, challenge, page)
     if as_json:
         print_json(document)
+    elif as_csv:
+        who = ("player", "side") if "red" in document else ("agent",)
+        print_csv(_list_rows(document), ("rank", *who))
     else:
         say(*parts)
+
+
+def _list_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A board as flat rows: what is a mapping in JSON is a column for each of its keys."""
+    if "standings" in document:
+        return [_flatten(each) for each in document["standings"]]
+    lines = [*document["red"], *document["blue"]]
+    return [_flatten(each | {"strength": each["strength"] or {}}) for each in lines]
+
+
+def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, each in value.items():
+        key = f"{before}{name}"
+        flat |= _flatten(each, f"{key}.") if isinstance(each, dict) else {key: each}
+    return flat
 
 
 def _show_board(app: App, challenge: Challenge, page: _BoardPage) -> Shown:

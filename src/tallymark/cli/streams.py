@@ -1,18 +1,34 @@
-"""What commands share: reading text, and printing JSON."""
+"""What commands share: reading text, and printing JSON and CSV."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import InvalidInput
+from tallymark.text import format_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout. NaN and infinity must not get this far."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def print_csv(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None:
+    """A table by RFC 4180 on stdout: these columns, and then all others that a row has."""
+    import csv
+
+    heads = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
+    writer = csv.writer(sys.stdout)
+    writer.writerow(map(format_cell, heads))
+    for row in rows:
+        cells = (row.get(name) for name in heads)
+        writer.writerow([format_cell(each) if isinstance(each, str) else each for each in cells])
 
 
 def read_text(path: Path | None) -> str:
