@@ -7,7 +7,7 @@ them one to twenty times each, and luck with a challenge lasts: a pair has a cha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -20,8 +20,6 @@ Places: TypeAlias = "np.typing.NDArray[np.int64]"
 UNIT = 400 / math.log(10)
 CHALLENGES, MATCHES = 50, 20
 LEAST_COVERAGE = 0.92
-LEAST_GAIN = 0.5
-"""What moves a floor by less than half an Elo point, of two hundred in its interval, is no gain."""
 POOLS = (20, 60, 200)
 """How many agents a world has; worlds take turns."""
 
@@ -109,6 +107,9 @@ class CoverageRow:
     """The same for the values of a fit with a prior of 400 that counts every match fully."""
     ranked: float
     """The share of those agents."""
+    everyone: float
+    """Floors and truth, over all agents."""
+    everyone_earlier: float
 
 
 def measure_coverage(worlds: int, seed: int = 1) -> Iterator[CoverageRow]:
@@ -118,7 +119,7 @@ def measure_coverage(worlds: int, seed: int = 1) -> Iterator[CoverageRow]:
             for repeats in (False, True):
                 rng = np.random.default_rng((seed, spread, chosen, repeats))
                 hits: tuple[list[bool], list[bool]] = ([], [])
-                ranks, ranked = [], []
+                ranks, ranked, everyone = [], [], []
                 for number in range(worlds):
                     agents = POOLS[number % len(POOLS)]
                     world = draw_world(rng, agents, spread, chosen=chosen, repeats=repeats)
@@ -131,14 +132,10 @@ def measure_coverage(worlds: int, seed: int = 1) -> Iterator[CoverageRow]:
                         hit += [each.low <= truth <= each.high for _, each, truth in told]
                     sure = [told for told in agents_first[0] if not told[1].provisional]
                     ranked.append(len(sure) / agents)
+                    pulled = fit(pairs, prior_sd=400, repeat_correlation=0).strengths
+                    everyone.append(_correlate(agents_first[0], pulled))
                     if len(sure) > 9:
-                        pulled = fit(pairs, prior_sd=400, repeat_correlation=0).strengths
-                        truth = [true for *_, true in sure]
-                        orders = (
-                            [each.floor for _, each, _ in sure],
-                            [pulled[name].value for name, *_ in sure],
-                        )
-                        ranks.append([rank_correlation(order, truth) for order in orders])
+                        ranks.append(_correlate(sure, pulled))
                 now, before = np.mean(ranks, axis=0).tolist() if ranks else (math.nan, math.nan)
                 yield CoverageRow(
                     spread=spread,
@@ -149,13 +146,39 @@ def measure_coverage(worlds: int, seed: int = 1) -> Iterator[CoverageRow]:
                     ranks=now,
                     earlier=before,
                     ranked=float(np.mean(ranked)),
+                    everyone=float(np.mean([each for each, _ in everyone])),
+                    everyone_earlier=float(np.mean([each for _, each in everyone])),
                 )
 
 
-def measure_losing(worlds: int, seed: int = 2) -> tuple[int, float, float]:
-    """Wins turned into losses: how many, and the most that a value and a floor rose by that."""
+def _correlate(
+    told: Sequence[tuple[str, RatingEstimate, float]], pulled: Mapping[str, RatingEstimate]
+) -> tuple[float, float]:
+    """How well floors rank by the truth, and how well the values of an earlier fit do."""
+    truth = [true for *_, true in told]
+    floors = [each.floor for _, each, _ in told]
+    values = [pulled[name].value for name, *_ in told]
+    return rank_correlation(floors, truth), rank_correlation(values, truth)
+
+
+@dataclass(slots=True)
+class Losing:
+    """Wins turned into losses, and what became of those who lost."""
+
+    tried: int = 0
+    value: float = -math.inf
+    """The most that a value rose by that."""
+    floor: float = -math.inf
+    raised: int = 0
+    """How often the floor rose."""
+    risen: int = 0
+    """How often the agent's place in the table became a better one."""
+
+
+def measure_losing(worlds: int, seed: int = 2) -> Losing:
+    """Turns one win after another into a loss."""
     rng = np.random.default_rng(seed)
-    tried, value, floor = 0, -math.inf, -math.inf
+    found = Losing()
     for number in range(worlds):
         world = draw_world(rng, 20, 400, chosen=number % 2 > 0, repeats=number % 4 > 1)
         before = fit(world.pairs())
@@ -166,10 +189,15 @@ def measure_losing(worlds: int, seed: int = 2) -> tuple[int, float, float]:
             won = world.won.copy()
             won[agent, rng.choice(winners)] -= 1
             after = fit(World(world.strengths, world.difficulties, world.met, won).pairs())
-            name, tried = f"a{agent:04}", tried + 1
-            value = max(value, after.strengths[name].value - before.strengths[name].value)
-            floor = max(floor, after.strengths[name].floor - before.strengths[name].floor)
-    return tried, value, floor
+            name = f"a{agent:04}"
+            old, new = before.strengths[name], after.strengths[name]
+            places = [each.order("strengths").index(name) for each in (before, after)]
+            found.tried += 1
+            found.value = max(found.value, new.value - old.value)
+            found.floor = max(found.floor, new.floor - old.floor)
+            found.raised += new.floor > old.floor
+            found.risen += places[1] < places[0]
+    return found
 
 
 CHOICES: dict[str, Callable[[Array], Places]] = {
@@ -227,26 +255,28 @@ def judge_ratings(worlds: int = 200) -> tuple[bool, str]:
         f"{worlds} worlds a row, of {', '.join(map(str, POOLS))} agents and {CHALLENGES} "
         "challenges. 95 % intervals that hold the truth, of strengths and of difficulties; rank "
         "correlation with the truth over agents that are not provisional, by floors and, before, "
-        "by values pulled to the mean; the share of those agents.\n\n"
-        "| spread | chosen | repeats | strengths | difficulties | ranks | before | ranked |\n"
-        "|---|---|---|---|---|---|---|---|\n"
+        "by values pulled to the mean; the share of those agents; and the same over all agents.\n\n"
+        "| spread | chosen | repeats | strengths | difficulties | ranks | before | ranked | all "
+        "| before |\n|---|---|---|---|---|---|---|---|---|---|\n"
     )
     for row in rows:
         words = "near" if row.chosen else "at random", "yes" if row.repeats else "no"
         shares = f"{100 * row.strengths:.1f} % | {100 * row.difficulties:.1f} %"
         ranks = f"{row.ranks:.3f} | {row.earlier:.3f} | {100 * row.ranked:.0f} %"
+        ranks += f" | {row.everyone:.3f} | {row.everyone_earlier:.3f}"
         body += f"| {row.spread} | {' | '.join(words)} | {shares} | {ranks} |\n"
-    tried, value, floor = measure_losing(worlds)
+    losing = measure_losing(worlds)
     body += (
-        f"\nOf {tried:,} wins turned into losses, the kindest moved its agent's value by "
-        f"{value:.2f} and its floor by {floor:.2f}.\n\n"
+        f"\nOf {losing.tried:,} wins turned into losses, {losing.risen} gave their agent a better "
+        f"place and {losing.raised} a higher floor; the kindest moved a value by "
+        f"{losing.value:.2f} and a floor by {losing.floor:.2f}.\n\n"
         "| twenty matches chosen | floor above the truth |\n|---|---|\n"
     )
     chosen = measure_choosing(worlds)
     body += "".join(f"| {name} | {mean:.0f} |\n" for name, mean in chosen.items())
     honest = (
-        value <= 0
-        and floor < LEAST_GAIN
+        losing.value <= 0
+        and not losing.risen
         and max(chosen, key=chosen.__getitem__) == "near its strength"
     )
     return bool(covered and ranked and honest), body

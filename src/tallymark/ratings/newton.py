@@ -16,7 +16,8 @@ import numpy as np
 from tallymark.errors import WorkFailed
 from tallymark.ratings.floors import Meetings, find_floors
 from tallymark.ratings.match_counts import CountColumns
-from tallymark.ratings.repeated_matches import USUAL, estimate_correlation, weigh_repeats
+from tallymark.ratings.opponents import Opponents, leave_out
+from tallymark.ratings.repeated_matches import estimate_correlation, weigh_repeats
 from tallymark.ratings.sparse_cells import Array, Places, SparseCells
 
 STEPS = 100
@@ -24,13 +25,13 @@ CLOSE = 1e-9
 """A step so small, in logistic units, ends the search; the error left is about its square."""
 FARTHEST = 5.0
 """So far, in logistic units, an opponent may be moved by leaving out one pair's results."""
+ALIKE_IN_FLOORS = 0.3
+"""How far repeated matches are alike, for floors, where nobody says it."""
 KNOWN_FROM = 4.0
 """Against an opponent that others met so often, results count half for a floor; against one that
 nobody else met, not at all."""
 Z95 = 1.959963984540054
 """Between minus and plus so many errors lie 95 % of a Gaussian."""
-NEAR = 1e-2
-"""The same where a rough answer is enough: to see how far repeated matches are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +157,19 @@ def solve(table: MatchTable, *, precision: float, correlation: float | None = No
         turned = solve(table.turn(), precision=precision, correlation=correlation)
         return turned.turn(columns)
     groups = label_groups(cells)
-    start = np.zeros(rows + columns)
     matches = table.matches
+    # What repeats count for in floors is not read off the log: a loss among them would change it.
+    given = ALIKE_IN_FLOORS if correlation is None else correlation
+    weighed = table.weigh(weigh_repeats(matches, given))
+    landscape = usual = _Landscape(weighed, precision)
+    best = start = _find_optimum(landscape, groups, np.zeros(rows + columns))
     if correlation is None:
-        rough = _Landscape(table.weigh(weigh_repeats(matches, USUAL)), precision)
-        near = _find_optimum(rough, groups, start, close=NEAR)
         correlation = estimate_correlation(
-            matches, table.won, table.wins + table.draws / 4, near.win, _leverage(rough, near)
+            matches, table.won, table.wins + table.draws / 4, best.win, _leverage(usual, best)
         )
-        start = near.values
-    weighed = table.weigh(weigh_repeats(matches, correlation))
-    landscape = _Landscape(weighed, precision)
-    best = _find_optimum(landscape, groups, start)
+        weighed = table.weigh(weigh_repeats(matches, correlation))
+        landscape = _Landscape(weighed, precision)
+        best = _find_optimum(landscape, groups, start.values)
     curvature = landscape.curvature(best)
     inverse = np.asarray(np.linalg.inv(curvature.schur), dtype=np.float64)
     # Squared surprises: a win gives 1 where P(win) was expected, a draw 1/2, a loss 0.
@@ -177,7 +179,7 @@ def solve(table: MatchTable, *, precision: float, correlation: float | None = No
         best.values,
         _compute_errors(curvature, inverse, groups, precision),
         _compute_robust_errors(curvature, inverse, spread),
-        _find_floors(landscape, best, curvature),
+        _find_floors(usual, start),
         np.concatenate((cells.over_rows(matches), cells.over_columns(matches))),
         groups,
         correlation,
@@ -245,9 +247,7 @@ class _Landscape:
         )
 
 
-def _find_optimum(
-    landscape: _Landscape, groups: Places, start: Array, close: float = CLOSE
-) -> _Point:
+def _find_optimum(landscape: _Landscape, groups: Places, start: Array) -> _Point:
     sizes = np.bincount(groups)
     point = landscape.at(start)
     for _ in range(STEPS):
@@ -259,11 +259,11 @@ def _find_optimum(
         least = point.height - 1e-12 * (1 + abs(point.height))
         new = landscape.at(point.values + step)
         # Far from the top a whole Newton step can overshoot; half of it, or less, does climb.
-        while new.height < least and size > close:
+        while new.height < least and size > CLOSE:
             step, size = step / 2, size / 2
             new = landscape.at(point.values + step)
         point = new
-        if size <= close:
+        if size <= CLOSE:
             return point
     raise WorkFailed("the joint fit did not settle", hint="give a smaller prior_sd")
 
@@ -294,8 +294,9 @@ def _leverage(landscape: _Landscape, point: _Point) -> Array:
     return np.asarray(landscape.matches * point.win * point.lose * gaps)
 
 
-def _find_floors(landscape: _Landscape, best: _Point, curvature: _Curvature) -> Array:
+def _find_floors(landscape: _Landscape, best: _Point) -> Array:
     cells, precision = landscape.cells, landscape.precision
+    curvature = landscape.curvature(best)
     first, second = np.split(best.values, [cells.shape[0]])
     surprise = landscape.won * best.lose - landscape.lost * best.win
     weights = landscape.matches * best.win * best.lose
@@ -304,14 +305,24 @@ def _find_floors(landscape: _Landscape, best: _Point, curvature: _Curvature) -> 
         (cells.rows, first, landscape.won, cells.columns, second, curvature.columns, 1),
         (cells.columns, second, landscape.lost, cells.rows, first, curvature.rows, -1),
     ):
-        # The opponent without the pair's own results: one Newton step away from the optimum.
+        # The opponent without the pair's own results: one Newton step away from the optimum, or
+        # solved for where that is not near enough.
         others = np.maximum(known[at] - weights, precision)
         moved = np.clip(sign * surprise / others, -FARTHEST, FARTHEST)
+        opponents = leave_out(
+            at,
+            own[of],
+            landscape.matches - won,
+            landscape.matches,
+            start=Opponents(theirs[at] + moved, others),
+            precision=precision,
+        )
         # Who chooses opponents can choose those that others hardly met. What such a one is worth
         # nobody found, and what it counts for depends on no result, so that no loss can raise it.
         elsewhere = np.maximum(np.bincount(at, landscape.matches)[at] - landscape.matches, 0)
         part = elsewhere / (elsewhere + KNOWN_FROM)
-        met = Meetings(of, won * part, landscape.matches * part, theirs[at] + moved, 1 / others)
+        counted = won * part, landscape.matches * part
+        met = Meetings(of, *counted, opponents.values, 1 / opponents.known)
         found.append(find_floors(met, own, precision=precision, z=Z95))
     return np.concatenate(found)
 

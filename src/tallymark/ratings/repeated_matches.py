@@ -29,7 +29,7 @@ def estimate_correlation(
     """The correlation of repeated matches, from 0 to 1.
 
     `won` counts a draw as half, `squares` as a quarter; `expected` and `leverage` come from a fit
-    that weighed repeats in the usual way.
+    that weighed repeats by some fixed correlation.
     """
     again = matches > 1
     n, won, squares, p, leverage = (
