@@ -1,4 +1,4 @@
-"""`tally challenge`: checking a challenge's folder, publishing it, and seeing what there is."""
+"""`tally challenge`: a folder to start from, checking it, publishing it, seeing what there is."""
 
 from __future__ import annotations
 
@@ -16,12 +16,35 @@ from tallymark.text import StyledLine, Table, align, format_moment, say
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
 
-app = typer.Typer(no_args_is_help=True, help="Challenges: check, publish, list.")
+app = typer.Typer(no_args_is_help=True, help="Challenges: start, check, publish, list.")
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A folder with a challenge.yaml.", show_default=False)
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _MARKS = {"ok": ("ok", ""), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
+
+
+@app.command()
+def init(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="TYPE",
+            help="deterministic, tests, script, judge, suite, reported, or versus.",
+        ),
+    ],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", help="The folder to write; my-TYPE.", show_default=False),
+    ] = None,
+) -> None:
+    """Write a small challenge that works, with comments that explain it."""
+    from tallymark.challenges.challenge_starters import write_starter
+
+    chosen = Path(f"my-{kind}") if folder is None else folder
+    starter = write_starter(kind, chosen)
+    say(f"Wrote {chosen}: {', '.join(starter.files)}", "", "Try it, publish it, play it:")
+    say(*(f"  {each}" for each in starter.commands))
 
 
 @app.command()
