@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
+from scripts.rating_worlds import judge_ratings
 
 PAGE = TREE / "bench" / "proof.md"
 PACKAGES = ("tallymark", "numpy", "sqlalchemy", "pytest", "hypothesis")
@@ -64,12 +65,18 @@ def prove_thoroughly() -> ProofSection:
     return ProofSection("Slow tests", done.returncode == 0, body)
 
 
+def prove_ratings() -> ProofSection:
+    """Intervals of ratings hold the truth, and nobody gains by losing or by choosing."""
+    return ProofSection("Ratings", *judge_ratings())
+
+
 def _get_room(trial: MutantTrial) -> str:
     return f"{Path(trial.mutant.file).parent.as_posix()}/"
 
 
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "mutants": prove_mutants,
+    "ratings": prove_ratings,
     "slow": prove_thoroughly,
 }
 """By name, in the order in which they are made and told."""

@@ -28,6 +28,9 @@ UNDEFINED = "undefined"
 _HARMFUL = re.compile(
     "[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]"
 )
+MOST_CELL_CHARACTERS = 32_000
+"""Of a cell in CSV: spreadsheets break one of more than 32,767 into pieces."""
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 (as they are)
 
 
 # Numbers.
@@ -157,6 +160,12 @@ def clean_excerpt(text: str, most: int) -> str:
     if len(text) <= most:
         return clean(text)
     return f"{clean(text[:most])}… ({len(text) - most:,} more characters)"
+
+
+def format_cell(text: str) -> str:
+    """Text for CSV that a spreadsheet shows and never takes for a formula."""
+    plain = clean_excerpt(text, MOST_CELL_CHARACTERS)
+    return f"'{plain}" if plain.lstrip(" ").startswith(_FORMULA_SIGNS) else plain
 
 
 def clean_line(text: str, most: int = 1_000_000) -> str:

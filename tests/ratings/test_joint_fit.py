@@ -77,7 +77,7 @@ def test_values_and_errors_are_those_of_the_reference(agents: int, challenges: i
         for c in range(challenges)
     ]
     wanted, plain, robust = reference(given)
-    fitted = fit(given)
+    fitted = fit(given, prior_sd=400, repeat_correlation=0)
     assert values(fitted) == pytest.approx(wanted, abs=1e-8)
     assert [error for error, _ in errors(fitted)] == pytest.approx(plain, abs=1e-8)
     assert [error for _, error in errors(fitted)] == pytest.approx(robust, abs=1e-8)
@@ -92,7 +92,7 @@ def test_one_pair_of_nine_wins_and_one_loss_by_hand() -> None:
             low = u
         else:
             high = u
-    fitted = fit([Pair("alice", "maze", wins=9, losses=1)])
+    fitted = fit([Pair("alice", "maze", wins=9, losses=1)], prior_sd=400, repeat_correlation=0)
     alice, maze = fitted.strengths["alice"], fitted.difficulties["maze"]
     assert alice.value == pytest.approx(1000 + SCALE * low, abs=1e-8)
     assert maze.value == pytest.approx(1000 - SCALE * low, abs=1e-8)
@@ -121,7 +121,8 @@ def test_95_percent_of_intervals_hold_the_truth() -> None:
         for estimate, truth in zip(estimates(fit(given)), strong + hard, strict=True):
             inside += estimate.low <= 1000 + truth - mean <= estimate.high
             total += 1
-    assert 0.93 < inside / total < 0.97
+    # A little more: that repeats of a pair are independent here is known only from themselves.
+    assert 0.93 < inside / total < 0.985
 
 
 def test_draws_are_half_wins_and_make_the_robust_error_smaller() -> None:
@@ -137,7 +138,7 @@ def test_an_agent_that_won_everything_stays_finite(wins: int) -> None:
     fitted = fit([Pair("alice", "maze", wins=wins), Pair("bob", "maze", 1, 0, 1)])
     alice = fitted.strengths["alice"]
     assert 1000 < alice.value < 10_000
-    assert 0 < alice.error < 400
+    assert 0 < alice.error < 2000
 
 
 def test_a_billion_matches_of_a_pair_are_fitted_as_well() -> None:
@@ -147,18 +148,19 @@ def test_a_billion_matches_of_a_pair_are_fitted_as_well() -> None:
             Pair("alice", "maze", n, 0, n),
             Pair("bob", "maze", n, 0, 3),
             Pair("bob", "heist", 3, 0, n),
-        ]
+        ],
+        repeat_correlation=0,
     )
     # Even odds; the prior does not see a difference as small as this.
     assert fitted.strengths["alice"].value == pytest.approx(
         fitted.difficulties["maze"].value, abs=1e-5
     )
-    assert all(0 < error < 400 for error, _ in errors(fitted))
+    assert all(0 < error < 2000 for error, _ in errors(fitted))
 
 
 def test_more_matches_make_the_interval_narrower() -> None:
-    few = fit([Pair("alice", "maze", 5, 0, 5)]).strengths["alice"]
-    many = fit([Pair("alice", "maze", 500, 0, 500)]).strengths["alice"]
+    few = fit([Pair("alice", "maze", 5, 0, 5)], repeat_correlation=0).strengths["alice"]
+    many = fit([Pair("alice", "maze", 500, 0, 500)], repeat_correlation=0).strengths["alice"]
     assert many.error < few.error / 5
 
 
@@ -184,6 +186,83 @@ def test_the_chance_is_the_logistic_of_the_gap() -> None:
     fitted = fit([Pair("alice", "maze", 3, 0, 1)])
     gap = fitted.strengths["alice"].value - fitted.difficulties["maze"].value
     assert fitted.chance("alice", "maze") == pytest.approx(1 / (1 + 10 ** (-gap / 400)))
+
+
+def test_the_chance_is_not_known_between_groups_that_never_met() -> None:
+    fitted = fit([Pair("alice", "maze", 3, 0, 1), Pair("bob", "heist", 1)])
+    assert fitted.chance("alice", "heist") is None
+    assert fitted.chance("bob", "heist") is not None
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "gap", "error"),
+    [
+        (1, 0, 152.265134, 117.891121),
+        (10, 0, 421.223078, 83.493106),
+        (7, 3, 127.306649, 54.634047),
+    ],
+)
+def test_one_pair_with_a_prior_of_300_on_its_gap(
+    wins: int, losses: int, gap: float, error: float
+) -> None:
+    """The gap g solves wins - n P(g) = g (173.718 / 300)^2; its error is shared by both."""
+    pair = Pair("alice", "maze", wins, 0, losses)
+    fitted = fit([pair], prior_sd=300 / math.sqrt(2), repeat_correlation=0)
+    alice, maze = fitted.strengths["alice"], fitted.difficulties["maze"]
+    assert alice.value - maze.value == pytest.approx(gap, abs=1e-5)
+    assert alice.error == pytest.approx(error, abs=1e-5)
+
+
+def test_a_pair_played_a_thousand_times_tells_little_more_than_its_first_matches() -> None:
+    others = [Pair(name, "heist", 2, 0, 2) for name in ("alice", "bob")]
+    once = fit([*others, Pair("alice", "maze", 10)], repeat_correlation=0.5)
+    often = fit([*others, Pair("alice", "maze", 1000)], repeat_correlation=0.5)
+    # 10 matches count as 10 / 5.5 = 1.82, a thousand as 2.00.
+    moved = often.strengths["alice"].value - once.strengths["alice"].value
+    assert 0 < moved < 15
+    assert often.strengths["alice"].matches == 1004
+
+
+def test_results_that_never_vary_within_a_pair_are_one_result() -> None:
+    """Half of the pairs won all, half lost all, at even odds: knowing one match tells the rest."""
+    given = [
+        Pair(f"agent-{a}", f"challenge-{c}", 20 * ((a + c) % 2), 0, 20 * ((a + c + 1) % 2))
+        for a in range(8)
+        for c in range(8)
+    ]
+    assert fit(given).repeat_correlation == pytest.approx(1, abs=0.02)
+    even = [Pair(pair.agent, pair.challenge, 10, 0, 10) for pair in given]
+    assert fit(even).repeat_correlation == 0
+
+
+def test_who_wins_ten_of_ten_stands_above_nine_of_ten() -> None:
+    """Its interval is wider, so the low end of that is lower: the order goes by the floor."""
+    pool = [Pair(f"agent-{a}", f"challenge-{c}", 300, 0, 300) for a in range(9) for c in range(10)]
+    perfect = [Pair("ann", f"challenge-{c}", 1) for c in range(10)]
+    beaten = [Pair("bob", f"challenge-{c}", int(c > 0), 0, int(c == 0)) for c in range(10)]
+    fitted = fit([*pool, *perfect, *beaten], repeat_correlation=0)
+    ann, bob = fitted.strengths["ann"], fitted.strengths["bob"]
+    assert ann.low < bob.low
+    assert ann.floor > bob.floor
+    # Wilson's lower limits for 10 and 9 of 10 are 0.7225 and 0.5958: 166 and 67 Elo above the
+    # challenges, and a little less because these are not known exactly: by their error, 5.
+    hard = fitted.difficulties["challenge-5"].value
+    assert ann.floor - hard == pytest.approx(166, abs=8)
+    assert bob.floor - hard == pytest.approx(67, abs=8)
+
+
+@given(pairs, st.data())
+def test_a_loss_in_place_of_a_win_never_makes_stronger(
+    given: list[Pair], data: st.DataObject
+) -> None:
+    won = [at for at, pair in enumerate(given) if pair.wins]
+    if won:
+        at = data.draw(st.sampled_from(won))
+        old = given[at]
+        lost = Pair(old.agent, old.challenge, old.wins - 1, old.draws, old.losses + 1)
+        before, after = fit(given), fit([*given[:at], lost, *given[at + 1 :]])
+        assert after.strengths[old.agent].value < before.strengths[old.agent].value + 1e-6
+        assert after.strengths[old.agent].floor < before.strengths[old.agent].floor + 0.5
 
 
 @given(pairs, st.randoms(use_true_random=False))
@@ -253,6 +332,8 @@ def test_a_count_that_is_none_is_refused(name: str, number: int) -> None:
         ({"prior_sd": math.nan}, "prior_sd is nan"),
         ({"prior_sd": math.inf}, "prior_sd is inf"),
         ({"centre": math.nan}, "the centre is nan"),
+        ({"repeat_correlation": 1.5}, "repeat_correlation is 1.5"),
+        ({"repeat_correlation": math.nan}, "repeat_correlation is nan"),
     ],
 )
 def test_a_prior_that_is_none_is_refused(options: dict[str, float], message: str) -> None:
@@ -277,3 +358,19 @@ def test_a_match_is_counted_as_what_it_was() -> None:
 def test_pairs_given_twice_are_added_up() -> None:
     twice: Iterable[Pair] = [Pair("alice", "maze", 1, 2, 3)] * 2
     assert list(Counts.of(twice)) == [Pair("alice", "maze", 2, 4, 6)]
+
+
+@given(pairs, st.data())
+def test_counts_without_one_are_those_that_never_had_it(
+    given: list[Pair], data: st.DataObject
+) -> None:
+    if given:
+        gone = data.draw(st.sampled_from(given))
+        counts = Counts.of(given)
+        left = counts.without(agent=gone.agent)
+        assert list(left) == list(Counts.of(p for p in given if p.agent != gone.agent))
+        left.add_pair(gone)
+        more = [*(p for p in given if p.agent != gone.agent), gone]
+        assert fit(left) == fit(more)
+        others = [p for p in given if p.challenge != gone.challenge]
+        assert fit(counts.without(challenge=gone.challenge)) == fit(others)

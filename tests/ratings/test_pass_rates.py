@@ -22,6 +22,7 @@ from tallymark.ratings import (
     pass_hat_k,
     suggest_tier,
 )
+from tallymark.ratings.joint_fit import make_estimate
 from tallymark.ratings.pass_rates import wilson_interval
 
 
@@ -133,7 +134,7 @@ def test_wilson_intervals(attempts: int, successes: int, low: float, high: float
 def test_the_tier_suggested_is_the_nearest_and_the_harder_of_two(
     difficulty: float, tier: str
 ) -> None:
-    exact = RatingEstimate(difficulty, difficulty, difficulty, 0.0, 0.0, 1)
+    exact = make_estimate(difficulty, 0.0, 0.0, 1, difficulty)
     assert suggest_tier(exact).tier == tier
 
 
@@ -141,7 +142,8 @@ def test_the_tier_suggested_is_the_nearest_and_the_harder_of_two(
 def test_a_suggestion_is_sure_if_the_interval_lies_in_the_tier(
     low: float, high: float, sure: bool
 ) -> None:
-    assert suggest_tier(RatingEstimate(1000, low, high, 50.0, 50.0, 10)).sure is sure
+    estimate = RatingEstimate(1000, low, high, 50.0, 50.0, 10, low, provisional=False)
+    assert suggest_tier(estimate).sure is sure
 
 
 @pytest.mark.parametrize(

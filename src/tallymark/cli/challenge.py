@@ -1,4 +1,4 @@
-"""`tally challenge`: checking a challenge's folder, publishing it, and seeing what there is."""
+"""`tally challenge`: a folder to start from, checking it, publishing it, seeing what there is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Challenges: check, publish, list, show; close, freeze, and undo it.",
+    help="Challenges: start, check, publish, list, show; close, freeze, and undo it.",
 )
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A folder with a challenge.yaml.", show_default=False)
@@ -28,6 +28,29 @@ FolderArgument = Annotated[
 NameArgument = Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _MARKS = {"ok": ("ok", ""), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
+
+
+@app.command()
+def init(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="TYPE",
+            help="deterministic, tests, script, judge, suite, reported, or versus.",
+        ),
+    ],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", help="The folder to write; my-TYPE.", show_default=False),
+    ] = None,
+) -> None:
+    """Write a small challenge that works, with comments that explain it."""
+    from tallymark.challenges.challenge_starters import write_starter
+
+    chosen = Path(f"my-{kind}") if folder is None else folder
+    starter = write_starter(kind, chosen)
+    say(f"Wrote {chosen}: {', '.join(starter.files)}", "", "Try it, publish it, play it:")
+    say(*(f"  {each}" for each in starter.commands))
 
 
 @app.command()
@@ -62,10 +85,22 @@ def check(
 
 
 @app.command()
-def publish(folder: FolderArgument, db: Db = None, as_json: JsonOption = False) -> None:
-    """Open a challenge to attempts; published again, it gets a new version."""
+def publish(
+    folder: FolderArgument,
+    force: Annotated[
+        bool, typer.Option("--force", help="Publish it unchecked, whatever check says of it.")
+    ] = False,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Open a challenge to attempts; published again, it gets a new version.
+
+    It is checked first, and one that is not ready is refused.
+    """
     from tallymark.challenges.evaluators import find_evaluator
 
+    if not force:
+        _require_ready(folder)
     with open_competition(db) as competition:
         challenge = competition.publish(folder)
     if as_json:
@@ -195,6 +230,19 @@ def _describe_state(kept: StoredChallenge) -> dict[str, float | None]:
 
 
 _EFFECTS = {"zero": "a score of 0, and a loss", "fail": "no score, and a loss"}
+
+
+def _require_ready(folder: Path) -> None:
+    """Refuse what `check` calls not ready; what cannot be read, publishing itself refuses."""
+    from tallymark.challenges.challenge_check import check_challenge
+
+    report = check_challenge(folder)
+    if report.ok or report.name is None:
+        return
+    for each in report.problems:
+        say(f"tally: {each.what}: {each.detail}", err=True)
+    say(f"tally: {folder} is not ready; mend it, or publish it with --force", err=True)
+    raise typer.Exit(1)
 
 
 def _make_document(challenge: Challenge) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from tallymark.cli.app_session import Db, Live
-from tallymark.cli.streams import print_json
+from tallymark.cli.streams import print_csv, print_json
+from tallymark.errors import InvalidInput
 from tallymark.text import (
     Table,
     format_digits,
@@ -31,8 +32,13 @@ if TYPE_CHECKING:
     from tallymark.challenges.strategies import Standing, Strategy
     from tallymark.challenges.tracks import TrackStanding
     from tallymark.challenges.versus.standings import VersusStanding
+    from tallymark.ratings import RatingEstimate
 
 
+VERSUS_LEGEND = (
+    "FLOOR, the order: the least strength that verdicts bear out; who plays both sides stands on\n"
+    "each as if it had not played the other. ?: provisional, +-200 or more."
+)
 Shown: TypeAlias = "tuple[dict[str, Any], list[str | Table]]"
 """A board for `--json`, and for people."""
 
@@ -62,8 +68,11 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
     live: Live = False,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a table for spreadsheets.")] = False,
 ) -> None:
     """Show a leaderboard: the best attempt of every agent, in order."""
+    if as_json and as_csv:
+        raise InvalidInput("--json and --csv cannot both be had", hint="leave one of them out")
     page = _BoardPage(agent, limit, offset, public=not live)
     from tallymark.app.app import App
 
@@ -79,8 +88,27 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
                 parts.append(f"\nFrozen since {format_moment(kept.freezes_at)} UTC.")
     if as_json:
         print_json(document)
+    elif as_csv:
+        who = ("player", "side") if "red" in document else ("agent",)
+        print_csv(_list_rows(document), ("rank", *who))
     else:
         say(*parts)
+
+
+def _list_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A board as flat rows: what is a mapping in JSON is a column for each of its keys."""
+    if "standings" in document:
+        return [_flatten(each) for each in document["standings"]]
+    lines = [*document["red"], *document["blue"]]
+    return [_flatten(each | {"strength": each["strength"] or {}}) for each in lines]
+
+
+def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, each in value.items():
+        key = f"{before}{name}"
+        flat |= _flatten(each, f"{key}.") if isinstance(each, dict) else {key: each}
+    return flat
 
 
 def _show_board(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
@@ -160,17 +188,16 @@ def _show_versus(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
     for side, found in (("red", red), ("blue", blue)):
         if found:
             parts += ["", _make_versus_table(side, found, labels)]
-    return document, parts
+    return document, [*parts, "", VERSUS_LEGEND]
 
 
 def _make_versus_table(side: str, found: list[VersusStanding], labels: Mapping[str, str]) -> Table:
     categories = list(dict.fromkeys(name for each in found for name in each.categories))
-    numbers = ("POINTS", "RATIO", *(name.upper() for name in categories), "STRENGTH")
-    heads = ("RANK", side.upper(), *numbers, "95 %")
+    numbers = ("POINTS", "RATIO", *(name.upper() for name in categories))
+    heads = ("RANK", side.upper(), *numbers, "STRENGTH", "95 %", "FLOOR")
     rows = []
     for each in found:
         points = [each.categories.get(name) for name in categories]
-        strength = each.strength
         rows.append(
             (
                 str(each.rank),
@@ -178,11 +205,21 @@ def _make_versus_table(side: str, found: list[VersusStanding], labels: Mapping[s
                 f"{each.points}/{each.points + each.against}",
                 format_share(each.ratio),
                 *("-" if p is None else f"{p.own}/{p.own + p.other}" for p in points),
-                "-" if strength is None else f"{strength.value:.0f}",
-                "-" if strength is None else f"{strength.low:.0f} to {strength.high:.0f}",
+                *_write_strength(each.strength),
             )
         )
-    return Table(heads, rows, right=("RANK", *numbers), wrap=(side.upper(),))
+    right = ("RANK", *numbers, "STRENGTH", "FLOOR")
+    return Table(heads, rows, right=right, wrap=(side.upper(),))
+
+
+def _write_strength(strength: RatingEstimate | None) -> tuple[str, str, str]:
+    if strength is None:
+        return "-", "-", "-"
+    return (
+        f"{strength.value:.0f}{'?' if strength.provisional else ''}",
+        f"{strength.low:.0f} to {strength.high:.0f}",
+        f"{strength.floor:.0f}",
+    )
 
 
 def _show_track(app: App, path: Path, page: _BoardPage) -> Shown:

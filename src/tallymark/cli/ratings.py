@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from tallymark.ratings import AttemptRates, EloRating, Fit
 
 
+LEGEND = (
+    "FLOOR, the order: the least strength that results bear out. ?: provisional, +-200 or more."
+)
+
+
 def ratings(
     k: Annotated[int, typer.Option("-k", min=1, help="For pass@k and pass^k.")] = 3,
     live: Live = False,
@@ -27,7 +32,7 @@ def ratings(
     """Show the ratings of agents and the difficulties of challenges, from the log of attempts.
 
     Elo moves with every attempt. Strength and difficulty are fitted to all attempts together, with
-    95 % intervals.
+    95 % intervals. Agents are listed by floor: the least strength that their results bear out.
     """
     from dataclasses import asdict
 
@@ -49,11 +54,11 @@ def ratings(
             {
                 "agents": {
                     agent: {
-                        "elo": asdict(rating) | {"provisional": agent in waiting},
+                        "elo": asdict(elo[agent]) | {"provisional": agent in waiting},
                         "strength": asdict(fitted.strengths[agent]),
                         "attempts": asdict(rates[agent]),
                     }
-                    for agent, rating in elo.items()
+                    for agent in fitted.order("strengths")
                 },
                 "challenges": {
                     name: asdict(value) | {"tier": tiers.get(name), **asdict(suggest_tier(value))}
@@ -66,14 +71,14 @@ def ratings(
         )
     elif elo:
         agents = _make_agent_table(elo, fitted, rates, k, names)
-        say(agents, "", _make_challenge_table(fitted, tiers))
+        say(agents, "", _make_challenge_table(fitted, tiers), "", LEGEND)
         if not fitted.connected:
-            say("\nSome agents share no challenge: their strengths cannot be compared.")
+            say("Some agents share no challenge: their strengths cannot be compared.")
         if waiting:
             who = list_some(sorted(waiting))
-            say(f"\nProvisional, because attempts wait to be scored or to expire: {who}.")
+            say(f"Provisional, because attempts wait to be scored or to expire: {who}.")
         if frozen:
-            say(f"\nFrozen, so that later attempts do not show: {list_some(frozen)}.")
+            say(f"Frozen, so that later attempts do not show: {list_some(frozen)}.")
     else:
         say("no rated attempts yet; enter a challenge with: tally attempt enter")
 
@@ -88,23 +93,24 @@ def _make_agent_table(
     from tallymark.challenges.agent_names import label_agent
 
     shares = ("pass@1", f"pass@{k}", f"pass^{k}")
-    heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", *shares)
+    heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", "FLOOR", *shares)
     rows = []
-    for agent, rating in elo.items():
-        strength, rate = fitted.strengths[agent], rates[agent]
+    for agent in fitted.order("strengths"):
+        rating, strength, rate = elo[agent], fitted.strengths[agent], rates[agent]
         rows.append(
             (
                 label_agent(agent, names.get(agent, agent)),
                 str(rating.rating),
                 f"{rating.wins}/{rating.draws}/{rating.losses}",
-                f"{strength.value:.0f}",
+                f"{strength.value:.0f}{'?' if strength.provisional else ''}",
                 f"{strength.low:.0f} to {strength.high:.0f}",
+                f"{strength.floor:.0f}",
                 format_share(rate.pass_at_1),
                 format_share(rate.pass_at_k),
                 format_share(rate.pass_hat_k),
             )
         )
-    return Table(heads, rows, right=("ELO", "STRENGTH", *shares), wrap=("AGENT",))
+    return Table(heads, rows, right=("ELO", "STRENGTH", "FLOOR", *shares), wrap=("AGENT",))
 
 
 def _make_challenge_table(fitted: Fit, tiers: Mapping[str, str]) -> Table:
@@ -117,7 +123,7 @@ def _make_challenge_table(fitted: Fit, tiers: Mapping[str, str]) -> Table:
         rows.append(
             (
                 name,
-                f"{value.value:.0f}",
+                f"{value.value:.0f}{'?' if value.provisional else ''}",
                 f"{value.low:.0f} to {value.high:.0f}",
                 tiers.get(name, "-"),
                 suggested.tier + ("" if suggested.sure else " (not sure)"),

@@ -1,20 +1,40 @@
-"""What commands share: reading text, and printing JSON."""
+"""What commands share: reading text, and printing JSON and CSV."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import InvalidInput
-from tallymark.text import escape
+from tallymark.text import escape, format_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout. NaN and infinity must not get this far."""
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write(escape(text) + "\n")
+
+
+def print_csv(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None:
+    """A table by RFC 4180 on stdout: these columns, and then all others that a row has."""
+    import csv
+
+    heads = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
+    writer = csv.writer(sys.stdout)
+    writer.writerow(map(format_cell, heads))
+    for row in rows:
+        writer.writerow([_write_cell(row.get(name)) for name in heads])
+
+
+def _write_cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return format_cell(value)
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def read_text(path: Path | None) -> str:

@@ -1,9 +1,9 @@
-"""`tally validate` and `tally schema`: suites before they run."""
+"""`tally validate` and `tally schema`: suites before they run, and what their files may hold."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -52,8 +52,17 @@ def validate(
         raise typer.Exit(2)
 
 
-def schema() -> None:
-    """Print the JSON Schema of suites, for editors."""
+def schema(
+    what: Annotated[
+        Literal["suite", "challenge"], typer.Argument(help="Of what: suite or challenge.")
+    ] = "suite",
+) -> None:
+    """Print the JSON Schema of suites or of challenges, for editors."""
+    if what == "challenge":
+        from tallymark.challenges.challenge_format import challenge_schema
+
+        print_json(challenge_schema())
+        return
     from tallymark.suites.suite_format import suite_schema
 
     print_json(suite_schema())

@@ -3,8 +3,11 @@
 Draws are half wins. Strengths and difficulties have one Gaussian prior. The results alone tell only
 differences: adding the same number to all changes nothing. The prior settles this, and exactly: at
 the optimum the mean of all strengths and difficulties of a group is its centre. It also keeps an
-agent that won everything finite. Agents and challenges that no chain of matches joins are in
-different groups, and values of different groups cannot be compared.
+agent that won everything finite. It is too wide to pull: who meets only opponents of its own
+strength is known through small gaps, and pulls would add up (docs/decisions/0017). Agents and
+challenges that no chain of matches joins are in different groups, and values of different groups
+cannot be compared. Matches of one pair are alike, and count for less the more there are
+(`repeated_matches.py`).
 
 Errors say how sure a value is relative to its group's mean: the variance that the prior leaves to
 that mean, a convention and not a finding, is taken out. `error`, and the interval with it, comes
@@ -16,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from tallymark.errors import InvalidInput
 from tallymark.ratings.match_counts import Counts, Pair
@@ -25,6 +29,11 @@ SCALE = 400 / math.log(10)
 """Elo points to one unit of the logistic function: 173.7."""
 Z95 = 1.959963984540054
 """Between minus and plus so many errors lie 95 % of a Gaussian."""
+PRIOR_SD = 2000.0
+SURE_WITHIN = 200.0
+"""Half of an interval that is under this is no longer provisional."""
+SortKey: TypeAlias = tuple[int, int, float]
+"""Agents of the group, floor and value, each with its sign changed: the least goes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,10 @@ class RatingEstimate:
     error: float
     robust_error: float
     matches: int
+    floor: float
+    """The least value that the results bear out; tables are ordered by it (`floors.py`)."""
+    provisional: bool
+    """True until half of the interval is under 200."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +67,63 @@ class Fit:
     strengths: Mapping[str, RatingEstimate]
     difficulties: Mapping[str, RatingEstimate]
     groups: tuple[Group, ...]
+    repeat_correlation: float | None = None
+    """How far repeated matches of a pair are alike; None where there was no match."""
 
     @property
     def connected(self) -> bool:
         """Whether all values can be compared with each other."""
         return len(self.groups) <= 1
 
-    def chance(self, agent: str, challenge: str) -> float:
-        """The expected share of points of the agent at the challenge."""
-        gap = self.strengths[agent].value - self.difficulties[challenge].value
+    def order(self, what: Literal["strengths", "difficulties"]) -> list[str]:
+        """The names as a table should list them: highest floor first, group by group."""
+        keys = self.sort_keys(what)
+        return sorted(keys, key=lambda name: (keys[name], name))
+
+    def sort_keys(self, what: Literal["strengths", "difficulties"]) -> dict[str, SortKey]:
+        """By name, what orders a table; the least key goes first.
+
+        Values of different groups cannot be compared; the group of most agents goes first, so that
+        nobody gains by keeping away from the others.
+        """
+        estimates: Mapping[str, RatingEstimate] = getattr(self, what)
+        found: dict[str, SortKey] = {}
+        for group in self.groups:
+            for name in group.agents if what == "strengths" else group.challenges:
+                each = estimates[name]
+                found[name] = (-len(group.agents), -round(each.floor), -each.value)
+        return found
+
+    def chance(self, agent: str, challenge: str) -> float | None:
+        """The expected share of points; None where no chain of matches joins the two."""
+        strength, difficulty = self.strengths[agent], self.difficulties[challenge]
+        if not any(agent in each.agents and challenge in each.challenges for each in self.groups):
+            return None
+        gap = strength.value - difficulty.value
         # The logistic function, in a form that no gap can overflow.
         return 0.5 * (1 + math.tanh(gap / SCALE / 2))
 
 
 def fit(
-    log: Counts | Iterable[Match | Pair], *, centre: float = 1000.0, prior_sd: float = 400.0
+    log: Counts | Iterable[Match | Pair],
+    *,
+    centre: float = 1000.0,
+    prior_sd: float = PRIOR_SD,
+    repeat_correlation: float | None = None,
 ) -> Fit:
     """Fit a log, pairs or counts; the order of what is given does not matter, to the bit.
 
     `prior_sd` is how far from the centre strengths and difficulties are expected to lie, in Elo
-    points, before any match is seen.
+    points, before any match is seen; `repeat_correlation` how far matches of one pair are alike,
+    from 0 to 1, which the matches tell when nobody says it.
     """
     if not math.isfinite(centre):
         raise InvalidInput(f"the centre is {centre!r}", hint="give a finite number, such as 1000")
     if not (math.isfinite(prior_sd) and prior_sd > 0):
-        raise InvalidInput(f"prior_sd is {prior_sd!r}", hint="give a number above 0, such as 400")
+        raise InvalidInput(f"prior_sd is {prior_sd!r}", hint="give a number above 0, such as 2000")
+    if repeat_correlation is not None and not 0 <= repeat_correlation <= 1:
+        hint = "give a number from 0 to 1, or none"
+        raise InvalidInput(f"repeat_correlation is {repeat_correlation!r}", hint=hint)
     counts = (log if isinstance(log, Counts) else Counts.of(log)).columns()
     if not counts.rows:
         return Fit({}, {}, ())
@@ -86,21 +131,35 @@ def fit(
 
     # In the order of the solver, which sorts so that the order of the log cannot matter.
     agents, challenges = sorted(counts.agents), sorted(counts.challenges)
-    solution = solve(MatchTable.of(counts), precision=(SCALE / prior_sd) ** 2)
+    precision = (SCALE / prior_sd) ** 2
+    solution = solve(MatchTable.of(counts), precision=precision, correlation=repeat_correlation)
     estimates = [
-        _make_estimate(centre + SCALE * value, SCALE * error, SCALE * robust, int(matches))
-        for value, error, robust, matches in solution.rows()
+        make_estimate(
+            centre + SCALE * value,
+            SCALE * error,
+            SCALE * robust,
+            int(matches),
+            centre + SCALE * floor,
+        )
+        for value, error, robust, floor, matches in solution.rows()
     ]
     labels = solution.groups.tolist()
     return Fit(
         dict(zip(agents, estimates[: len(agents)], strict=True)),
         dict(zip(challenges, estimates[len(agents) :], strict=True)),
         _collect_groups(labels, agents, challenges),
+        solution.correlation,
     )
 
 
-def _make_estimate(value: float, error: float, robust: float, matches: int) -> RatingEstimate:
-    return RatingEstimate(value, value - Z95 * error, value + Z95 * error, error, robust, matches)
+def make_estimate(
+    value: float, error: float, robust: float, matches: int, floor: float
+) -> RatingEstimate:
+    """An estimate with its 95 % interval."""
+    reach = Z95 * error
+    return RatingEstimate(
+        value, value - reach, value + reach, error, robust, matches, floor, reach >= SURE_WITHIN
+    )
 
 
 def _collect_groups(

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from itertools import compress
+from typing import NamedTuple, Self, TypeAlias
 
 from tallymark.ratings.match_results import Match, require_whole, worth
+
+_Numbered: TypeAlias = tuple[dict[str, int], list[int]]
+"""Names with their places, and who is meant, cell by cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,28 @@ class Counts:
             ):
                 column[place] += number
 
+    def without(self, *, agent: str | None = None, challenge: str | None = None) -> Counts:
+        """The same without an agent or a challenge, as if it had never been there."""
+        gone = self._agents.get(agent or "", -1), self._challenges.get(challenge or "", -1)
+        met = zip(self._rows, self._columns, strict=True)
+        kept = [row != gone[0] and column != gone[1] for row, column in met]
+        left = Counts()
+        left._take_columns(
+            _renumber(self._agents, compress(self._rows, kept)),
+            _renumber(self._challenges, compress(self._columns, kept)),
+            [list(compress(each, kept)) for each in self._results],
+        )
+        return left
+
+    def _take_columns(
+        self, agents: _Numbered, challenges: _Numbered, results: list[list[int]]
+    ) -> None:
+        self._agents, self._rows = agents
+        self._challenges, self._columns = challenges
+        met = zip(self._rows, self._columns, strict=True)
+        self._places = {pair: at for at, pair in enumerate(met)}
+        self._results = results[0], results[1], results[2]
+
     def __iter__(self) -> Iterator[Pair]:
         return (Pair(*key, *cell) for key, cell in self.cells())
 
@@ -107,3 +133,10 @@ class Counts:
             for results in self._results:
                 results.append(0)
         return place
+
+
+def _renumber(names: dict[str, int], places: Iterable[int]) -> _Numbered:
+    """Only the names that are used, and the new places for the old ones."""
+    used = list(places)
+    new = {old: at for at, old in enumerate(sorted(set(used)))}
+    return {name: new[old] for name, old in names.items() if old in new}, [new[at] for at in used]

@@ -14,12 +14,23 @@ from typing import Self
 import numpy as np
 
 from tallymark.errors import WorkFailed
+from tallymark.ratings.floors import Meetings, find_floors
 from tallymark.ratings.match_counts import CountColumns
+from tallymark.ratings.repeated_matches import estimate_correlation, weigh_repeats
 from tallymark.ratings.sparse_cells import Array, Places, SparseCells
 
 STEPS = 100
 CLOSE = 1e-9
 """A step so small, in logistic units, ends the search; the error left is about its square."""
+FARTHEST = 5.0
+"""So far, in logistic units, an opponent may be moved by leaving out one pair's results."""
+ALIKE_IN_FLOORS = 0.3
+"""How far repeated matches are alike, for floors, where nobody says it."""
+KNOWN_FROM = 4.0
+"""Against an opponent that others met so often, results count half for a floor; against one that
+nobody else met, not at all."""
+Z95 = 1.959963984540054
+"""Between minus and plus so many errors lie 95 % of a Gaussian."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,17 @@ class MatchTable:
         """How many matches each cell holds."""
         return self.wins + self.draws + self.losses
 
+    @property
+    def won(self) -> Array:
+        """What the row won of them; a draw is half a win."""
+        return self.wins + self.draws / 2
+
+    def weigh(self, weights: Array) -> MatchTable:
+        """The same results, each cell's counted so many times."""
+        return MatchTable(
+            self.cells, self.wins * weights, self.draws * weights, self.losses * weights
+        )
+
 
 def _rank_names(names: list[str]) -> Places:
     ranks = np.empty(len(names), dtype=np.intp)
@@ -73,12 +95,14 @@ class FitSolution:
     values: Array
     errors: Array
     robust_errors: Array
+    floors: Array
     matches: Array
     groups: Places
+    correlation: float
 
-    def rows(self) -> Iterator[tuple[float, float, float, float]]:
-        """Value, error, robust error and matches, one after another."""
-        columns = (self.values, self.errors, self.robust_errors, self.matches)
+    def rows(self) -> Iterator[tuple[float, float, float, float, float]]:
+        """Value, error, robust error, floor and matches, one after another."""
+        columns = (self.values, self.errors, self.robust_errors, self.floors, self.matches)
         return zip(*(column.tolist() for column in columns), strict=True)
 
     def turn(self, rows: int) -> FitSolution:
@@ -87,8 +111,10 @@ class FitSolution:
             np.roll(self.values, -rows),
             np.roll(self.errors, -rows),
             np.roll(self.robust_errors, -rows),
+            np.roll(self.floors, -rows),
             np.roll(self.matches, -rows),
             np.roll(self.groups, -rows),
+            self.correlation,
         )
 
 
@@ -119,27 +145,43 @@ class _Curvature:
         return np.concatenate((first, second))
 
 
-def solve(table: MatchTable, *, precision: float) -> FitSolution:
-    """The optimum and its errors, for a prior of this precision around 0."""
+def solve(table: MatchTable, *, precision: float, correlation: float | None = None) -> FitSolution:
+    """The optimum and its errors, for a prior of this precision around 0.
+
+    `correlation` is that of repeated matches of a pair; None estimates it.
+    """
     cells = table.cells
     rows, columns = cells.shape
     if rows < columns:  # the rows are eliminated, and the longer side should be
-        return solve(table.turn(), precision=precision).turn(columns)
+        turned = solve(table.turn(), precision=precision, correlation=correlation)
+        return turned.turn(columns)
     groups = label_groups(cells)
-    landscape = _Landscape(table, precision)
-    best = _find_optimum(landscape, groups)
+    matches = table.matches
+    # What repeats count for in floors is not read off the log: a loss among them would change it.
+    given = ALIKE_IN_FLOORS if correlation is None else correlation
+    weighed = table.weigh(weigh_repeats(matches, given))
+    landscape = usual = _Landscape(weighed, precision)
+    best = start = _find_optimum(landscape, groups, np.zeros(rows + columns))
+    if correlation is None:
+        correlation = estimate_correlation(
+            matches, table.won, table.wins + table.draws / 4, best.win, _leverage(usual, best)
+        )
+        weighed = table.weigh(weigh_repeats(matches, correlation))
+        landscape = _Landscape(weighed, precision)
+        best = _find_optimum(landscape, groups, start.values)
     curvature = landscape.curvature(best)
     inverse = np.asarray(np.linalg.inv(curvature.schur), dtype=np.float64)
     # Squared surprises: a win gives 1 where P(win) was expected, a draw 1/2, a loss 0.
-    spread = table.wins * best.lose**2 + table.losses * best.win**2
-    spread += table.draws * (0.5 - best.win) ** 2
-    matches = table.matches
+    spread = weighed.wins * best.lose**2 + weighed.losses * best.win**2
+    spread += weighed.draws * (0.5 - best.win) ** 2
     return FitSolution(
         best.values,
         _compute_errors(curvature, inverse, groups, precision),
         _compute_robust_errors(curvature, inverse, spread),
+        _find_floors(usual, start),
         np.concatenate((cells.over_rows(matches), cells.over_columns(matches))),
         groups,
+        correlation,
     )
 
 
@@ -174,7 +216,7 @@ class _Landscape:
 
     def __init__(self, table: MatchTable, precision: float) -> None:
         self.cells = table.cells
-        self.won = table.wins + table.draws / 2
+        self.won = table.won
         self.lost = table.losses + table.draws / 2
         self.matches = self.won + self.lost
         self.precision = precision
@@ -204,9 +246,9 @@ class _Landscape:
         )
 
 
-def _find_optimum(landscape: _Landscape, groups: Places) -> _Point:
+def _find_optimum(landscape: _Landscape, groups: Places, start: Array) -> _Point:
     sizes = np.bincount(groups)
-    point = landscape.at(np.zeros(len(groups)))
+    point = landscape.at(start)
     for _ in range(STEPS):
         step = landscape.step(point)
         # The optimum of every group has mean 0; rounding is not allowed to move it.
@@ -238,6 +280,40 @@ def _compute_errors(
     diagonal = np.concatenate((rows, curvature.columns))
     bound = (1 - part) ** 2 / (diagonal - precision * part)
     return np.asarray(np.sqrt(np.maximum(plain - part / precision, bound)))
+
+
+def _leverage(landscape: _Landscape, point: _Point) -> Array:
+    """How far each cell's own results pull its expected result: 0 not at all, 1 all the way."""
+    curvature = landscape.curvature(point)
+    cells, shares = landscape.cells, curvature.shares
+    inverse = np.asarray(np.linalg.inv(curvature.schur), dtype=np.float64)
+    across = cells.across(shares, inverse)
+    rows = 1 / curvature.rows + cells.over_rows(across * shares)
+    gaps = rows[cells.rows] + np.diag(inverse)[cells.columns] - 2 * across
+    return np.asarray(landscape.matches * point.win * point.lose * gaps)
+
+
+def _find_floors(landscape: _Landscape, best: _Point) -> Array:
+    cells, precision = landscape.cells, landscape.precision
+    curvature = landscape.curvature(best)
+    first, second = np.split(best.values, [cells.shape[0]])
+    surprise = landscape.won * best.lose - landscape.lost * best.win
+    weights = landscape.matches * best.win * best.lose
+    found = []
+    for of, own, won, at, theirs, known, sign in (
+        (cells.rows, first, landscape.won, cells.columns, second, curvature.columns, 1),
+        (cells.columns, second, landscape.lost, cells.rows, first, curvature.rows, -1),
+    ):
+        # The opponent without the pair's own results: one Newton step away from the optimum.
+        others = np.maximum(known[at] - weights, precision)
+        moved = np.clip(sign * surprise / others, -FARTHEST, FARTHEST)
+        # Who chooses opponents can choose those that others hardly met. What such a one is worth
+        # nobody found, and what it counts for depends on no result, so that no loss can raise it.
+        elsewhere = np.maximum(np.bincount(at, landscape.matches)[at] - landscape.matches, 0)
+        part = elsewhere / (elsewhere + KNOWN_FROM)
+        met = Meetings(of, won * part, landscape.matches * part, theirs[at] + moved, 1 / others)
+        found.append(find_floors(met, own, precision=precision, z=Z95))
+    return np.concatenate(found)
 
 
 def _compute_robust_errors(curvature: _Curvature, inverse: Array, spread: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Sums over a sparse matrix with far more rows than columns: A' B, and a K b row by row.
+"""Sums over a sparse matrix with far more rows than columns: A' B, and A K where A has values.
 
 A row with few cells costs the pairs of its cells, a fuller one its place in a dense block, so that
 a hundred thousand agents with ten challenges each cost little, and so do a thousand with all.
@@ -48,12 +48,16 @@ class SparseCells:
             part.add_gram(left, right, total)
         return total
 
+    def across(self, values: Array, kernel: Array) -> Array:
+        """The matrix times K, at the cells; times others and over rows it is the form a K b."""
+        found = np.empty(len(self.rows))
+        for part in self._parts:
+            found[part.places] = part.across(values, kernel)
+        return found
+
     def forms(self, left: Array, kernel: Array, right: Array) -> Array:
         """For every row of left and right, left K right'."""
-        found = np.zeros(self.shape[0])
-        for part in self._parts:
-            found[part.ids] = part.forms(left, kernel, right)
-        return found
+        return self.over_rows(self.across(left, kernel) * right)
 
     def _cut_thin(self) -> Iterator[_RowPart]:
         """Rows with few cells; those with equally many go together."""
@@ -62,7 +66,7 @@ class SparseCells:
         for size in np.unique(sizes[thin]).tolist():
             ids = np.nonzero(thin & (sizes == size))[0]
             for some in _split_rows(ids, size * size):
-                yield _ThinRows(some, starts[some][:, None] + np.arange(size), self)
+                yield _ThinRows(starts[some][:, None] + np.arange(size), self)
 
     def _cut_full(self) -> Iterator[_RowPart]:
         sizes, starts = self._measure_rows()
@@ -80,18 +84,18 @@ class SparseCells:
 class _RowPart(Protocol):
     """Some of the rows."""
 
-    ids: Places
+    places: Places
 
     def add_gram(self, left: Array, right: Array, total: Array) -> None: ...
 
-    def forms(self, left: Array, kernel: Array, right: Array) -> Array: ...
+    def across(self, values: Array, kernel: Array) -> Array: ...
 
 
 class _ThinRows:
     """Rows with equally many cells: `places` has their cells, row by row."""
 
-    def __init__(self, ids: Places, places: Places, cells: SparseCells) -> None:
-        self.ids, self.places = ids, places
+    def __init__(self, places: Places, cells: SparseCells) -> None:
+        self.places = places
         self.columns = cells.columns[places]
 
     def add_gram(self, left: Array, right: Array, total: Array) -> None:
@@ -100,17 +104,16 @@ class _ThinRows:
         products = left[self.places][:, :, None] * right[self.places][:, None, :]
         np.add.at(total.reshape(-1), pairs.ravel(), products.ravel())
 
-    def forms(self, left: Array, kernel: Array, right: Array) -> Array:
+    def across(self, values: Array, kernel: Array) -> Array:
         between = kernel[self.columns[:, :, None], self.columns[:, None, :]]
-        across = (between * right[self.places][:, None, :]).sum(2)
-        return np.asarray((left[self.places] * across).sum(1))
+        return np.asarray((values[self.places][:, :, None] * between).sum(1))
 
 
 class _FullRows:
     """Rows laid out with all columns when they are needed."""
 
     def __init__(self, ids: Places, places: Places, cells: SparseCells) -> None:
-        self.ids, self.places = ids, places
+        self.places = places
         self.at = np.searchsorted(ids, cells.rows[places]), cells.columns[places]
         self.shape = (len(ids), cells.shape[1])
 
@@ -118,8 +121,8 @@ class _FullRows:
         first = self._lay_out(left)
         total += first.T @ (first if right is left else self._lay_out(right))
 
-    def forms(self, left: Array, kernel: Array, right: Array) -> Array:
-        return np.asarray(((self._lay_out(left) @ kernel) * self._lay_out(right)).sum(1))
+    def across(self, values: Array, kernel: Array) -> Array:
+        return np.asarray((self._lay_out(values) @ kernel)[self.at])
 
     def _lay_out(self, values: Array) -> Array:
         block = np.zeros(self.shape)

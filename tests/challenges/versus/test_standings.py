@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.challenges.versus.versus_contest import a_submission
@@ -46,19 +45,23 @@ def test_both_sides_of_a_player_add_up() -> None:
     assert (bob.points, bob.against, bob.ratio) == (2, 4, 2 / 6)
 
 
-def test_most_points_come_first_then_fewest_against_then_names() -> None:
+def test_the_strongest_come_first_whatever_their_points_and_those_without_a_verdict_last() -> None:
+    """Everyone wins half of what it plays: abe against the strong one, zoe against the weak one."""
+    known = [
+        VersusTally(red=red, blue=blue, category="c", breached=won, held=8 - won)
+        for blue, won in (("strong", 1), ("weak", 7))
+        for red in ("one", "two", "three", "four")
+    ]
     tallies = [
-        VersusTally(red="zoe", blue="x", category="c", breached=2, held=1),
-        VersusTally(red="abe", blue="x", category="c", breached=2, held=1),
-        VersusTally(red="kim", blue="x", category="c", breached=2, held=0),
-        VersusTally(red="lee", blue="x", category="c", breached=3, held=9),
+        *known,
+        VersusTally(red="abe", blue="strong", category="c", breached=4, held=4),
+        VersusTally(red="zoe", blue="weak", category="c", breached=10, held=10),
+        VersusTally(red="new", blue="weak", category="c", unjudged=1),
     ]
-    assert [line.player for line in versus_standings(tallies, "red")] == [
-        "lee",
-        "kim",
-        "abe",
-        "zoe",
-    ]
+    order = [line.player for line in versus_standings(tallies, "red")]
+    assert order[0] == "abe"
+    assert order[-2:] == ["zoe", "new"]
+    assert [line.player for line in versus_standings(tallies, "blue")] == ["strong", "weak"]
 
 
 def test_strengths_are_those_of_the_joint_fit_with_defenders_as_challenges() -> None:
@@ -69,19 +72,13 @@ def test_strengths_are_those_of_the_joint_fit_with_defenders_as_challenges() -> 
     assert blue == dict(fitted.difficulties)
 
 
-def test_the_strength_of_both_sides_is_their_mean_and_no_surer_than_it_is() -> None:
+def test_the_strength_of_both_sides_is_that_of_the_side_with_the_higher_floor() -> None:
     (red,) = [line.strength for line in versus_standings(BOARD, "red") if line.player == "bob"]
     (blue,) = [line.strength for line in versus_standings(BOARD, "blue") if line.player == "bob"]
     (both,) = [line.strength for line in versus_standings(BOARD) if line.player == "bob"]
     assert red is not None
     assert blue is not None
-    assert both is not None
-    assert both.value == pytest.approx((red.value + blue.value) / 2)
-    assert both.error == pytest.approx((red.error + blue.error) / 2)
-    assert (both.low, both.high) == pytest.approx(
-        ((red.low + blue.low) / 2, (red.high + blue.high) / 2)
-    )
-    assert both.matches == red.matches + blue.matches
+    assert both == max((red, blue), key=lambda strength: strength.floor)
 
 
 def test_verdicts_are_counted_by_players_and_category() -> None:
@@ -98,7 +95,7 @@ def test_verdicts_are_counted_by_players_and_category() -> None:
     ]
     assert tally(verdicts, people) == [
         VersusTally(red="alice", blue="bob", category="leak", breached=1, held=1),
-        VersusTally(red="alice", blue="bob", category="override", unjudged=2),
+        VersusTally(red="alice", blue="bob", category="override", unjudged=2, broken=1),
     ]
 
 

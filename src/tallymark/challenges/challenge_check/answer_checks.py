@@ -10,14 +10,17 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tallymark.challenges.attempt import Evaluation, Metrics
 from tallymark.challenges.challenge_check.challenge_report import CheckFinding
 from tallymark.challenges.challenge_check.challenge_trial import SEEDS, reference_answer
 from tallymark.challenges.challenge_check.junk_answers import empty_answers, random_answers
 from tallymark.challenges.evaluators import find_evaluator
+from tallymark.challenges.evaluators.evaluator_kind import own_dimensions
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Outcome
+    from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.challenge_check.challenge_trial import Trial
 
 LATE_SHARES = (0.5, 0.9)
@@ -98,6 +101,36 @@ def _check_junk(trial: Trial, what: str, answers: Iterable[tuple[str, Any]]) -> 
     if fared["draw"]:
         return CheckFinding("warning", what, f"{_list_some(fared['draw'])} would be a draw")
     return CheckFinding("ok", what, f"none of {len(fared['loss'])} passes")
+
+
+def check_scoring(trial: Trial) -> Iterator[CheckFinding]:
+    """A formula or a plugin that scores no attempt, good or bad, whatever is submitted."""
+    scoring = trial.challenge.scoring
+    if scoring.formula is None and scoring.plugin is None:
+        return
+    found = [
+        trial.outcome(each, SEEDS[0], used=0.5) for each in _imagine_evaluations(trial.challenge)
+    ]
+    if all(each.score is None for each in found):
+        yield CheckFinding("problem", "scoring", f"no attempt would get a score: {found[0].error}")
+
+
+def _imagine_evaluations(challenge: Challenge) -> Iterator[Evaluation]:
+    """Attempts with every number that this kind of challenge can give, so that none is missing."""
+    kind = find_evaluator(challenge.evaluator.type)
+    rated = kind.reported or kind.needs_judge
+    for number in (100.0, 1.0, 0.0):
+        metrics = Metrics(
+            succeeded=number > 0,
+            tokens_total=1000,
+            elapsed_ms=60_000,
+            rating=number if rated else None,
+            cost=0.01,
+            calls=10,
+            more=dict.fromkeys(challenge.evaluator.options.get("metrics", ()), number),
+        )
+        dimensions = dict.fromkeys(own_dimensions(challenge), 1000.0 if number else 0.0)
+        yield Evaluation(metrics=metrics, dimensions=dimensions)
 
 
 def _describe_outcome(outcome: Outcome) -> str:

@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.attempt import reaches
-from tallymark.challenges.challenge_check.answer_checks import check_answers, check_repeats
+from tallymark.challenges.challenge_check.answer_checks import (
+    check_answers,
+    check_repeats,
+    check_scoring,
+)
 from tallymark.challenges.challenge_check.challenge_report import ChallengeReport, CheckFinding
 from tallymark.challenges.challenge_check.challenge_trial import SEEDS, Trial
 from tallymark.challenges.challenge_check.secrecy import check_public, check_sandbox
@@ -88,6 +92,7 @@ def _try_answers(
         except InvalidInput as error:
             yield CheckFinding("problem", "data", str(error))
             return
+        yield from check_scoring(trial)
         yield from check_answers(trial, samples)
         yield from check_repeats(trial, samples)
         yield from check_public(challenge, data)

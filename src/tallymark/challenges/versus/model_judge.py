@@ -19,7 +19,13 @@ from tallymark.challenges.evaluators.judge import (
     read_rubric,
     render_submission,
 )
-from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
+from tallymark.challenges.versus.pairings import (
+    MODEL_JUDGE,
+    Meeting,
+    Ruling,
+    read_ruling,
+    require_versus,
+)
 from tallymark.errors import InvalidInput
 from tallymark.judging.fence import fence
 from tallymark.judging.judge_dialogue import (
@@ -67,7 +73,7 @@ class ModelJudge:
         rubric = read_rubric(folder, options["rubric"], "versus, judge, rubric")
         words = hash_rubric(_WORDS, challenge.goal, rubric)
         return cls(
-            f"model {model} {words}",
+            f"{MODEL_JUDGE}{model} {words}",
             model,
             folder,
             challenge.goal,

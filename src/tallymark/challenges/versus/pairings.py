@@ -16,6 +16,8 @@ OTHER_SIDE: dict[Side, Side] = {"red": "blue", "blue": "red"}
 VerdictState = Literal["pending", "judged", "failed"]
 MAX_REASON_CHARS = 2000
 JUDGE_FAILED = "the judge failed; the organiser can see why"
+MODEL_JUDGE = "model "
+"""How the names of judges that are models begin: one that fails may just be out of reach."""
 
 
 class SideSubmission(msgspec.Struct, frozen=True, kw_only=True):

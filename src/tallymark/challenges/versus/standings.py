@@ -2,19 +2,33 @@
 
 A breach is a point for red, a defence that held is one for blue. Strengths come from the joint fit
 (`tallymark.ratings`) with attackers as agents and defenders as challenges, every verdict a match.
+Ranks go by the floor of the strength: points can be had from the weak, and by meeting more of them.
+
+Who plays both sides meets everyone but itself, and gives its rivals one more to meet. So that this
+neither costs nor gains anything, its rank on a side is what it would be if it had not played the
+other, and over both sides the better of the two (docs/decisions/0022-both-sides.md). Ranks can
+therefore be shared.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from math import fsum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from tallymark.challenges.versus.pairings import BreachVerdict, Side, SideSubmission
-from tallymark.ratings import Pair, RatingEstimate, fit
-from tallymark.ratings.joint_fit import Z95
+from tallymark.challenges.versus.pairings import (
+    MODEL_JUDGE,
+    BreachVerdict,
+    Side,
+    SideSubmission,
+)
+from tallymark.ratings import Counts, Fit, Pair, RatingEstimate, fit
+from tallymark.ratings.joint_fit import SortKey
+
+_LAST: SortKey = (1, 0, 0.0)
+"""After every key that there is."""
 
 
 class VersusTally(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +41,8 @@ class VersusTally(msgspec.Struct, frozen=True, kw_only=True):
     held: int = 0
     unjudged: int = 0
     """Pending or failed: no point for anyone."""
+    broken: int = 0
+    """Of those, where the judge is code and failed: one of the two made it fail."""
 
 
 class Points(msgspec.Struct, frozen=True):
@@ -57,8 +73,8 @@ class VersusStanding(msgspec.Struct, frozen=True, kw_only=True):
     categories: dict[str, Points]
     unjudged: int
     strength: RatingEstimate | None
-    """None before the first verdict. Of both sides together: the mean of the two strengths, with
-    the mean of the two errors, which is at least its own error."""
+    """None before the first verdict. Of both sides together: that of the side with the higher
+    floor."""
 
 
 def tally(
@@ -71,6 +87,8 @@ def tally(
         what = "unjudged" if each.breached is None else "breached" if each.breached else "held"
         key = (player[each.red], player[each.blue], each.category)
         counted.setdefault(key, Counter())[what] += 1
+        if each.state == "failed" and not each.judge.startswith(MODEL_JUDGE):
+            counted[key]["broken"] += 1
     return [
         VersusTally(red=red, blue=blue, category=category, **numbers)
         for (red, blue, category), numbers in sorted(counted.items())
@@ -80,9 +98,9 @@ def tally(
 def versus_standings(
     tallies: Iterable[VersusTally], side: Side | None = None
 ) -> list[VersusStanding]:
-    """The board of a side, or of all players with both sides added up.
+    """The board of a side, or of all players by their better one, with points added up.
 
-    Most points first; ties go to who has fewer against, then by name.
+    Strongest first, by floors; who has no verdict yet comes last.
     """
     known = list(tallies)
     records: dict[str, _PlayerRecord] = {}
@@ -95,13 +113,16 @@ def versus_standings(
             records.setdefault(each.blue, _PlayerRecord()).add(
                 each, Points(each.held, each.breached)
             )
-    strengths = _fit_strengths(known, side)
+    counts = Counts.of(_count_matches(known))
+    fitted = fit(counts)
+    strengths = _find_strengths(fitted, side)
+    ranks = _rank_players(sorted(records), side, counts, fitted)
     lines = [
-        _make_line(player, side, record, strengths.get(player, ()))
+        _make_line(ranks[player], player, side, record, strengths.get(player))
         for player, record in records.items()
     ]
-    lines.sort(key=lambda line: (-line.points, line.against, line.player))
-    return [msgspec.structs.replace(line, rank=at) for at, line in enumerate(lines, start=1)]
+    lines.sort(key=lambda line: (line.rank, -_get_floor(line.strength), line.player))
+    return lines
 
 
 class _PlayerRecord:
@@ -118,11 +139,15 @@ class _PlayerRecord:
 
 
 def _make_line(
-    player: str, side: Side | None, record: _PlayerRecord, strengths: Sequence[RatingEstimate]
+    rank: int,
+    player: str,
+    side: Side | None,
+    record: _PlayerRecord,
+    strength: RatingEstimate | None,
 ) -> VersusStanding:
     total = sum(record.categories.values(), Points())
     return VersusStanding(
-        rank=0,
+        rank=rank,
         player=player,
         side=side,
         points=total.own,
@@ -130,28 +155,69 @@ def _make_line(
         ratio=total.ratio,
         categories=dict(sorted(record.categories.items())),
         unjudged=record.unjudged,
-        strength=_mean(strengths) if strengths else None,
+        strength=strength,
     )
 
 
-def _fit_strengths(
-    tallies: Iterable[VersusTally], side: Side | None
-) -> dict[str, list[RatingEstimate]]:
-    """By player: as an attacker, as a defender, or both."""
-    fitted = fit(Pair(each.red, each.blue, each.breached, 0, each.held) for each in tallies)
-    found: dict[str, list[RatingEstimate]] = {}
+def _count_matches(tallies: Sequence[VersusTally]) -> Iterator[Pair]:
+    """Verdicts as matches, the broken ones too.
+
+    No verdict must not be better than a lost one, so the broken verdicts of a pairing are lost by
+    whoever broke those of more opponents than the other.
+    """
+    broken = {(each.red, each.blue) for each in tallies if each.broken}
+    reds, blues = Counter(red for red, _ in broken), Counter(blue for _, blue in broken)
+    for each in tallies:
+        by_red, by_blue = reds[each.red], blues[each.blue]
+        breached = each.breached + (each.broken if by_blue > by_red else 0)
+        held = each.held + (each.broken if by_red > by_blue else 0)
+        yield Pair(each.red, each.blue, breached, 0, held)
+
+
+def _find_strengths(fitted: Fit, side: Side | None) -> dict[str, RatingEstimate]:
+    """By player, as an attacker or a defender, or as what has the higher floor."""
+    found: dict[str, RatingEstimate] = {}
     for on, strengths in (("red", fitted.strengths), ("blue", fitted.difficulties)):
         if side in (None, on):
             for player, strength in strengths.items():
-                found.setdefault(player, []).append(strength)
+                if strength.floor > _get_floor(found.get(player)):
+                    found[player] = strength
     return found
 
 
-def _mean(found: Sequence[RatingEstimate]) -> RatingEstimate:
-    """Of an attacker's and a defender's strength; of one alone, itself."""
-    value, error, robust = (
-        fsum(getattr(each, name) for each in found) / len(found)
-        for name in ("value", "error", "robust_error")
-    )
-    matches = sum(each.matches for each in found)
-    return RatingEstimate(value, value - Z95 * error, value + Z95 * error, error, robust, matches)
+def _get_floor(strength: RatingEstimate | None) -> float:
+    return -math.inf if strength is None else strength.floor
+
+
+def _rank_players(
+    players: Sequence[str], side: Side | None, counts: Counts, fitted: Fit
+) -> dict[str, int]:
+    """Each by the fit of all verdicts; who plays both sides by one without its other side."""
+    ranks = _number(players, _find_keys(fitted, side))
+    for player in fitted.strengths.keys() & fitted.difficulties.keys():
+        worlds = []
+        if side != "blue":
+            worlds.append(counts.without(challenge=player))
+        if side != "red":
+            worlds.append(counts.without(agent=player))
+        ranks[player] = min(
+            _number(players, _find_keys(fit(world), side))[player] for world in worlds
+        )
+    return ranks
+
+
+def _find_keys(fitted: Fit, side: Side | None) -> dict[str, SortKey]:
+    """What orders the board, by player; over both sides the better of its two."""
+    found: dict[str, SortKey] = {}
+    if side != "blue":
+        found |= fitted.sort_keys("strengths")
+    if side != "red":
+        for player, key in fitted.sort_keys("difficulties").items():
+            found[player] = min(key, found.get(player, key))
+    return found
+
+
+def _number(players: Sequence[str], keys: Mapping[str, SortKey]) -> dict[str, int]:
+    """Places from 1 on; who has no key comes last, and equal ones go by name."""
+    ordered = sorted(players, key=lambda player: (keys.get(player, _LAST), player))
+    return {player: at for at, player in enumerate(ordered, start=1)}

@@ -10,16 +10,13 @@ from tallymark.runs.problems import list_problems
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import Run
-from tallymark.text import clean_excerpt
+from tallymark.text import format_cell
 
 COLUMNS = (
     "run", "suite", "model", "case", "epoch", "status", "latency", "cost",
     "input_tokens", "output_tokens", "tokens_counted_by", "tries",
     "checks", "checks_passed", "problems", "output",
 )  # fmt: skip
-MOST_CHARACTERS = 32_000
-"""Characters of a cell: spreadsheets break one of more than 32,767 into pieces."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 (as they are)
 
 
 def csv_report(runs: Sequence[Run]) -> str:
@@ -35,10 +32,10 @@ def csv_report(runs: Sequence[Run]) -> str:
 def _make_row(record: RunRecord, result: CaseResult) -> list[str | float | None]:
     why = "\n".join(f"{title}: {reason}" for title, reason in list_problems(result))
     return [
-        _write_cell(record.id),
-        _write_cell(record.suite),
-        _write_cell(record.model),
-        _write_cell(result.case),
+        format_cell(record.id),
+        format_cell(record.suite),
+        format_cell(record.model),
+        format_cell(result.case),
         result.epoch,
         result.status,
         result.latency,
@@ -49,15 +46,9 @@ def _make_row(record: RunRecord, result: CaseResult) -> list[str | float | None]
         result.tries,
         len(result.checks),
         sum(check.passed for check in result.checks),
-        _write_cell(why),
-        _write_cell(result.output),
+        format_cell(why),
+        format_cell(result.output),
     ]
-
-
-def _write_cell(text: str) -> str:
-    """Text that a spreadsheet shows and never takes for a formula."""
-    plain = clean_excerpt(text, MOST_CHARACTERS)
-    return f"'{plain}" if plain.lstrip(" ").startswith(_FORMULA) else plain
 
 
 REPORT = ReportKind(

@@ -13,6 +13,7 @@ from sqlalchemy import case, func, insert, or_, select, update
 
 from tallymark.challenges.attempt import Payload
 from tallymark.challenges.versus.pairings import (
+    MODEL_JUDGE,
     OTHER_SIDE,
     BreachVerdict,
     Ruling,
@@ -265,8 +266,11 @@ def _read_tallies(
     connection: Connection, red: Subquery, blue: Subquery, before: float | None
 ) -> list[VersusTally]:
     known = verdicts.c.state == "judged"
+    broken = verdicts.c.state == "failed"
+    broken &= ~verdicts.c.judge.startswith(MODEL_JUDGE)
     if before is not None:
         known &= verdicts.c.judged_at < before
+        broken &= verdicts.c.judged_at < before
 
     def count(condition: ColumnElement[bool]) -> ColumnElement[int]:
         return func.sum(case((condition, 1), else_=0))
@@ -279,6 +283,7 @@ def _read_tallies(
             count(known & verdicts.c.breached).label("breached"),
             count(known & ~verdicts.c.breached).label("held"),
             count(~known).label("unjudged"),
+            count(broken).label("broken"),
         )
         .select_from(verdicts)
         .join(red, red.c.id == verdicts.c.red)

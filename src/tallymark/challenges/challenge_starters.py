@@ -1,0 +1,50 @@
+"""Starters of challenges, one for each evaluator and one of red against blue.
+
+A starter is a file in `starters/`: the files of a folder, and the commands that play it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from tallymark.documents.reader import read_plain
+from tallymark.errors import InvalidInput, WorkFailed, suggest
+
+_FOLDER = Path(__file__).parent / "starters"
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class Starter(NamedTuple):
+    """What was written, and what to type next; ATTEMPT is what entering shows."""
+
+    files: list[str]
+    commands: list[str]
+
+
+def list_starters() -> list[str]:
+    """The kinds that there are."""
+    return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
+
+
+def write_starter(kind: str, folder: Path) -> Starter:
+    """Write a challenge that passes its check and can be played as it is."""
+    if kind not in list_starters():
+        close = suggest(kind, list_starters())
+        hint = f"did you mean {close!r}?" if close else f"there are {', '.join(list_starters())}"
+        raise InvalidInput(f"there is no starter {kind!r}", hint=hint)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInput(f"{folder} exists already", hint="name a folder that is new or empty")
+    told = read_plain(_FOLDER / f"{kind}.yaml", "a starter")
+    own = folder.resolve().name
+    name = own if _NAME.fullmatch(own) else f"my-{kind}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in told["files"].items():
+            (folder / file).write_text(text.replace("{name}", name), encoding="utf-8")
+    except OSError as error:
+        raise WorkFailed(f"cannot write {folder}: {error.strerror or error}") from None
+    play = [each.replace("{name}", name).replace("{folder}", str(folder)) for each in told["play"]]
+    before = [f"tally challenge check {folder}", f"tally challenge publish {folder}"]
+    return Starter(list(told["files"]), [*before, *play])
