@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
+from scripts.score_worlds import tell_alarms, tell_coverage, tell_power
 
 PAGE = TREE / "bench" / "proof.md"
 PACKAGES = ("tallymark", "numpy", "sqlalchemy", "pytest", "hypothesis")
@@ -64,6 +65,20 @@ def prove_thoroughly() -> ProofSection:
     return ProofSection("Slow tests", done.returncode == 0, body)
 
 
+def prove_scores() -> ProofSection:
+    """Intervals hold the truth, gates do not cry wolf, and find what there is to find."""
+    holds, body = True, ""
+    for told, tell, runs in (
+        ("How often the 95 % interval of a score holds the truth, in %", tell_coverage, 300),
+        ("How often a run of the same agent is called worse, in %", tell_alarms, 600),
+        ("How often a run that is worse is found, in %", tell_power, 300),
+    ):
+        held, table = tell(runs)
+        holds = holds and held
+        body += f"{told}, over {runs} runs a cell:\n\n{table}\n"
+    return ProofSection("Scores", holds, body)
+
+
 def _get_room(trial: MutantTrial) -> str:
     return f"{Path(trial.mutant.file).parent.as_posix()}/"
 
@@ -71,6 +86,7 @@ def _get_room(trial: MutantTrial) -> str:
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "mutants": prove_mutants,
     "slow": prove_thoroughly,
+    "scores": prove_scores,
 }
 """By name, in the order in which they are made and told."""
 

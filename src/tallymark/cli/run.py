@@ -11,7 +11,15 @@ import typer
 
 from tallymark.cli.app_session import Db
 from tallymark.cli.report_files import ReportPaths, check_reports
-from tallymark.cli.run_ending import Baseline, FailOnRegression, RunEnd, require_baseline
+from tallymark.cli.run_ending import (
+    Alpha,
+    Baseline,
+    FailOnRegression,
+    RunEnd,
+    Strict,
+    Tolerance,
+    require_baseline,
+)
 from tallymark.errors import InvalidInput
 from tallymark.text import say
 
@@ -62,6 +70,9 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
+    alpha: Alpha = 0.05,
+    tolerance: Tolerance = 0.0,
+    strict: Strict = False,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -95,7 +106,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     failures = (
         [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]
     )
-    RunEnd(report or [], before, fail_on_regression, as_json).tell(runs, failures)
+    rule = (alpha, tolerance, strict)
+    RunEnd(report or [], before, fail_on_regression, as_json, rule).tell(runs, failures)
     if all(each.record.status == "failed" for each in runs):
         say("tally: no case could be run; see the errors above", err=True)
         raise typer.Exit(3)

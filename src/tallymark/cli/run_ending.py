@@ -25,6 +25,14 @@ Baseline = Annotated[
 FailOnRegression = Annotated[
     bool, typer.Option("--fail-on-regression", help="Exit with 1 when worse than --baseline.")
 ]
+Alpha = Annotated[
+    float,
+    typer.Option(min=0.0001, max=0.5, help="How often a run that is as good may be called worse."),
+]
+Tolerance = Annotated[
+    float, typer.Option(min=0.0, help="How many points of the score may be lost.")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Any drop is worse, whatever luck may do.")]
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,8 @@ class RunEnd:
     """The baseline."""
     fail_on_regression: bool
     as_json: bool
+    rule: tuple[float, float, bool] = (0.05, 0.0, False)
+    """What is worse: alpha, tolerance, strict."""
 
     def tell(
         self, runs: Sequence[Run], failures: Sequence[str], facts: Mapping[str, Any] | None = None
@@ -74,9 +84,11 @@ class RunEnd:
 
     def _compare(self, runs: Sequence[Run], others: Sequence[Run]) -> list[Comparison]:
         """A run with the baseline, then the other runs of a group with the first."""
-        from tallymark.runs.comparison import compare
+        from tallymark.runs.comparison import RegressionRule, compare
 
-        first = [] if self.before is None else [compare(self.before, self._find_like(runs))]
+        rule = RegressionRule(*self.rule)
+        like = self._find_like(runs)
+        first = [] if self.before is None else [compare(self.before, like, rule=rule)]
         return [*first, *(compare(runs[0], each) for each in others)]
 
     def _find_like(self, runs: Sequence[Run]) -> Run:

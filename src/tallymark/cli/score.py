@@ -14,7 +14,15 @@ import typer
 from tallymark.cli.app_session import Db
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
-from tallymark.cli.run_ending import Baseline, FailOnRegression, RunEnd, require_baseline
+from tallymark.cli.run_ending import (
+    Alpha,
+    Baseline,
+    FailOnRegression,
+    RunEnd,
+    Strict,
+    Tolerance,
+    require_baseline,
+)
 from tallymark.cli.streams import read_text
 from tallymark.errors import InvalidInput, Problem, WorkFailed
 from tallymark.text import say
@@ -110,6 +118,9 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     report: ReportPaths = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
+    alpha: Alpha = 0.05,
+    tolerance: Tolerance = 0.0,
+    strict: Strict = False,
     no_keep: Annotated[
         bool, typer.Option("--no-keep", help="Only show the run: keep nothing of it.")
     ] = False,
@@ -136,7 +147,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         if outcome.interrupted or outcome.failures:
             report, before = [], None
-    end = RunEnd(report or [], before, fail_on_regression, as_json)
+    rule = (alpha, tolerance, strict)
+    end = RunEnd(report or [], before, fail_on_regression, as_json, rule)
     if outcome.interrupted:
         end.show(outcome.runs, outcome.facts)
         kept = "what is done is kept" if options.keep else "nothing is kept"

@@ -44,6 +44,7 @@ class Amounts(msgspec.Struct, gc=False):
     sum: float = 0.0
     low: float = math.inf
     high: float = -math.inf
+    squares: float = 0.0
 
     @property
     def total(self) -> float:
@@ -57,6 +58,7 @@ class Amounts(msgspec.Struct, gc=False):
             self.sum = math.fsum((self.sum, *values))
             self.low = min(self.low, *values)
             self.high = max(self.high, *values)
+            self.squares += sum([value * value for value in values])
 
 
 class Counts(msgspec.Struct, gc=False):
