@@ -10,7 +10,14 @@ import typer
 
 from tallymark.cli.app_session import Db
 from tallymark.cli.report_files import check_reports, write_reports
-from tallymark.cli.run_ending import Alpha, Strict, Tolerance
+from tallymark.cli.run_ending import (
+    Alpha,
+    MaxErrors,
+    Strict,
+    Tolerance,
+    choose_max_errors,
+    find_unrun,
+)
 from tallymark.cli.streams import print_json
 from tallymark.text import StyledLine, say
 
@@ -26,6 +33,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     alpha: Alpha = 0.05,
     tolerance: Tolerance = 0.0,
     strict: Strict = False,
+    max_errors: MaxErrors = None,
     report: Annotated[
         list[Path] | None, typer.Option("--report", "-r", help="Write a report of all runs.")
     ] = None,
@@ -36,6 +44,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     from tallymark.runs.comparison import RegressionRule, compare_all, verdict
     from tallymark.runs.reports.comparison_report import comparison_lines
 
+    max_errors = choose_max_errors(max_errors, gated=fail_on_regression)
     check_reports(report or [])
     from tallymark.app.app import App
 
@@ -49,8 +58,11 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     else:
         parts = [part for each in compared for part in (StyledLine(""), *comparison_lines(each))]
         say(*parts[1:])
-    worse = [each for each in compared if verdict(each).regression]
-    if fail_on_regression and worse:
-        for each in worse:
-            say(f"tally: {each.second.id} is worse: {verdict(each).reason}", err=True)
+    failures = find_unrun(loaded[1:], max_errors)
+    for each in compared if fail_on_regression else ():
+        if (said := verdict(each)).regression:
+            failures.append(f"{each.second.id} is worse: {said.reason}")
+    for failure in failures:
+        say(f"tally: {failure}", err=True)
+    if failures:
         raise typer.Exit(1)

@@ -15,9 +15,11 @@ from tallymark.cli.run_ending import (
     Alpha,
     Baseline,
     FailOnRegression,
+    MaxErrors,
     RunEnd,
     Strict,
     Tolerance,
+    choose_max_errors,
     require_baseline,
 )
 from tallymark.errors import InvalidInput
@@ -73,6 +75,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     alpha: Alpha = 0.05,
     tolerance: Tolerance = 0.0,
     strict: Strict = False,
+    max_errors: MaxErrors = None,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -85,6 +88,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise InvalidInput("give a suite, or a run to resume", hint="as in: tally run suite.yaml")
     if fail_on_regression:
         require_baseline(baseline)
+    gated = fail_on_regression or fail_under is not None
+    max_errors = choose_max_errors(max_errors, gated=gated)
     if report:
         check_reports(report)
     options = RunOptions(
@@ -107,7 +112,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]
     )
     rule = (alpha, tolerance, strict)
-    RunEnd(report or [], before, fail_on_regression, as_json, rule).tell(runs, failures)
+    RunEnd(report or [], before, fail_on_regression, as_json, rule, max_errors).tell(runs, failures)
     if all(each.record.status == "failed" for each in runs):
         say("tally: no case could be run; see the errors above", err=True)
         raise typer.Exit(3)

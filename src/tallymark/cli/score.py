@@ -18,9 +18,11 @@ from tallymark.cli.run_ending import (
     Alpha,
     Baseline,
     FailOnRegression,
+    MaxErrors,
     RunEnd,
     Strict,
     Tolerance,
+    choose_max_errors,
     require_baseline,
 )
 from tallymark.cli.streams import read_text
@@ -121,6 +123,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     alpha: Alpha = 0.05,
     tolerance: Tolerance = 0.0,
     strict: Strict = False,
+    max_errors: MaxErrors = None,
     no_keep: Annotated[
         bool, typer.Option("--no-keep", help="Only show the run: keep nothing of it.")
     ] = False,
@@ -135,6 +138,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     )  # fmt: skip
     if fail_on_regression:
         require_baseline(baseline)
+    gated = fail_on_regression or fail_under is not None
+    max_errors = choose_max_errors(max_errors, gated=gated)
     check_reports(report or [])
     suites = [path.endswith(".py") for path in paths]
     if any(suites) != all(suites):
@@ -148,7 +153,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         if outcome.interrupted or outcome.failures:
             report, before = [], None
     rule = (alpha, tolerance, strict)
-    end = RunEnd(report or [], before, fail_on_regression, as_json, rule)
+    end = RunEnd(report or [], before, fail_on_regression, as_json, rule, max_errors)
     if outcome.interrupted:
         end.show(outcome.runs, outcome.facts)
         kept = "what is done is kept" if options.keep else "nothing is kept"
