@@ -96,7 +96,8 @@ class _Linter:
         self.names: Names = formula.declared
         self.source = FormulaText(formula.text)
         self.analysis = Analysis(formula.tree, self.names)
-        self.rows = list(sample_rows(self.names, formula.names))
+        self._rows = sample_rows(self.names, formula.names)
+        self._made: list[SampleRow] = []
 
     def findings(self) -> Iterator[Finding]:
         yield from self.ambiguous_names()
@@ -125,6 +126,8 @@ class _Linter:
         if hazard.always:
             return Finding(code, "warning", f"always {what}: {subject} is always {trouble}", place)
         example = self.example(lambda row: _goes_wrong(hazard, row))
+        if code == "divide-by-zero" and self.analysis.is_never_negative(hazard.operand):
+            mend = _KEEP_ABOVE
         hint = mend.format(_shorten(hazard.operand))
         if example is None:
             message = f"may {what}: {subject} could be {trouble}"
@@ -186,7 +189,14 @@ class _Linter:
         return False
 
     def example(self, wanted: Callable[[SampleRow], bool]) -> SampleRow | None:
-        return next((row for row in self.rows if wanted(row)), None)
+        return next((row for row in self._list_rows() if wanted(row)), None)
+
+    def _list_rows(self) -> Iterator[SampleRow]:
+        """Rows are made when first looked at: many formulas need few or none."""
+        yield from self._made
+        for row in self._rows:
+            self._made.append(row)
+            yield row
 
     def describe_row(self, row: SampleRow, node: Node | None = None) -> str:
         used = self.formula.names if node is None else _list_names(node)
@@ -197,6 +207,8 @@ class _Linter:
         return self.source.place(at)
 
 
+# `if(total_cost != 0, ..., 0)` would give what is free the worst score of all.
+_KEEP_ABOVE = "guard it with max({0}, 0.0001)"
 _HAZARDS = {
     "divide-by-zero": ("divide by zero", "0", "guard it with if({0} != 0, ..., 0)"),
     "logarithm": ("be undefined", "0 or less", "keep it above 0, as in log(1 + {0})"),
@@ -235,7 +247,7 @@ def _list_names(node: Node) -> tuple[str, ...]:
 
 
 def _shorten_number(value: float) -> str:
-    return number_text(float(f"{value:.6g}"))
+    return number_text(float(f"{value:.6g}") + 0.0)  # -0.0 is 0
 
 
 def _shorten(node: Node) -> str:

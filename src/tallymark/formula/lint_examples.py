@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from tallymark.formula.formula_names import DERIVED, RUN_METRICS, Names, Variable
 
 SampleRow = dict[str, float]
+_CELLS = 6_000
+"""Rows times evals: what a person does not wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,12 @@ def run_metrics(outcomes: Sequence[SampleEval]) -> SampleRow:
     return row
 
 
-def sample_rows(names: Names, used: Sequence[str], count: int = 200) -> Iterator[SampleRow]:
-    """Rows for the names that a formula uses, plain cases first."""
+def sample_rows(names: Names, used: Sequence[str]) -> Iterator[SampleRow]:
+    """Rows for the names that a formula uses, plain cases first; fewer where there are many."""
     draw = random.Random(7)  # noqa: S311 (not for secrets)
     evals = _list_evals(names, used)
     plain = [names[name] for name in used if names[name].measure == "number"]
-    for index in range(count):
+    for index in range(max(10, min(200, _CELLS // max(1, len(evals))))):
         # Free and instant, then everything passed, then nothing; after that whatever comes.
         outcomes = [
             SampleEval(
