@@ -98,8 +98,8 @@ class Analysis:
                 return self.branch(node)
             case Call(function=function, arguments=arguments):
                 if not any(isinstance(each, Name) for each in walk(node)):
-                    value = step(node, {}).value
-                    return NEVER if value is None else Fact(Range(value, value))
+                    constant = step(node, {}).value
+                    return NEVER if constant is None else Fact(Range(constant, constant))
                 facts = [self.fact(argument) for argument in arguments]
                 if any(fact.range is None for fact in facts):
                     return NEVER
