@@ -95,12 +95,12 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Show how a score comes about: the formula with values, and each term's share."""
-    from tallymark.formula import RUN_METRICS, Formula
+    from tallymark.formula import MORE_METRICS, RUN_METRICS, Formula
 
     values = dict(_parse_setting(each) for each in settings or ())
     text = _read_formula(formula, file)
     with _telling_problems(text, as_json=as_json):
-        explanation = Formula.parse(text, [*RUN_METRICS, *values]).explain(values)
+        explanation = Formula.parse(text, [*RUN_METRICS, *MORE_METRICS, *values]).explain(values)
     if as_json:
         print_json(explanation.to_dict())
     else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tallymark.errors import Place
 from tallymark.formula.bounds import Analysis, Hazard
-from tallymark.formula.formula_names import Names
+from tallymark.formula.formula_names import MORE_METRICS, RUN_METRICS, Names
 from tallymark.formula.lint_examples import SampleRow, sample_rows
 from tallymark.formula.ranges import Direction, Range
 from tallymark.formula.steps import step
@@ -101,6 +101,7 @@ class _Linter:
 
     def findings(self) -> Iterator[Finding]:
         yield from self.ambiguous_names()
+        yield from self.taken_names()
         yield from map(self.hazard, self.analysis.hazards)
         yield from self.result()
         yield from self.directions()
@@ -118,6 +119,15 @@ class _Linter:
                     message = f"'{name}' is read as the one name, not as {left} minus {right}"
                     hint = f"write {left} - {right}, with spaces, to subtract"
                     yield Finding("hyphen", "warning", message, self.place(node.at), hint)
+
+    def taken_names(self) -> Iterator[Finding]:
+        """Metrics that are not meant, because an eval or a scorer has their name."""
+        of_a_run = RUN_METRICS.keys() <= self.names.keys()
+        for name in self.formula.names if of_a_run else ():
+            if name in MORE_METRICS and self.names[name] is not MORE_METRICS[name]:
+                node = next(n for n in walk(self.formula.tree) if n == Name(name))
+                message = f"{name} is that of your eval or scorer here, not the run's"
+                yield Finding("taken-name", "note", message, self.place(node.at))
 
     def hazard(self, hazard: Hazard) -> Finding:
         subject = _quote(hazard.operand)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from tallymark.formula import RUN_METRICS
+from tallymark.formula import MORE_METRICS, RUN_METRICS
 from tallymark.runs.tally import MEASURES, Amounts, Counts, eval_of
 
 if TYPE_CHECKING:
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 Array: TypeAlias = "NDArray[np.float64]"
 Rows: TypeAlias = "NDArray[np.intp]"
 PASSED = "passed"
-AMOUNTS = (*MEASURES, "judge_cost")
+TOKENS = ("input_tokens", "output_tokens")
+AMOUNTS = (*MEASURES, "judge_cost", *TOKENS, "total_tokens")
 """Quantities that have no upper end; the others are shares between 0 and 1."""
+EXTREMES = {"max": 100.0, "min": 0.0, "p50": 50.0, "p95": 95.0, "p99": 99.0}
+"""Statistics of which no sum can tell, as percentiles."""
 
 
 class Column(NamedTuple):
@@ -41,7 +44,7 @@ class Column(NamedTuple):
 class Metric(NamedTuple):
     """A name that a formula may use, as a statistic of a quantity."""
 
-    statistic: Literal["mean", "total", "max", "min"]
+    statistic: Literal["mean", "total", "max", "min", "p50", "p95", "p99", "errors"]
     quantity: str
     named: str | None = None
     """The eval that it is of; None for the whole run."""
@@ -56,7 +59,7 @@ class Sums(Protocol):
         ...
 
     def find_extreme(self, quantity: str, statistic: str) -> Array:
-        """The highest or the lowest result."""
+        """The highest or the lowest result, or a percentile."""
         ...
 
 
@@ -70,7 +73,8 @@ class CaseColumns:
         self._counts = [counts for _, counts in rows]
         self._columns: dict[str, Column] = {}
         evals = [eval_of(case) for case, _ in rows]
-        self.metrics = {name: find_metric(name, set(evals)) for name in names}
+        scorers = {name for counts in self._counts for name in counts.scores}
+        self.metrics = {name: find_metric(name, set(evals), scorers) for name in names}
         named = {metric.named for metric in self.metrics.values()} - {None}
         groups: dict[str | None, list[int]] = {}
         for row, each in enumerate(evals):
@@ -105,6 +109,12 @@ class CaseColumns:
         if quantity == PASSED:
             passed = _make_array([each.passed for each in counts])
             return Column(passed, ran, ran, passed, passed, passed)
+        if quantity == "total_tokens":
+            sent, answered = (self[kind] for kind in TOKENS)
+            # Of a sum only this much is known of its squares: they are at most these.
+            squares = (np.sqrt(sent.squares) + np.sqrt(answered.squares)) ** 2
+            known = np.minimum(sent.known, answered.known)
+            return Column(sent.totals + answered.totals, ran, known, squares, ran, ran)
         if quantity in AMOUNTS:
             attribute = "judges" if quantity == "judge_cost" else quantity
             amounts = [getattr(each, attribute) for each in counts]
@@ -126,12 +136,10 @@ def _make_array(values: list[Any]) -> Array:
     return np.array(values, dtype=np.float64)
 
 
-def find_metric(name: str, evals: Collection[str | None]) -> Metric:
+def find_metric(name: str, evals: Collection[str | None], scorers: Collection[str] = ()) -> Metric:
     """What a name of a formula stands for."""
     if name == "success_pct":
         return Metric("mean", PASSED, factor=100.0)
-    if name == "judge_cost":
-        return Metric("total", name)
     if name in RUN_METRICS:
         statistic, _, measure = name.partition("_")
         known: Any = "mean" if statistic == "avg" else statistic
@@ -142,7 +150,13 @@ def find_metric(name: str, evals: Collection[str | None]) -> Metric:
         named = name.removesuffix(f"_{measure}")
         if named != name and named in evals:
             return Metric("mean", measure, named)
-    return Metric("mean", name)  # a scorer's
+    if name not in MORE_METRICS or name in scorers:
+        return Metric("mean", name)  # a scorer's
+    statistic, _, measure = name.partition("_")
+    if measure == "latency":
+        percentile: Any = statistic
+        return Metric(percentile, measure)
+    return Metric("errors", PASSED) if name == "error_pct" else Metric("total", name)
 
 
 def evaluate_metrics(metrics: Mapping[str, Metric], sums: Sums) -> dict[str, Array]:
@@ -151,7 +165,9 @@ def evaluate_metrics(metrics: Mapping[str, Metric], sums: Sums) -> dict[str, Arr
     with np.errstate(all="ignore"):
         for name, (statistic, quantity, named, factor) in metrics.items():
             totals, weights = sums.add_up(quantity, named)
-            if statistic in ("max", "min"):
+            if statistic == "errors":
+                totals = np.zeros_like(weights)  # what did not run is left out of comparisons
+            elif statistic in EXTREMES:
                 totals = np.where(np.isnan(totals), totals, sums.find_extreme(quantity, statistic))
             elif statistic == "mean":
                 totals = factor * totals / weights

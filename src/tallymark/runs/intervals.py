@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tallymark.formula import Formula
-from tallymark.runs.case_columns import AMOUNTS, Array, CaseColumns
+from tallymark.runs.case_columns import AMOUNTS, EXTREMES, Array, CaseColumns
 from tallymark.runs.metric_draws import MetricDraws, draw_joint_normals, draw_normals
 from tallymark.runs.statistics import Interval, NoInterval
 from tallymark.runs.tally import Counts, Tally
@@ -80,6 +80,10 @@ def _refuse(columns: CaseColumns) -> NoInterval | None:
     for name, metric in columns.metrics.items():
         if metric.statistic in ("max", "min"):
             return NoInterval(f"{name} is an extreme, which depends on how many cases there are")
+        if metric.statistic in EXTREMES:
+            return NoInterval(f"{name} is a percentile, and none is known for those")
+        if metric.statistic == "errors":
+            return NoInterval(f"{name} tells how the run went, not how good the agent is")
         if metric.quantity in AMOUNTS and columns[metric.quantity].weights.sum() < 2:
             what = metric.quantity.replace("_", " ")
             return NoInterval(f"one result cannot show how much the {what} varies")

@@ -211,11 +211,10 @@ def _pool_spread(column: Column) -> tuple[float, int]:
 
 def _round_totals(totals: Array) -> Array:
     """To the 15 digits that a run's own totals have, so that three times 0.1 is 0.3 here too."""
-    largest = float(np.max(np.abs(totals), initial=0.0))
-    if not 0.0 < largest < math.inf:
-        return totals
-    scale = 10.0 ** (14 - math.floor(math.log10(largest)))
-    return np.asarray(np.rint(totals * scale) / scale) if scale < math.inf else totals
+    sizes = np.abs(totals)
+    plain = (sizes > 1e-100) & (sizes < 1e100)
+    scales = 10.0 ** (14 - np.floor(np.log10(np.where(plain, sizes, 1.0))))
+    return np.where(plain, np.rint(totals * scales) / scales, totals)
 
 
 def _keep_measured(column: Column, rows: Rows) -> tuple[Array, Array]:

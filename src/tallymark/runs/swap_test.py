@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from tallymark.runs.case_columns import Array, CaseColumns, evaluate_metrics
+from tallymark.runs.case_columns import EXTREMES, Array, CaseColumns, evaluate_metrics
 from tallymark.runs.tally import Counts, Tally
 
 if TYPE_CHECKING:
@@ -73,7 +73,12 @@ class _SwappedSums(NamedTuple):
         here, there = self.own[quantity], self.other[quantity]
         if statistic == "max":
             return np.asarray(np.where(self.ways > 0, there.highest, here.highest).max(axis=1))
-        return np.asarray(np.where(self.ways > 0, there.lowest, here.lowest).min(axis=1))
+        if statistic == "min":
+            return np.asarray(np.where(self.ways > 0, there.lowest, here.lowest).min(axis=1))
+        # A percentile over the units' means: for what is swapped, as good a measure as any.
+        means = [each.totals / np.maximum(each.weights, 1.0) for each in (there, here)]
+        swapped = np.where(self.ways > 0, *means)
+        return np.asarray(np.percentile(swapped, EXTREMES[statistic], axis=1))
 
 
 def try_swaps(
