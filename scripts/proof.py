@@ -19,6 +19,7 @@ from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
 from scripts.rating_worlds import judge_ratings
+from scripts.score_worlds import tell_alarms, tell_coverage, tell_power
 
 PAGE = TREE / "bench" / "proof.md"
 PACKAGES = ("tallymark", "numpy", "sqlalchemy", "pytest", "hypothesis")
@@ -70,6 +71,20 @@ def prove_ratings() -> ProofSection:
     return ProofSection("Ratings", *judge_ratings())
 
 
+def prove_scores() -> ProofSection:
+    """Intervals hold the truth, gates do not cry wolf, and find what there is to find."""
+    holds, body = True, ""
+    for told, tell, runs in (
+        ("How often the 95 % interval of a score holds the truth, in %", tell_coverage, 300),
+        ("How often a run of the same agent is called worse, in %", tell_alarms, 600),
+        ("How often a run that is worse is found, in %", tell_power, 300),
+    ):
+        held, table = tell(runs)
+        holds = holds and held
+        body += f"{told}, over {runs} runs a cell:\n\n{table}\n"
+    return ProofSection("Scores", holds, body)
+
+
 def _get_room(trial: MutantTrial) -> str:
     return f"{Path(trial.mutant.file).parent.as_posix()}/"
 
@@ -78,6 +93,7 @@ PROOFS: dict[str, Callable[[], ProofSection]] = {
     "mutants": prove_mutants,
     "ratings": prove_ratings,
     "slow": prove_thoroughly,
+    "scores": prove_scores,
 }
 """By name, in the order in which they are made and told."""
 

@@ -25,7 +25,7 @@ def test_check_says_what_a_formula_can_give() -> None:
         "valid    success_pct / total_cost\n"
         "uses     success_pct, total_cost\n"
         "warning  column 15: can divide by zero: when total_cost is 0; "
-        "guard it with if(total_cost != 0, ..., 0)\n"
+        "guard it with max(total_cost, 0.0001)\n"
         "           success_pct / total_cost\n"
         "                         ^^^^^^^^^^\n"
         "note     the score is at least 0, with no known upper bound\n"
@@ -135,3 +135,27 @@ def test_numpy_is_not_loaded_for_a_check() -> None:
         "sys.exit('numpy' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("formula", ["-success_pct", "-name * 2", "-foo - 1", "--total_cost"])
+def test_a_formula_may_start_with_a_minus(formula: str) -> None:
+    done = tally("formula", "check", formula, "--name", "name", "-n", "foo")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"valid    {formula}\n")
+
+
+def test_one_that_starts_with_a_minus_is_explained_with_values() -> None:
+    for words in (("-success_pct", "-s", "success_pct=5"), ("-s", "success_pct=5", "-success_pct")):
+        assert tally("formula", "explain", *words).stdout.startswith("-success_pct = -5\n")
+
+
+def test_an_option_that_does_not_exist_is_no_formula() -> None:
+    done = tally("formula", "check", "--jsn", "success_pct")
+    assert done.returncode == 2
+    assert "No such option" in done.stderr
+
+
+def test_explain_refuses_in_json_too() -> None:
+    done = tally("formula", "explain", "foo", "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["problems"][0]["message"] == "unknown name 'foo'"

@@ -61,9 +61,12 @@ def test_two_models_are_compared(tally: Tally) -> None:
     assert [run["model"] for run in document["runs"]] == ["replay/careful", "replay/hasty"]
     careful, hasty = (run["id"] for run in document["runs"])
     assert tally("compare", careful, hasty).stdout.startswith("=== Comparison ===")
-    gate = tally("compare", careful, hasty, "--fail-on-regression")
+    few = tally("compare", careful, hasty, "--fail-on-regression")
+    assert few.returncode == 0
+    assert "No regression: the score fell by 67.09; luck alone does that" in few.stdout
+    gate = tally("compare", careful, hasty, "--fail-on-regression", "--strict")
     assert gate.returncode == 1
-    assert "is worse: the score changed by" in gate.stderr
+    assert "is worse: cases that passed fail now" in gate.stderr
 
 
 def test_gates_decide_the_exit_code(tally: Tally) -> None:
@@ -73,7 +76,8 @@ def test_gates_decide_the_exit_code(tally: Tally) -> None:
     assert low.returncode == 1
     assert "replay/hasty scored 31.6467, under 50" in low.stderr
     careful = tally.json("runs", "-m", "replay/careful")["runs"][0]["id"]
-    worse = tally("run", suite, "-m", "replay/hasty", "--baseline", careful, "--fail-on-regression")
+    gate = ("--baseline", careful, "--fail-on-regression", "--strict")
+    worse = tally("run", suite, "-m", "replay/hasty", *gate)
     assert worse.returncode == 1
     assert f"worse than the baseline {careful}" in worse.stderr
     same = tally(

@@ -72,7 +72,7 @@ def test_a_summary_is_printed() -> None:
     assert told == (
         "=== Run Summary ===\n"
         "Score: 50.00 (formula: success_pct)\n"
-        "95 % Interval: 0.00 to 100.00\n"
+        "95 % Interval: 2.89 to 97.24\n"
         "Success Rate: 50.0% (1 passed, 1 failed)\n"
         "Total Cost: unknown (the cost of 1 of 2 cases is not known; no span says it)\n"
         "Latency: avg 1.25 s, max 2.40 s"
@@ -265,7 +265,7 @@ def test_a_baseline_is_compared_with_every_trace_kept_or_not(folder: Path) -> No
     assert Path("x.csv").read_text().count("desk[t-") == 120
     worse = score("t.jsonl", "-s", "contains(values=['perhaps'])", *gate)
     assert worse.returncode == 1
-    said = f"tally: worse than the baseline {first['id']}: the score changed by -75: its 95 %"
+    said = f"tally: worse than the baseline {first['id']}: the score fell by 75; luck"
     assert worse.stderr.startswith(said)
 
 
@@ -386,7 +386,9 @@ def test_a_suite_is_a_run_like_any_other(suite: str, folder: Path) -> None:
     tally = Tally(folder)
     first = score_run(suite)["id"]
     rude = ("--agent", f"{suite}:rude", "--fail-under", "0")
-    worse = score(suite, *rude, *with_reports(), "--baseline", first, "--fail-on-regression")
+    worse = score(
+        suite, *rude, *with_reports(), "--baseline", first, "--fail-on-regression", "--strict"
+    )
     assert worse.returncode == 1
     assert worse.stderr.startswith(f"tally: worse than the baseline {first}: ")
     runs = tally.json("runs")["runs"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallymark.errors import FormulaError
-from tallymark.formula import RUN_METRICS, Formula, Names, eval_name_problems
+from tallymark.formula import MORE_METRICS, RUN_METRICS, Formula, Names, eval_name_problems
 from tallymark.formula.functions import FUNCTIONS
 
 PROTECTED = [
@@ -15,13 +15,22 @@ PROTECTED = [
 
 
 def test_the_protected_keywords_are_those_of_the_document() -> None:
-    ours = ["judge_cost"]
-    assert sorted(RUN_METRICS) == sorted(PROTECTED + ours)
+    assert sorted(RUN_METRICS) == sorted(PROTECTED)
+
+
+def test_our_own_metrics_yield_to_an_eval_of_their_name() -> None:
+    names = Names.of_run(["p95", "judge", "error_pct"])
+    for name in ("p95_latency", "judge_cost", "error_pct"):
+        assert names[name] is not MORE_METRICS[name]
+    assert names["p50_latency"] is MORE_METRICS["p50_latency"]
+    findings = Formula.parse("1 - p95_latency", names).lint().findings
+    (note,) = [each for each in findings if each.code == "taken-name"]
+    assert note.message == "p95_latency is that of your eval or scorer here, not the run's"
 
 
 def test_an_eval_makes_three_names() -> None:
     names = Names.of_run(["critical-eval"])
-    made = set(names) - set(RUN_METRICS)
+    made = set(names) - set(RUN_METRICS) - set(MORE_METRICS)
     assert made == {"critical-eval", "critical-eval_latency", "critical-eval_cost"}
     assert (names["critical-eval"].low, names["critical-eval"].high) == (0, 1)
     assert names["critical-eval_cost"].low == 0

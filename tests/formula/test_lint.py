@@ -10,6 +10,7 @@ from tests.formula.random_formulas import NAMES, rows, trees
 
 from tallymark.formula import Formula, Names
 from tallymark.formula.lint import describe_range
+from tallymark.formula.lint_examples import sample_rows
 from tallymark.formula.ranges import Direction
 from tallymark.formula.tree import Node, to_text
 
@@ -41,6 +42,10 @@ def said(text: str, code: str) -> str:
         ("1 / max(total_cost, 0.5)", "the score is between 0 and 2"),
         ("abs(a - b) + floor(a) + ceil(b)", "the score is between 0 and 3"),
         ("(a < b) + (a != b)", "the score is between 0 and 2"),
+        ("max_latency - avg_latency", "the score is at least 0, with no known upper bound"),
+        ("min_cost - total_cost", "the score is at most 0, with no known lower bound"),
+        ("avg_cost / max_cost", "the score is between 0 and 1"),
+        ("-success_pct", "the score is between -100 and 0"),
         ("sqrt(success_pct) + log10(success_pct + 1)", "the score is between 0 and 12.0043"),
     ],
 )
@@ -103,6 +108,10 @@ def test_a_division_that_is_guarded_is_left_alone(text: str) -> None:
         ("clamp(success_pct, -1, 101)", "idle-term", "the value never reaches it"),
         ("3 + 4", "constant", "the score is always 7"),
         ("a * 0", "constant", "the score is always 0"),
+        ("log(0.5)", "constant", "the score is always -0.693147"),
+        ("a * (min_cost > max_cost)", "idle-term", "it is always false"),
+        ("success_pct / total_cost", "divide-by-zero", "guard it with max(total_cost, 0.0001)"),
+        ("1 / (a - b)", "divide-by-zero", "guard it with if(a - b != 0, ..., 0)"),
         ("a-b", "hyphen", "'a-b' is read as the one name, not as a minus b; write a - b, with"),
         ("log(total_cost)", "logarithm", "can be undefined: when total_cost is 0 or less"),
         ("sqrt(a - b)", "negative-root", "can be undefined: `a - b` is negative when"),
@@ -115,10 +124,29 @@ def test_what_an_author_should_know(text: str, code: str, expected: str) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["success_pct", "success_pct / (1 + total_cost + avg_latency)", "a * 3 + b * 2"]
+    "text",
+    [
+        "success_pct",
+        "success_pct / (1 + total_cost + avg_latency)",
+        "a * 3 + b * 2",
+        "(a == 1) * 10 + if(success_pct == 100, 5, 0)",
+        "(b != 0) + if(1 == a, 2, 1)",
+    ],
 )
 def test_a_sound_formula_draws_no_warning(text: str) -> None:
     assert codes(text) == []
+
+
+def test_no_sentence_ends_in_when() -> None:
+    for text in ("log(0.5)", "1 - 2", "success_pct - log(3) * 100", "exp(1) - 3 + 0 * a"):
+        report = Formula.parse(text, EVALS).lint()
+        assert not [each for each in report.findings if str(each).rstrip().endswith("when")]
+
+
+def test_of_400_evals_few_rows_are_tried() -> None:
+    names = [f"eval{number}" for number in range(400)]
+    assert len(list(sample_rows(Names.of_run(names), names))) == 15
+    assert len(list(sample_rows(Names.of_run(names), names[:2]))) == 200
 
 
 def test_lint_is_data_that_json_can_carry() -> None:

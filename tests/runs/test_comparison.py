@@ -9,7 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from tallymark.errors import FormulaError, InvalidInput
-from tallymark.runs.comparison import Comparison, compare, compare_all, is_regression, verdict
+from tallymark.runs.comparison import (
+    Comparison,
+    RegressionRule,
+    RegressionVerdict,
+    adjust_p_values,
+    compare,
+    compare_all,
+    is_regression,
+    verdict,
+)
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult, RunRecord
 from tallymark.runs.run import Run
 
@@ -27,7 +36,7 @@ def run(
     if isinstance(cases, str):
         cases = {f"case{number}": mark for number, mark in enumerate(cases)}
     results = [
-        CaseResult(case=case, epoch=epoch, status=WORDS[mark], latency=1.0, cost=cost)
+        CaseResult(case=case, epoch=epoch, status=WORDS[mark], latency=1 + epoch / 8, cost=cost)
         for case, marks in cases.items()
         for epoch, mark in enumerate(marks)
     ]
@@ -182,36 +191,51 @@ class TestRegression:
             ("+" * 10 + "-" * 10, "-" + "+" * 10 + "-" * 9, False),
         ],
     )
-    def test_the_interval_decides(self, first: str, second: str, regression: bool) -> None:
+    def test_the_p_value_decides(self, first: str, second: str, regression: bool) -> None:
         assert is_regression(compare(run(first), run(second))) is regression
 
     def test_it_is_said_in_one_sentence(self) -> None:
-        found = verdict(compare(run("+" * 20), run("-" * 8 + "+" * 12)))
-        assert found.reason == (
-            "the score changed by -40: its 95 % interval, -65 to -15, lies below zero"
+        comparison = compare(run("+" * 20), run("-" * 8 + "+" * 12))
+        assert comparison.p_value == pytest.approx(1 / 512, abs=0.003)
+        assert verdict(comparison).reason == (
+            f"the score fell by 40; luck alone does that with p {comparison.p_value:.3f}, "
+            "at most 0.05"
         )
+        one = verdict(compare(run("+" * 20), run("-" + "+" * 19)))
+        assert one.reason.endswith("more than 0.05")
 
-    @pytest.mark.parametrize(("second", "regression"), [("-", True), ("+", False)])
-    def test_without_an_interval_a_lower_score_is_enough(
-        self, second: str, regression: bool
-    ) -> None:
-        found = verdict(compare(run("+"), run(second)))
-        assert found.regression is regression
-        assert found.reason.endswith("and the cases give no interval")
+    def test_the_sentence_the_table_and_the_rule_are_one(self) -> None:
+        first, second = run("+" * 20), run("-" * 4 + "+" * 16)
+        p_value = compare(first, second).p_value
+        assert p_value is not None
+        for alpha, regression in ((p_value + 0.001, True), (p_value - 0.001, False)):
+            comparison = compare(first, second, rule=RegressionRule(alpha=alpha))
+            assert verdict(comparison).regression is regression
+            assert comparison.to_dict()["regression"]["regression"] is regression
 
-    def test_a_score_that_stays_at_zero_did_not_fall(self) -> None:
-        found = verdict(compare(run("-"), run("-")))
-        assert not found.regression
-        assert found.reason.startswith("the score changed by +0: it did not fall")
+    def test_too_few_results_say_so(self) -> None:
+        found = verdict(compare(run("+++"), run("---")))
+        assert found == RegressionVerdict(
+            False,
+            "the score fell by 100, but 3 results cannot show it; try --epochs 10, or --strict",
+        )
+        assert is_regression(compare(run("+" * 5), run("-" * 5)))
+
+    def test_a_score_that_stays_did_not_fall(self) -> None:
+        assert verdict(compare(run("-"), run("-"))).reason == "the score did not fall"
 
     @pytest.mark.parametrize(("fell", "regression"), [(1e-16, False), (9e-10, False), (2e-9, True)])
     def test_a_loss_within_rounding_is_none(self, fell: float, regression: bool) -> None:
         first, second = run("+", formula="total_cost", cost=1.0), run("+", cost=1.0 - fell)
-        assert is_regression(compare(first, second)) is regression
+        rule = RegressionRule(strict=True)
+        assert is_regression(compare(first, second, rule=rule)) is regression
 
-    def test_named_evals_alone_give_no_interval_so_any_loss_counts(self) -> None:
-        first, second = run({"a": "+", "b": "+"}), run({"a": "-", "b": "+"})
-        assert is_regression(compare(first, second, formula="2 * a + b"))
+    def test_named_evals_need_results_enough_like_all(self) -> None:
+        few = {"a": "+", "b": "+"}, {"a": "-", "b": "+"}
+        many = {"a": "+" * 5, "b": "+" * 5}, {"a": "-" * 5, "b": "+" * 5}
+        for (first, second), regression in ((few, False), (many, True)):
+            comparison = compare(run(first), run(second), formula="2 * a + b")
+            assert is_regression(comparison) is regression
 
     def test_a_score_that_is_lost_is_a_regression(self) -> None:
         formula = "success_pct / total_cost"
@@ -239,18 +263,44 @@ class TestRegression:
 
     def test_up_to_the_tolerance_may_be_lost(self) -> None:
         comparison = compare(run("+" * 20), run("-" * 8 + "+" * 12))
-        assert not is_regression(comparison, tolerance=30)
-        assert is_regression(comparison, tolerance=10)
-        assert verdict(comparison, tolerance=10).reason.endswith("lies below -10")
+        found = verdict(comparison, RegressionRule(tolerance=40))
+        assert found == RegressionVerdict(False, "the score fell by 40, and 40 may be lost")
+        assert is_regression(comparison, RegressionRule(tolerance=39))
 
     def test_strict_finds_any_broken_case_worse(self) -> None:
         comparison = compare(run("+-" * 10), run("-+" + "++" * 9))
+        strict = RegressionRule(strict=True)
         assert not is_regression(comparison)
-        assert is_regression(comparison, strict=True)
-        assert verdict(comparison, strict=True).reason == "cases that passed fail now: case0"
+        assert is_regression(comparison, strict)
+        assert verdict(comparison, strict).reason == "cases that passed fail now: case0"
+
+    def test_strict_finds_any_lower_score_worse(self) -> None:
+        formula = "success_pct - 100 * total_cost"
+        first, second = run("++", formula=formula, cost=0.01), run("++", cost=0.02)
+        found = verdict(compare(first, second, rule=RegressionRule(strict=True)))
+        assert found == RegressionVerdict(True, "the score fell by 2, and --strict allows no drop")
 
     def test_strict_is_content_when_nothing_broke(self) -> None:
-        assert not is_regression(compare(run("+-" * 10), run("+-" * 10)), strict=True)
+        comparison = compare(run("+-" * 10), run("+-" * 10))
+        assert not is_regression(comparison, RegressionRule(strict=True))
+
+
+def test_several_p_values_are_adjusted_by_holm() -> None:
+    # As multipletests of statsmodels has it.
+    adjusted = adjust_p_values([0.01, 0.04, None, 0.03, 0.20])
+    assert adjusted == [
+        pytest.approx(each) if each else None for each in (0.04, 0.09, None, 0.09, 0.2)
+    ]
+
+
+def test_several_comparisons_at_once_are_adjusted_and_say_so() -> None:
+    first, second = run("+" * 20, "a"), run("-" * 5 + "+" * 15, "b")
+    alone = compare(first, second)
+    assert alone.p_value is not None
+    assert alone.p_value <= 0.05
+    found = compare_all([first, second, run("+" * 20, "c"), run("+" * 20, "d")])
+    assert found[0].p_value == pytest.approx(3 * alone.p_value)
+    assert "adjusted for 3 comparisons" in verdict(found[0]).reason
 
 
 def test_runs_without_a_common_case_are_refused() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallymark.errors import FormulaError
-from tallymark.formula import RUN_METRICS
+from tallymark.formula import MORE_METRICS, RUN_METRICS
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import Run
@@ -38,6 +38,13 @@ def test_the_metrics_of_a_run() -> None:
         "avg_cost": 0.4,
         "total_cost": 2.0,
         "judge_cost": 0.0,
+        "p50_latency": 1.0,
+        "p95_latency": pytest.approx(3.6),
+        "p99_latency": pytest.approx(3.92),
+        "input_tokens": None,
+        "output_tokens": None,
+        "total_tokens": None,
+        "error_pct": pytest.approx(100 / 6),
         "sum": 0.5,
         "sum_latency": 1.5,
         "sum_cost": 0.375,
@@ -204,7 +211,31 @@ def test_names_that_formulas_cannot_use_are_no_metrics() -> None:
     results = [
         CaseResult(case=case, status="passed") for case in ("two words", "5", "max", "total_cost")
     ]
-    assert set(Tally(results).metrics()) == set(RUN_METRICS)
+    assert set(Tally(results).metrics()) == {*RUN_METRICS, *MORE_METRICS}
+
+
+def test_tokens_and_percentiles() -> None:
+    results = [
+        CaseResult(case=f"#{n}", status="passed", latency=n / 10, input_tokens=n, output_tokens=2)
+        for n in range(1, 22)
+    ]
+    found = Tally([*results, CaseResult(case="down", status="error")]).metrics()
+    assert (found["input_tokens"], found["output_tokens"], found["total_tokens"]) == (231, 42, 273)
+    # numpy.percentile of 0.1 to 2.1
+    percentiles = [found[f"p{percent}_latency"] for percent in (50, 95, 99)]
+    assert percentiles == pytest.approx([1.1, 2.0, 2.08])
+    assert found["error_pct"] == pytest.approx(100 / 22)
+
+
+def test_an_eval_or_a_scorer_keeps_a_name_that_a_later_metric_has() -> None:
+    check = CheckResult(kind="scorer", name="total_tokens", value=0.5, passed=True)
+    results = [
+        CaseResult(case="p95", status="passed", latency=3.0, checks=(check,)),
+        CaseResult(case="b", status="passed", latency=1.0),
+    ]
+    found = Tally(results).metrics()
+    assert (found["p95_latency"], found["total_tokens"]) == (3.0, 0.5)
+    assert found["p50_latency"] == 2.0
 
 
 @pytest.mark.parametrize(

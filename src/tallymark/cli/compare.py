@@ -10,11 +10,19 @@ import typer
 
 from tallymark.cli.app_session import Db
 from tallymark.cli.report_files import check_reports, write_reports
+from tallymark.cli.run_ending import (
+    Alpha,
+    MaxErrors,
+    Strict,
+    Tolerance,
+    choose_max_errors,
+    find_unrun,
+)
 from tallymark.cli.streams import print_json
 from tallymark.text import StyledLine, say
 
 
-def compare(
+def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     runs: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs.")],
     formula: Annotated[
         str | None, typer.Option(help="Score all by this formula instead of the first run's.")
@@ -22,6 +30,10 @@ def compare(
     fail_on_regression: Annotated[
         bool, typer.Option("--fail-on-regression", help="Exit with 1 when one is worse.")
     ] = False,
+    alpha: Alpha = 0.05,
+    tolerance: Tolerance = 0.0,
+    strict: Strict = False,
+    max_errors: MaxErrors = None,
     report: Annotated[
         list[Path] | None, typer.Option("--report", "-r", help="Write a report of all runs.")
     ] = None,
@@ -29,23 +41,28 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare runs case by case: what changed, and whether the score's difference is real."""
-    from tallymark.runs.comparison import compare_all, verdict
+    from tallymark.runs.comparison import RegressionRule, compare_all, verdict
     from tallymark.runs.reports.comparison_report import comparison_lines
 
+    max_errors = choose_max_errors(max_errors, gated=fail_on_regression)
     check_reports(report or [])
     from tallymark.app.app import App
 
     with closing(App(db)) as app:
         loaded = [app.load_run(run) for run in runs]
-    compared = compare_all(loaded, formula=formula)
+    rule = RegressionRule(alpha, tolerance, strict)
+    compared = compare_all(loaded, formula=formula, rule=rule)
     write_reports(report or [], loaded)
     if as_json:
         print_json({"comparisons": [each.to_dict() for each in compared]})
     else:
         parts = [part for each in compared for part in (StyledLine(""), *comparison_lines(each))]
         say(*parts[1:])
-    worse = [each for each in compared if verdict(each).regression]
-    if fail_on_regression and worse:
-        for each in worse:
-            say(f"tally: {each.second.id} is worse: {verdict(each).reason}", err=True)
+    failures = find_unrun(loaded[1:], max_errors)
+    for each in compared if fail_on_regression else ():
+        if (said := verdict(each)).regression:
+            failures.append(f"{each.second.id} is worse: {said.reason}")
+    for failure in failures:
+        say(f"tally: {failure}", err=True)
+    if failures:
         raise typer.Exit(1)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
 
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import FormulaError, InvalidInput
@@ -15,8 +19,23 @@ app = typer.Typer(
     help="Check a scoring formula, or explain the score that it gives.", no_args_is_help=True
 )
 
-# So that a formula that starts with a minus is not taken for an option.
-_FORMULA_FIRST = {"ignore_unknown_options": True}
+_OPTION = re.compile("--[a-z][a-z-]*(=|$)")
+
+
+class _FormulaCommand(TyperCommand):
+    """A formula may start with a minus, as `-success_pct`, and is no option then."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        names = {name for each in self.params for name in (*each.opts, *each.secondary_opts)}
+        names |= {*ctx.help_option_names}
+        for at, word in enumerate(args):
+            before = args[at - 1] if at else ""
+            value = before in names and not before.endswith(("json", "-h", "--help"))
+            option = word in names or word == "-" or _OPTION.match(word)
+            if word.startswith("-") and not option and not value:
+                return super().parse_args(ctx, [*args[:at], *args[at + 1 :], "--", word])
+        return super().parse_args(ctx, args)
+
 
 FormulaArgument = Annotated[
     str | None, typer.Argument(metavar="FORMULA", help="The formula, or - to read it from stdin.")
@@ -36,7 +55,7 @@ EvalsOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
-@app.command(context_settings=_FORMULA_FIRST)
+@app.command(cls=_FormulaCommand)
 def check(
     formula: FormulaArgument = None,
     file: FileOption = None,
@@ -47,14 +66,8 @@ def check(
     from tallymark.formula import Formula, Names
 
     text = _read_formula(formula, file)
-    try:
+    with _telling_problems(text, as_json=as_json):
         parsed = Formula.parse(text, Names.of_run(name or ()))
-    except FormulaError as error:
-        if as_json:
-            problems = [problem.to_dict() for problem in error.problems]
-            print_json({"valid": False, "formula": text, "problems": problems})
-            raise typer.Exit(error.exit_code) from None
-        raise
     report = parsed.lint()
     if as_json:
         print_json(
@@ -71,7 +84,7 @@ def check(
             say("         " + caret.replace("\n", "\n         "))
 
 
-@app.command(context_settings=_FORMULA_FIRST)
+@app.command(cls=_FormulaCommand)
 def explain(
     formula: FormulaArgument = None,
     file: FileOption = None,
@@ -82,15 +95,29 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Show how a score comes about: the formula with values, and each term's share."""
-    from tallymark.formula import RUN_METRICS, Formula
+    from tallymark.formula import MORE_METRICS, RUN_METRICS, Formula
 
     values = dict(_parse_setting(each) for each in settings or ())
     text = _read_formula(formula, file)
-    explanation = Formula.parse(text, [*RUN_METRICS, *values]).explain(values)
+    with _telling_problems(text, as_json=as_json):
+        explanation = Formula.parse(text, [*RUN_METRICS, *MORE_METRICS, *values]).explain(values)
     if as_json:
         print_json(explanation.to_dict())
     else:
         say(explanation.render())
+
+
+@contextmanager
+def _telling_problems(text: str, *, as_json: bool) -> Iterator[None]:
+    """What is wrong with a formula is said as JSON where that was asked for."""
+    try:
+        yield
+    except FormulaError as error:
+        if not as_json:
+            raise
+        problems = [problem.to_dict() for problem in error.problems]
+        print_json({"valid": False, "formula": text, "problems": problems})
+        raise typer.Exit(error.exit_code) from None
 
 
 def _read_formula(given: str | None, file: Path | None) -> str:

@@ -11,7 +11,17 @@ import typer
 
 from tallymark.cli.app_session import Db
 from tallymark.cli.report_files import ReportPaths, check_reports
-from tallymark.cli.run_ending import Baseline, FailOnRegression, RunEnd, require_baseline
+from tallymark.cli.run_ending import (
+    Alpha,
+    Baseline,
+    FailOnRegression,
+    MaxErrors,
+    RunEnd,
+    Strict,
+    Tolerance,
+    choose_max_errors,
+    require_baseline,
+)
 from tallymark.errors import InvalidInput
 from tallymark.text import say
 
@@ -62,6 +72,10 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
+    alpha: Alpha = 0.05,
+    tolerance: Tolerance = 0.0,
+    strict: Strict = False,
+    max_errors: MaxErrors = None,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -74,6 +88,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise InvalidInput("give a suite, or a run to resume", hint="as in: tally run suite.yaml")
     if fail_on_regression:
         require_baseline(baseline)
+    gated = fail_on_regression or fail_under is not None
+    max_errors = choose_max_errors(max_errors, gated=gated)
     if report:
         check_reports(report)
     options = RunOptions(
@@ -95,7 +111,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     failures = (
         [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]
     )
-    RunEnd(report or [], before, fail_on_regression, as_json).tell(runs, failures)
+    rule = (alpha, tolerance, strict)
+    RunEnd(report or [], before, fail_on_regression, as_json, rule, max_errors).tell(runs, failures)
     if all(each.record.status == "failed" for each in runs):
         say("tally: no case could be run; see the errors above", err=True)
         raise typer.Exit(3)

@@ -25,6 +25,22 @@ Baseline = Annotated[
 FailOnRegression = Annotated[
     bool, typer.Option("--fail-on-regression", help="Exit with 1 when worse than --baseline.")
 ]
+Alpha = Annotated[
+    float,
+    typer.Option(min=0.0001, max=0.5, help="How often a run that is as good may be called worse."),
+]
+Tolerance = Annotated[
+    float, typer.Option(min=0.0, help="How many points of the score may be lost.")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Any drop is worse, whatever luck may do.")]
+MaxErrors = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|N%",
+        help="Fail a gate when more results could not run. With any gate, none may.",
+        show_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -36,6 +52,10 @@ class RunEnd:
     """The baseline."""
     fail_on_regression: bool
     as_json: bool
+    rule: tuple[float, float, bool] = (0.05, 0.0, False)
+    """What is worse: alpha, tolerance, strict."""
+    max_errors: str | None = None
+    """How many results may fail to run; None where there is no gate at all."""
 
     def tell(
         self, runs: Sequence[Run], failures: Sequence[str], facts: Mapping[str, Any] | None = None
@@ -46,6 +66,7 @@ class RunEnd:
         against = self.show(runs, facts or {})
         if against is not None and self.fail_on_regression:
             failures = [*failures, *_find_regression(against)]
+        failures = [*failures, *find_unrun(runs, self.max_errors)]
         for failure in failures:
             say(f"tally: {failure}", err=True)
         if failures:
@@ -74,9 +95,11 @@ class RunEnd:
 
     def _compare(self, runs: Sequence[Run], others: Sequence[Run]) -> list[Comparison]:
         """A run with the baseline, then the other runs of a group with the first."""
-        from tallymark.runs.comparison import compare
+        from tallymark.runs.comparison import RegressionRule, compare
 
-        first = [] if self.before is None else [compare(self.before, self._find_like(runs))]
+        rule = RegressionRule(*self.rule)
+        like = self._find_like(runs)
+        first = [] if self.before is None else [compare(self.before, like, rule=rule)]
         return [*first, *(compare(runs[0], each) for each in others)]
 
     def _find_like(self, runs: Sequence[Run]) -> Run:
@@ -99,6 +122,26 @@ def _find_regression(against: Comparison) -> list[str]:
     judged = verdict(against)
     worse = f"worse than the baseline {against.first.id}: {judged.reason}"
     return [worse] if judged.regression else []
+
+
+def choose_max_errors(given: str | None, *, gated: bool) -> str | None:
+    """A gate never passes on what did not run, unless the user allows it."""
+    if given is None:
+        return "0" if gated else None
+    from tallymark.runs.gates import read_allowance
+
+    read_allowance(given, 0)  # refuses what is no count before anything runs
+    return given
+
+
+def find_unrun(runs: Sequence[Run], max_errors: str | None) -> list[str]:
+    """The runs of which too much could not run."""
+    if max_errors is None:
+        return []
+    from tallymark.runs.gates import find_too_many_errors
+
+    found = (find_too_many_errors(run, max_errors) for run in runs)
+    return [each for each in found if each is not None]
 
 
 def require_baseline(baseline: str | None) -> None:

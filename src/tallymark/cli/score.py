@@ -14,7 +14,17 @@ import typer
 from tallymark.cli.app_session import Db
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
-from tallymark.cli.run_ending import Baseline, FailOnRegression, RunEnd, require_baseline
+from tallymark.cli.run_ending import (
+    Alpha,
+    Baseline,
+    FailOnRegression,
+    MaxErrors,
+    RunEnd,
+    Strict,
+    Tolerance,
+    choose_max_errors,
+    require_baseline,
+)
 from tallymark.cli.streams import read_text
 from tallymark.errors import InvalidInput, Problem, WorkFailed
 from tallymark.text import say
@@ -110,6 +120,10 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     report: ReportPaths = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
+    alpha: Alpha = 0.05,
+    tolerance: Tolerance = 0.0,
+    strict: Strict = False,
+    max_errors: MaxErrors = None,
     no_keep: Annotated[
         bool, typer.Option("--no-keep", help="Only show the run: keep nothing of it.")
     ] = False,
@@ -124,6 +138,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     )  # fmt: skip
     if fail_on_regression:
         require_baseline(baseline)
+    gated = fail_on_regression or fail_under is not None
+    max_errors = choose_max_errors(max_errors, gated=gated)
     check_reports(report or [])
     suites = [path.endswith(".py") for path in paths]
     if any(suites) != all(suites):
@@ -136,7 +152,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         if outcome.interrupted or outcome.failures:
             report, before = [], None
-    end = RunEnd(report or [], before, fail_on_regression, as_json)
+    rule = (alpha, tolerance, strict)
+    end = RunEnd(report or [], before, fail_on_regression, as_json, rule, max_errors)
     if outcome.interrupted:
         end.show(outcome.runs, outcome.facts)
         kept = "what is done is kept" if options.keep else "nothing is kept"

@@ -8,13 +8,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tallymark.formula.formula import Formula
-from tallymark.formula.formula_names import RUN_METRICS, Names, Variable, eval_name_problems
+from tallymark.formula.formula_names import (
+    MORE_METRICS,
+    RUN_METRICS,
+    Names,
+    Variable,
+    add_more_metrics,
+    eval_name_problems,
+)
 from tallymark.formula.parser import FormulaLimits as Limits
 
 if TYPE_CHECKING:
     from tallymark.formula.lint import Finding, Lint
 
 __all__ = [
+    "MORE_METRICS",
     "RUN_METRICS",
     "Finding",
     "Formula",
@@ -22,6 +30,7 @@ __all__ = [
     "Lint",
     "Names",
     "Variable",
+    "add_more_metrics",
     "eval_name_problems",
 ]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tallymark.formula.formula_names import Names
+from tallymark.formula.formula_names import RUN_METRICS, Names
 from tallymark.formula.function_facts import FUNCTION_FACTS
 from tallymark.formula.ranges import (
     CHAIN_FACTS,
@@ -18,6 +18,7 @@ from tallymark.formula.ranges import (
     NEGATED,
     NEVER,
     Direction,
+    Directions,
     Fact,
     Range,
     compare,
@@ -26,8 +27,20 @@ from tallymark.formula.ranges import (
     join_directions,
     narrow_range,
     negate,
+    require_range,
 )
-from tallymark.formula.tree import Call, Name, Negative, Node, Number, Product, Sum, ValueComparison
+from tallymark.formula.steps import step
+from tallymark.formula.tree import (
+    Call,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Product,
+    Sum,
+    ValueComparison,
+    walk,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +97,9 @@ class Analysis:
             case Call(function="if"):
                 return self.branch(node)
             case Call(function=function, arguments=arguments):
+                if not any(isinstance(each, Name) for each in walk(node)):
+                    constant = step(node, {}).value
+                    return NEVER if constant is None else Fact(Range(constant, constant))
                 facts = [self.fact(argument) for argument in arguments]
                 if any(fact.range is None for fact in facts):
                     return NEVER
@@ -95,6 +111,13 @@ class Analysis:
         total = facts[0]
         if isinstance(node, Product):
             self._note_zero_factors(parts, ("*", *operators), facts)
+        if len(parts) == 2 and (known := _find_order(operators[0], *parts)) is not None:
+            plain = CHAIN_FACTS[operators[0]](*facts) if NEVER not in facts else NEVER
+            if operators[0] == "/" and require_range(facts[1]).holds_zero:
+                self.warn("divide-by-zero", node, parts[1], always=False)
+            if plain.range is None:
+                return NEVER
+            return Fact(plain.range.within(known) or plain.range, plain.directions)
         for operator, part, fact in zip(operators, parts[1:], facts[1:], strict=True):
             if total.range is None or fact.range is None:
                 return NEVER
@@ -120,6 +143,8 @@ class Analysis:
         if left.range is None or right.range is None:
             return NEVER
         outcome = compare(node.operator, left.range, right.range)
+        if outcome is None:
+            outcome = _compare_by_order(node)
         if outcome is not None:
             word = "true" if outcome else "false"
             self.idle.append((node, f"it is always {word}"))
@@ -128,7 +153,7 @@ class Analysis:
         if node.operator in ("<", "<="):
             directions = flip_directions(directions)
         elif node.operator in ("==", "!="):
-            directions = dict.fromkeys(directions, Direction.EITHER)
+            directions = _list_equal_directions(node.operator, left, right)
         return Fact(Range(0.0, 1.0), directions)
 
     def branch(self, node: Call) -> Fact:
@@ -184,9 +209,13 @@ class Analysis:
             case _:
                 return self._narrow(condition, "!=" if truth else "==", Number(0.0))
 
+    def is_never_negative(self, node: Node) -> bool:
+        """Whether no value of a part of the formula is below zero."""
+        span = self._find_range(node)
+        return span is not None and span.low >= 0.0
+
     def _are_never_negative(self, parts: tuple[Node, ...]) -> bool:
-        ranges = [self._find_range(part) for part in parts]
-        return all(span is not None and span.low >= 0.0 for span in ranges)
+        return all(self.is_never_negative(part) for part in parts)
 
     def _narrow(self, node: Node, operator: str, other: Node) -> bool:
         if self.patience < 0:
@@ -205,6 +234,52 @@ class Analysis:
         span = self.fact(node).range
         del self.hazards[hazards:], self.idle[idle:]
         return span
+
+
+_STATISTICS = ("min", "avg", "max", "total")
+"""Of costs and latencies, which are never negative: each is at most the next."""
+
+
+def _compare_statistics(left: Node, right: Node) -> int:
+    """-1 where the left is never more than the right, 1 where it is never less, 0 if unknown."""
+    if not (isinstance(left, Name) and isinstance(right, Name)):
+        return 0
+    if not {left.name, right.name} <= RUN_METRICS.keys():
+        return 0
+    (one, _, first), (two, _, second) = (each.name.partition("_") for each in (left, right))
+    if first != second or not {one, two} <= {*_STATISTICS} or one == two:
+        return 0
+    return -1 if _STATISTICS.index(one) < _STATISTICS.index(two) else 1
+
+
+def _find_order(operator: str, left: Node, right: Node) -> Range | None:
+    """What a difference or a quotient of two statistics of one measure can be."""
+    order = _compare_statistics(left, right)
+    if order == 0 or operator not in ("-", "/"):
+        return None
+    if operator == "-":
+        return Range(-INF, 0.0) if order < 0 else Range(0.0, INF)
+    return Range(0.0, 1.0) if order < 0 else Range(1.0, INF)
+
+
+def _compare_by_order(node: ValueComparison) -> bool | None:
+    order = _compare_statistics(node.left, node.right)
+    known = {("<=", -1): True, (">", -1): False, (">=", 1): True, ("<", 1): False}
+    return known.get((node.operator, order))
+
+
+def _list_equal_directions(operator: str, left: Fact, right: Fact) -> Directions:
+    """Of `x == 1` where 1 is the most that x can be: it turns true as x rises."""
+    moving, fixed = (left, right) if right.directions == {} else (right, left)
+    span, point = moving.range, fixed.range
+    directions = dict.fromkeys(join_directions(left.directions, right.directions), Direction.EITHER)
+    if span is None or point is None or fixed.directions or not point.is_point:
+        return directions
+    if point.low == span.high:
+        directions = moving.directions
+    elif point.low == span.low:
+        directions = flip_directions(moving.directions)
+    return directions if operator == "==" else flip_directions(directions)
 
 
 def _branch_direction(

@@ -42,6 +42,8 @@ class Formula:
         values, or `Names.of_run(evals)` for a suite. Without it, the run-wide metrics.
         """
         declared = names if isinstance(names, Names) else Names.of(names)
+        if isinstance(text, str):
+            text = text.removeprefix("\ufeff")  # what some editors begin a file with
         return cls(text, parse(text, declared, limits), declared)
 
     @cached_property

@@ -36,14 +36,22 @@ def _list_run_metrics() -> dict[str, Variable]:
         for measure in ("latency", "cost")
         for statistic in ("max", "min", "avg", "total")
     }
-    return table | {
-        "judge_cost": Variable("judge_cost", "cost", 0.0),
-        "success_pct": Variable("success_pct", "success", 0.0, 100.0),
-    }
+    return table | {"success_pct": Variable("success_pct", "success", 0.0, 100.0)}
 
 
 RUN_METRICS: Mapping[str, Variable] = _list_run_metrics()
-"""The run-wide metrics that every suite's formula may use, by name."""
+"""The run-wide metrics that every suite's formula may use, by name: no eval may be called so."""
+
+MORE_METRICS: Mapping[str, Variable] = {
+    each.name: each
+    for each in (
+        Variable("judge_cost", "cost", 0.0),
+        *(Variable(f"p{percent}_latency", "latency", 0.0) for percent in (50, 95, 99)),
+        *(Variable(f"{kind}_tokens", "cost", 0.0) for kind in ("total", "input", "output")),
+        Variable("error_pct", "number", 0.0, 100.0),
+    )
+}
+"""Run-wide metrics whose names are not reserved: an eval or a scorer that has one keeps it."""
 
 DERIVED: Mapping[str, Measure] = {"_latency": "latency", "_cost": "cost"}
 """What an eval's name makes besides itself."""
@@ -71,7 +79,7 @@ class Names(Mapping[str, Variable]):
         the run-wide metrics.
         """
         if names is None:
-            return cls(RUN_METRICS.values())
+            return cls([*RUN_METRICS.values(), *MORE_METRICS.values()])
         if isinstance(names, Names):
             return names
         if isinstance(names, str):
@@ -94,7 +102,7 @@ class Names(Mapping[str, Variable]):
         for name in evals:
             variables.append(Variable(name, "eval", 0.0, 1.0))
             variables += [Variable(name + end, kind, 0.0) for end, kind in DERIVED.items()]
-        return cls(variables)
+        return cls(add_more_metrics(variables))
 
     def __getitem__(self, name: str) -> Variable:
         return self._table[name]
@@ -112,6 +120,12 @@ class Names(Mapping[str, Variable]):
 
 def _read_ranges(names: Mapping[str, Any] | Iterable[str]) -> dict[str, tuple[float, float]]:
     return dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, (-INF, INF))
+
+
+def add_more_metrics(variables: Sequence[Variable]) -> list[Variable]:
+    """The variables, and the metrics whose names they leave free."""
+    taken = {each.name for each in variables}
+    return [*variables, *(each for each in MORE_METRICS.values() if each.name not in taken)]
 
 
 def eval_name_problems(names: Sequence[str | None]) -> list[tuple[int, Problem]]:

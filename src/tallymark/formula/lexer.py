@@ -57,6 +57,18 @@ _INSTEAD = {
     "\u2265": "write >=",
     "\u2260": "write !=",
 }
+_SHORT = {
+    "success": "success_pct",
+    "success_rate": "success_pct",
+    "pass_rate": "success_pct",
+    "accuracy": "success_pct",
+    "cost": "total_cost",
+    "price": "total_cost",
+    "latency": "avg_latency",
+    "duration": "avg_latency",
+    "tokens": "total_tokens",
+}
+"""What people write for a metric, and what it is called."""
 _HABITS = {
     "and": "write min(a, b), or multiply",
     "or": "write max(a, b)",
@@ -207,6 +219,8 @@ def _list_operands(text: str, at: int, end: int, names: Names) -> Iterator[Token
 
 def _explain_unknown(source: FormulaText, start: int, end: int, names: Names) -> list[Problem]:
     """One problem for the whole word, or one for each part where only parts are unknown."""
+    if "-" in (names.nearest(source.text[start:end]) or ""):
+        return [_explain_unknown_word(source, Region(start, end), names)]
     parts = _find_unknown_parts(source.text, start, end, names)
     split = len(parts) > 0 and sum(b - a for a, b in parts) < end - start - source.text.count(
         "-", start, end
@@ -240,6 +254,8 @@ def _explain_unknown_word(source: FormulaText, at: Region, names: Names) -> Prob
         return Problem(message, place, f"to multiply, write {glued[1]} * {glued[2]}")
     if word in _HABITS:
         return Problem(message, place, _HABITS[word])
+    if (meant := _SHORT.get(word.casefold())) in names:
+        return Problem(message, place, f"did you mean '{meant}'?")
     if (close := names.nearest(word)) is not None:
         return Problem(message, place, f"did you mean '{close}'?")
     return Problem(message, place, f"known: {_list_names(names)}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tallymark.errors import Place
 from tallymark.formula.bounds import Analysis, Hazard
-from tallymark.formula.formula_names import Names
+from tallymark.formula.formula_names import MORE_METRICS, RUN_METRICS, Names
 from tallymark.formula.lint_examples import SampleRow, sample_rows
 from tallymark.formula.ranges import Direction, Range
 from tallymark.formula.steps import step
@@ -96,10 +96,12 @@ class _Linter:
         self.names: Names = formula.declared
         self.source = FormulaText(formula.text)
         self.analysis = Analysis(formula.tree, self.names)
-        self.rows = list(sample_rows(self.names, formula.names))
+        self._rows = sample_rows(self.names, formula.names)
+        self._made: list[SampleRow] = []
 
     def findings(self) -> Iterator[Finding]:
         yield from self.ambiguous_names()
+        yield from self.taken_names()
         yield from map(self.hazard, self.analysis.hazards)
         yield from self.result()
         yield from self.directions()
@@ -118,6 +120,15 @@ class _Linter:
                     hint = f"write {left} - {right}, with spaces, to subtract"
                     yield Finding("hyphen", "warning", message, self.place(node.at), hint)
 
+    def taken_names(self) -> Iterator[Finding]:
+        """Metrics that are not meant, because an eval or a scorer has their name."""
+        of_a_run = RUN_METRICS.keys() <= self.names.keys()
+        for name in self.formula.names if of_a_run else ():
+            if name in MORE_METRICS and self.names[name] is not MORE_METRICS[name]:
+                node = next(n for n in walk(self.formula.tree) if n == Name(name))
+                message = f"{name} is that of your eval or scorer here, not the run's"
+                yield Finding("taken-name", "note", message, self.place(node.at))
+
     def hazard(self, hazard: Hazard) -> Finding:
         subject = _quote(hazard.operand)
         what, trouble, mend = _HAZARDS[hazard.kind]
@@ -125,6 +136,8 @@ class _Linter:
         if hazard.always:
             return Finding(code, "warning", f"always {what}: {subject} is always {trouble}", place)
         example = self.example(lambda row: _goes_wrong(hazard, row))
+        if code == "divide-by-zero" and self.analysis.is_never_negative(hazard.operand):
+            mend = _KEEP_ABOVE
         hint = mend.format(_shorten(hazard.operand))
         if example is None:
             message = f"may {what}: {subject} could be {trouble}"
@@ -186,7 +199,14 @@ class _Linter:
         return False
 
     def example(self, wanted: Callable[[SampleRow], bool]) -> SampleRow | None:
-        return next((row for row in self.rows if wanted(row)), None)
+        return next((row for row in self._list_rows() if wanted(row)), None)
+
+    def _list_rows(self) -> Iterator[SampleRow]:
+        """Rows are made when first looked at: many formulas need few or none."""
+        yield from self._made
+        for row in self._rows:
+            self._made.append(row)
+            yield row
 
     def describe_row(self, row: SampleRow, node: Node | None = None) -> str:
         used = self.formula.names if node is None else _list_names(node)
@@ -197,6 +217,8 @@ class _Linter:
         return self.source.place(at)
 
 
+# `if(total_cost != 0, ..., 0)` would give what is free the worst score of all.
+_KEEP_ABOVE = "guard it with max({0}, 0.0001)"
 _HAZARDS = {
     "divide-by-zero": ("divide by zero", "0", "guard it with if({0} != 0, ..., 0)"),
     "logarithm": ("be undefined", "0 or less", "keep it above 0, as in log(1 + {0})"),
@@ -235,7 +257,7 @@ def _list_names(node: Node) -> tuple[str, ...]:
 
 
 def _shorten_number(value: float) -> str:
-    return number_text(float(f"{value:.6g}"))
+    return number_text(float(f"{value:.6g}") + 0.0)  # -0.0 is 0
 
 
 def _shorten(node: Node) -> str:

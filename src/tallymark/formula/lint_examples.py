@@ -11,9 +11,17 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tallymark.formula.formula_names import DERIVED, RUN_METRICS, Names, Variable
+from tallymark.formula.formula_names import (
+    DERIVED,
+    MORE_METRICS,
+    RUN_METRICS,
+    Names,
+    Variable,
+)
 
 SampleRow = dict[str, float]
+_CELLS = 6_000
+"""Rows times evals: what a person does not wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +48,21 @@ def run_metrics(outcomes: Sequence[SampleEval]) -> SampleRow:
     return row
 
 
-def sample_rows(names: Names, used: Sequence[str], count: int = 200) -> Iterator[SampleRow]:
-    """Rows for the names that a formula uses, plain cases first."""
+def _more_metrics(outcomes: Sequence[SampleEval], index: int) -> SampleRow:
+    """Those that no single eval decides."""
+    latencies = sorted(each.latency for each in outcomes)
+    row = {f"p{p}_latency": latencies[p * len(latencies) // 100] for p in (50, 95, 99)}
+    sent, answered = (0, 100, 2_000, 60_000)[index % 4], (0, 10, 500)[index % 3]
+    row |= {"input_tokens": sent, "output_tokens": answered, "total_tokens": sent + answered}
+    return row | {"judge_cost": (0.0, 0.01, 0.5, 3.0)[index % 4], "error_pct": 25.0 * (index % 5)}
+
+
+def sample_rows(names: Names, used: Sequence[str]) -> Iterator[SampleRow]:
+    """Rows for the names that a formula uses, plain cases first; fewer where there are many."""
     draw = random.Random(7)  # noqa: S311 (not for secrets)
     evals = _list_evals(names, used)
     plain = [names[name] for name in used if names[name].measure == "number"]
-    for index in range(count):
+    for index in range(max(10, min(200, _CELLS // max(1, len(evals))))):
         # Free and instant, then everything passed, then nothing; after that whatever comes.
         outcomes = [
             SampleEval(
@@ -55,7 +72,7 @@ def sample_rows(names: Names, used: Sequence[str], count: int = 200) -> Iterator
             )
             for _ in range(max(1, len(evals)) + draw.randrange(3))
         ]
-        row = run_metrics(outcomes) | {"judge_cost": (0.0, 0.01, 0.5, 3.0)[index % 4]}
+        row = run_metrics(outcomes) | _more_metrics(outcomes, index)
         for name, outcome in zip(evals, outcomes, strict=False):
             row |= {name: float(outcome.passed)}
             row |= {name + end: getattr(outcome, kind) for end, kind in DERIVED.items()}
@@ -68,9 +85,13 @@ def _list_evals(names: Names, used: Sequence[str]) -> list[str]:
     for name in used:
         if names[name].measure == "eval":
             found[name] = None
-        elif names[name].measure in ("latency", "cost") and name not in RUN_METRICS:
+        elif names[name].measure in ("latency", "cost") and not _is_run_wide(name, names):
             found[name.removesuffix("_latency").removesuffix("_cost")] = None
     return list(found)
+
+
+def _is_run_wide(name: str, names: Names) -> bool:
+    return name in RUN_METRICS or names[name] is MORE_METRICS.get(name)
 
 
 def _draw_value(variable: Variable, draw: random.Random) -> float:

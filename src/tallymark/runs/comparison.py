@@ -6,18 +6,20 @@ as a regression, and why, is in `docs/comparing-runs.md`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.runs.intervals import Difference, score_difference
+from tallymark.runs.differences import Difference, SharedCases
 from tallymark.runs.problems import explain_check
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Counts, Tally
 from tallymark.scoring.score import make_json_safe
+from tallymark.text import format_count, format_p_value
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
@@ -36,8 +38,22 @@ CHANGE_KINDS: dict[ChangeKind, str] = {
     "only_second": "Only in the second run",
 }
 """How a case can change, the worst first."""
+_ROUNDING = 1e-9
+_ENOUGH = 30
+"""Results that show a middling difference."""
 FEW_CASES = 10
 """With fewer shared cases than this, chance decides more than the runs do."""
+
+
+class RegressionRule(msgspec.Struct, frozen=True):
+    """What counts as worse."""
+
+    alpha: float = 0.05
+    """How often a run that is as good may be called worse."""
+    tolerance: float = 0.0
+    """How many points of the score may be lost."""
+    strict: bool = False
+    """Any drop counts, of the score or of a case, whatever luck may do."""
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +108,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     changes: list[CaseChange]
     """The worst first."""
     warnings: list[str]
+    p_value: float | None
+    """Of the score; with several comparisons at once adjusted for their number (Holm 1979)."""
+    compared: int = 1
+    """How many comparisons were made at once."""
+    rule: RegressionRule = RegressionRule()
 
     def of_kind(self, kind: ChangeKind) -> list[CaseChange]:
         """The cases that changed in one way."""
@@ -110,7 +131,14 @@ class RegressionVerdict(msgspec.Struct, frozen=True):
     reason: str
 
 
-def compare(first: Run, second: Run, *, formula: str | None = None, seed: int = 0) -> Comparison:
+def compare(
+    first: Run,
+    second: Run,
+    *,
+    formula: str | None = None,
+    rule: RegressionRule | None = None,
+    seed: int = 0,
+) -> Comparison:
     """The second run against the first, by one formula for both: the first run's unless given."""
     tallies, records = (first.tally, second.tally), (first.record, second.record)
     if not tallies[0].cases.keys() & tallies[1].cases.keys():
@@ -123,60 +151,76 @@ def compare(first: Run, second: Run, *, formula: str | None = None, seed: int = 
         _find_changes(*tallies, second.results),
         key=lambda each: list(CHANGE_KINDS).index(each.kind),
     )
-    ran = [{case for case, counts in tally.cases.items() if counts.ran} for tally in tallies]
-    shared = ran[0] & ran[1]
-    over = (
-        Tally(_pick_shared(shared, first.results)),
-        Tally(_pick_shared(shared, second.results)),
-    )
+    shared = SharedCases(first.results, second.results)
     run_wide = [Tally().formula(name) for name in ("success_pct", "total_cost", "avg_latency")]
     score, success, cost, latency = (
-        _compare_measure(each, over, seed) for each in (parsed, *run_wide)
+        _compare_measure(each, shared, seed) for each in (parsed, *run_wide)
     )
+    count = len(shared.names)
     return Comparison(
         first=_describe_run(records[0], tallies[0], parsed),
         second=_describe_run(records[1], tallies[1], parsed),
         formula=text,
-        shared=len(shared),
-        unchanged=len(shared) - sum(each.first != "" != each.second for each in changes),
+        shared=count,
+        unchanged=count - sum(each.first != "" != each.second for each in changes),
         score=score,
         success_pct=success,
         total_cost=cost,
         avg_latency=latency,
         changes=changes,
-        warnings=list(_list_warnings(records, tallies, text, len(shared))),
+        warnings=list(_list_warnings(records, tallies, text, count)),
+        p_value=score.difference.p_value,
+        rule=rule or RegressionRule(),
     )
 
 
 def compare_all(
-    runs: Sequence[Run], *, formula: str | None = None, seed: int = 0
+    runs: Sequence[Run],
+    *,
+    formula: str | None = None,
+    rule: RegressionRule | None = None,
+    seed: int = 0,
 ) -> list[Comparison]:
     """Every run but the first against the first."""
     if len(runs) < 2:
         raise InvalidInput(f"{len(runs)} runs cannot be compared", hint="name two or more")
-    return [compare(runs[0], run, formula=formula, seed=seed) for run in runs[1:]]
+    found = [compare(runs[0], run, formula=formula, rule=rule, seed=seed) for run in runs[1:]]
+    adjusted = adjust_p_values([each.p_value for each in found])
+    return [
+        msgspec.structs.replace(each, p_value=p_value, compared=len(found))
+        for each, p_value in zip(found, adjusted, strict=True)
+    ]
 
 
-def is_regression(comparison: Comparison, *, tolerance: float = 0.0, strict: bool = False) -> bool:
+def adjust_p_values(p_values: Sequence[float | None]) -> list[float | None]:
+    """By Holm's method: the chance that any of the true hypotheses is refused stays what it is."""
+    known = sorted((p, at) for at, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    highest = 0.0
+    for rank, (p, at) in enumerate(known):
+        highest = max(highest, min(1.0, p * (len(known) - rank)))
+        adjusted[at] = highest
+    return adjusted
+
+
+def is_regression(comparison: Comparison, rule: RegressionRule | None = None) -> bool:
     """Whether the second run is worse than the first; `verdict` says why."""
-    return verdict(comparison, tolerance=tolerance, strict=strict).regression
+    return verdict(comparison, rule).regression
 
 
-def verdict(
-    comparison: Comparison, *, tolerance: float = 0.0, strict: bool = False
-) -> RegressionVerdict:
-    """Worse means: the 95 % interval of the score's difference lies below zero.
+def verdict(comparison: Comparison, rule: RegressionRule | None = None) -> RegressionVerdict:
+    """Worse means: the score fell, and luck alone makes it fall so much with p ≤ alpha.
 
-    Where there is no interval, a lower score is worse; where a score is missing, having lost it is;
-    where neither run has one, a case that passed and fails now. Up to `tolerance` points may be
-    lost; `strict` finds any broken case worse, whatever the score.
+    Where a score is missing, having lost it is worse; where neither run has one, a case that passed
+    and fails now. The rule is the comparison's own unless another is given.
     """
+    rule = rule or comparison.rule
     lost = [change.case for change in (*comparison.of_kind("broken"), *comparison.of_kind("worse"))]
     score = comparison.score
-    if strict and lost:
+    if rule.strict and lost:
         return RegressionVerdict(True, f"cases that passed fail now: {_list_cases(lost)}")
     if score.difference.value is not None:
-        return _judge_by_score(comparison, tolerance)
+        return _judge_by_score(comparison, rule)
     if score.first is not None or (score.second is None and comparison.first.score is not None):
         why = comparison.second.score_error or "no case that both ran gives one"
         return RegressionVerdict(
@@ -189,34 +233,36 @@ def verdict(
     return RegressionVerdict(False, "the first run has no score that could be lost")
 
 
-def _judge_by_score(comparison: Comparison, tolerance: float) -> RegressionVerdict:
-    difference = comparison.score.difference
+def _judge_by_score(comparison: Comparison, rule: RegressionRule) -> RegressionVerdict:
+    difference, p_value = comparison.score.difference, comparison.p_value
     change = difference.value or 0.0
     size = max(abs(comparison.score.first or 0.0), abs(comparison.score.second or 0.0))
+    fell = f"the score fell by {-change:.4g}"
     # Adding up in another order alone may change the last digits; that is no loss.
-    allowed = tolerance + 1e-9 * size
-    moved = f"the score changed by {change:+.4g}"
-    more = f" by more than {tolerance:g}" if tolerance else ""
-    if difference.interval is None:
-        worse = change < -allowed
-        said = f"fell{more}" if worse else f"did not fall{more}"
-        return RegressionVerdict(worse, f"{moved}: it {said}, and the cases give no interval")
-    ends = f"its 95 % interval, {difference.interval.low:.4g} to {difference.interval.high:.4g},"
-    worse = difference.interval.high < -allowed
-    below = f"{-tolerance:g}" if tolerance else "zero"
-    return RegressionVerdict(
-        worse, f"{moved}: {ends} {'lies' if worse else 'does not lie'} below {below}"
+    rounding = _ROUNDING * size
+    if change >= -rule.tolerance - rounding:
+        lost = f"{fell}, and {rule.tolerance:g} may be lost"
+        return RegressionVerdict(False, lost if change < -rounding else "the score did not fall")
+    if rule.strict:
+        return RegressionVerdict(True, f"{fell}, and --strict allows no drop")
+    if p_value is None:
+        return RegressionVerdict(True, f"{fell}, and how often luck does that cannot be told")
+    if 0.5**difference.units > rule.alpha:
+        results = format_count(difference.units, "result")
+        hint = f"try --epochs {math.ceil(_ENOUGH / max(1, difference.units))}, or --strict"
+        return RegressionVerdict(False, f"{fell}, but {results} cannot show it; {hint}")
+    worse = p_value <= rule.alpha
+    adjusted = (
+        f", adjusted for {comparison.compared} comparisons" if comparison.compared > 1 else ""
     )
+    how = f"p {format_p_value(p_value)}{adjusted}"
+    than = f"{'at most' if worse else 'more than'} {rule.alpha:g}"
+    return RegressionVerdict(worse, f"{fell}; luck alone does that with {how}, {than}")
 
 
 def _list_cases(names: Sequence[str], most: int = 3) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def _pick_shared(shared: set[str], results: Sequence[CaseResult]) -> Iterator[CaseResult]:
-    """The results of the shared cases, without errors."""
-    return (each for each in results if each.case in shared and each.status != "error")
 
 
 def _describe_run(record: RunRecord, tally: Tally, formula: Formula) -> ComparedRun:
@@ -237,9 +283,12 @@ def _describe_run(record: RunRecord, tally: Tally, formula: Formula) -> Compared
     )
 
 
-def _compare_measure(formula: Formula, tallies: tuple[Tally, Tally], seed: int) -> ComparedMeasure:
-    first, second = (tally.score(formula).score for tally in tallies)
-    return ComparedMeasure(first, second, score_difference(formula, *tallies, seed=seed))
+def _compare_measure(formula: Formula, shared: SharedCases, seed: int) -> ComparedMeasure:
+    first, second = (tally.score(formula).score for tally in shared.tallies)
+    dear = formula.text in ("total_cost", "avg_latency")
+    return ComparedMeasure(
+        first, second, shared.difference(formula, higher_is_worse=dear, seed=seed)
+    )
 
 
 def _find_changes(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from tallymark.text import UNDEFINED
+from tallymark.errors import InvalidInput
+from tallymark.text import UNDEFINED, clean_line
 
 if TYPE_CHECKING:
     from tallymark.runs.run import Run
@@ -19,6 +21,30 @@ def find_shortfall(run: Run, at_least: float) -> str | None:
     if record.score < at_least:
         return f"{record.model} scored {record.score:g}, under {at_least:g}"
     return None
+
+
+def find_too_many_errors(run: Run, allowed: str) -> str | None:
+    """Why a gate cannot pass on what ran, if more than `allowed` (`3`, `2%`) could not run."""
+    most = read_allowance(allowed, run.tally.finished + run.missing)
+    unrun = run.tally.errors + run.missing
+    if unrun <= most:
+        return None
+    said = f"{unrun:,} of {run.tally.finished + run.missing:,} results"
+    first = next((each.error for each in run.results if each.status == "error"), None)
+    why = f"; the first error: {clean_line(first, 200)}" if first else ""
+    return f"{said} of {run.record.model} could not run, and --max-errors allows {allowed}{why}"
+
+
+def read_allowance(text: str, total: int) -> float:
+    """`3` results, or `2%` of all."""
+    number = text.strip().removesuffix("%").strip()
+    try:
+        value = float(number) if text.strip().endswith("%") else int(number)
+    except ValueError:
+        value = -1
+    if not 0 <= value < math.inf:
+        raise InvalidInput(f"--max-errors {text!r} is no count", hint="as 3, or as 2%")
+    return value / 100 * total if text.strip().endswith("%") else value
 
 
 def find_weak_scorers(run: Run, at_least: float) -> list[str]:

@@ -13,13 +13,13 @@ from tallymark.formula.tree import Name
 from tallymark.runs.record import CaseResult, CaseStatus, RunRecord, RunStatus
 from tallymark.runs.repeats import Repeats, mean_repeats, summarise_repeats
 from tallymark.runs.scorer_summary import ScorerSummary, summarise_scorers
+from tallymark.runs.statistics import Interval, NoInterval
 from tallymark.runs.tally import FormulaScore, Tally
 from tallymark.text import align_numbers, clean_line, format_count, format_percent, format_score
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
     from tallymark.formula.explanation import Explanation, Term
-    from tallymark.runs.intervals import Interval
 
 
 @dataclass(slots=True)
@@ -196,21 +196,39 @@ class Run:
     def interval(self) -> tuple[float, float] | None:
         """The ends of the 95 % interval of the score, if there is one.
 
-        A run that is kept has it; of one that is not, it is found when somebody asks.
+        A run that is kept has it; of others, it is found when somebody asks.
         """
         record = self.record
         if record.score_low is not None and record.score_high is not None:
             return (record.score_low, record.score_high)
-        if self.kept or record.score is None or record.score_error is not None:
+        found = self._found_interval
+        return (found.low, found.high) if isinstance(found, Interval) else None
+
+    @cached_property
+    def _found_interval(self) -> Interval | NoInterval | None:
+        record = self.record
+        if record.score is None or not self.tally.finished:
             return None
-        found = find_interval(self.tally.formula(record.formula, also=record.metrics), self.tally)
-        return None if found is None else (found.low, found.high)
+        if record.score_error is not None:
+            return NoInterval("the suite set the score")
+        try:
+            formula = self.tally.formula(record.formula, also=record.metrics)
+        except FormulaError:
+            return NoInterval("the formula does not fit these results")
+        return find_interval(formula, self.tally)
 
     def describe_interval(self) -> str | None:
-        """The interval in words."""
-        if self.interval is None:
+        """The interval in words, or why there is none; None without a score."""
+        if self.interval is not None:
+            return " to ".join(map(format_score, self.interval))
+        return None if self.no_interval is None else f"none: {self.no_interval}"
+
+    @property
+    def no_interval(self) -> str | None:
+        """Why a score has no interval."""
+        if self.interval is not None or self._found_interval is None:
             return None
-        return " to ".join(map(format_score, self.interval))
+        return getattr(self._found_interval, "reason", None)
 
     def explain_no_score(self) -> str:
         """Why there is no score, in words."""
@@ -242,25 +260,24 @@ def outcome(
     """The fields of a `RunRecord` that sum it up. `undefined` stands in for a missing score."""
     metrics = tally.metrics()
     scored = tally.score(formula, metrics)
-    ends = find_interval(formula, tally) if interval and scored.score is not None else None
+    found = find_interval(formula, tally) if interval and scored.score is not None else None
+    low, high = getattr(found, "low", None), getattr(found, "high", None)
     total = tally.all
     return {
         "formula": str(formula),
         "metrics": metrics,
         "score": undefined if scored.score is None else scored.score,
         "score_error": scored.error,
-        "score_low": ends.low if ends else None,
-        "score_high": ends.high if ends else None,
+        "score_low": low,
+        "score_high": high,
         "passed": total.passed,
         "failed": total.ran - total.passed,
         "errors": tally.errors,
     }
 
 
-def find_interval(formula: Formula, tally: Tally) -> Interval | None:
-    """The 95 % interval of a score; of a single result there is none."""
-    if tally.finished < 2:
-        return None
+def find_interval(formula: Formula, tally: Tally) -> Interval | NoInterval:
+    """The 95 % interval of a score, or the reason why there is none."""
     from tallymark.runs.intervals import score_interval  # noqa: PLC0415 (numpy is heavy)
 
     return score_interval(formula, tally)

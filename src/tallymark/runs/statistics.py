@@ -13,6 +13,19 @@ from collections.abc import Iterable
 import msgspec
 
 
+class Interval(msgspec.Struct, frozen=True):
+    """Between which values something lies with 95 % confidence."""
+
+    low: float
+    high: float
+
+
+class NoInterval(msgspec.Struct, frozen=True):
+    """Why there is none, in words."""
+
+    reason: str
+
+
 class MeanEstimate(msgspec.Struct, frozen=True):
     """A mean, and between which values it lies with 95 % confidence; None is not known."""
 

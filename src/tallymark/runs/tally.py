@@ -8,6 +8,7 @@ total that leaves cases out would look cheap. A scorer's mean is over all that i
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
@@ -16,7 +17,14 @@ from zlib import crc32
 
 import msgspec
 
-from tallymark.formula import RUN_METRICS, Formula, Names, Variable, eval_name_problems
+from tallymark.formula import (
+    RUN_METRICS,
+    Formula,
+    Names,
+    Variable,
+    add_more_metrics,
+    eval_name_problems,
+)
 from tallymark.formula.formula_names import WELL_FORMED
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.text import UNDEFINED
@@ -44,6 +52,7 @@ class Amounts(msgspec.Struct, gc=False):
     sum: float = 0.0
     low: float = math.inf
     high: float = -math.inf
+    squares: float = 0.0
 
     @property
     def total(self) -> float:
@@ -57,6 +66,7 @@ class Amounts(msgspec.Struct, gc=False):
             self.sum = math.fsum((self.sum, *values))
             self.low = min(self.low, *values)
             self.high = max(self.high, *values)
+            self.squares += sum([value * value for value in values])
 
 
 class Counts(msgspec.Struct, gc=False):
@@ -72,6 +82,8 @@ class Counts(msgspec.Struct, gc=False):
     """With those that did not run."""
     judges: Amounts = msgspec.field(default_factory=Amounts)
     """What judges cost, of each result where that is known; 0 where none was asked."""
+    input_tokens: Amounts = msgspec.field(default_factory=Amounts)
+    output_tokens: Amounts = msgspec.field(default_factory=Amounts)
 
     def add(self, results: Sequence[_Seen]) -> None:
         """Takes more results into account."""
@@ -82,6 +94,8 @@ class Counts(msgspec.Struct, gc=False):
         self.passed += sum([1 for seen in ran if seen.passed])
         self.latency.add([seen.latency for seen in ran if seen.latency is not None])
         self.cost.add([seen.cost for seen in ran if seen.cost is not None])
+        self.input_tokens.add([seen.sent for seen in ran if seen.sent is not None])
+        self.output_tokens.add([seen.answered for seen in ran if seen.answered is not None])
         for name, values in (
             _list_by_scorer(results) if any(seen.scorers for seen in results) else ()
         ):
@@ -105,6 +119,9 @@ class _Seen(msgspec.Struct, frozen=True, gc=False):
     """None: it did not run."""
     latency: float | None
     cost: float | None
+    sent: int | None
+    answered: int | None
+    """Tokens."""
     judges: float | None
     scorers: tuple[str, ...]
     values: tuple[float, ...]
@@ -149,6 +166,7 @@ class Tally:
         # quicker by far; most evals have so few that nobody ever asks for their counts.
         self._waiting: dict[str | None, _Seen | list[_Seen]] = {}
         self._fresh: list[_Seen] = []
+        self._latencies = array("d")
         for result in results:
             self.add(result)
 
@@ -157,9 +175,16 @@ class Tally:
         measured = self._take_checks(result)
         if result.status == "error":
             self.errors += 1
-            seen = _Seen(None, None, None, *measured)
+            seen = _Seen(None, None, None, None, None, *measured)
         else:
-            seen = _Seen(result.status == "passed", result.latency, result.cost, *measured)
+            seen = _Seen(
+                result.status == "passed",
+                result.latency,
+                result.cost,
+                result.input_tokens,
+                result.output_tokens,
+                *measured,
+            )
         case = result.case
         name = eval_of(case)
         if (
@@ -185,6 +210,13 @@ class Tally:
     def _add_up(self) -> None:
         """Bounds what waits."""
         self._total.add(self._fresh)
+        self._latencies.extend(
+            [
+                seen.latency
+                for seen in self._fresh
+                if seen.passed is not None and seen.latency is not None
+            ]
+        )
         self._fresh.clear()
         for name, waiting in self._waiting.items():
             if isinstance(waiting, list) and len(waiting) > _FEW:
@@ -303,7 +335,21 @@ class Tally:
             if name in usable and name not in RUN_METRICS:
                 amounts = total.scores.get(name)
                 found[name] = amounts.total / amounts.known if amounts else None
-        return found
+        return self._more_metrics(total) | found
+
+    def _more_metrics(self, total: Counts) -> MetricValues:
+        """Run-wide metrics that leave their names to evals and scorers."""
+        found: MetricValues = {}
+        ordered = sorted(self._latencies) if total.latency.known == total.ran else []
+        for percent in (50, 95, 99):
+            found[f"p{percent}_latency"] = find_percentile(ordered, percent) if ordered else None
+        for kind in ("input_tokens", "output_tokens"):
+            amounts: Amounts = getattr(total, kind)
+            found[kind] = amounts.sum if 0 < total.ran == amounts.known else None
+        found["total_tokens"] = _add_known(found["input_tokens"], found["output_tokens"])
+        found["error_pct"] = 100.0 * self.errors / total.results if total.results else None
+        judged = 0 < total.results == total.judges.known
+        return found | {"judge_cost": total.judges.total if judged else None}
 
     def score(self, formula: Formula, values: MetricValues | None = None) -> FormulaScore:
         """What a formula makes of these counts: a score, or the reason why there is none.
@@ -365,8 +411,15 @@ def run_wide(counts: Counts) -> MetricValues:
             f"avg_{measure}": counts.mean(measure),
             f"total_{measure}": amounts.total if known else None,
         }
-    judged = counts.results > 0 and counts.judges.known == counts.results
-    return found | {"judge_cost": counts.judges.total if judged else None}
+    return found
+
+
+def find_percentile(ordered: Sequence[float], percent: float) -> float:
+    """Of values in order, between two of them in proportion (as numpy and spreadsheets do)."""
+    place = (len(ordered) - 1) * percent / 100
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
 def name_metrics(evals: Iterable[str | None], others: Iterable[str] = ()) -> Names:
@@ -383,7 +436,7 @@ def name_metrics(evals: Iterable[str | None], others: Iterable[str] = ()) -> Nam
         for made in (name, *(f"{name}_{measure}" for measure in MEASURES))
     )
     more = [Variable(each) for each in dict.fromkeys((*names, *others)) if each not in RUN_METRICS]
-    return Names([*RUN_METRICS.values(), *more])
+    return Names(add_more_metrics([*RUN_METRICS.values(), *more]))
 
 
 def eval_of(case: str) -> str | None:

@@ -13,7 +13,7 @@ from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNod
 from tallymark.documents.reader import MISSING, Reader, open_document
 from tallymark.documents.source import Source
 from tallymark.errors import FormulaError, InvalidInput, Problem, WorkFailed
-from tallymark.formula import RUN_METRICS, Formula, Names, eval_name_problems
+from tallymark.formula import MORE_METRICS, RUN_METRICS, Formula, Names, eval_name_problems
 from tallymark.models.token_prices import Pricing
 from tallymark.scoring import load_scorer
 from tallymark.suites.checks.check_definition import Check, Checks, CheckSetting, CheckSpec
@@ -196,7 +196,7 @@ class SuiteLoader:
             if name is None or name in scorers:
                 continue
             scorers[name] = None
-            if name in known:
+            if name in known and known[name] is not MORE_METRICS.get(name):
                 what = "a run-wide metric" if name in RUN_METRICS else "an eval, or made by one"
                 message = f"the scorer's name '{name}' is also the name of {what}"
                 hint = "give it another: {use: ..., name: ...}"

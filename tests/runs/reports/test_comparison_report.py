@@ -31,11 +31,12 @@ First:  old on m/old (8 passed, 4 failed)
 Second: new on m/new (6 passed, 5 failed, 1 error)
 Score:  success_pct
 
-               first   second  difference    95 % interval     p
-Score          63.64    54.55       -9.09  -45.45 to 27.27  1.00
-Total cost   $0.1100  $0.1100          $0         $0 to $0  1.00
-Avg latency   1.00 s   1.00 s        0 ms     0 ms to 0 ms  1.00
-over the 11 cases that both ran
+               first   second  difference    95 % interval  p worse
+Score          63.64    54.55       -9.09  -41.99 to 25.08     0.31
+Total cost   $0.1100  $0.1100          $0                -     0.50
+Avg latency   1.00 s   1.00 s        0 ms                -     0.50
+over the 11 cases that both ran; p worse: how often luck alone makes it as bad
+  as this
 
 Broken (passed before): 2
   a
@@ -48,8 +49,8 @@ Fixed (passes now): 1
   h
 
 Unchanged: 8
-No regression: the score changed by -9.091: its 95 % interval, -45.45 to 27.27,
-  does not lie below zero
+No regression: the score fell by 9.091; luck alone does that with p 0.31, more
+  than 0.05
 Careful: 1 of 12 results of new are errors and left out: if the hard cases fail
   to run, the run looks better than it is"""
     )
@@ -84,8 +85,8 @@ def test_several_runs_make_a_table_against_the_first() -> None:
     assert (
         comparisons_table(found)
         == """\
-run        score  difference     95 % interval      p  broken  fixed
-old m/old  66.67           -                 -      -       -      -
-mid m/mid  75.00       +8.33     0.00 to 29.14   1.00       0      1
-new m/new   0.00      -66.67  -91.67 to -33.33  0.010       8      0"""
+run        score  difference     95 % interval  p worse  broken  fixed
+old m/old  66.67           -                 -        -       -      -
+mid m/mid  75.00       +8.33   -14.90 to 30.38     0.75       0      1
+new m/new   0.00      -66.67  -88.84 to -25.79    0.003       8      0"""
     )

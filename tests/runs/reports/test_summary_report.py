@@ -12,7 +12,7 @@ from tallymark.runs.run import Run
 EXPECTED = """\
 === Run Summary ===
 Score: 2824.86 (formula: success_pct / total_cost)
-95 % Interval: 0.00 to 5000.00
+95 % Interval: 187.94 to 4848.81
 Success Rate: 50.0% (1 passed, 1 failed)
 Total Cost: $0.0177
 Latency: avg 1.00 s, max 1.50 s

@@ -36,7 +36,7 @@ _STYLES: dict[ChangeKind, str] = {
     "better": "green",
     "recovered": "green",
 }
-_HEADER = ("", "first", "second", "difference", "95 % interval", "p")
+_HEADER = ("", "first", "second", "difference", "95 % interval", "p worse")
 FormatNumber = Callable[[float | None], str]
 TableRow = tuple[str, ...]
 
@@ -50,9 +50,11 @@ def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[Styled
     """The same with a style for each line; `most` cases of each kind are named."""
     lines = [StyledLine("=== Comparison ===", "bold"), *_write_sides(comparison), StyledLine("")]
     lines += [StyledLine(text) for text in align_numbers([_HEADER, *_list_rows(comparison)])]
-    lines += [
-        StyledLine(f"over the {format_count(comparison.shared, 'case')} that both ran", "dim")
-    ]
+    note = f"over the {format_count(comparison.shared, 'case')} that both ran"
+    note += "; p worse: how often luck alone makes it as bad as this"
+    if comparison.compared > 1:
+        note += f" (the score's adjusted for {comparison.compared} comparisons, by Holm)"
+    lines += wrap_lines(note, "dim")
     for kind, title in CHANGE_KINDS.items():
         lines += _write_changes(comparison.of_kind(kind), title, _STYLES.get(kind, ""), most)
     lines += [StyledLine(""), StyledLine(f"Unchanged: {comparison.unchanged:,}")]
@@ -78,7 +80,9 @@ def _write_sides(comparison: Comparison) -> Iterator[StyledLine]:
 
 
 def _list_rows(comparison: Comparison) -> Iterator[TableRow]:
-    yield _make_row("Score", comparison.score, format_score)
+    score = list(_make_row("Score", comparison.score, format_score))
+    score[-1] = format_p_value(comparison.p_value) if score[-1] != "-" else "-"
+    yield tuple(score)
     if comparison.formula != "success_pct":
         yield _make_row("Success rate", comparison.success_pct, format_percent, _format_points)
     yield _make_row("Total cost", comparison.total_cost, format_money)
@@ -124,10 +128,12 @@ def _write_changes(
 def comparisons_table(comparisons: Sequence[Comparison]) -> str:
     """Several runs against the first: a row for each."""
     first = comparisons[0].first
-    rows: list[TableRow] = [("run", "score", "difference", "95 % interval", "p", "broken", "fixed")]
+    rows: list[TableRow] = [
+        ("run", "score", "difference", "95 % interval", "p worse", "broken", "fixed")
+    ]
     rows.append((_name_run(first.id, first.model), format_score(first.score), *["-"] * 5))
     for each in comparisons:
-        _, _, _, change, interval, p_value = _make_row("", each.score, format_score)
+        _, _, _, change, interval, p_value = next(_list_rows(each))
         lost, won = (
             str(sum(len(each.of_kind(kind)) for kind in kinds))
             for kinds in (("broken", "worse"), ("fixed", "better"))

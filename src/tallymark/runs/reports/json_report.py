@@ -36,6 +36,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "score_formula": record.formula,
         "score_error": record.score_error if record.score is not None else run.explain_no_score(),
         "score_interval": run.interval and dict(zip(("low", "high"), run.interval, strict=True)),
+        "score_interval_error": run.no_interval,
         "success_pct": run.metrics["success_pct"],
         "total_cost": run.metrics["total_cost"],
         "counts": _count_results(run),

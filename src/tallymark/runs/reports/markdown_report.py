@@ -58,7 +58,7 @@ def _write_table(views: Sequence[Run]) -> Iterator[str]:
         cells = (
             _write_model(view).replace("|", "\\|"),
             f"**{format_score(view.record.score)}**",
-            view.describe_interval() or "-",
+            "-" if view.interval is None else str(view.describe_interval()),
             f"{format_percent(view.metrics['success_pct'])} ({tally.all.passed}/{tally.all.ran})",
             format_money(view.metrics["total_cost"]),
             format_seconds(view.metrics["avg_latency"]),

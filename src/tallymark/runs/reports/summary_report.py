@@ -65,7 +65,7 @@ def _write_score(run: Run) -> Iterator[StyledLine]:
     if record.score_error is not None:
         yield from wrap_lines(f"  set by the suite, because {clean(record.score_error)}", indent=2)
     if (interval := run.describe_interval()) is not None:
-        yield StyledLine(f"95 % Interval: {interval}")
+        yield from wrap_lines(f"95 % Interval: {interval}")
 
 
 def _write_measures(run: Run) -> Iterator[StyledLine]:

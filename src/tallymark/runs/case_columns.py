@@ -1,0 +1,175 @@
+"""The counts of a run's cases as columns, and the names of a formula as sums over them.
+
+An eval that the formula names is a question of its own and not one of many: its cases are a stratum
+apart, and all cases that it does not name are another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from tallymark.formula import MORE_METRICS, RUN_METRICS
+from tallymark.runs.tally import MEASURES, Amounts, Counts, eval_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[np.float64]"
+Rows: TypeAlias = "NDArray[np.intp]"
+PASSED = "passed"
+TOKENS = ("input_tokens", "output_tokens")
+AMOUNTS = (*MEASURES, "judge_cost", *TOKENS, "total_tokens")
+"""Quantities that have no upper end; the others are shares between 0 and 1."""
+EXTREMES = {"max": 100.0, "min": 0.0, "p50": 50.0, "p95": 95.0, "p99": 99.0}
+"""Statistics of which no sum can tell, as percentiles."""
+
+
+class Column(NamedTuple):
+    """One quantity of every case, added up over its results."""
+
+    totals: Array
+    weights: Array
+    """Of how many results."""
+    known: Array
+    """Of how many results it is known; of none, where it is known of fewer than all."""
+    squares: Array
+    """The sum of squares."""
+    highest: Array
+    lowest: Array
+
+
+class Metric(NamedTuple):
+    """A name that a formula may use, as a statistic of a quantity."""
+
+    statistic: Literal["mean", "total", "max", "min", "p50", "p95", "p99", "errors"]
+    quantity: str
+    named: str | None = None
+    """The eval that it is of; None for the whole run."""
+    factor: float = 1.0
+
+
+class Sums(Protocol):
+    """A run in many draws or swaps: what a quantity comes to in each of them."""
+
+    def add_up(self, quantity: str, named: str | None) -> tuple[Array, Array]:
+        """The totals and the weights, of an eval or of the whole run; NaN where not known."""
+        ...
+
+    def find_extreme(self, quantity: str, statistic: str) -> Array:
+        """The highest or the lowest result, or a percentile."""
+        ...
+
+
+class CaseColumns:
+    """Some cases, a row each, and the strata that they fall into."""
+
+    def __init__(
+        self, cases: Mapping[str, Counts] | Sequence[tuple[str, Counts]], names: Iterable[str]
+    ) -> None:
+        rows = list(cases.items() if isinstance(cases, Mapping) else cases)
+        self._counts = [counts for _, counts in rows]
+        self._columns: dict[str, Column] = {}
+        evals = [eval_of(case) for case, _ in rows]
+        scorers = {name for counts in self._counts for name in counts.scores}
+        self.metrics = {name: find_metric(name, set(evals), scorers) for name in names}
+        named = {metric.named for metric in self.metrics.values()} - {None}
+        groups: dict[str | None, list[int]] = {}
+        for row, each in enumerate(evals):
+            groups.setdefault(each if each in named else None, []).append(row)
+        self.strata: dict[str | None, Rows] = {
+            name: np.array(found, dtype=np.intp) for name, found in groups.items()
+        }
+        self.run_wide = any(metric.named is None for metric in self.metrics.values())
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    @property
+    def quantities(self) -> list[str]:
+        """All that the formula depends on, sorted."""
+        return sorted({metric.quantity for metric in self.metrics.values()})
+
+    @property
+    def relevant(self) -> Rows:
+        """The rows that the formula depends on."""
+        picked = [rows for name, rows in self.strata.items() if name is not None or self.run_wide]
+        return np.sort(np.concatenate(picked)) if picked else np.array([], dtype=np.intp)
+
+    def __getitem__(self, quantity: str) -> Column:
+        if quantity not in self._columns:
+            self._columns[quantity] = self._make_column(quantity)
+        return self._columns[quantity]
+
+    def _make_column(self, quantity: str) -> Column:
+        counts = self._counts
+        ran = _make_array([each.ran for each in counts])
+        if quantity == PASSED:
+            passed = _make_array([each.passed for each in counts])
+            return Column(passed, ran, ran, passed, passed, passed)
+        if quantity == "total_tokens":
+            sent, answered = (self[kind] for kind in TOKENS)
+            # Of a sum only this much is known of its squares: they are at most these.
+            squares = (np.sqrt(sent.squares) + np.sqrt(answered.squares)) ** 2
+            known = np.minimum(sent.known, answered.known)
+            return Column(sent.totals + answered.totals, ran, known, squares, ran, ran)
+        if quantity in AMOUNTS:
+            attribute = "judges" if quantity == "judge_cost" else quantity
+            amounts = [getattr(each, attribute) for each in counts]
+            asked = [each.results for each in counts] if attribute == "judges" else None
+            return _stack_amounts(amounts, _make_array(asked) if asked else ran)
+        scored = [each.scores.get(quantity, Amounts()) for each in counts]
+        return _stack_amounts(scored, _make_array([each.known for each in scored]))
+
+
+def _stack_amounts(amounts: Sequence[Amounts], weights: Array) -> Column:
+    totals, known, squares, highest, lowest = (
+        _make_array([getattr(each, field) for each in amounts])
+        for field in ("total", "known", "squares", "high", "low")
+    )
+    return Column(totals, weights, known, squares, highest, lowest)
+
+
+def _make_array(values: list[Any]) -> Array:
+    return np.array(values, dtype=np.float64)
+
+
+def find_metric(name: str, evals: Collection[str | None], scorers: Collection[str] = ()) -> Metric:
+    """What a name of a formula stands for."""
+    if name == "success_pct":
+        return Metric("mean", PASSED, factor=100.0)
+    if name in RUN_METRICS:
+        statistic, _, measure = name.partition("_")
+        known: Any = "mean" if statistic == "avg" else statistic
+        return Metric(known, measure)
+    if name in evals:
+        return Metric("mean", PASSED, name)
+    for measure in MEASURES:
+        named = name.removesuffix(f"_{measure}")
+        if named != name and named in evals:
+            return Metric("mean", measure, named)
+    if name not in MORE_METRICS or name in scorers:
+        return Metric("mean", name)  # a scorer's
+    statistic, _, measure = name.partition("_")
+    if measure == "latency":
+        percentile: Any = statistic
+        return Metric(percentile, measure)
+    return Metric("errors", PASSED) if name == "error_pct" else Metric("total", name)
+
+
+def evaluate_metrics(metrics: Mapping[str, Metric], sums: Sums) -> dict[str, Array]:
+    """Every name of a formula as a column of values; NaN where it is not known."""
+    found = {}
+    with np.errstate(all="ignore"):
+        for name, (statistic, quantity, named, factor) in metrics.items():
+            totals, weights = sums.add_up(quantity, named)
+            if statistic == "errors":
+                totals = np.zeros_like(weights)  # what did not run is left out of comparisons
+            elif statistic in EXTREMES:
+                totals = np.where(np.isnan(totals), totals, sums.find_extreme(quantity, statistic))
+            elif statistic == "mean":
+                totals = factor * totals / weights
+            found[name] = totals
+    return found
