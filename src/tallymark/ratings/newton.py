@@ -16,7 +16,6 @@ import numpy as np
 from tallymark.errors import WorkFailed
 from tallymark.ratings.floors import Meetings, find_floors
 from tallymark.ratings.match_counts import CountColumns
-from tallymark.ratings.opponents import Opponents, leave_out
 from tallymark.ratings.repeated_matches import estimate_correlation, weigh_repeats
 from tallymark.ratings.sparse_cells import Array, Places, SparseCells
 
@@ -305,24 +304,14 @@ def _find_floors(landscape: _Landscape, best: _Point) -> Array:
         (cells.rows, first, landscape.won, cells.columns, second, curvature.columns, 1),
         (cells.columns, second, landscape.lost, cells.rows, first, curvature.rows, -1),
     ):
-        # The opponent without the pair's own results: one Newton step away from the optimum, or
-        # solved for where that is not near enough.
+        # The opponent without the pair's own results: one Newton step away from the optimum.
         others = np.maximum(known[at] - weights, precision)
         moved = np.clip(sign * surprise / others, -FARTHEST, FARTHEST)
-        opponents = leave_out(
-            at,
-            own[of],
-            landscape.matches - won,
-            landscape.matches,
-            start=Opponents(theirs[at] + moved, others),
-            precision=precision,
-        )
         # Who chooses opponents can choose those that others hardly met. What such a one is worth
         # nobody found, and what it counts for depends on no result, so that no loss can raise it.
         elsewhere = np.maximum(np.bincount(at, landscape.matches)[at] - landscape.matches, 0)
         part = elsewhere / (elsewhere + KNOWN_FROM)
-        counted = won * part, landscape.matches * part
-        met = Meetings(of, *counted, opponents.values, 1 / opponents.known)
+        met = Meetings(of, won * part, landscape.matches * part, theirs[at] + moved, 1 / others)
         found.append(find_floors(met, own, precision=precision, z=Z95))
     return np.concatenate(found)
 
