@@ -61,7 +61,7 @@ MASKS: tuple[Mask, ...] = (
     ),
     Mask(
         "digits",
-        r'"(?:value|low|high|error|robust_error)": (-?\d+\.\d{9,})',
+        r'"(?:value|low|high|error|robust_error|floor)": (-?\d+\.\d{9,})',
         "the last digits of fits and cosines are the processor's",
         decimals=6,
     ),

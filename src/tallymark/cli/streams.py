@@ -27,8 +27,13 @@ def print_csv(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None
     writer = csv.writer(sys.stdout)
     writer.writerow(map(format_cell, heads))
     for row in rows:
-        cells = (row.get(name) for name in heads)
-        writer.writerow([format_cell(each) if isinstance(each, str) else each for each in cells])
+        writer.writerow([_write_cell(row.get(name)) for name in heads])
+
+
+def _write_cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return format_cell(value)
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def read_text(path: Path | None) -> str:
