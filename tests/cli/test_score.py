@@ -427,7 +427,11 @@ def test_a_gate_does_not_pass_on_what_never_ran(suite: str) -> None:
         file.write("def down(given):\n    raise ValueError('down')\n")
     done = score(suite, "--agent", f"{suite}:down", "--fail-under", "0", "--no-keep")
     assert done.returncode == 1
-    assert done.stderr == "tally: polite had nothing to score; wanted is 0\n"
+    assert done.stderr == (
+        "tally: polite had nothing to score; wanted is 0\n"
+        "tally: 2 of 2 results of python/desk_eval:down could not run, and --max-errors allows 0;"
+        " the first error: the agent raised ValueError: down\n"
+    )
 
 
 def test_a_suites_results_are_one_json_document_and_a_file(suite: str, tmp_path: Path) -> None:

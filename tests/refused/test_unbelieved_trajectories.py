@@ -98,7 +98,8 @@ def test_it_is_only_claimed_and_does_not_lead_fewest_tokens(
     games: Callable[..., Competition],
 ) -> None:
     arena = games()
-    for agent, steps in FORGED.items():
+    for way, steps in FORGED.items():
+        agent = way.replace(" ", "-").replace(",", "")
         forged = play(arena, agent, *steps)
         assert forged.outcome is not None
         assert (forged.outcome.trajectory_level, forged.verified) == ("claimed", False), agent
@@ -117,7 +118,7 @@ def test_it_is_only_claimed_and_does_not_lead_fewest_tokens(
 
 def test_numbers_that_no_run_has_are_not_even_read(games: Callable[..., Competition]) -> None:
     arena = games()
-    for agent, wrong in (("a", {"input_tokens": -5}), ("b", {"cost": float("nan")})):
+    for agent, wrong in (("ann", {"input_tokens": -5}), ("ben", {"cost": float("nan")})):
         outcome = play(arena, agent, wrong).outcome
         assert outcome is not None
         assert (outcome.trajectory_level, outcome.metrics.tokens_total) == ("none", None)

@@ -27,7 +27,7 @@ assert os.getpid() == 1
 backend, root = sys.argv[1:]
 code = PluginCode("scorer.py:Plugin", Path(root), "scorer", "Plugin", "x")
 for _ in range(2):
-    with Sandbox(Policy(backend), pause_after=99) as sandbox:
+    with Sandbox(Policy(backend)) as sandbox:
         for wish in ("", "exit", "loop"):
             sandbox.score(code, {"rating": 4, "wish": wish}, {}, {}, timeout_s=0.2 if wish else 9)
 print("plugins", find_zombies())

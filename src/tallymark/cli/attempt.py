@@ -260,7 +260,7 @@ def show(
     say("\nWhat happened:")
     for entry in audit:
         said = entry.note or {}
-        told = said.get("reason") or (said.get("hidden") if entry.event == "waiting" else None)
+        told = (said.get("hidden") if entry.event == "waiting" else None) or said.get("reason")
         more = f": {clean_line(told)}" if told else ""
         say(f"  {format_moment(entry.at)}  {entry.event} by {clean_line(entry.actor)}{more}")
     if len(history) > 1:

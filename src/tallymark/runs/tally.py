@@ -177,12 +177,14 @@ class Tally:
             self.errors += 1
             seen = _Seen(None, None, None, None, None, *measured)
         else:
+            # What was counted here is a guess that not every door makes.
+            local = result.tokens_counted_by == "local"
             seen = _Seen(
                 result.status == "passed",
                 result.latency,
                 result.cost,
-                result.input_tokens,
-                result.output_tokens,
+                None if local else result.input_tokens,
+                None if local else result.output_tokens,
                 *measured,
             )
         case = result.case
