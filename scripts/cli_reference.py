@@ -13,8 +13,8 @@ PAGE = ROOT / "docs" / "cli.md"
 COMMANDS = [
     *("init", "validate", "run", "runs", "show", "compare", "rescore", "score", "scorers"),
     *("schema", "docs", "doctor"),
-    *("formula check", "formula explain", "plugin check"),
-    *("challenge check", "challenge publish", "challenge list", "challenge show"),
+    *("formula check", "formula explain", "plugin check", "plugin paused", "plugin resume"),
+    *("challenge init", "challenge check", "challenge publish", "challenge list", "challenge show"),
     *("challenge close", "challenge reopen", "challenge freeze", "challenge unfreeze"),
     *("attempt enter", "attempt submit", "attempt withdraw", "attempt report", "attempt settle"),
     *("attempt list", "attempt show", "attempt void", "attempt unvoid"),

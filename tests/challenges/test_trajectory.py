@@ -363,8 +363,8 @@ def test_a_huge_trajectory_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_millions_of_empty_objects_are_not_read() -> None:
-    many = b'{"trace_id": "t", "spans": [' + b"{}," * trajectory.MAX_OBJECTS + b"{}]}"
-    assert "more than 1,000,000 objects" in sent(many).problems[0]
+    many = b'{"trace_id": "t", "spans": [' + b"{}," * trajectory.MAX_VALUES + b"{}]}"
+    assert "more than 500,000 values" in sent(many).problems[0]
 
 
 def test_too_many_steps_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

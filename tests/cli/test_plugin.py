@@ -171,7 +171,7 @@ def test_who_is_paused_is_listed_and_resumed(tally: Tally) -> None:
     assert tally("plugin", "resume", "sums", "--agent", "alice").returncode == 2
     tally("rescore", "sums", "--config", "loop=false", "--apply")
     resumed = tally("plugin", "resume", "sums", "--agent", "mallory")
-    assert resumed.stdout == "6 attempts at sums were scored again\n"
+    assert resumed.stdout == "6 attempts at sums scored again\n"
     assert tally("plugin", "paused").stdout == "nobody\n"
     scores = [each["score"] for each in tally.json("attempt", "list", "sums")["attempts"]]
     assert scores == [3, 2, 13, 13, 13, 13, 13]

@@ -182,6 +182,18 @@ def test_data_that_cannot_be_made_start_no_clock(store: Store, tmp_path: Path) -
     games.close()
 
 
+def test_who_could_make_attempts_wait_has_no_more_of_them(store: Store, tmp_path: Path) -> None:
+    text = "name: some\ngoal: x\nattempts: 1\n" + PLAIN
+    games = Competition(store)
+    games.publish(folder_with(tmp_path / "some", text, {"truth.json": '{"a": 1}'}))
+    for at in (1.0, 4.0):
+        made = store.attempts.enter("some", "mallory", at=at, seed=1)
+        store.attempts.submit(made.id, "mallory", PAYLOAD, at=at + 1)
+        store.attempts.wait(made.id, "the judge did not answer", at=at + 2)
+    with pytest.raises(InvalidInput, match="has made"):
+        store.attempts.enter("some", "mallory", at=8.0, seed=1)
+
+
 @pytest.mark.parametrize("per_day", [True, False])
 def test_only_what_waits_is_not_held_against_anybody(
     store: Store, tmp_path: Path, per_day: bool

@@ -119,9 +119,10 @@ def test_it_is_only_claimed_and_does_not_lead_fewest_tokens(
 def test_numbers_that_no_run_has_are_not_even_read(games: Callable[..., Competition]) -> None:
     arena = games()
     for agent, wrong in (("ann", {"input_tokens": -5}), ("ben", {"cost": float("nan")})):
-        outcome = play(arena, agent, wrong).outcome
-        assert outcome is not None
-        assert (outcome.trajectory_level, outcome.metrics.tokens_total) == ("none", None)
+        with pytest.raises(InvalidInput, match="the trajectory cannot be read"):
+            play(arena, agent, wrong)
+        (attempt,) = arena.store.attempts.of("sums", agent=agent)
+        assert attempt.state == "entered"  # nothing was stored: it can be sent again
 
 
 def test_a_challenge_says_the_least_level_that_ranks(games: Callable[..., Competition]) -> None:
@@ -130,7 +131,7 @@ def test_a_challenge_says_the_least_level_that_ranks(games: Callable[..., Compet
     assert [each.agent for each in arena.store.boards.top("sums")] == ["alice"]
     told = arena.store.attempts.of("sums", agent="mallory")[0].outcome
     assert told is not None
-    assert told.result == "win"  # it is scored all the same
+    assert told.result == "loss"  # who sends none breaks no constraint, and must not win by that
     assert told.details["unranked"] == (
         "the board is for trajectories that are consistent, and this one is claimed"
     )
@@ -175,7 +176,7 @@ def test_why_it_is_not_believed_is_said_to_people_too(tmp_path: Path) -> None:
     sent = ("right.json", "--agent", "alice", "--trajectory", "forged.json")
     submitted = tally("attempt", "submit", "a000000000001", *sent).stdout
     for told in (submitted, tally("attempt", "show", "a000000000001").stdout):
-        assert "(win, trajectory claimed)" in told
+        assert "(loss, trajectory claimed)" in told
         assert "trajectory claimed: 1 model call of the trajectory used no tokens" in told
         assert "not on the board: the board is for trajectories that are consistent" in told
 

@@ -332,3 +332,12 @@ def test_the_json_holds_everything_and_no_nan() -> None:
     assert found["total_cost"]["second"] is None
     assert found["regression"]["regression"] is False
     assert {change["kind"] for change in found["changes"]} == {"fixed", "error_now"}
+
+
+def test_a_formula_of_errors_sees_them() -> None:
+    first = run("+" * 20, formula="success_pct - error_pct")
+    comparison = compare(first, run("+" * 8 + "!" * 12))
+    assert (comparison.score.first, comparison.score.second) == (100.0, 40.0)
+    assert comparison.p_value is not None
+    assert comparison.p_value < 0.001
+    assert is_regression(comparison)

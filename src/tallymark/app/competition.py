@@ -41,7 +41,7 @@ from tallymark.challenges.rescore_plan import (
     origin_of_all,
 )
 from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
-from tallymark.challenges.trajectory import Verification, verify_sent
+from tallymark.challenges.trajectory import Verification, read_trajectory, verify_sent
 from tallymark.challenges.versus.arena import Arena
 from tallymark.challenges.versus.judges import judge_of
 from tallymark.errors import (
@@ -148,6 +148,8 @@ class Competition:
         challenge = self.find_challenge_of(attempt_id, agent)
         # Before it is stored: what cannot be judged can be sent again in another form.
         refuse_unusable(payload, challenge.submission)
+        if trajectory is not None:
+            read_trajectory(trajectory)
         kind = find_evaluator(challenge.evaluator.type)
         kind.refuse(answer, challenge, self._open_folder(challenge))
         attempt = self.store.attempts.submit(attempt_id, agent, payload, at=at, key=key)
@@ -185,6 +187,8 @@ class Competition:
         The rule is that of a new version in `folder`, or today's with changes to its scoring.
         """
         old = self.store.challenges.get(name)
+        if old.kind == "versus":
+            raise InvalidInput(f"{name} is played red against blue: there is nothing to rescore")
         new, packed, files = self._make_version(old, folder, scoring)
 
         def again(attempt: Attempt) -> Evaluation:

@@ -257,9 +257,13 @@ def _make_outcome(
         extra["sandbox"] = weighed.details.get("sandbox", {}) | {"plugin": walls}
     broken = "constraint_effect" in weighed.details
     unscored: Literal["loss"] | None = "loss" if broken else None
+    result = unscored if found.error is not None else weighed.result
+    if result is not None and "unranked" in weighed.details:
+        # Who sends no trajectory can break no constraint: that must not be the better way.
+        result = "loss"
     return Outcome(
         score=found.value,
-        result=unscored if found.error is not None else weighed.result,
+        result=result,
         ranks=_ranks(challenge, weighed),
         metrics=weighed.metrics,
         dimensions=weighed.dimensions,

@@ -46,6 +46,18 @@ def sum_usage(trace: Trace) -> Usage:
     )
 
 
+def list_bounds(constraints: Constraints) -> list[str]:
+    """What may be used, in words."""
+    found = [f"{constraints.tokens:,} tokens"] if constraints.tokens is not None else []
+    found += [f"{constraints.calls:,} calls"] if constraints.calls is not None else []
+    found += [f"${constraints.cost:.6g}"] if constraints.cost is not None else []
+    if constraints.tools is not None:
+        found.append(
+            f"the tools {', '.join(constraints.tools)}" if constraints.tools else "no tool"
+        )
+    return found
+
+
 def find_violations(usage: Usage, constraints: Constraints) -> tuple[str, ...]:
     """Every bound that was passed, one sentence each; what is not known passes none."""
     found = [

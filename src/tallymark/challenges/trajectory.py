@@ -23,6 +23,7 @@ import msgspec
 from tallymark.challenges.attempt import TrajectoryLevel, reaches
 from tallymark.challenges.claims import Claims, is_same_model, read_claims
 from tallymark.challenges.constraints import MOST, Usage, find_violations, sum_usage
+from tallymark.documents.agent_json import check_json_size
 from tallymark.errors import TraceError
 from tallymark.scoring.score import show_value
 from tallymark.traces import Span, Trace
@@ -36,7 +37,7 @@ COST_TOLERANCE = 0.01
 """Costs agree when they differ by at most this share: price tables are rounded differently."""
 MAX_BYTES = 16 * 2**20
 MAX_STEPS = 100_000
-MAX_OBJECTS = 1_000_000
+MAX_VALUES = 500_000
 """Millions of empty objects fit into few bytes, and would take gigabytes to read."""
 
 
@@ -136,8 +137,10 @@ def check_trajectory_size(sent: bytes | str) -> None:
         raise TraceError(
             f"the trajectory has {len(raw):,} bytes, and at most {MAX_BYTES:,} are read"
         )
-    if raw.count(b"{") > MAX_OBJECTS:
-        raise TraceError(f"the trajectory has more than {MAX_OBJECTS:,} objects")
+    try:
+        check_json_size(raw, MAX_VALUES)
+    except ValueError as error:
+        raise TraceError(f"the trajectory cannot be read: {error}") from None
 
 
 def _join_traces(raw: bytes) -> Trace:

@@ -64,6 +64,8 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
         entry = competition.enter(challenge, agent, memoryless=memoryless, key=key)
     if data is not None:
         _write_files(data, entry.data)
+    from tallymark.challenges.constraints import list_bounds
+
     attempt = entry.attempt
     if as_json:
         extra = {"goal": entry.challenge.goal, "data": dict(entry.data)}
@@ -75,6 +77,10 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
         say(f"Files in {data}: {', '.join(sorted(entry.data))}")
     elif entry.data:
         say(f"Files: {', '.join(sorted(entry.data))}; --data DIR writes them to a folder")
+    if bounds := list_bounds(entry.challenge.constraints):
+        say(f"May use: {', '.join(bounds)}; send a trajectory that shows it")
+    elif entry.challenge.trajectory != "none":
+        say(f"Ranks with a trajectory that is {entry.challenge.trajectory}")
     say(f"Submit before {format_moment(attempt.expires_at)} UTC:")
     say(f"  tally attempt submit {attempt.id} FILE --agent {agent}")
 
@@ -204,7 +210,7 @@ def list_(
                 format_moment(each.entered_at),
                 _name_state(each),
                 _format_score(each),
-                (each.outcome.result if each.outcome else None) or "-",
+                _name_result(each),
             )
             for each in found
         ]
@@ -282,7 +288,7 @@ def void(
     with closing(App(db)) as application:
         done = application.store.attempts.void(attempt, at=time.time(), reason=reason)
     line = f"Attempt {done.id} of {done.agent} at {done.challenge} is void."
-    _tell_state(done, as_json, f"{line} Undo it with: tally attempt unvoid {done.id}")
+    _tell_state(done, as_json, f"{line} Undo it with: tally attempt unvoid {done.id} --reason TEXT")
 
 
 @app.command()
@@ -301,6 +307,12 @@ def _name_state(attempt: Attempt) -> str:
     if attempt.voided_at is not None:
         return "void"
     return attempt.state if attempt.waiting is None else "waiting"
+
+
+def _name_result(attempt: Attempt) -> str:
+    """What ended without a score is a loss, whatever ended it."""
+    lost = attempt.state in ("withdrawn", "expired", "failed")
+    return (attempt.outcome.result if attempt.outcome else None) or ("loss" if lost else "-")
 
 
 def _note_freeze(store: Store, challenge: str, live: bool) -> list[str]:

@@ -150,6 +150,8 @@ def show(
 ) -> None:
     """Show a published challenge: its goal, its limits and how it is scored."""
     from tallymark.app.app import App
+    from tallymark.challenges.challenge import MatchTerms
+    from tallymark.challenges.constraints import list_bounds
 
     with closing(App(db)) as application:
         kept = application.store.challenges.find(name)
@@ -162,14 +164,16 @@ def show(
     rows = [
         ("difficulty", challenge.difficulty),
         ("time limit", f"{challenge.time_limit_s:g} s"),
-        ("attempts", str(challenge.attempts or "any number")),
+        ("attempts", _describe_quota(challenge)),
+        ("rated", _RATED[MatchTerms(rated=challenge.rated, generate=challenge.generate).rule]),
         ("submit", f"{taken.format}, at most {taken.max_bytes:,} bytes"),
         ("judged by", (challenge.versus.judge if challenge.versus else challenge.evaluator).type),
         ("scored by", _describe_scoring(challenge)),
     ]
     if challenge.trajectory != "none":
         rows.append(("ranks with", f"a trajectory that is {challenge.trajectory}"))
-    if challenge.constraints.on_violation != "note":
+    if bounds := list_bounds(challenge.constraints):
+        rows.append(("may use", ", ".join(bounds)))
         rows.append(("a constraint broken", _EFFECTS[challenge.constraints.on_violation]))
     times = (("opens", challenge.opens_at), ("closes", challenge.closes_at))
     rows += [(name, f"{format_moment(at)} UTC") for name, at in times if at]
@@ -229,7 +233,18 @@ def _describe_state(kept: StoredChallenge) -> dict[str, float | None]:
     }
 
 
-_EFFECTS = {"zero": "a score of 0, and a loss", "fail": "no score, and a loss"}
+def _describe_quota(challenge: Challenge) -> str:
+    total = "any number" if challenge.attempts is None else f"{challenge.attempts}"
+    per_day = challenge.attempts_per_day
+    return total if per_day is None else f"{total}, {per_day} a day"
+
+
+_RATED = {
+    "every": "every attempt",
+    "until_won": "every attempt until one is won",
+    "first": "the first attempt",
+}
+_EFFECTS = {"note": "is noted", "zero": "a score of 0, and a loss", "fail": "no score, and a loss"}
 
 
 def _require_ready(folder: Path) -> None:

@@ -13,13 +13,14 @@ from tallymark.cli.app_session import Db, InsecureLocal, open_competition
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
-from tallymark.text import Table, format_moment, say
+from tallymark.text import Table, format_count, format_moment, list_some, say
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import PluginReport
     from tallymark.sandbox import Sandbox
 
 app = typer.Typer(help="Scorer plugins of challenges: check, paused, resume.", no_args_is_help=True)
+_SHOWN = 5
 
 
 @app.command()
@@ -93,13 +94,18 @@ def resume(
 
     with open_competition(db, insecure_local=insecure_local) as competition:
         done = competition.resume(challenge, agent)
+        again = [each.agent for each in competition.store.pauses.all(challenge)]
     if as_json:
-        print_json(msgspec.to_builtins(done))
+        print_json(msgspec.to_builtins(done) | {"paused_again": again})
         return
     unscored = f", {done.undefined:,} without a score:" if done.undefined else ""
-    say(f"{done.attempts:,} attempts at {challenge} were scored again{unscored}")
-    for each in done.reasons[:5]:
+    say(f"{format_count(done.attempts, 'attempt')} at {challenge} scored again{unscored}")
+    for each in done.reasons[:_SHOWN]:
         say(f"  {each.attempt} of {each.agent}: {each.reason}")
+    if done.undefined > _SHOWN:
+        say(f"  and {done.undefined - _SHOWN:,} more")
+    if again:
+        say(f"Paused again: {list_some(again)}; see `tally plugin paused`")
 
 
 def _check_reference(

@@ -88,6 +88,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise InvalidInput("give a suite, or a run to resume", hint="as in: tally run suite.yaml")
     if fail_on_regression:
         require_baseline(baseline)
+    if strict:
+        require_baseline(baseline, "--strict")
     gated = fail_on_regression or fail_under is not None
     max_errors = choose_max_errors(max_errors, gated=gated)
     if report:

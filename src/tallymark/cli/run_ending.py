@@ -37,7 +37,7 @@ MaxErrors = Annotated[
     str | None,
     typer.Option(
         metavar="N|N%",
-        help="Fail a gate when more results could not run. With any gate, none may.",
+        help="How many results may fail to run before a gate fails; none unless you say so.",
         show_default=False,
     ),
 ]
@@ -144,7 +144,7 @@ def find_unrun(runs: Sequence[Run], max_errors: str | None) -> list[str]:
     return [each for each in found if each is not None]
 
 
-def require_baseline(baseline: str | None) -> None:
+def require_baseline(baseline: str | None, option: str = "--fail-on-regression") -> None:
     """Refuses a gate that has nothing to compare with."""
     if baseline is None:
-        raise InvalidInput("--fail-on-regression needs --baseline", hint="add --baseline RUN")
+        raise InvalidInput(f"{option} needs --baseline", hint="add --baseline RUN")

@@ -138,6 +138,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     )  # fmt: skip
     if fail_on_regression:
         require_baseline(baseline)
+    if strict:
+        require_baseline(baseline, "--strict")
     gated = fail_on_regression or fail_under is not None
     max_errors = choose_max_errors(max_errors, gated=gated)
     check_reports(report or [])

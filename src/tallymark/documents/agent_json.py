@@ -47,10 +47,15 @@ def read_bounded_json(
     """
     if len(data) > most_bytes:
         raise ValueError(f"it has {len(data):,} bytes, more than {most_bytes:,}")
+    check_json_size(data, most_values)
+    return read_json(data.decode())
+
+
+def check_json_size(data: bytes, most_values: int) -> None:
+    """A ValueError for more values, or deeper ones, than anything should be built of."""
     # Each value but the first comes after one of these; in texts they are counted too, at first.
     if sum(map(data.count, (b",", b"[", b"{"))) > _FEW:
         _check_structure(_TEXT.sub(b"", data), most_values)
-    return read_json(data.decode())
 
 
 def _check_structure(data: bytes, most_values: int) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Array: TypeAlias = "NDArray[np.float64]"
 Rows: TypeAlias = "NDArray[np.intp]"
 PASSED = "passed"
+ERRORS = "errors"
+"""Of all results, also of those that did not run."""
 TOKENS = ("input_tokens", "output_tokens")
 AMOUNTS = (*MEASURES, "judge_cost", *TOKENS, "total_tokens")
 """Quantities that have no upper end; the others are shares between 0 and 1."""
@@ -44,7 +46,7 @@ class Column(NamedTuple):
 class Metric(NamedTuple):
     """A name that a formula may use, as a statistic of a quantity."""
 
-    statistic: Literal["mean", "total", "max", "min", "p50", "p95", "p99", "errors"]
+    statistic: Literal["mean", "total", "max", "min", "p50", "p95", "p99"]
     quantity: str
     named: str | None = None
     """The eval that it is of; None for the whole run."""
@@ -109,6 +111,9 @@ class CaseColumns:
         if quantity == PASSED:
             passed = _make_array([each.passed for each in counts])
             return Column(passed, ran, ran, passed, passed, passed)
+        if quantity == ERRORS:
+            results = _make_array([each.results for each in counts])
+            return Column(results - ran, results, results, results - ran, ran, ran)
         if quantity == "total_tokens":
             sent, answered = (self[kind] for kind in TOKENS)
             # Of a sum only this much is known of its squares: they are at most these.
@@ -156,7 +161,7 @@ def find_metric(name: str, evals: Collection[str | None], scorers: Collection[st
     if measure == "latency":
         percentile: Any = statistic
         return Metric(percentile, measure)
-    return Metric("errors", PASSED) if name == "error_pct" else Metric("total", name)
+    return Metric("mean", ERRORS, factor=100.0) if name == "error_pct" else Metric("total", name)
 
 
 def evaluate_metrics(metrics: Mapping[str, Metric], sums: Sums) -> dict[str, Array]:
@@ -165,9 +170,7 @@ def evaluate_metrics(metrics: Mapping[str, Metric], sums: Sums) -> dict[str, Arr
     with np.errstate(all="ignore"):
         for name, (statistic, quantity, named, factor) in metrics.items():
             totals, weights = sums.add_up(quantity, named)
-            if statistic == "errors":
-                totals = np.zeros_like(weights)  # what did not run is left out of comparisons
-            elif statistic in EXTREMES:
+            if statistic in EXTREMES:
                 totals = np.where(np.isnan(totals), totals, sums.find_extreme(quantity, statistic))
             elif statistic == "mean":
                 totals = factor * totals / weights

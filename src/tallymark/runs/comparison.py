@@ -151,7 +151,9 @@ def compare(
         _find_changes(*tallies, second.results),
         key=lambda each: list(CHANGE_KINDS).index(each.kind),
     )
-    shared = SharedCases(first.results, second.results)
+    # A formula of errors is over all that was asked; any other over what ran in both.
+    by_errors = "error_pct" in parsed.names and "error_pct" not in tallies[0].scorers
+    shared = SharedCases(first.results, second.results, with_errors=by_errors)
     run_wide = [Tally().formula(name) for name in ("success_pct", "total_cost", "avg_latency")]
     score, success, cost, latency = (
         _compare_measure(each, shared, seed) for each in (parsed, *run_wide)

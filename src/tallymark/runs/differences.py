@@ -29,10 +29,19 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class SharedCases:
-    """Two runs over the cases that both ran."""
+    """Two runs over the cases that both ran; `with_errors`, that both have."""
 
-    def __init__(self, first: Sequence[CaseResult], second: Sequence[CaseResult]) -> None:
-        ran = [[each for each in results if each.status != "error"] for results in (first, second)]
+    def __init__(
+        self,
+        first: Sequence[CaseResult],
+        second: Sequence[CaseResult],
+        *,
+        with_errors: bool = False,
+    ) -> None:
+        ran = [
+            [each for each in results if with_errors or each.status != "error"]
+            for results in (first, second)
+        ]
         names = {each.case for each in ran[0]} & {each.case for each in ran[1]}
         # Sorted: the same results in another order of arrival come to the same.
         self.names = sorted(names)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tallymark.formula import Formula
-from tallymark.runs.case_columns import AMOUNTS, EXTREMES, Array, CaseColumns
+from tallymark.runs.case_columns import AMOUNTS, ERRORS, EXTREMES, Array, CaseColumns
 from tallymark.runs.metric_draws import MetricDraws, draw_joint_normals, draw_normals
 from tallymark.runs.statistics import Interval, NoInterval
 from tallymark.runs.tally import Counts, Tally
@@ -82,7 +82,7 @@ def _refuse(columns: CaseColumns) -> NoInterval | None:
             return NoInterval(f"{name} is an extreme, which depends on how many cases there are")
         if metric.statistic in EXTREMES:
             return NoInterval(f"{name} is a percentile, and none is known for those")
-        if metric.statistic == "errors":
+        if metric.quantity == ERRORS:
             return NoInterval(f"{name} tells how the run went, not how good the agent is")
         if metric.quantity in AMOUNTS and columns[metric.quantity].weights.sum() < 2:
             what = metric.quantity.replace("_", " ")

@@ -29,9 +29,10 @@ from tallymark.challenges.evaluators.evaluator_kind import (
 from tallymark.challenges.evaluators.evaluator_options import FileNameShape, dimension
 from tallymark.documents.shapes import Key, NumberShape, OrNullShape, TextShape
 from tallymark.documents.time_shapes import DurationShape
-from tallymark.errors import InvalidInput, ModelError, Problem, WorkFailed
+from tallymark.errors import InvalidInput, ModelError, OrganiserFault, Problem
 from tallymark.judging.fence import fence
 from tallymark.judging.judge_dialogue import (
+    NOT_ANSWERED,
     JudgeFinding,
     JudgeTask,
     UnreadableAnswer,
@@ -138,7 +139,8 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     notes = (make_warning(cut),) if cut else ()
     rating = found.verdict
     if found.unavailable:
-        raise WorkFailed(found.error or "the judge did not answer")
+        # Its words may quote the submission, the rubric or recorded answers.
+        raise OrganiserFault(NOT_ANSWERED, found.error or NOT_ANSWERED)
     if rating is None:
         return Evaluation(
             metrics=metrics_of(submitted),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_LINE = re.compile(r"(\w+:)\s+([0-9]+) kB")
 
 
 def sum_cpu_s(pids: Iterable[int]) -> float:
@@ -38,14 +40,18 @@ def _count_share(pid: int) -> int:
 
 
 def _sum_lines(text: str, *names: str) -> int:
-    """The sum of the named `Name:  123 kB` lines."""
-    lines = (line.split() for line in text.splitlines())
-    return sum(int(words[1]) * 1024 for words in lines if words and words[0] in names)
+    """The sum of the named `Name:  123 kB` lines.
+
+    A process names itself, with any sign but a newline: what only looks like such a line is none.
+    """
+    found = (_LINE.fullmatch(line) for line in text.split("\n"))
+    return sum(int(each[2]) * 1024 for each in found if each and each[1] in names)
 
 
 def _read_proc(pid: int, what: str) -> str:
     """Empty when the process is gone, or hides."""
     try:
-        return Path("/proc", str(pid), what).read_text(encoding="utf-8", errors="replace")
+        # As bytes: reading text would take other signs for ends of lines too.
+        return Path("/proc", str(pid), what).read_bytes().decode(errors="replace")
     except OSError:
         return ""

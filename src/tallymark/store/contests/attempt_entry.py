@@ -118,9 +118,20 @@ def _read_entered_at(connection: Connection, kept: StoredChallenge, agent: str, 
 
 
 def _counts() -> ColumnElement[bool]:
-    """What an organiser made void is given back, and what waits because of us costs nobody."""
+    """What an organiser made void is given back, and the first that waits because of us is free.
+
+    The first alone: all that waits is scored in the end, and who could make attempts wait would
+    have as many as it liked.
+    """
+    earlier = attempts.alias()
     waits = exists().where(attempt_waits.c.attempt == attempts.c.key)
-    return attempts.c.voided_at.is_(None) & ~waits
+    another = exists().where(
+        earlier.c.challenge_id == attempts.c.challenge_id,
+        earlier.c.agent == attempts.c.agent,
+        earlier.c.number < attempts.c.number,
+        exists().where(attempt_waits.c.attempt == earlier.c.key),
+    )
+    return attempts.c.voided_at.is_(None) & (~waits | another)
 
 
 def _is_own(kept: StoredChallenge, agent: str) -> ColumnElement[bool]:

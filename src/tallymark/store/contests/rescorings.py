@@ -131,6 +131,8 @@ class Rescorings(TenantRows):
                 attempts.c.state == "failed", attempts.c.agent.in_(agents)
             )
             page = [each for each in _read_page(connection, failed) if _is_paused(each[0])]
+        # What was never tried first: the others may end the plugin again.
+        page.sort(key=lambda each: _find_stop(each[0]) != "paused")
         if page:
             computed.add(ruling.id, page, rescorer(page))
 
@@ -363,9 +365,12 @@ def _read_page(connection: Connection, query: Select[Any]) -> list[tuple[Attempt
 
 def _is_paused(attempt: Attempt) -> bool:
     """Whether it has no score because of how the plugin's process ended, then or before."""
+    return _find_stop(attempt) in ("paused", *DEADLY)
+
+
+def _find_stop(attempt: Attempt) -> Any:
     details = attempt.outcome.details if attempt.outcome is not None else {}
-    stopped = (details.get("scorer") or {}).get("stopped")
-    return stopped == "paused" or stopped in DEADLY
+    return (details.get("scorer") or {}).get("stopped")
 
 
 def _read_board(connection: Connection, kept: StoredChallenge) -> dict[str, _RankedAttempt]:
