@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tallymark.scoring.score import show_value
+from tallymark.text import format_count
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Constraints
@@ -48,8 +49,8 @@ def sum_usage(trace: Trace) -> Usage:
 
 def list_bounds(constraints: Constraints) -> list[str]:
     """What may be used, in words."""
-    found = [f"{constraints.tokens:,} tokens"] if constraints.tokens is not None else []
-    found += [f"{constraints.calls:,} calls"] if constraints.calls is not None else []
+    bounds = ((constraints.tokens, "token"), (constraints.calls, "call"))
+    found = [format_count(most, noun) for most, noun in bounds if most is not None]
     found += [f"${constraints.cost:.6g}"] if constraints.cost is not None else []
     if constraints.tools is not None:
         found.append(
