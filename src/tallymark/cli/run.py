@@ -19,7 +19,7 @@ from tallymark.cli.run_ending import (
     RunEnd,
     Strict,
     Tolerance,
-    choose_max_errors,
+    check_max_errors,
     require_baseline,
 )
 from tallymark.errors import InvalidInput
@@ -90,8 +90,10 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         require_baseline(baseline)
     if strict:
         require_baseline(baseline, "--strict")
-    gated = fail_on_regression or fail_under is not None
-    max_errors = choose_max_errors(max_errors, gated=gated)
+    if max_errors is not None:
+        check_max_errors(max_errors)
+    elif fail_on_regression or fail_under is not None:
+        max_errors = "0"  # a gate never passes on what did not run
     if report:
         check_reports(report)
     options = RunOptions(

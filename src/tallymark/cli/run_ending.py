@@ -66,7 +66,8 @@ class RunEnd:
         against = self.show(runs, facts or {})
         if against is not None and self.fail_on_regression:
             failures = [*failures, *_find_regression(against)]
-        failures = [*failures, *find_unrun(runs, self.max_errors)]
+        if self.max_errors is not None:
+            failures = [*failures, *find_unrun(runs, self.max_errors)]
         for failure in failures:
             say(f"tally: {failure}", err=True)
         if failures:
@@ -124,20 +125,16 @@ def _find_regression(against: Comparison) -> list[str]:
     return [worse] if judged.regression else []
 
 
-def choose_max_errors(given: str | None, *, gated: bool) -> str | None:
-    """A gate never passes on what did not run, unless the user allows it."""
-    if given is None:
-        return "0" if gated else None
+def check_max_errors(given: str) -> str:
+    """How many results may fail to run; what is no count is refused before anything runs."""
     from tallymark.runs.gates import read_allowance
 
-    read_allowance(given, 0)  # refuses what is no count before anything runs
+    read_allowance(given, 0)
     return given
 
 
-def find_unrun(runs: Sequence[Run], max_errors: str | None) -> list[str]:
+def find_unrun(runs: Sequence[Run], max_errors: str) -> list[str]:
     """The runs of which too much could not run."""
-    if max_errors is None:
-        return []
     from tallymark.runs.gates import find_too_many_errors
 
     found = (find_too_many_errors(run, max_errors) for run in runs)

@@ -13,7 +13,6 @@ from tallymark.formula.formula_names import (
     RUN_METRICS,
     Names,
     Variable,
-    add_more_metrics,
     eval_name_problems,
 )
 from tallymark.formula.parser import FormulaLimits as Limits
@@ -30,7 +29,6 @@ __all__ = [
     "Lint",
     "Names",
     "Variable",
-    "add_more_metrics",
     "eval_name_problems",
 ]
 

@@ -64,8 +64,11 @@ _NUMERIC = re.compile(r"-*[0-9]+([eE]-?[0-9]*)?")
 class Names(Mapping[str, Variable]):
     """The declared names of a formula, each with its range. Immutable."""
 
-    def __init__(self, variables: Iterable[Variable]) -> None:
+    def __init__(self, variables: Iterable[Variable], *, of_run: bool = False) -> None:
+        """`of_run` adds the metrics of a run whose names the variables leave free."""
         self._table = {variable.name: variable for variable in variables}
+        if of_run:
+            self._table = {**self._table, **MORE_METRICS, **self._table}
         self.words = frozenset(self._table)
         # Longest first: `a-b` is the name `a-b` where there is one, not `a` minus `b`.
         self.lengths = tuple(sorted({len(n) for n in (*self._table, *FUNCTIONS)}, reverse=True))
@@ -79,7 +82,7 @@ class Names(Mapping[str, Variable]):
         the run-wide metrics.
         """
         if names is None:
-            return cls([*RUN_METRICS.values(), *MORE_METRICS.values()])
+            return cls(RUN_METRICS.values(), of_run=True)
         if isinstance(names, Names):
             return names
         if isinstance(names, str):
@@ -102,7 +105,7 @@ class Names(Mapping[str, Variable]):
         for name in evals:
             variables.append(Variable(name, "eval", 0.0, 1.0))
             variables += [Variable(name + end, kind, 0.0) for end, kind in DERIVED.items()]
-        return cls(add_more_metrics(variables))
+        return cls(variables, of_run=True)
 
     def __getitem__(self, name: str) -> Variable:
         return self._table[name]
@@ -120,12 +123,6 @@ class Names(Mapping[str, Variable]):
 
 def _read_ranges(names: Mapping[str, Any] | Iterable[str]) -> dict[str, tuple[float, float]]:
     return dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, (-INF, INF))
-
-
-def add_more_metrics(variables: Sequence[Variable]) -> list[Variable]:
-    """The variables, and the metrics whose names they leave free."""
-    taken = {each.name for each in variables}
-    return [*variables, *(each for each in MORE_METRICS.values() if each.name not in taken)]
 
 
 def eval_name_problems(names: Sequence[str | None]) -> list[tuple[int, Problem]]:

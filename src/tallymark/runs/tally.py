@@ -22,7 +22,6 @@ from tallymark.formula import (
     Formula,
     Names,
     Variable,
-    add_more_metrics,
     eval_name_problems,
 )
 from tallymark.formula.formula_names import WELL_FORMED
@@ -321,10 +320,10 @@ class Tally:
     def metrics(self) -> MetricValues:
         """Every name that a formula may use, with its value; None where it is not known."""
         total = self.all
-        found = run_wide(total)
+        found = run_wide(total, self.errors, sorted(self._latencies))
         usable = name_metrics(self._waiting, self.scorers).words
         for name, waiting in self._waiting.items():
-            if name is None or name not in usable or name in found or name in self.scorers:
+            if name is None or name not in usable or name in RUN_METRICS or name in self.scorers:
                 continue
             if isinstance(waiting, _Seen):
                 success = None if waiting.passed is None else float(waiting.passed)
@@ -337,21 +336,7 @@ class Tally:
             if name in usable and name not in RUN_METRICS:
                 amounts = total.scores.get(name)
                 found[name] = amounts.total / amounts.known if amounts else None
-        return self._more_metrics(total) | found
-
-    def _more_metrics(self, total: Counts) -> MetricValues:
-        """Run-wide metrics that leave their names to evals and scorers."""
-        found: MetricValues = {}
-        ordered = sorted(self._latencies) if total.latency.known == total.ran else []
-        for percent in (50, 95, 99):
-            found[f"p{percent}_latency"] = find_percentile(ordered, percent) if ordered else None
-        for kind in ("input_tokens", "output_tokens"):
-            amounts: Amounts = getattr(total, kind)
-            found[kind] = amounts.sum if 0 < total.ran == amounts.known else None
-        found["total_tokens"] = _add_known(found["input_tokens"], found["output_tokens"])
-        found["error_pct"] = 100.0 * self.errors / total.results if total.results else None
-        judged = 0 < total.results == total.judges.known
-        return found | {"judge_cost": total.judges.total if judged else None}
+        return found
 
     def score(self, formula: Formula, values: MetricValues | None = None) -> FormulaScore:
         """What a formula makes of these counts: a score, or the reason why there is none.
@@ -399,8 +384,8 @@ def _add_known(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
 
 
-def run_wide(counts: Counts) -> MetricValues:
-    """The metrics that every run has."""
+def run_wide(counts: Counts, errors: int, latencies: Sequence[float]) -> MetricValues:
+    """The metrics that every run has. The latencies are in order."""
     found: MetricValues = {
         "success_pct": None if counts.success is None else 100.0 * counts.success
     }
@@ -413,15 +398,22 @@ def run_wide(counts: Counts) -> MetricValues:
             f"avg_{measure}": counts.mean(measure),
             f"total_{measure}": amounts.total if known else None,
         }
-    return found
-
-
-def find_percentile(ordered: Sequence[float], percent: float) -> float:
-    """Of values in order, between two of them in proportion (as numpy and spreadsheets do)."""
-    place = (len(ordered) - 1) * percent / 100
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    for percent in (50, 95, 99):
+        # Between two results in proportion, as numpy and spreadsheets do.
+        below, rest = divmod(max(0, len(latencies) - 1) * percent, 100)
+        near = latencies[below : below + 2] if found["max_latency"] is not None else ()
+        value = near[0] + (near[-1] - near[0]) * rest / 100 if near else None
+        found[f"p{percent}_latency"] = value
+    sent, answered = counts.input_tokens, counts.output_tokens
+    counted = [0 < counts.ran == each.known for each in (sent, answered)]
+    judged = 0 < counts.results == counts.judges.known
+    return found | {
+        "input_tokens": sent.sum if counted[0] else None,
+        "output_tokens": answered.sum if counted[1] else None,
+        "total_tokens": sent.sum + answered.sum if all(counted) else None,
+        "error_pct": 100.0 * errors / counts.results if counts.results else None,
+        "judge_cost": counts.judges.total if judged else None,
+    }
 
 
 def name_metrics(evals: Iterable[str | None], others: Iterable[str] = ()) -> Names:
@@ -438,7 +430,7 @@ def name_metrics(evals: Iterable[str | None], others: Iterable[str] = ()) -> Nam
         for made in (name, *(f"{name}_{measure}" for measure in MEASURES))
     )
     more = [Variable(each) for each in dict.fromkeys((*names, *others)) if each not in RUN_METRICS]
-    return Names(add_more_metrics([*RUN_METRICS.values(), *more]))
+    return Names([*RUN_METRICS.values(), *more], of_run=True)
 
 
 def eval_of(case: str) -> str | None:

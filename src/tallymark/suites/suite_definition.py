@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from tallymark.formula import RUN_METRICS, Formula, Names, Variable, add_more_metrics
+from tallymark.formula import RUN_METRICS, Formula, Names, Variable
 from tallymark.formula.formula_names import DERIVED
 from tallymark.suites.checks.check_definition import Checks, CheckSpec
 from tallymark.suites.checks.check_types import find_value_name
@@ -211,4 +211,4 @@ def formula_names(evals: Iterable[str], scorers: Iterable[str]) -> Names:
         variables.append(Variable(name, "eval", 0.0, 1.0))
         variables += [Variable(name + end, measure, 0.0) for end, measure in DERIVED.items()]
     means = [Variable(name, "number", 0.0, 1.0) for name in scorers]
-    return Names(add_more_metrics([*variables, *means]))
+    return Names([*variables, *means], of_run=True)
