@@ -67,7 +67,7 @@ def settle(
     ) as competition:
         judged = competition.arena(challenge).settle(again=again)
         left = competition.store.versus.unjudged(challenge, failed=True, limit=_MOST_SHOWN)
-    failed = [each for each in left if each.state == "failed"]
+    failed = [each for each in left if each.error is not None]
     if as_json:
         import msgspec
 

@@ -125,6 +125,22 @@ def test_many_verdicts_are_judged_a_few_at_a_time(
     assert an_arena(store, judge).settle() == len(judge.asked) == 8
 
 
+def test_those_with_a_clean_record_are_judged_first(store: Store) -> None:
+    def judge(meeting: Meeting) -> bool:
+        if meeting.attack == "bomb" and meeting.defence == "1":
+            raise ValueError("the judge is ill")
+        return True
+
+    fake = FakeJudge(judge)
+    arena = an_arena(store, fake)
+    arena.submit("bob", "blue", "1")
+    arena.submit("charlie", "blue", "12")
+    arena.submit("mallory", "red", "bomb")
+    fake.asked.clear()
+    arena.submit("alice", "red", "attack")
+    assert [each.defence for each in fake.asked] == ["12", "12", "1", "1"]
+
+
 def test_the_public_board_stands_still_from_the_freeze_on(store: Store) -> None:
     challenge = replace(a_challenge(), freezes_at=50.0)
     now = [10.0]

@@ -11,11 +11,14 @@ from tests.challenges.versus.versus_contest import a_challenge
 from tests.judging.injections import INJECTIONS, assert_fenced
 
 from tallymark.challenges.challenge import Challenge, Versus, VersusJudge
+from tallymark.challenges.versus import model_judge as model_judge_module
 from tallymark.challenges.versus import script_judge as script_judge_module
 from tallymark.challenges.versus.judges import Judge, ScorerJudge, check_judge, judge_of
 from tallymark.challenges.versus.model_judge import ModelJudge
 from tallymark.challenges.versus.pairings import Meeting, Ruling
 from tallymark.errors import InvalidInput
+from tallymark.judging.judge_dialogue import JudgeFinding
+from tallymark.judging.spending import JudgeSpending
 from tallymark.scoring import EvalContext, Score, scorer
 
 
@@ -95,13 +98,13 @@ def test_an_attack_that_ends_the_judge_is_not_run_against_everybody(tmp_path: Pa
         "    if attack == 'exit' and defence != 'good': os._exit(3)\n    return False\n",
     )
     rulings = judge.rule([Meeting("exit", str(number), "leak") for number in range(8)])
-    errors = [each.error for each in rulings]
-    assert errors[:5] == ["judge.py failed: it ended with exit code 3"] * 5
-    assert errors[5:] == ["not judged: it ended the judge in 5 of 5 meetings"] * 3
-    defences = ["good", *map(str, range(7))]
+    ended = Ruling.failed("judge.py failed: it ended with exit code 3")
+    left = Ruling.failed("not judged: the first 5 meetings ended the judge", waiting=True)
+    assert (rulings.count(ended), rulings.count(left)) == (5, 3)
+    assert rulings[:5].count(ended) < 5, "the earliest are not the ones to be met first"
+    defences = [*["good"] * 4, *map(str, range(7))]
     rulings = judge.rule([Meeting("exit", defence, "leak") for defence in defences])
-    assert rulings[0].breached is False
-    assert {each.error for each in rulings[1:]} == {errors[0]}
+    assert rulings == [Ruling(breached=False)] * 4 + [ended] * 7
 
 
 @pytest.mark.parametrize(
@@ -165,6 +168,18 @@ def test_a_model_that_never_answers_so_is_a_failure(
     (ruling,) = asked_model(tmp_path, repr([answer] * 2)).rule([Meeting("a", "b", "leak")])
     assert ruling.breached is None
     assert error in (ruling.error or "")
+
+
+@pytest.mark.parametrize("down", [True, False])
+def test_a_model_out_of_reach_leaves_the_verdict_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, down: bool
+) -> None:
+    async def ask(task: object) -> JudgeFinding[Ruling]:
+        return JudgeFinding(None, "no answer", JudgeSpending.of([]), unavailable=down)
+
+    monkeypatch.setattr(model_judge_module, "open_judging", lambda *_: ask)
+    (ruling,) = asked_model(tmp_path, "[]").rule([Meeting("a", "b", "leak")])
+    assert ruling == Ruling.failed("no answer", waiting=down)
 
 
 @pytest.mark.parametrize("text", INJECTIONS)

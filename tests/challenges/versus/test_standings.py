@@ -95,7 +95,9 @@ def test_verdicts_are_counted_by_players_and_category() -> None:
     ]
     assert tally(verdicts, people) == [
         VersusTally(red="alice", blue="bob", category="leak", breached=1, held=1),
-        VersusTally(red="alice", blue="bob", category="override", unjudged=2, broken=1),
+        VersusTally(
+            red="alice", blue="bob", category="override", unjudged=2, broken=1, completed_by_red=1
+        ),
     ]
 
 

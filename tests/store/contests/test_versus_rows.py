@@ -114,6 +114,38 @@ def test_what_is_unjudged_is_found_until_it_is_judged(store: Store) -> None:
     assert store.versus.unjudged("guard", failed=True, limit=9) == [override]
 
 
+def test_a_ruling_that_waits_leaves_the_verdict_as_it_was(store: Store) -> None:
+    store.versus.submit("guard", "bob", "blue", 1, at=1.0)
+    store.versus.submit("guard", "alice", "red", 2, at=2.0)
+    leak, override = store.versus.verdicts("guard")
+    store.versus.rule([(leak, Ruling.failed("ill"))], judge="j", at=3.0)
+    down = Ruling.failed("out of reach", waiting=True)
+    store.versus.rule([(leak, down), (override, down)], judge="j", at=4.0)
+    found = store.versus.verdicts("guard")
+    assert [(each.state, each.error, each.tries) for each in found] == [
+        ("failed", "out of reach", 1),
+        ("pending", "out of reach", 0),
+    ]
+
+
+def test_who_met_where_the_judge_failed_is_a_suspect(store: Store) -> None:
+    blue = store.versus.submit("guard", "bob", "blue", 1, at=1.0)
+    store.versus.submit("guard", "charlie", "blue", 2, at=1.0)
+    red = store.versus.submit("guard", "alice", "red", 3, at=2.0)
+    assert store.versus.suspects("guard") == set()
+    first = store.versus.verdicts("guard")[0]
+    store.versus.rule([(first, Ruling.failed("ill"))], judge="j", at=3.0)
+    assert store.versus.suspects("guard") == {blue.id, red.id}
+
+
+def test_nothing_is_left_to_judge_with_a_disqualified_player(store: Store) -> None:
+    store.versus.submit("guard", "bob", "blue", 1, at=1.0)
+    red = store.versus.submit("guard", "alice", "red", 2, at=2.0)
+    assert len(store.versus.unjudged("guard", failed=False, submission=red.id)) == 2
+    store.disqualifications.disqualify("bob", at=3.0, reason="traps")
+    assert store.versus.unjudged("guard", failed=True) == []
+
+
 def test_tallies_count_newest_submissions_and_stand_still_at_a_time(store: Store) -> None:
     def play(player: str, side: Side, content: int, at: float) -> None:
         store.versus.submit("guard", player, side, content, at=at)
@@ -144,6 +176,7 @@ def test_tallies_are_those_of_counting_the_verdicts(store: Store) -> None:
         ("bob", "blue"),
         ("bob", "red"),
         ("cy", "blue"),
+        ("dee", "red"),
     ]
     for number, (player, side) in enumerate(people):
         store.versus.submit("guard", player, side, number, at=1.0)
@@ -152,7 +185,8 @@ def test_tallies_are_those_of_counting_the_verdicts(store: Store) -> None:
     rulings = [(each, kinds[at % 3]) for at, each in enumerate(every[:-1])]
     store.versus.rule(rulings, judge="j", at=2.0)
     counted = tally(store.versus.verdicts("guard"), store.versus.submissions("guard"))
-    assert len(counted) == 6
+    assert len(counted) == 10
+    assert {each.completed_by_red for each in counted if each.broken} == {0, 1}
     assert store.versus.tallies("guard") == counted
 
 

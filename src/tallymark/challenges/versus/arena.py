@@ -49,8 +49,22 @@ class VersusStore(Protocol):
         """All verdicts, or those of one submission, in the order in which they were made."""
         ...
 
-    def unjudged(self, challenge: str, *, failed: bool, limit: int) -> list[BreachVerdict]:
-        """Verdicts that are pending, the failed ones too if asked for, oldest first."""
+    def unjudged(
+        self,
+        challenge: str,
+        *,
+        failed: bool,
+        limit: int | None = None,
+        submission: int | None = None,
+    ) -> list[BreachVerdict]:
+        """Verdicts that are pending, the failed ones too if asked for, oldest first.
+
+        All, or those of one submission; none with a disqualified player.
+        """
+        ...
+
+    def suspects(self, challenge: str) -> set[int]:
+        """The submissions that met where the judge failed."""
         ...
 
     def rule(
@@ -91,9 +105,9 @@ class Arena:
         submission = self._store.submit(
             self.challenge.name, player, side, received.answer, at=self._clock()
         )
-        made = self._store.verdicts(self.challenge.name, submission=submission.id)
-        self._settle([each for each in made if each.state == "pending"])
-        return submission, self._store.verdicts(self.challenge.name, submission=submission.id)
+        name = self.challenge.name
+        self._settle(self._store.unjudged(name, failed=False, submission=submission.id))
+        return submission, self._store.verdicts(name, submission=submission.id)
 
     def settle(self, *, again: bool = False) -> int:
         """Judges what was left pending, and with `again` what failed; says how many were judged."""
@@ -119,6 +133,16 @@ class Arena:
         return versus_standings(self._store.tallies(self.challenge.name, before=before), side)
 
     def _settle(self, verdicts: Sequence[BreachVerdict]) -> int:
+        """Judges those of submissions with a clean record first, and apart from the others.
+
+        So what ends the judge time and again keeps nobody else from a verdict.
+        """
+        suspects = self._store.suspects(self.challenge.name) if verdicts else set()
+        clean = [each for each in verdicts if suspects.isdisjoint((each.red, each.blue))]
+        others = [each for each in verdicts if not suspects.isdisjoint((each.red, each.blue))]
+        return self._judge_some(clean) + self._judge_some(others)
+
+    def _judge_some(self, verdicts: Sequence[BreachVerdict]) -> int:
         judged = 0
         for start in range(0, len(verdicts), AT_ONCE):
             some = verdicts[start : start + AT_ONCE]

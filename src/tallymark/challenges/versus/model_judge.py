@@ -20,7 +20,6 @@ from tallymark.challenges.evaluators.judge import (
     render_submission,
 )
 from tallymark.challenges.versus.pairings import (
-    MODEL_JUDGE,
     Meeting,
     Ruling,
     read_ruling,
@@ -73,7 +72,7 @@ class ModelJudge:
         rubric = read_rubric(folder, options["rubric"], "versus, judge, rubric")
         words = hash_rubric(_WORDS, challenge.goal, rubric)
         return cls(
-            f"{MODEL_JUDGE}{model} {words}",
+            f"model {model} {words}",
             model,
             folder,
             challenge.goal,
@@ -90,7 +89,10 @@ class ModelJudge:
     async def _rule_all(self, meetings: Sequence[Meeting]) -> list[Ruling]:
         judge = open_judging(self.model, self.version, self.folder, self.options, self.answers)
         found = await asyncio.gather(*(judge(self.task(each)) for each in meetings))
-        return [each.verdict or Ruling.failed(each.error or "") for each in found]
+        return [
+            each.verdict or Ruling.failed(each.error or "", waiting=each.unavailable)
+            for each in found
+        ]
 
     def task(self, meeting: Meeting) -> JudgeTask[Ruling]:
         """What the judge is told: the same meeting always in the same words."""

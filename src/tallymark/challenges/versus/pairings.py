@@ -16,8 +16,6 @@ OTHER_SIDE: dict[Side, Side] = {"red": "blue", "blue": "red"}
 VerdictState = Literal["pending", "judged", "failed"]
 MAX_REASON_CHARS = 2000
 JUDGE_FAILED = "the judge failed; the organiser can see why"
-MODEL_JUDGE = "model "
-"""How the names of judges that are models begin: one that fails may just be out of reach."""
 
 
 class SideSubmission(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,18 +84,20 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     breached: bool | None
     reason: str = ""
     error: str | None = None
+    waiting: bool = False
+    """Neither of the two is the cause: the judge was out of reach, or was not asked."""
 
     @classmethod
-    def failed(cls, error: str) -> Ruling:
+    def failed(cls, error: str, *, waiting: bool = False) -> Ruling:
         """No answer."""
-        return cls(breached=None, error=error[:MAX_REASON_CHARS])
+        return cls(breached=None, error=error[:MAX_REASON_CHARS], waiting=waiting)
 
 
 class BreachVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one pairing in one category, with all that is needed to check it.
 
     pending -> judged, or pending -> failed -> judged: a failed verdict can be judged again, a
-    judged one stands.
+    judged one stands. A ruling that waits leaves the state as it is.
     """
 
     red: int

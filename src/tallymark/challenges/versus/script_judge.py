@@ -7,7 +7,8 @@ answer is asked again one at a time, and only the meeting that is to blame fails
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,23 +82,27 @@ class ScriptJudge:
                 rulings += self._rule_alone(some)
         return rulings
 
-    def _rule_alone(self, meetings: Sequence[Meeting]) -> Iterator[Ruling]:
+    def _rule_alone(self, meetings: Sequence[Meeting]) -> list[Ruling]:
         """One at a time, so that only the meeting that is to blame fails.
 
-        An attack, or a defence, that ends the judge against everybody is not run against all.
+        An attack, or a defence, that ends the judge against everybody is not run against all. Who
+        is met first comes from what was submitted, so early opponents cannot see to it that they
+        are the ones.
         """
         shared = any(all(m[side] == meetings[0][side] for m in meetings) for side in (0, 1))
+        rulings: dict[int, Ruling] = {}
         ended, answered = 0, False
-        for each in meetings:
+        chance = random.Random(json.dumps(meetings))  # noqa: S311 (the same meetings, the same order)
+        for at in chance.sample(range(len(meetings)), len(meetings)):
             if shared and ended >= PAUSE_AFTER and not answered:
-                yield Ruling.failed(
-                    f"not judged: it ended the judge in {ended} of {ended} meetings"
-                )
+                said = f"not judged: the first {ended} meetings ended the judge"
+                rulings[at] = Ruling.failed(said, waiting=True)
                 continue
-            found = self._run([each])
+            found = self._run([meetings[at]])
             ended += isinstance(found, str)
             answered = answered or not isinstance(found, str)
-            yield Ruling.failed(found) if isinstance(found, str) else found[0]
+            rulings[at] = Ruling.failed(found) if isinstance(found, str) else found[0]
+        return [rulings[at] for at in range(len(meetings))]
 
     def _run(self, meetings: Sequence[Meeting]) -> list[Ruling] | str:
         """The rulings of one run, or why there are none."""

@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
 from tallymark.challenges.versus.pairings import (
-    MODEL_JUDGE,
     BreachVerdict,
     Side,
     SideSubmission,
@@ -29,6 +29,9 @@ from tallymark.ratings.joint_fit import SortKey
 
 _LAST: SortKey = (1, 0, 0.0)
 """After every key that there is."""
+
+_FEWEST_BROKEN = 3
+"""Opponents whose word against one who came before them is believed."""
 
 
 class VersusTally(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +45,9 @@ class VersusTally(msgspec.Struct, frozen=True, kw_only=True):
     unjudged: int = 0
     """Pending or failed: no point for anyone."""
     broken: int = 0
-    """Of those, where the judge is code and failed: one of the two made it fail."""
+    """Of those, where the judge failed: one of the two made it fail."""
+    completed_by_red: int = 0
+    """Of the broken, where the attack came after the defence."""
 
 
 class Points(msgspec.Struct, frozen=True):
@@ -87,8 +92,9 @@ def tally(
         what = "unjudged" if each.breached is None else "breached" if each.breached else "held"
         key = (player[each.red], player[each.blue], each.category)
         counted.setdefault(key, Counter())[what] += 1
-        if each.state == "failed" and not each.judge.startswith(MODEL_JUDGE):
+        if each.state == "failed":
             counted[key]["broken"] += 1
+            counted[key]["completed_by_red"] += each.red > each.blue
     return [
         VersusTally(red=red, blue=blue, category=category, **numbers)
         for (red, blue, category), numbers in sorted(counted.items())
@@ -160,18 +166,56 @@ def _make_line(
 
 
 def _count_matches(tallies: Sequence[VersusTally]) -> Iterator[Pair]:
-    """Verdicts as matches, the broken ones too.
+    """Verdicts as matches, the broken ones too: no verdict must not be better than a lost one.
 
-    No verdict must not be better than a lost one, so the broken verdicts of a pairing are lost by
-    whoever broke those of more opponents than the other.
+    A broken verdict is lost by the later of the two, who saw the judge fail and can submit again.
+    So nobody can make one lose who stands already, unless that one is clearly the worse of the two.
     """
-    broken = {(each.red, each.blue) for each in tallies if each.broken}
-    reds, blues = Counter(red for red, _ in broken), Counter(blue for _, blue in broken)
+    reds: dict[str, _JudgeRecord] = {}
+    blues: dict[str, _JudgeRecord] = {}
     for each in tallies:
-        by_red, by_blue = reds[each.red], blues[each.blue]
-        breached = each.breached + (each.broken if by_blue > by_red else 0)
-        held = each.held + (each.broken if by_red > by_blue else 0)
-        yield Pair(each.red, each.blue, breached, 0, held)
+        reds.setdefault(each.red, _JudgeRecord()).add(each, each.blue)
+        blues.setdefault(each.blue, _JudgeRecord()).add(each, each.red)
+    for each in tallies:
+        by_red = each.completed_by_red
+        if each.broken:
+            red = reds[each.red].without(each.blue)
+            blue = blues[each.blue].without(each.red)
+            if red.is_clearly_worse(blue):
+                by_red = each.broken
+            elif blue.is_clearly_worse(red):
+                by_red = 0
+        breached = each.breached + each.broken - by_red
+        yield Pair(each.red, each.blue, breached, 0, each.held + by_red)
+
+
+@dataclass(frozen=True, slots=True)
+class _JudgeRecord:
+    """Against which players the judge failed, and against which it answered at all."""
+
+    broken: set[str] = field(default_factory=set)
+    judged: set[str] = field(default_factory=set)
+
+    def add(self, tally: VersusTally, opponent: str) -> None:
+        if tally.broken:
+            self.broken.add(opponent)
+        if tally.breached or tally.held:
+            self.judged.add(opponent)
+
+    def without(self, opponent: str) -> _JudgeRecord:
+        """What the others say: the verdicts of a pairing are no evidence on themselves."""
+        return _JudgeRecord(self.broken - {opponent}, self.judged - {opponent})
+
+    @property
+    def share(self) -> float:
+        """How much of the opponents it broke the judge with; who was never judged, with all."""
+        met = self.broken | self.judged
+        return len(self.broken) / len(met) if self.judged else 1.0
+
+    def is_clearly_worse(self, other: _JudgeRecord) -> bool:
+        """It was never judged, or it broke the judge with most opponents, and three at least."""
+        enough = not self.judged or len(self.broken) >= _FEWEST_BROKEN
+        return enough and self.share > max(0.5, other.share)
 
 
 def _find_strengths(fitted: Fit, side: Side | None) -> dict[str, RatingEstimate]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
-from sqlalchemy import case, func, insert, or_, select, update
+from sqlalchemy import case, exists, func, insert, or_, select, update
 
 from tallymark.challenges.attempt import Payload
 from tallymark.challenges.versus.pairings import (
-    MODEL_JUDGE,
     OTHER_SIDE,
     BreachVerdict,
     Ruling,
@@ -105,15 +104,39 @@ class VersusRows(TenantRows):
         """All verdicts, or those of one submission, in the order in which they were made."""
         wanted: list[ColumnElement[bool]] = []
         if submission is not None:
-            wanted.append(or_(verdicts.c.red == submission, verdicts.c.blue == submission))
+            wanted.append(_is_of(submission))
         return self._read_verdicts(challenge, wanted, None)
 
-    def unjudged(self, challenge: str, *, failed: bool, limit: int) -> list[BreachVerdict]:
-        """Verdicts that are pending, the failed ones too if asked for, oldest first."""
+    def unjudged(
+        self,
+        challenge: str,
+        *,
+        failed: bool,
+        limit: int | None = None,
+        submission: int | None = None,
+    ) -> list[BreachVerdict]:
+        """Verdicts that are pending, the failed ones too if asked for, oldest first.
+
+        All, or those of one submission; none with a disqualified player.
+        """
         open_states = ["pending", "failed"] if failed else ["pending"]
         # The first condition is that of the index, which the second cannot use by itself.
         wanted = [verdicts.c.state != "judged", verdicts.c.state.in_(open_states)]
+        wanted += [self._is_admitted(verdicts.c.red), self._is_admitted(verdicts.c.blue)]
+        if submission is not None:
+            wanted.append(_is_of(submission))
         return self._read_verdicts(challenge, wanted, limit)
+
+    def suspects(self, challenge: str) -> set[int]:
+        """The submissions that met where the judge failed."""
+        with self._database.read() as connection:
+            kept = challenges.find_challenge(connection, self._tenant, challenge)
+            query = select(verdicts.c.red, verdicts.c.blue).where(
+                verdicts.c.challenge_id == kept.id,
+                verdicts.c.state != "judged",  # as above
+                verdicts.c.state == "failed",
+            )
+            return {each for met in connection.execute(query) for each in met}
 
     def rule(
         self, rulings: Sequence[tuple[BreachVerdict, Ruling]], *, judge: str, at: float
@@ -140,6 +163,12 @@ class VersusRows(TenantRows):
             )
             return _read_tallies(connection, red, blue, before)
 
+    def _is_admitted(self, submission: ColumnElement[int]) -> ColumnElement[bool]:
+        return exists().where(
+            submissions.c.id == submission,
+            disqualifications.is_admitted(self._tenant, submissions.c.player),
+        )
+
     def _read_verdicts(
         self, challenge: str, wanted: list[ColumnElement[bool]], limit: int | None
     ) -> list[BreachVerdict]:
@@ -150,6 +179,10 @@ class VersusRows(TenantRows):
             order = (later, verdicts.c.red, verdicts.c.blue, verdicts.c.category)
             found = connection.execute(query.order_by(*order).limit(limit))
             return [BreachVerdict(**row) for row in found.mappings()]
+
+
+def _is_of(submission: int) -> ColumnElement[bool]:
+    return or_(verdicts.c.red == submission, verdicts.c.blue == submission)
 
 
 def _read_submission(row: Any) -> SideSubmission:
@@ -227,6 +260,8 @@ def _pair_submission(connection: Connection, kept: StoredChallenge, new: SideSub
 def _list_changes(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
     """What a ruling changes; an error of earlier stays to be seen when this one has none."""
     failed = {} if ruling.error is None else {"error": ruling.error}
+    if ruling.waiting:
+        return failed
     return {
         "state": "failed" if failed else "judged",
         "breached": ruling.breached,
@@ -267,7 +302,6 @@ def _read_tallies(
 ) -> list[VersusTally]:
     known = verdicts.c.state == "judged"
     broken = verdicts.c.state == "failed"
-    broken &= ~verdicts.c.judge.startswith(MODEL_JUDGE)
     if before is not None:
         known &= verdicts.c.judged_at < before
         broken &= verdicts.c.judged_at < before
@@ -284,6 +318,7 @@ def _read_tallies(
             count(known & ~verdicts.c.breached).label("held"),
             count(~known).label("unjudged"),
             count(broken).label("broken"),
+            count(broken & (red.c.id > blue.c.id)).label("completed_by_red"),
         )
         .select_from(verdicts)
         .join(red, red.c.id == verdicts.c.red)
