@@ -110,7 +110,8 @@ def test_a_plugin_that_ends_for_everybody_is_given_up(
     users = [f"agent-{at // 10}" for at in range(300)]
     scores = sandbox.score_many(by_wish, attempts, {}, {}, users=users, deadly=deadly)
     assert ends(scores).count("crashed") == 10
-    assert "given up" in str(scores[-1].error)
+    # Which ones are tried is left to chance.
+    assert sum("given up" in str(each.error) for each in scores) == 290
     assert {count for count, _ in deadly.deaths.values()} == {1}
 
 
