@@ -52,7 +52,7 @@ def test_publishing_what_is_not_ready(tmp_path: Path, empty_url: str) -> None:
         assert not store.exists
     assert tally("challenge", "publish", "sums", "--force", "--db", empty_url).returncode == 0
     with open_store(empty_url) as store:
-        assert [each.name for each in store.challenges.all()] == ["sums"]
+        assert [each.challenge.name for each in store.challenges.all()] == ["sums"]
 
 
 @pytest.mark.parametrize(

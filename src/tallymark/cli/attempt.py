@@ -73,8 +73,9 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
         return
     say(f"Attempt {attempt.id} of {agent} at {challenge}, number {attempt.number}")
     say(f"\n{entry.challenge.goal.strip()}\n")
-    if data is not None and entry.data:
-        say(f"Files in {data}: {', '.join(sorted(entry.data))}")
+    if data is not None:
+        named = ", ".join(sorted(entry.data))
+        say(f"Files in {data}: {named}" if named else "The challenge has no files: none is written")
     elif entry.data:
         say(f"Files: {', '.join(sorted(entry.data))}; --data DIR writes them to a folder")
     if bounds := list_bounds(entry.challenge.constraints):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import closing
 from pathlib import Path
@@ -123,17 +124,19 @@ def list_(db: Db = None, as_json: JsonOption = False) -> None:
     with closing(App(db)) as application:
         found = application.store.challenges.all() if application.store.exists else []
     if as_json:
-        print_json({"challenges": [_make_document(each) for each in found]})
+        documents = [_make_document(each.challenge) | _find_state(each) for each in found]
+        print_json({"challenges": documents})
     elif found:
-        heads = ("CHALLENGE", "TITLE", "DIFFICULTY", "KIND", "CLOSES (UTC)", "SCORED BY")
+        heads = ("CHALLENGE", "TITLE", "DIFFICULTY", "KIND", "STATE", "CLOSES (UTC)", "SCORED BY")
         rows = [
             (
-                each.name,
-                each.title,
-                each.difficulty,
-                each.kind,
-                format_moment(each.closes_at) if each.closes_at else "-",
-                _describe_scoring(each),
+                each.challenge.name,
+                each.challenge.title,
+                each.challenge.difficulty,
+                each.challenge.kind,
+                ", ".join(_find_state(each)) or "open",
+                format_moment(closes) if (closes := each.challenge.closes_at) else "-",
+                _describe_scoring(each.challenge),
             )
             for each in found
         ]
@@ -156,7 +159,7 @@ def show(
     with closing(App(db)) as application:
         kept = application.store.challenges.find(name)
     challenge = kept.challenge
-    state = {word: at for word, at in _describe_state(kept).items() if at}
+    state = _find_state(kept)
     if as_json:
         print_json(_make_document(challenge) | state)
         return
@@ -175,11 +178,15 @@ def show(
     if bounds := list_bounds(challenge.constraints):
         rows.append(("may use", ", ".join(bounds)))
         rows.append(("a constraint broken", _EFFECTS[challenge.constraints.on_violation]))
-    times = (("opens", challenge.opens_at), ("closes", challenge.closes_at))
-    rows += [(name, f"{format_moment(at)} UTC") for name, at in times if at]
+    if challenge.opens_at:
+        rows.append(("opens", f"{format_moment(challenge.opens_at)} UTC"))
+    closes = challenge.closes_at
+    rows.append(("closes", f"{format_moment(closes)} UTC" if closes else "no date is set"))
     rows += [(word, f"since {format_moment(at)} UTC") for word, at in state.items()]
     say(f"{challenge.title} ({challenge.name})", "", challenge.goal.strip(), "")
     say(*align(rows, [False, False]))
+    if taken.schema is not None:
+        say("\nAn answer fits this JSON Schema:", json.dumps(taken.schema, indent=2))
 
 
 @app.command()
@@ -214,29 +221,28 @@ def _act(act: str, name: str, reason: str, db: str | None, as_json: bool) -> Non
     with closing(App(db)) as application:
         challenges = application.store.challenges
         getattr(challenges, act)(name, at=time.time(), reason=reason)
-        state = _describe_state(challenges.find(name))
+        state = _find_state(challenges.find(name))
     if as_json:
-        print_json({"challenge": name, **state})
+        print_json({"challenge": name, "closed": None, "frozen": None, **state})
     else:
-        said = [f"{word} since {format_moment(at)} UTC" for word, at in state.items() if at]
+        said = [f"{word} since {format_moment(at)} UTC" for word, at in state.items()]
         say(f"{name}: {' and '.join(said) or 'open, its board live'}")
 
 
-def _describe_state(kept: StoredChallenge) -> dict[str, float | None]:
-    """Since when it is closed, and its board frozen; None where it is not."""
+def _find_state(kept: StoredChallenge) -> dict[str, float]:
+    """Since when it is closed, or its board frozen."""
     now = time.time()
     planned = kept.challenge.closes_at
     closed = [at for at in (kept.closed_at, planned) if at is not None and at <= now]
-    return {
-        "closed": min(closed, default=None),
-        "frozen": kept.freezes_at if kept.is_frozen(now) else None,
-    }
+    frozen = kept.freezes_at if kept.is_frozen(now) else None
+    state = {"closed": min(closed, default=None), "frozen": frozen}
+    return {word: at for word, at in state.items() if at is not None}
 
 
 def _describe_quota(challenge: Challenge) -> str:
-    total = "any number" if challenge.attempts is None else f"{challenge.attempts}"
-    per_day = challenge.attempts_per_day
-    return total if per_day is None else f"{total}, {per_day} a day"
+    total, per_day = challenge.attempts, challenge.attempts_per_day
+    said = "any number" if total is None else f"{total} in all"
+    return f"{said}, {'any number' if per_day is None else per_day} a day"
 
 
 _RATED = {

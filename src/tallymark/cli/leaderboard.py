@@ -12,7 +12,7 @@ import typer
 
 from tallymark.cli.app_session import Db, Live
 from tallymark.cli.streams import print_csv, print_json
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, suggest
 from tallymark.text import (
     Table,
     format_digits,
@@ -25,7 +25,7 @@ from tallymark.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tallymark.app.app import App
     from tallymark.challenges.challenge import Challenge
@@ -52,8 +52,21 @@ class _BoardPage:
     offset: int
     public: bool
 
-    def cut(self, lines: Sequence[Any]) -> list[Any]:
-        return list(lines[self.offset : self.offset + self.limit])
+    def cut(self, lines: Sequence[VersusStanding] | Sequence[TrackStanding]) -> list[Any]:
+        """The top of a board that is read whole, or the places around the agent."""
+        if self.agent is None:
+            return list(lines[self.offset : self.offset + self.limit])
+        names = [getattr(each, "player", None) or getattr(each, "agent", None) for each in lines]
+        if self.agent not in names:
+            return []
+        place, each = names.index(self.agent), max(1, self.limit // 2)
+        return list(lines[max(0, place - each) : place + each + 1])
+
+    def refuse_agent(self, board: str, known: Iterable[str]) -> InvalidInput:
+        """The error for an agent that nobody has seen there."""
+        near = suggest(self.agent or "", known)
+        hint = f"did you mean {near!r}?" if near else f"see: tally leaderboard {board}"
+        return InvalidInput(f"{self.agent!r} is not on the board of {board}", hint=hint)
 
 
 def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -128,7 +141,11 @@ def _show_board(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
         table = _make_board_table(found, STRATEGIES[challenge.scoring.strategy], labels)
         return document, [_write_title(challenge.title, size), "", table]
     if page.agent is not None:
-        return document, [f"{page.agent} is not on the board of {name}"]
+        if not app.store.attempts.of(name, agent=page.agent, limit=1, public=page.public):
+            top = boards.top(name, limit=200, public=page.public)
+            raise page.refuse_agent(name, [each.agent for each in top])
+        why = "no attempt of it has a score that ranks"
+        return document, [f"{page.agent} is not on the board of {name}: {why}"]
     why = " yet" if not size else " so far down"
     return document, [f"nobody is on the board of {name}{why}"]
 
@@ -176,6 +193,8 @@ def _show_versus(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
         arena = competition.arena(challenge.name)
         sides = [arena.standings(side, public=page.public) for side in ("red", "blue")]
     red, blue = map(page.cut, sides)
+    if page.agent is not None and not red and not blue:
+        raise page.refuse_agent(challenge.name, {each.player for side in sides for each in side})
     document = {
         "challenge": challenge.name,
         "red": msgspec.to_builtins(red),
@@ -230,6 +249,8 @@ def _show_track(app: App, path: Path, page: _BoardPage) -> Shown:
     frozen = app.store.challenges.frozen(time.time()) if page.public else []
     frozen = [name for name in track.challenges if name in frozen]
     shown = page.cut(found)
+    if page.agent is not None and not shown:
+        raise page.refuse_agent(str(path), [each.agent for each in found])
     document: dict[str, Any] = {
         "track": track.name,
         "combine": track.combine,

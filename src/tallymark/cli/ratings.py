@@ -46,7 +46,7 @@ def ratings(
         names = store.agents.names(elo)
         waiting = store.ratings.provisional(time.time()) & elo.keys()
         frozen = store.challenges.frozen(time.time()) if public else []
-        tiers = {each.name: each.difficulty for each in store.challenges.all()}
+        tiers = {each.challenge.name: each.challenge.difficulty for each in store.challenges.all()}
     fitted = fit(pairs)
     rates = attempt_rates(Counts.of(pairs), k)
     if as_json:

@@ -36,7 +36,7 @@ def test_a_challenge_comes_back_whole(contest: Store) -> None:
     contest.challenges.publish(FULL, b"\0packed\xff", at=5.0)
     assert contest.challenges.get("full") == FULL
     assert contest.challenges.packed("full", "v1") == b"\0packed\xff"
-    assert [each.name for each in contest.challenges.all()] == ["full", "sums"]
+    assert [each.challenge.name for each in contest.challenges.all()] == ["full", "sums"]
 
 
 def test_every_version_is_kept(contest: Store) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Row, Select
 
     _Columns: TypeAlias = dict[str, float | None]
     _Change: TypeAlias = Callable[[Connection, "StoredChallenge", float], _Columns]
@@ -202,21 +202,15 @@ class Challenges(TenantRows):
         with self._database.read() as connection:
             return find_challenge(connection, self._tenant, name)
 
-    def all(self) -> list[Challenge]:
+    def all(self) -> list[StoredChallenge]:
         """Every challenge, by name."""
-        query = select(table.c.definition).where(table.c.tenant == self._tenant)
+        query = _select_challenges(table.c.tenant == self._tenant).order_by(table.c.name)
         with self._database.read() as connection:
-            return [_decode(each) for each in connection.scalars(query.order_by(table.c.name))]
+            return list(map(_make_stored, connection.execute(query)))
 
     def frozen(self, at: float) -> list[str]:
         """Challenges whose public board stands still, by name."""
-        mine = table.c.tenant == self._tenant
-        with self._database.read() as connection:
-            names = list(
-                connection.scalars(select(table.c.name).where(mine).order_by(table.c.name))
-            )
-            kept = [find_challenge(connection, self._tenant, name) for name in names]
-        return [each.challenge.name for each in kept if each.is_frozen(at)]
+        return [each.challenge.name for each in self.all() if each.is_frozen(at)]
 
     def get_version(self, name: str, version: str) -> Challenge:
         """A challenge as it was when this version was published."""
@@ -285,11 +279,17 @@ class Challenges(TenantRows):
 def _read_challenge(
     connection: Connection, lock: bool, *where: ColumnElement[bool]
 ) -> StoredChallenge | None:
-    names = ("id", "tenant", *_STATE, "definition")
-    query = select(*(table.c[name] for name in names)).where(*where)
+    query = _select_challenges(*where)
     row = connection.execute(lock_rows(query) if lock else query).one_or_none()
-    if row is None:
-        return None
+    return None if row is None else _make_stored(row)
+
+
+def _select_challenges(*where: ColumnElement[bool]) -> Select[Any]:
+    names = ("id", "tenant", *_STATE, "definition")
+    return select(*(table.c[name] for name in names)).where(*where)
+
+
+def _make_stored(row: Row[Any]) -> StoredChallenge:
     state = {name: getattr(row, name) for name in _STATE}
     return StoredChallenge(row.id, row.tenant, **state, challenge=_decode(row.definition))
 
