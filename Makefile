@@ -67,6 +67,7 @@ $(PEERS)/.done:
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/docs_tables.py
+	$(BIN)/python -m tests.tutorials
 
 # Pins every version for make setup. Needs `uv`; names no index, so any mirror serves it.
 lock:

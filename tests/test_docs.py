@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 from scripts.docs_tables import TABLES, page_with_tables
+from tests import tutorials
 from tests.cli.tally_process import Tally
 from tests.golden.stage import shared_zygote
 from tests.golden.zygote import Call
@@ -40,7 +42,7 @@ def page_line(page: Path, offset: int) -> int:
 def shell_examples() -> Sequence[object]:
     """`$ tally ...` lines of console blocks, each with the output printed below it."""
     found = []
-    for page in PAGES:
+    for page in [each for each in PAGES if each not in tutorials.PAGES]:
         for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
             if match[1] != "console":
                 continue
@@ -66,6 +68,40 @@ def test_console_blocks_show_what_is_printed(line: str, output: str, tmp_path: P
     finished = Tally(ROOT)(*shlex.split(line)[1:], env=env)
     printed, shown = (_RUN_ID.sub("r…", text) for text in (finished.stdout, output))
     assert (printed + finished.stderr).strip() == shown.strip()
+
+
+@pytest.mark.parametrize("page", tutorials.PAGES, ids=lambda page: page.stem)
+def test_a_tutorial_goes_as_it_says(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert tutorials.play(text) == text, "run `make docs`"
+
+
+def test_the_files_for_ci_run_what_the_page_plays() -> None:
+    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    played = set(re.findall(r"^\$ (tally .+)$", text, re.MULTILINE))
+    for name in (".github/workflows/evals.yml", ".gitlab-ci.yml"):
+        [block] = re.findall(
+            rf"^```yaml {re.escape(name)}\n(.*?)^```", text, re.MULTILINE | re.DOTALL
+        )
+        assert yaml.safe_load(block)
+        assert set(re.findall(r"^[ -]+(tally .+)$", block, re.MULTILINE)) <= played
+
+
+def test_every_variable_is_in_the_settings() -> None:
+    told = set(
+        re.findall(r"^\| `(TALLY_\w+)`", (ROOT / "docs/settings.md").read_text(), re.MULTILINE)
+    )
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    used = {name for text in sources for name in re.findall(r"\bTALLY_[A-Z_]+\b", text)}
+    assert told == used - {"TALLY_TRIAL"}  # the sandbox looks whether a guest can see it
+
+
+def test_troubleshooting_quotes_what_is_said() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    said = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    for quoted in re.findall(r"^\| `([^`]+)`", page, re.MULTILINE):
+        words = quoted.partition(" at .tally")[0].rpartition(": ")[0] or quoted.partition(" at ")[0]
+        assert words in said, quoted
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -53,6 +54,7 @@ def _show_version(wanted: bool) -> None:
 
 
 def _options(
+    context: typer.Context,
     _version: Annotated[
         bool,
         typer.Option(
@@ -60,7 +62,13 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    pass
+    here = Path("tally.toml").absolute()
+    for path in (here, *(folder / here.name for folder in here.parent.parents)):
+        if path.is_file():
+            from tallymark.cli.settings_file import SettingsFile
+
+            SettingsFile(path, context).apply(COMMANDS)
+            return
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from tallymark.challenges.challenge_check.junk_answers import empty_answers, ran
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.evaluators.evaluator_kind import own_dimensions
 from tallymark.errors import InvalidInput
+from tallymark.text import format_count
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Outcome
@@ -165,7 +166,9 @@ def check_repeats(trial: Trial, samples: int) -> Iterator[CheckFinding]:
         said = f"with seed {differing[0]} the same submission is evaluated differently"
         yield CheckFinding("problem", _DETERMINISM, said)
     else:
-        yield CheckFinding("ok", _DETERMINISM, f"the same again with {len(seeds)} seed(s)")
+        yield CheckFinding(
+            "ok", _DETERMINISM, f"the same again with {format_count(len(seeds), 'seed')}"
+        )
     if trial.challenge.generate is not None:
         yield from _check_seeds(trial)
 

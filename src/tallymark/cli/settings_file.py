@@ -1,0 +1,111 @@
+"""`tally.toml`: options that people would otherwise repeat with every command.
+
+A table for each command holds its options by their long names; `db` and `judge` may also stand at
+the top, for every command that has them. What is typed wins over `TALLY_DB`, and that over the
+file.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup, TyperOption
+from typer.models import TyperPath
+
+from tallymark.errors import InvalidInput, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+_FOR_ALL = ("db", "judge")
+_TYPED_ONLY = ("insecure-local", "help")
+"""Who takes a wall away says so each time; a file that came with a project must not."""
+
+
+class SettingsFile:
+    """A `tally.toml` that was found, for the command that was called."""
+
+    def __init__(self, path: Path, context: typer.Context) -> None:
+        self.path = path
+        self.context = context
+        try:
+            self.tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        except OSError as error:
+            raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{path} is not TOML: {error}") from None
+
+    def apply(self, commands: Collection[str]) -> None:
+        """The command takes the file's values where none is typed."""
+        for name in self.tables:
+            if name not in commands and name not in _FOR_ALL:
+                raise self._refuse("there is no command", name, [*commands, *_FOR_ALL])
+        called, group = self.context.invoked_subcommand, self.context.command
+        if called is not None and isinstance(group, TyperGroup):
+            values = self._map(group.commands[called], self.tables.get(called, {}), called)
+            self.context.default_map = {called: values}
+
+    def _map(self, command: Any, table: Any, place: str) -> dict[str, Any]:
+        """Values by the names of parameters, those of a group's commands one level deeper."""
+        if not isinstance(table, dict):
+            hint = f"write [{place}] above its options"
+            raise InvalidInput(f"{self.path}: {place} must be a table", hint=hint)
+        if isinstance(command, TyperGroup):
+            for name in table.keys() - command.commands:
+                raise self._refuse(f"{place!r} has no command", name, command.commands)
+            return {
+                name: self._map(each, table.get(name, {}), f"{place}.{name}")
+                for name, each in command.commands.items()
+            }
+        options = dict(_list_options(command.params))
+        given = {f"{place}.{name}": value for name, value in table.items()}
+        for name in self.tables.keys() & options & set(_FOR_ALL) - table.keys():
+            given[name] = self.tables[name]
+        mapped = {}
+        for where, value in given.items():
+            name = where.rpartition(".")[2].replace("_", "-")
+            if name not in options:
+                raise self._refuse(f"[{place}] has no option", name, options)
+            if name != "db" or not os.environ.get("TALLY_DB"):
+                mapped[options[name].name or name] = self._read(options[name], value, where)
+        return mapped
+
+    def _read(self, option: TyperOption, value: Any, where: str) -> Any:
+        many = value if isinstance(value, list) else [value]
+        if len(many) != 1 and not option.multiple:
+            raise InvalidInput(f"{self.path}: {where} takes one value", hint="leave out the list")
+        for each in many:
+            if isinstance(each, bool) != option.is_flag or not isinstance(each, str | int | float):
+                wanted = "true or false" if option.is_flag else "text or a number"
+                raise InvalidInput(f"{self.path}: {where} must be {wanted}, not {each!r}")
+        placed = [self._place(option, each) for each in many]
+        read = placed if option.multiple else placed[0]
+        try:
+            # Here, where the file can be named: later, the message would speak of an option.
+            option.type_cast_value(self.context, read)
+        except typer.BadParameter as error:
+            raise InvalidInput(f"{self.path}: {where}: {error.message}") from None
+        return read
+
+    def _place(self, option: TyperOption, value: Any) -> Any:
+        """Paths start where the file is, so that it means the same in every folder below."""
+        is_path = isinstance(option.type, TyperPath)
+        if isinstance(value, str) and (is_path or (option.name == "db" and "://" not in value)):
+            return str(self.path.parent / value)
+        return value
+
+    def _refuse(self, what: str, name: str, known: Collection[str]) -> InvalidInput:
+        near = suggest(name, known)
+        hint = f"did you mean {near!r}?" if near else "see `tally --help` and `tally docs settings`"
+        return InvalidInput(f"{self.path}: {what} {name!r}", hint=hint)
+
+
+def _list_options(parameters: list[Any]) -> Iterator[tuple[str, TyperOption]]:
+    for each in parameters:
+        if isinstance(each, TyperOption):
+            names = (name[2:] for name in each.opts if name.startswith("--"))
+            yield from ((name, each) for name in names if name not in _TYPED_ONLY)

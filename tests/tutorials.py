@@ -1,0 +1,62 @@
+"""Tutorials are played: a block with a file's name writes that file, a `$` line runs, in order.
+
+`make docs` writes below each line what it says. Ids and times are made the same each time, so that
+a page changes only when the command does.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tempfile
+from pathlib import Path
+
+from tests.golden.stage import environment, shared_zygote
+from tests.golden.zygote import Call
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [*sorted(DOCS.glob("tutorial-*.md")), DOCS / "ci.md"]
+_BLOCK = re.compile(r"^(```(\w+)(?: ([^\n]+))?\n)(.*?)^```", re.MULTILINE | re.DOTALL)
+_STARTS = 1_768_467_600.0  # 2026-01-15 09:00 UTC
+_RUN = re.compile(r"\br[0-9a-z]{10}\b")
+_MEASURED = re.compile(r"\b\d+ ms\b")
+
+
+def play(text: str) -> str:
+    """The page with what its commands say now. A command that ends badly says `exit N` last."""
+    runs: dict[str, str] = {}
+    now = _STARTS
+    with tempfile.TemporaryDirectory(prefix="tally-") as made:
+        here, home = Path(made).resolve() / "here", Path(made).resolve() / "home"
+        here.mkdir()
+        home.mkdir()
+
+        def tell(line: str) -> str:
+            nonlocal now
+            now += 60
+            done = shared_zygote()(Call(shlex.split(line), str(here), environment(home), now=now))
+            said = (done.err + done.out).replace(f"{here}/", "")
+            for found in _RUN.findall(said):
+                runs.setdefault(found, f"rnf2k7q0m{len(runs) + 10}")
+            said = _RUN.sub(lambda found: runs[found[0]], said)
+            said = _MEASURED.sub("0 ms", said).strip("\n")
+            ended = f"exit {done.code}" if done.code else ""
+            return "\n".join(part for part in (f"$ {line}", said, ended) if part)
+
+        def fill(block: re.Match[str]) -> str:
+            opening, language, name, body = block.groups()
+            if name:
+                path = here / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(body, encoding="utf-8")
+            elif language == "console":
+                lines = re.findall(r"^\$ (.+)$", body, re.MULTILINE)
+                body = "\n\n".join(map(tell, lines)) + "\n"
+            return f"{opening}{body}```"
+
+        return _BLOCK.sub(fill, text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(play(page.read_text(encoding="utf-8")), encoding="utf-8")
