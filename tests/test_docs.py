@@ -76,6 +76,10 @@ def test_a_tutorial_goes_as_it_says(page: Path) -> None:
     assert tutorials.play(text) == text, "run `make docs`"
 
 
+def test_the_picture_shows_what_the_suite_of_the_readme_gives() -> None:
+    assert tutorials.PICTURE.read_text(encoding="utf-8") == tutorials.picture(), "run `make docs`"
+
+
 def test_the_files_for_ci_run_what_the_page_plays() -> None:
     text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     played = set(re.findall(r"^\$ (tally .+)$", text, re.MULTILINE))

@@ -11,10 +11,13 @@ import shlex
 import tempfile
 from pathlib import Path
 
+from scripts.terminal_picture import draw
 from tests.golden.stage import environment, shared_zygote
 from tests.golden.zygote import Call
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PICTURE = DOCS / "first-run.svg"
 PAGES = [*sorted(DOCS.glob("tutorial-*.md")), DOCS / "ci.md"]
 _BLOCK = re.compile(r"^(```(\w+)(?: ([^\n]+))?\n)(.*?)^```", re.MULTILINE | re.DOTALL)
 _STARTS = 1_768_467_600.0  # 2026-01-15 09:00 UTC
@@ -57,6 +60,15 @@ def play(text: str) -> str:
         return _BLOCK.sub(fill, text)
 
 
+def picture() -> str:
+    """What the README's suite shows on a terminal."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [suite] = re.findall(r"^```yaml suite\.yaml\n.*?^```", readme, re.MULTILINE | re.DOTALL)
+    played = play(f"{suite}\n```console\n$ tally run suite.yaml\n```")
+    return draw(_BLOCK.findall(played)[1][3], "A suite is run: its score, what failed and why")
+
+
 if __name__ == "__main__":
+    PICTURE.write_text(picture(), encoding="utf-8")
     for page in PAGES:
         page.write_text(play(page.read_text(encoding="utf-8")), encoding="utf-8")
