@@ -35,7 +35,8 @@ def draw(screen: str, about: str) -> str:
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}"'
-        f' role="img" xml:space="preserve" aria-label="{escape(about)}">\n  <style>{_STYLE}  </style>\n'
+        f' role="img" xml:space="preserve" aria-label="{escape(about)}">\n'
+        f"  <style>{_STYLE}  </style>\n"
         f'  <rect class="ground" x="0.5" y="0.5" width="{wide - 1}" height="{high - 1}" rx="8"/>\n'
         f"{shown}\n</svg>\n"
     )
