@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.attempt import State
 
-_ID = re.compile(r"a([0-9]{12,18})")
+_ID = re.compile(r"a([0-9]{1,18})")
 _METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
 _decode_origin = msgspec.json.Decoder(Origin).decode
 _rules = score_rules.alias()
@@ -49,7 +49,7 @@ _rule_versions = challenge_versions.alias("rule_versions")
 
 
 def attempt_key(identifier: str) -> int | None:
-    """The row that an id can only mean; None for what is no id."""
+    """The row that an id can only mean, zeros left out or not; None for what is no id."""
     match = _ID.fullmatch(identifier)
     return int(match[1]) if match else None
 
