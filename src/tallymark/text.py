@@ -14,12 +14,16 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import east_asian_width
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.table import Table as RichTable
 
+WIDTH = 80
+"""Columns of what is written for a terminal."""
 UNKNOWN = "unknown"
 UNDEFINED = "undefined"
 
@@ -178,6 +182,24 @@ def clean_line(text: str, most: int = 1_000_000) -> str:
 # What a terminal shows.
 
 
+def fit_line(text: str, columns: int) -> str:
+    """Cleaned, on one line that fills so many columns of a terminal."""
+    line = clean_line(text, columns)
+    if not line.isascii():
+        line = _mark_wide(line)
+        if len(line) > columns:  # never in the middle of a wide character
+            line = f"{line[: columns - 1 - (line[columns - 1] == _SECOND_HALF)]}…"
+    return f"{line:<{columns}}".replace(_SECOND_HALF, "")
+
+
+_SECOND_HALF = "\x00"
+"""Stands behind a character that takes two columns while columns are counted."""
+
+
+def _mark_wide(text: str) -> str:
+    return "".join(each + _SECOND_HALF * (east_asian_width(each) in "WF") for each in text)
+
+
 class StyledLine(NamedTuple):
     """A line of text, and how a terminal that has colours shows it."""
 
@@ -186,6 +208,15 @@ class StyledLine(NamedTuple):
 
     def __str__(self) -> str:
         return self.text
+
+
+def wrap_lines(text: str, style: str = "", *, indent: int = 2) -> Iterator[StyledLine]:
+    """A text over as many lines as it needs."""
+    marked = text if text.isascii() else _mark_wide(text)
+    # Where the halves of a character come on two lines, the first line has both.
+    columns = WIDTH - (_SECOND_HALF in marked)
+    for line in wrap(marked, columns, subsequent_indent=" " * indent):
+        yield StyledLine(line.replace(_SECOND_HALF, ""), style)
 
 
 class Table(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from tallymark.runs.problems import list_problems
-from tallymark.text import say, shorten_line
+from tallymark.runs.problems import list_problems, name_case
+from tallymark.text import clean_line, say
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
@@ -46,8 +46,8 @@ class PlainWatch:
         if result.status != "passed":
             self.told += 1
             if self.told <= _FAILURES_SHOWN:
-                why = shorten_line(result.error or list_problems(result)[0][1], 100)
-                say(f"  {result.status}: {result.case}: {why}", err=True)
+                why = clean_line(result.error or list_problems(result)[0][1], 100)
+                say(f"  {result.status}: {name_case(result, 40)}: {why}", err=True)
             elif self.told == _FAILURES_SHOWN + 1:
                 say("  more follow; the summary has them all", err=True)
         if self.every and time.monotonic() - self.last >= self.every:

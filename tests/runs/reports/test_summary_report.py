@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
-from tests.runs.reports.sample_runs import HOSTILE, finished, parts, support_run, two_cases
+from rich.cells import cell_len
+from tests.runs.reports.sample_runs import HOSTILE, finished, parts, support_run, two_cases, unnamed_run
 
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.reports import summary, summary_lines
@@ -20,6 +21,8 @@ Run: run-1, completed (my-eval-suite on replay/careful)
 
 Failed (1)
   ✗ translation-test                                2 checks    1.50 s   $0.0077
+      asked: Say good day in Spanish.
+      answered: Guten Tag
       match: "*hola*" does not match
       ✓ max_tokens
 
@@ -34,6 +37,27 @@ How the Score Comes About
 
 def test_a_small_run_in_full() -> None:
     assert summary(two_cases()) == EXPECTED
+
+
+def test_a_failed_case_shows_what_was_asked_and_answered_on_lines_of_80_columns() -> None:
+    text = summary(unnamed_run())
+    assert "      asked: Who wrote it?\n      answered: (nothing)\n      match: does not" in text
+    row, *asked = text[text.index("  ✗ #2") : text.index("      answered: word")].splitlines()
+    assert row.startswith("  ✗ #2 Read this letter. Dear all, the parcel…  ")
+    assert asked[0].startswith("      asked: Read this letter. Dear all, the parcel is late. the")
+    assert (len(asked), asked[-1][-1]) == (2, "…")
+    assert "  ! #3[7] Any news of 東京?  " in text
+    assert "  ✓ #4  " in text
+    assert max(map(cell_len, text.splitlines())) <= 80
+
+
+def test_wide_characters_keep_columns_and_lines_within_80() -> None:
+    record, (first, *_) = parts(unnamed_run())
+    for given in ("東京" * 99, "x" + "東京" * 99, "日本 " * 60):
+        text = summary(Run(record, [replace(first, input=given, output=given)]))
+        lines = text.splitlines()
+        assert max(map(cell_len, lines)) <= 80
+        assert {cell_len(line) for line in lines if line.startswith("  ✗ #1")} == {80}
 
 
 def test_the_documents_example_has_its_true_score() -> None:

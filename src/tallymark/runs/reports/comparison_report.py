@@ -12,9 +12,10 @@ from tallymark.runs.comparison import (
     Comparison,
     verdict,
 )
-from tallymark.runs.reports.summary_report import MOST, WIDTH, wrap_lines
+from tallymark.runs.reports.summary_report import MOST
 from tallymark.text import (
     UNKNOWN,
+    WIDTH,
     StyledLine,
     align_numbers,
     clean,
@@ -26,6 +27,7 @@ from tallymark.text import (
     format_percent,
     format_score,
     format_seconds,
+    wrap_lines,
 )
 
 _STYLES: dict[ChangeKind, str] = {
@@ -117,7 +119,7 @@ def _write_changes(
         moved = f"{change.first or '-'} → {change.second or '-'}"
         repeated = not {change.first, change.second} <= {"", "0/1", "1/1"}
         yield StyledLine(
-            f"  {clean_line(change.case, 60)}{f'  {moved}' if repeated else ''}", style
+            f"  {clean_line(change.name, 60)}{f'  {moved}' if repeated else ''}", style
         )
         if change.reason:
             yield StyledLine(f"      {clean_line(change.reason, WIDTH - 6)}", "dim")
