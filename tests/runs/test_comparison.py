@@ -51,6 +51,14 @@ def kinds(comparison: Comparison) -> dict[str, str]:
     return {change.case: change.kind for change in comparison.changes}
 
 
+def test_an_unnamed_case_is_called_by_its_prompt() -> None:
+    before, now = run({"#1": "+", "b": "+"}), run({"#1": "-", "b": "+"})
+    asked = [replace(each, input="Who was\nfirst?") for each in now.results]
+    found = compare(before, Run(now.record, asked), rule=RegressionRule(strict=True))
+    assert [(each.case, each.name) for each in found.changes] == [("#1", "#1 Who was first?")]
+    assert verdict(found).reason == "cases that passed fail now: #1 Who was first?"
+
+
 @pytest.mark.parametrize(
     ("before", "now", "kind"),
     [

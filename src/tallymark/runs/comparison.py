@@ -303,8 +303,8 @@ def _find_changes(
     reasons = {
         each.case: _find_reason(each) for each in reversed(results) if each.status != "passed"
     }
-    unnamed = (each for each in (*results, *earlier) if each.case.startswith("#"))
-    names = {each.case: name_case(each) for each in unnamed}
+    asked = (each for each in (*earlier, *results) if each.input and each.case.startswith("#"))
+    names = {each.case: name_case(each) for each in asked}
     before, now = first.cases, second.cases
     for case in dict.fromkeys((*before, *now)):
         one, two = before.get(case), now.get(case)
