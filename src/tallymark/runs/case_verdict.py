@@ -61,7 +61,7 @@ def judge_trace(
     return make_result(case, epoch, trace, checks, status, error, asked)
 
 
-def make_result(  # noqa: PLR0913 (two callers, who know all of it)
+def make_result(  # noqa: PLR0913, PLR0917 (two callers, who know all of it)
     case: str,
     epoch: int,
     trace: Trace,

@@ -19,7 +19,7 @@ from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Counts, Tally
 from tallymark.scoring.score import make_json_safe
-from tallymark.text import format_count, format_p_value
+from tallymark.text import format_count, format_number, format_p_value, format_score
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
@@ -241,11 +241,11 @@ def _judge_by_score(comparison: Comparison, rule: RegressionRule) -> RegressionV
     difference, p_value = comparison.score.difference, comparison.p_value
     change = difference.value or 0.0
     size = max(abs(comparison.score.first or 0.0), abs(comparison.score.second or 0.0))
-    fell = f"the score fell by {-change:.4g}"
+    fell = f"the score fell by {format_score(-change)}"
     # Adding up in another order alone may change the last digits; that is no loss.
     rounding = _ROUNDING * size
     if change >= -rule.tolerance - rounding:
-        lost = f"{fell}, and {rule.tolerance:g} may be lost"
+        lost = f"{fell}, and {format_number(rule.tolerance)} may be lost"
         return RegressionVerdict(False, lost if change < -rounding else "the score did not fall")
     if rule.strict:
         return RegressionVerdict(True, f"{fell}, and --strict allows no drop")
@@ -260,7 +260,7 @@ def _judge_by_score(comparison: Comparison, rule: RegressionRule) -> RegressionV
         f", adjusted for {comparison.compared} comparisons" if comparison.compared > 1 else ""
     )
     how = f"p {format_p_value(p_value)}{adjusted}"
-    than = f"{'at most' if worse else 'more than'} {rule.alpha:g}"
+    than = f"{'at most' if worse else 'more than'} {format_number(rule.alpha)}"
     return RegressionVerdict(worse, f"{fell}; luck alone does that with {how}, {than}")
 
 

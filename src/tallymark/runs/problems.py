@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tallymark.runs.record import CaseResult, CheckResult
-from tallymark.text import clean_line, format_number
+from tallymark.text import clean_line, format_beside, format_value
 
 
 def name_case(result: CaseResult, most: int = 60) -> str:
@@ -30,11 +30,12 @@ def describe_check(check: CheckResult) -> tuple[str, str]:
     """
     title, said = check.name or check.kind, []
     if check.value is not None and check.threshold is None:
-        title += f" {format_number(check.value)}"
+        title += f" {format_value(check.value)}"
     if check.error is not None:
         return title, f"could not be done: {check.error}"
     if check.value is not None and check.threshold is not None:
-        said = [f"{format_number(check.value)}; at least {format_number(check.threshold)} asked"]
+        value = format_beside(format_value, check.value, check.threshold)
+        said = [f"{value}; at least {format_value(check.threshold)} asked"]
     elif check.label is not None:
         said = [f"the label {check.label!r}"]
     return title, ": ".join([*said, *([check.reason] if check.reason else [])])

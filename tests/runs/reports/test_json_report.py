@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.runs.reports.sample_runs import HOSTILE, finished, parts, support_run, two_cases, unnamed_run
+from tests.runs.reports.sample_runs import (
+    HOSTILE,
+    finished,
+    parts,
+    support_run,
+    two_cases,
+    unnamed_run,
+)
 
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.reports import json_report, run_document

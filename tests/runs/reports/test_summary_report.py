@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 from rich.cells import cell_len
-from tests.runs.reports.sample_runs import HOSTILE, finished, parts, support_run, two_cases, unnamed_run
+from tests.runs.reports.sample_runs import (
+    HOSTILE,
+    finished,
+    parts,
+    support_run,
+    two_cases,
+    unnamed_run,
+)
 
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.reports import summary, summary_lines
@@ -12,8 +19,8 @@ from tallymark.runs.run import Run
 
 EXPECTED = """\
 === Run Summary ===
-Score: 2824.86 (formula: success_pct / total_cost)
-95 % Interval: 187.94 to 4848.81
+Score: 2,824.86 (formula: success_pct / total_cost)
+95 % Interval: 187.94 to 4,848.81
 Success Rate: 50.0% (1 passed, 1 failed)
 Total Cost: $0.0177
 Latency: avg 1.00 s, max 1.50 s
@@ -72,7 +79,7 @@ def test_the_documents_example_has_its_true_score() -> None:
     lines = summary(Run(record, [])).splitlines()
     assert lines[:4] == [
         "=== Run Summary ===",
-        "Score: 4519.77 (formula: success_pct / total_cost)",
+        "Score: 4,519.77 (formula: success_pct / total_cost)",
         "Success Rate: 80.0% (0 passed, 0 failed)",
         "Total Cost: $0.0177",
     ]

@@ -14,7 +14,6 @@ from tallymark.runs.comparison import (
 )
 from tallymark.runs.reports.summary_report import MOST
 from tallymark.text import (
-    UNKNOWN,
     WIDTH,
     StyledLine,
     align_numbers,
@@ -25,6 +24,7 @@ from tallymark.text import (
     format_money,
     format_p_value,
     format_percent,
+    format_points,
     format_score,
     format_seconds,
     wrap_lines,
@@ -86,7 +86,7 @@ def _list_rows(comparison: Comparison) -> Iterator[TableRow]:
     score[-1] = format_p_value(comparison.p_value) if score[-1] != "-" else "-"
     yield tuple(score)
     if comparison.formula != "success_pct":
-        yield _make_row("Success rate", comparison.success_pct, format_percent, _format_points)
+        yield _make_row("Success rate", comparison.success_pct, format_percent, format_points)
     yield _make_row("Total cost", comparison.total_cost, format_money)
     yield _make_row("Avg latency", comparison.avg_latency, format_seconds)
 
@@ -102,11 +102,6 @@ def _make_row(
         interval = "-" if ends is None else f"{change(ends.low)} to {change(ends.high)}"
         cells = (format_difference(change, found.value), interval, format_p_value(found.p_value))
     return (title, write(measure.first), write(measure.second), *cells)
-
-
-def _format_points(value: float | None) -> str:
-    """A difference between percentages."""
-    return UNKNOWN if value is None else f"{value:.1f}"
 
 
 def _write_changes(

@@ -18,6 +18,7 @@ from tallymark.text import (
     clean_line,
     fit_line,
     format_count,
+    format_mean,
     format_money,
     format_percent,
     format_score,
@@ -113,8 +114,8 @@ def _write_scorers(run: Run) -> Iterator[StyledLine]:
 
 
 def _make_scorer_row(name: str, each: ScorerSummary) -> tuple[str, ...]:
-    interval = "-" if each.low is None else f"{each.low:.3f} to {each.high:.3f}"
-    mean = "-" if each.mean is None else f"{each.mean:.3f}"
+    interval = "-" if each.low is None else f"{format_mean(each.low)} to {format_mean(each.high)}"
+    mean = format_mean(each.mean)
     return (clean_line(name, 30), mean, interval, f"{each.scored:,}", f"{each.unscored:,}")
 
 
@@ -185,5 +186,4 @@ def _write_repeats(run: Run, most: int) -> Iterator[StyledLine]:
 
 def _make_repeats_row(name: str, each: Repeats, ks: Sequence[int]) -> tuple[str, ...]:
     pairs = ((each.pass_at.get(k), each.pass_all.get(k)) for k in ks)
-    cells = ["-" if value is None else f"{value:.3f}" for pair in pairs for value in pair]
-    return (name, f"{each.mean:.3f}", *cells)
+    return (name, format_mean(each.mean), *(format_mean(value) for pair in pairs for value in pair))
