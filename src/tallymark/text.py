@@ -76,9 +76,9 @@ def format_number(value: float | None, digits: int = 6, least: int = 2) -> str:
     return text.rstrip("0").rstrip(".") if decimals else text
 
 
-def format_whole(value: float) -> str:
-    """A rating, which is told without decimals."""
-    return f"{value:,.0f}"
+def format_rating(value: float) -> str:
+    """A rating, as chess writes it: `1512`."""
+    return f"{value:.0f}"
 
 
 def format_money(value: float | None, more: int = 0) -> str:
@@ -110,7 +110,7 @@ def format_seconds(value: float | None, more: int = 0) -> str:
     if value is None or not math.isfinite(value):
         return UNKNOWN
     if abs(value) < 0.001:
-        return f"{_trim(f'{value * 1000 + 0.0:.{2 + more}f}')} ms"
+        return f"{value * 1000 + 0.0:.{2 + more}f}".rstrip("0").rstrip(".") + " ms"
     if abs(value) < 0.1:
         return f"{value * 1000:.{more}f} ms"
     return f"{value:.{2 + more}f} s" if abs(value) < 60 else f"{value:,.{more}f} s"

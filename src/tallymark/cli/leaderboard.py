@@ -19,7 +19,7 @@ from tallymark.text import (
     format_moment,
     format_number,
     format_share,
-    format_whole,
+    format_rating,
     list_some,
     say,
     shorten_line,
@@ -217,9 +217,9 @@ def _write_strength(strength: RatingEstimate | None) -> tuple[str, str, str]:
     if strength is None:
         return "-", "-", "-"
     return (
-        f"{format_whole(strength.value)}{'?' if strength.provisional else ''}",
-        f"{format_whole(strength.low)} to {format_whole(strength.high)}",
-        f"{format_whole(strength.floor)}",
+        f"{format_rating(strength.value)}{'?' if strength.provisional else ''}",
+        f"{format_rating(strength.low)} to {format_rating(strength.high)}",
+        f"{format_rating(strength.floor)}",
     )
 
 
