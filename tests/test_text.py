@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+import math
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallymark import text as text_module
 from tallymark.text import (
     Table,
     align_numbers,
     clean,
     clean_excerpt,
     clean_line,
+    format_beside,
     format_count,
     format_difference,
     format_digits,
+    format_mean,
     format_moment,
     format_money,
+    format_money_tick,
+    format_number,
     format_p_value,
     format_percent,
     format_score,
     format_seconds,
     format_share,
+    format_tick,
     format_utc_moment,
+    format_value,
+    format_rating,
     list_some,
     quote_some,
     shorten,
@@ -35,7 +47,7 @@ from tallymark.text import (
 @pytest.mark.parametrize(
     ("write", "value", "text"),
     [
-        (format_score, 4519.774, "4519.77"),
+        (format_score, 4519.774, "4,519.77"),
         (format_score, 0, "0.00"),
         (format_score, -12.345, "-12.35"),
         (format_score, 0.012345, "0.01235"),
@@ -61,14 +73,85 @@ from tallymark.text import (
         (format_utc_moment, 1_760_000_000, "2025-10-09 08:53 UTC"),
         (format_utc_moment, None, "unknown"),
         (format_moment, 1_760_000_000, "2025-10-09 08:53"),
-        (format_share, 0.8, "80 %"),
+        (format_share, 0.8, "80.0%"),
         (format_share, None, "-"),
-        (format_digits, 4519.774, "4519.774"),
+        (format_digits, 4519.774, "4,519.774"),
         (format_digits, None, "-"),
+        (format_digits, 1 / 3, "0.3333333333"),
+        (format_score, 1_234_567.891, "1,234,567.89"),
+        (format_score, 5e-7, "0.0000005"),
+        (format_score, -0.0, "0.00"),
+        (format_score, math.nan, "undefined"),
+        (format_mean, 2 / 3, "0.667"),
+        (format_mean, 1, "1.000"),
+        (format_mean, None, "-"),
+        (format_value, 0.7, "0.7"),
+        (format_value, 0.0004, "0.0004"),
+        (format_number, 5e-7, "0.0000005"),
+        (format_number, 2824.8587, "2,824.86"),
+        (format_number, 1_000_000, "1,000,000"),
+        (format_number, 1e300, "1e+300"),
+        (format_number, -0.0, "0"),
+        (format_number, math.inf, "undefined"),
+        (format_number, None, "-"),
+        (format_rating, 1512.4, "1512"),
+        (format_money, 5e-7, "$0.0000005"),
+        (format_money, 9.99999, "$10.00"),
+        (format_money, 1e-30, "$0.000000000000001 or less"),
+        (format_money, 1e30, "$1,000,000,000,000,000 or more"),
+        (format_money, math.nan, "unknown"),
+        (format_seconds, 0.00025, "0.25 ms"),
+        (format_seconds, 0.0000004, "0 ms"),
     ],
 )
 def test_numbers(write: Callable[[float | None], str], value: float | None, text: str) -> None:
     assert write(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "plain", "money"),
+    [
+        (0.0, "0", "$0"),
+        (0.005, "0.005", "$0.005"),
+        (5.0, "5", "$5"),
+        (1500.0, "1,500", "$1,500"),
+        (-20.0, "-20", "-$20"),
+        (1e12, "1e+12", "$1,000,000,000,000"),
+        (1e-7, "0.0000001", "$0.0000001"),
+    ],
+)
+def test_ticks_are_written_short(value: float, plain: str, money: str) -> None:
+    assert format_tick(value) == plain
+    assert format_money_tick(value) == money
+
+
+@given(st.floats())
+def test_money_has_no_exponent_and_no_number_is_nan(value: float) -> None:
+    assert not re.search("e[+-]|nan|inf", format_money(value))
+    assert not re.search("nan|inf", format_score(value) + format_number(value) + format_mean(value))
+
+
+@given(st.floats(-1e14, 1e14).filter(lambda value: value == 0 or abs(value) > 1e-14))
+def test_a_number_reads_as_what_it_is(value: float) -> None:
+    read = [float(write(value).replace(",", "")) for write in (format_number, format_digits)]
+    assert read == [pytest.approx(value, rel=1e-5), pytest.approx(value, rel=1e-9)]
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "bound", "text"),
+    [
+        (format_score, 71.234, 90, "71.23"),
+        (format_score, 89.9996, 90, "89.99960"),
+        (format_score, 90, 90, "90.00"),
+        (format_value, 0.69996, 0.7, "0.69996"),
+        (format_money, 0.010000001, 0.01, "$0.0100000010"),
+        (format_seconds, 0.5004, 0.5, "0.50040 s"),
+    ],
+)
+def test_beside_a_bound_a_number_is_never_rounded_to_it(
+    write: Callable[..., str], value: float, bound: float, text: str
+) -> None:
+    assert format_beside(write, value, bound) == text
 
 
 def test_differences_have_a_sign() -> None:
@@ -152,3 +235,41 @@ def test_columns_are_aligned() -> None:
     ]
     assert align_numbers([("case", "mean"), ("a", "0.5")]) == ["case  mean", "a      0.5"]
     assert align_numbers([]) == []
+
+
+SOURCE = Path(text_module.__file__).parent
+# Where decimals are no words for people, and why.
+OTHER_DECIMALS = {
+    "challenges/evaluators/judge.py": "the highest rating, in a prompt",
+    "charts/frame.py": "pixels and places of SVG, round steps of a scale",
+    "charts/histogram.py": "the edges of bars, rounded before they are written",
+    "formula/tree.py": "a number as formulas are written",
+    "left_behind.py": "seconds, in a room that may not look into this one",
+    "runs/reports/junit_report.py": "seconds as JUnit's schema has them",
+    "runs/tally.py": "a sum without the dust of binary fractions",
+    "scoring/scorer_descriptions.py": "an option as it is written in code",
+}
+
+
+def formatted_decimals(path: Path) -> Iterator[str]:
+    """The f-strings of a file that say how many digits a number gets."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FormattedValue) and isinstance(node.format_spec, ast.JoinedStr):
+            spec = "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "0"
+                for part in node.format_spec.values
+            )
+            if re.fullmatch(r".*[\d,]?[efgEFG%]", spec) and not spec.startswith("%"):
+                yield f"line {node.lineno}: {spec}"
+
+
+def test_numbers_for_people_are_written_here_alone() -> None:
+    found = {
+        path.relative_to(SOURCE).as_posix(): list(formatted_decimals(path))
+        for path in SOURCE.rglob("*.py")
+        if path.name != "text.py"
+    }
+    assert {
+        name: specs for name, specs in found.items() if specs and name not in OTHER_DECIMALS
+    } == {}
+    assert {name for name in OTHER_DECIMALS if not found[name]} == set()

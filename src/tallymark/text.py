@@ -7,6 +7,7 @@ did: their text is cleaned as well, because it may hold anything.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -14,12 +15,15 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.table import Table as RichTable
 
+WIDTH = 80
+"""Columns of what is written for a terminal."""
 UNKNOWN = "unknown"
 UNDEFINED = "undefined"
 
@@ -36,44 +40,80 @@ _FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "�
 # Numbers.
 
 
-def format_score(value: float | None) -> str:
-    """A score with two decimals, or four significant digits where two decimals would hide it."""
-    if value is None:
-        return UNDEFINED
-    if value != 0 and abs(value) < 0.1:
-        return f"{value:.4g}"
-    return f"{value:.2f}" if abs(value) < 1e12 else f"{value:.6g}"
+def format_score(value: float | None, more: int = 0) -> str:
+    """A score with two decimals, or four significant digits where two decimals would hide it.
+
+    Here and below, `more` digits are for `format_beside`.
+    """
+    return UNDEFINED if value is None else _write_decimals(value, 2 + more, 4 + more)
+
+
+def format_mean(value: float | None, more: int = 0) -> str:
+    """A scorer's value or a rate from 0 to 1, for a column: three decimals, `-` for none."""
+    return "-" if value is None else _write_decimals(value, 3 + more, 3 + more)
+
+
+def format_value(value: float | None, more: int = 0) -> str:
+    """The same in a sentence: `0.7`."""
+    return _trim(format_mean(value, more))
 
 
 def format_digits(value: float | None) -> str:
     """A value of a board, with all its digits up to the tenth; `-` where there is none."""
-    return "-" if value is None else f"{value:.10g}"
+    return format_number(value, 10, 0)
 
 
-def format_number(value: float | None) -> str:
-    """At most six significant digits, no exponent where it can be avoided; `-` for none."""
+def format_number(value: float | None, digits: int = 6, least: int = 2) -> str:
+    """Any other number: so many significant digits, or `least` decimals where that is more."""
     if value is None:
         return "-"
-    text = f"{value + 0.0:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"
-    return f"{value:.6g}" if abs(value) >= 1e15 else text
+    if not math.isfinite(value):
+        return UNDEFINED
+    if value == 0 or not _TINY <= abs(value) < _HUGE:
+        return f"{value + 0.0:.{digits}g}"  # -0.0 is 0
+    decimals = max(least, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
 
 
-def format_money(value: float | None) -> str:
-    """US dollars: `$0.0177`, `$12.50`."""
-    if value is None:
+def format_rating(value: float) -> str:
+    """A rating, as chess writes it: `1512`."""
+    return f"{value:.0f}"
+
+
+def format_money(value: float | None, more: int = 0) -> str:
+    """US dollars, never with an exponent: `$0.0177`, `$12.50`, `$0.0000005`."""
+    if value is None or not math.isfinite(value):
         return UNKNOWN
-    size = abs(value)
-    digits = f"{size:,.2f}" if size >= 10 else f"{size:.4f}" if size >= 0.001 else f"{size:.2g}"
-    return f"{'-' if value < 0 else ''}${digits}"
+    size, sign = abs(value), "-" if value < 0 else ""
+    if 0 < size < _TINY:
+        return f"{sign}$0.{'0' * 14}1 or less"
+    if size >= _HUGE:
+        return f"{sign}${_HUGE:,.0f} or more"
+    if size < 0.001:
+        return f"{sign}${format_number(size, 2 + more)}"
+    return f"{sign}${size:,.{(2 if size >= 9.99995 else 4) + more}f}"
 
 
-def format_seconds(value: float | None) -> str:
-    """A duration that is given in seconds: `84 ms`, `0.84 s`, `95 s`."""
-    if value is None:
+def format_tick(value: float) -> str:
+    """A round number beside an axis."""
+    return format_digits(value) if abs(value) < 1e9 else f"{value:.3g}"
+
+
+def format_money_tick(value: float) -> str:
+    """Round dollars, without the cents that say nothing."""
+    return _trim(format_money(value))
+
+
+def format_seconds(value: float | None, more: int = 0) -> str:
+    """A duration that is given in seconds: `0.25 ms`, `84 ms`, `0.84 s`, `95 s`."""
+    if value is None or not math.isfinite(value):
         return UNKNOWN
+    if abs(value) < 0.001:
+        return f"{value * 1000 + 0.0:.{2 + more}f}".rstrip("0").rstrip(".") + " ms"
     if abs(value) < 0.1:
-        return f"{value * 1000:.0f} ms"
-    return f"{value:.2f} s" if abs(value) < 60 else f"{value:,.0f} s"
+        return f"{value * 1000:.{more}f} ms"
+    return f"{value:.{2 + more}f} s" if abs(value) < 60 else f"{value:,.{more}f} s"
 
 
 def format_percent(value: float | None) -> str:
@@ -81,14 +121,27 @@ def format_percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.1f}%"
 
 
+def format_points(value: float | None) -> str:
+    """A difference between percentages: `12.5`."""
+    return UNKNOWN if value is None else f"{value:.1f}"
+
+
 def format_share(value: float | None) -> str:
-    """Of something that is given from 0 to 1, for a column: `80 %`, `-` where it is not known."""
-    return "-" if value is None else f"{100 * value:.0f} %"
+    """Of something that is given from 0 to 1, for a column: `80.0%`, `-` where it is not known."""
+    return "-" if value is None else format_percent(100 * value)
 
 
 def format_difference(write: Callable[[float | None], str], value: float | None) -> str:
     """A difference, with its sign."""
     return ("+" if value is not None and value > 0 else "") + write(value)
+
+
+def format_beside(write: Callable[[float, int], str], value: float, bound: float) -> str:
+    """A number beside a bound, with more digits where it would read as the bound and is not."""
+    more = 0
+    while value != bound and more < 15 and write(value, more) == write(bound, more):
+        more += 3
+    return write(value, more)
 
 
 def format_p_value(value: float | None) -> str:
@@ -101,6 +154,22 @@ def format_p_value(value: float | None) -> str:
 def format_count(count: int, noun: str) -> str:
     """`1 case`, `1,000 cases`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+_TINY, _HUGE = 1e-15, 1e15
+"""Beyond these, numbers other than money have an exponent."""
+
+
+def _write_decimals(value: float, decimals: int, digits: int) -> str:
+    """With so many decimals; what they would hide, or what is huge, with significant digits."""
+    if value == 0 or 0.1 <= abs(value) < _HUGE:
+        return f"{value + 0.0:,.{decimals}f}"
+    return format_number(value, digits, decimals)
+
+
+def _trim(text: str) -> str:
+    """Without the zeros behind the point that say nothing."""
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
 # Moments. The two round parts of a second differently, so they stay two.
@@ -178,6 +247,26 @@ def clean_line(text: str, most: int = 1_000_000) -> str:
 # What a terminal shows.
 
 
+def fit_line(text: str, columns: int) -> str:
+    """Cleaned, on one line that fills so many columns of a terminal."""
+    line = clean_line(text, columns)
+    if not line.isascii():
+        line = _mark_wide(line)
+        if len(line) > columns:  # never in the middle of a wide character
+            line = f"{line[: columns - 1 - (line[columns - 1] == _SECOND_HALF)]}…"
+    return f"{line:<{columns}}".replace(_SECOND_HALF, "")
+
+
+_SECOND_HALF = "\x00"
+"""Stands behind a character that takes two columns while columns are counted."""
+
+
+def _mark_wide(text: str) -> str:
+    from unicodedata import east_asian_width  # noqa: PLC0415 (not there in the sandbox)
+
+    return "".join(each + _SECOND_HALF * (east_asian_width(each) in "WF") for each in text)
+
+
 class StyledLine(NamedTuple):
     """A line of text, and how a terminal that has colours shows it."""
 
@@ -186,6 +275,15 @@ class StyledLine(NamedTuple):
 
     def __str__(self) -> str:
         return self.text
+
+
+def wrap_lines(text: str, style: str = "", *, indent: int = 2) -> Iterator[StyledLine]:
+    """A text over as many lines as it needs."""
+    marked = text if text.isascii() else _mark_wide(text)
+    # Where the halves of a character come on two lines, the first line has both.
+    columns = WIDTH - (_SECOND_HALF in marked)
+    for line in wrap(marked, columns, subsequent_indent=" " * indent):
+        yield StyledLine(line.replace(_SECOND_HALF, ""), style)
 
 
 class Table(NamedTuple):

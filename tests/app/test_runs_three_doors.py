@@ -153,6 +153,57 @@ def test_every_door_gives_the_same_numbers(given: Cases) -> None:
             app.close()
 
 
+ASKING = """
+metadata: {name: asking, retries: 0}
+evals:
+  - prompt: "Who is {{var('who')}}, by {{secret('KEY')}}?"
+    checks: [{match: "*"}]
+  - turns:
+      - user: My name is Ada.
+      - {user: And yours?, assistant: Echo.}
+      - user: What is my name?
+    checks: [{match: "*"}]
+  - prompt: "Is it {{var('n')}}?"
+    cases_from: rows.csv
+    checks: [{regex: "{{var('n')}}"}]
+"""
+
+
+@pytest.mark.parametrize("model", ["echo/x", "python/agents.py:broken"])
+def test_a_suite_keeps_what_was_asked_also_where_it_could_not_run(
+    tmp_path: Path, model: str
+) -> None:
+    (tmp_path / "suite.yaml").write_text(ASKING)
+    (tmp_path / "rows.csv").write_text("n\n7\n(\n")  # a row that makes its check invalid
+    (tmp_path / "agents.py").write_text("def broken(asked):\n    raise OSError('down')\n")
+    app = App(str(tmp_path / "tally.db"))
+    options = RunOptions(values={"who": "Ada", "KEY": "abcdef-secret"})
+    (found,) = app.runs.run(load_suite(tmp_path / "suite.yaml"), [model], options, Silent())
+    asked = {
+        "#1": "Who is Ada, by ***KEY***?",
+        "#2": "My name is Ada.\n\nAnd yours?\n\nWhat is my name?",
+        "#3[1]": "Is it 7?",
+        "#3[2]": "Is it (?",
+    }
+    assert {each.case: each.input for each in found.results} == asked
+    assert found.results[-1].status == "error"
+    kept = app.load_run(found.record.id).results
+    assert {each.case: each.input for each in kept} == asked
+    app.close()
+
+
+def test_a_trace_tells_what_was_asked(tmp_path: Path) -> None:
+    traces = [
+        Trace(trace_id="t1", spans=[Span(input="Why?"), _span({"output": "1 x", "cost": 0.1})]),
+        Trace(trace_id="t2", spans=[_span({"output": "0 x", "cost": 0.1})]),
+    ]
+    scored = ScoredTraces(traces, JUDGES, store=str(tmp_path / "tally.db"))
+    assert [(each.case, each.input) for each in scored] == [("#t1", "Why?"), ("#t2", "")]
+    app = App(str(tmp_path / "tally.db"))
+    assert [each.input for each in app.load_run(scored.run.record.id).results] == ["Why?", ""]
+    app.close()
+
+
 def statuses(found: Run) -> dict[str, list[str]]:
     """How each eval ended, epoch by epoch."""
     told: dict[str, list[str]] = {}

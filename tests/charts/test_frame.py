@@ -20,8 +20,6 @@ from tallymark.charts.frame import (
     measure,
     read_style,
     spans_decades,
-    write_money_tick,
-    write_tick,
 )
 
 
@@ -73,23 +71,6 @@ def test_only_decades_are_drawn_by_powers(values: list[float], expected: bool) -
 
 def test_places_of_huge_values_do_not_overflow() -> None:
     assert Scale(-1.7e308, 1.7e308, ()).place(0.0) == 0.5
-
-
-@pytest.mark.parametrize(
-    ("value", "plain", "money"),
-    [
-        (0.0, "0", "$0"),
-        (0.005, "0.005", "$0.005"),
-        (5.0, "5", "$5"),
-        (1500.0, "1,500", "$1,500"),
-        (-20.0, "-20", "-$20"),
-        (1e12, "1e+12", "$1e+12"),
-        (1e-7, "1e-07", "$1e-07"),
-    ],
-)
-def test_ticks_are_written_short(value: float, plain: str, money: str) -> None:
-    assert write_tick(value) == plain
-    assert write_money_tick(value) == money
 
 
 @given(st.text(max_size=80), st.integers(min_value=40, max_value=200))

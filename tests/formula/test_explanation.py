@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from tallymark.formula.tree import Node, to_text
 VALUES = {"a": 1, "b": 0, "c": 4, "total_cost": 0.5, "success_pct": 80}
 
 
-def contributions(text: str) -> dict[str, float]:
+def contributions(text: str) -> dict[str, float | None]:
     formula = Formula.parse(text, list(VALUES))
     return {term.text: term.contribution for term in formula.explain(VALUES).terms}
 
@@ -60,7 +61,7 @@ def test_it_reads_well() -> None:
         "   └─ 100\n"
         "\n"
         "What each term contributes:\n"
-        "  success_pct * 0.7     56  103.3%\n"
+        "  success_pct * 0.7  56.00  103.3%\n"
         "  -total_cost * 100  -1.77   -3.3%"
     )
 
@@ -87,3 +88,38 @@ def test_contributions_add_up_to_the_score(tree: Node, row: dict[str, float]) ->
         parts = [term.contribution for term in explanation.terms]
         scale = max(map(abs, parts), default=0.0)
         assert math.fsum(parts) == pytest.approx(explanation.value, rel=1e-9, abs=scale * 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("(a - b) * c", {"a": 1e300, "b": 1e300, "c": 1e10}),
+        ("(a + b) * c * d", {"a": 1e-300, "b": 0, "c": 1e308, "d": 1e10}),
+        ("(a + b) / c", {"a": 1e300, "b": -1e300, "c": 1e-300}),
+        ("a + b", {"a": math.nan, "b": math.inf}),
+        ("a + b", {"a": 1e308, "b": 1e308}),
+        ("exp(a) + log(b) + 1 / c", {"a": 1e5, "b": -1, "c": 0}),
+    ],
+)
+def test_no_part_is_nan_or_infinite(text: str, values: dict[str, float]) -> None:
+    found = Formula.parse(text, names=list(values)).explain(values)
+    told = found.to_dict()
+    assert not re.search(r"\b(nan|inf|infinity|overflow)\b", found.render(), re.IGNORECASE)
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+
+
+def test_every_undefined_part_says_why_where_it_comes_from() -> None:
+    formula = Formula.parse("exp(a) + log(b) + 1 / c", names=["a", "b", "c"])
+    text = formula.explain({"a": 1e5, "b": -1, "c": 0}).render()
+    assert "├─ exp(a)                = undefined: exp(a) is too large" in text
+    assert "= undefined: log(b) has no value: log needs a number above 0, not -1" in text
+    assert "= undefined: division by zero: c is 0" in text
+    assert text.count("= undefined\n") == 1
+
+
+def test_a_term_that_is_too_large_alone_says_so() -> None:
+    formula = Formula.parse("(a - b) * c", names=["a", "b", "c"])
+    found = formula.explain({"a": 1e300, "b": 1e300, "c": 1e10})
+    assert (found.value, [term.contribution for term in found.terms]) == (0.0, [None, None])
+    assert "  a   too large\n  -b  too large" in found.render()
+    assert found.to_dict()["terms"][0]["error"] == "it is too large"

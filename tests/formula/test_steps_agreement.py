@@ -98,9 +98,9 @@ def test_every_table_has_every_function() -> None:
         ("a / (b - b)", {"a": 1, "b": 2}, "division by zero: b - b is 0"),
         ("a + b", {"a": 1}, "b has no value"),
         ("a + b", {"a": 1, "b": None}, "b has no value"),
-        ("a + b", {"a": 1, "b": math.nan}, "b is nan, not a finite number"),
-        ("a + b", {"a": math.inf, "b": 1}, "a is inf, not a finite number"),
-        ("a + b", {"a": "7", "b": 1}, "a is '7', not a finite number"),
+        ("a + b", {"a": 1, "b": math.nan}, "b is not a number"),
+        ("a + b", {"a": math.inf, "b": 1}, "a is too large"),
+        ("a + b", {"a": "7", "b": 1}, "a is '7', not a number"),
         ("a * b", {"a": 1e308, "b": 10}, "a * b is too large"),
         ("1 / (a * b)", {"a": 1e308, "b": 10}, "a * b is too large"),
         ("min(a * b, 1)", {"a": 1e308, "b": 10}, "a * b is too large"),
@@ -123,7 +123,7 @@ def test_an_undefined_value_says_why(text: str, values: dict[str, Any], reason: 
     if "7" not in values.values():
         columns = formula.evaluate_many({k: [1.0, v] for k, v in values.items()})
         assert columns.undefined[1]
-        shown = reason if "nan" not in reason else "b has no value"
+        shown = reason if reason != "b is not a number" else "b has no value"
         assert (columns.reason(1) or "").startswith(shown)
 
 

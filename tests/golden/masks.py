@@ -56,7 +56,7 @@ MASKS: tuple[Mask, ...] = (
     ),
     Mask(
         "ms",
-        r'"(?:median_ms|worst_ms|ms)": ([\d.]+)|^time     ([\d.]+ ms .* ms at worst)',
+        r'"(?:median_ms|worst_ms|ms)": ([\d.]+)|^time     ([\d.]+ m?s .* m?s at worst)',
         "how long a plugin takes here",
     ),
     Mask(

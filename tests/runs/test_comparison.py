@@ -51,6 +51,14 @@ def kinds(comparison: Comparison) -> dict[str, str]:
     return {change.case: change.kind for change in comparison.changes}
 
 
+def test_an_unnamed_case_is_called_by_its_prompt() -> None:
+    before, now = run({"#1": "+", "b": "+"}), run({"#1": "-", "b": "+"})
+    asked = [replace(each, input="Who was\nfirst?") for each in now.results]
+    found = compare(before, Run(now.record, asked), rule=RegressionRule(strict=True))
+    assert [(each.case, each.name) for each in found.changes] == [("#1", "#1 Who was first?")]
+    assert verdict(found).reason == "cases that passed fail now: #1 Who was first?"
+
+
 @pytest.mark.parametrize(
     ("before", "now", "kind"),
     [
@@ -198,7 +206,7 @@ class TestRegression:
         comparison = compare(run("+" * 20), run("-" * 8 + "+" * 12))
         assert comparison.p_value == pytest.approx(1 / 512, abs=0.003)
         assert verdict(comparison).reason == (
-            f"the score fell by 40; luck alone does that with p {comparison.p_value:.3f}, "
+            f"the score fell by 40.00; luck alone does that with p {comparison.p_value:.3f}, "
             "at most 0.05"
         )
         one = verdict(compare(run("+" * 20), run("-" + "+" * 19)))
@@ -217,7 +225,7 @@ class TestRegression:
         found = verdict(compare(run("+++"), run("---")))
         assert found == RegressionVerdict(
             False,
-            "the score fell by 100, but 3 results cannot show it; try --epochs 10, or --strict",
+            "the score fell by 100.00, but 3 results cannot show it; try --epochs 10, or --strict",
         )
         assert is_regression(compare(run("+" * 5), run("-" * 5)))
 
@@ -264,7 +272,7 @@ class TestRegression:
     def test_up_to_the_tolerance_may_be_lost(self) -> None:
         comparison = compare(run("+" * 20), run("-" * 8 + "+" * 12))
         found = verdict(comparison, RegressionRule(tolerance=40))
-        assert found == RegressionVerdict(False, "the score fell by 40, and 40 may be lost")
+        assert found == RegressionVerdict(False, "the score fell by 40.00, and 40 may be lost")
         assert is_regression(comparison, RegressionRule(tolerance=39))
 
     def test_strict_finds_any_broken_case_worse(self) -> None:
@@ -278,7 +286,9 @@ class TestRegression:
         formula = "success_pct - 100 * total_cost"
         first, second = run("++", formula=formula, cost=0.01), run("++", cost=0.02)
         found = verdict(compare(first, second, rule=RegressionRule(strict=True)))
-        assert found == RegressionVerdict(True, "the score fell by 2, and --strict allows no drop")
+        assert found == RegressionVerdict(
+            True, "the score fell by 2.00, and --strict allows no drop"
+        )
 
     def test_strict_is_content_when_nothing_broke(self) -> None:
         comparison = compare(run("+-" * 10), run("+-" * 10))

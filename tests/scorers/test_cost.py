@@ -13,10 +13,10 @@ from tallymark.scoring import EvalContext
 @pytest.mark.parametrize(
     ("costs", "value", "reason"),
     [
-        ([0.0], 1.0, "Cost $0 (target $0.01, limit $0.05)"),
-        ([0.01], 1.0, "Cost $0.01 (target $0.01, limit $0.05)"),
-        ([0.01, None, 0.02], 0.5, "Cost $0.03 (target $0.01, limit $0.05)"),
-        ([1.0, 1.5], 0.0, "Cost $2.5 (target $0.01, limit $0.05)"),
+        ([0.0], 1.0, "Cost $0 (target $0.0100, limit $0.0500)"),
+        ([0.01], 1.0, "Cost $0.0100 (target $0.0100, limit $0.0500)"),
+        ([0.01, None, 0.02], 0.5, "Cost $0.0300 (target $0.0100, limit $0.0500)"),
+        ([1.0, 1.5], 0.0, "Cost $2.5000 (target $0.0100, limit $0.0500)"),
     ],
 )
 def test_the_cheaper_the_better(costs: list[float | None], value: float, reason: str) -> None:

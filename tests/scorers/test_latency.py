@@ -14,10 +14,10 @@ from tallymark.traces import Trace
 @pytest.mark.parametrize(
     ("duration_ms", "value", "reason"),
     [
-        (0.5, 1.0, "Took 0.0005 s (target 2 s, limit 10 s)"),
-        (2000.0, 1.0, "Took 2 s (target 2 s, limit 10 s)"),
-        (4000.0, 0.75, "Took 4 s (target 2 s, limit 10 s)"),
-        (10000.0, 0.0, "Took 10 s (target 2 s, limit 10 s)"),
+        (0.5, 1.0, "Took 0.5 ms (target 2 s, limit 10 s)"),
+        (2000.0, 1.0, "Took 2.00 s (target 2 s, limit 10 s)"),
+        (4000.0, 0.75, "Took 4.00 s (target 2 s, limit 10 s)"),
+        (10000.0, 0.0, "Took 10.00 s (target 2 s, limit 10 s)"),
         (99999.0, 0.0, "Took 100 s (target 2 s, limit 10 s)"),
     ],
 )

@@ -20,6 +20,7 @@ FULL_RESULT = CaseResult(
     case="greeting",
     epoch=3,
     status="failed",
+    input="say\nhällo",
     output="hello\nwörld",
     checks=(
         CheckResult(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tallymark.scoring.score import show_value
-from tallymark.text import format_count
+from tallymark.text import format_beside, format_count, format_money
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Constraints
@@ -51,7 +51,7 @@ def list_bounds(constraints: Constraints) -> list[str]:
     """What may be used, in words."""
     bounds = ((constraints.tokens, "token"), (constraints.calls, "call"))
     found = [format_count(most, noun) for most, noun in bounds if most is not None]
-    found += [f"${constraints.cost:.6g}"] if constraints.cost is not None else []
+    found += [format_money(constraints.cost)] if constraints.cost is not None else []
     if constraints.tools is not None:
         found.append(
             f"the tools {', '.join(constraints.tools)}" if constraints.tools else "no tool"
@@ -70,7 +70,8 @@ def find_violations(usage: Usage, constraints: Constraints) -> tuple[str, ...]:
         if used is not None and allowed is not None and used > allowed
     ]
     if usage.cost is not None and constraints.cost is not None and usage.cost > constraints.cost:
-        found.append(f"it cost ${usage.cost:.6g}, and ${constraints.cost:.6g} is allowed")
+        spent = format_beside(format_money, usage.cost, constraints.cost)
+        found.append(f"it cost {spent}, and {format_money(constraints.cost)} is allowed")
     if constraints.tools is not None:
         found += _name_forbidden_tools(usage.tools, constraints.tools)
     return tuple(found)

@@ -214,7 +214,8 @@ def formula_terms(challenge: Challenge, attempt: Attempt) -> dict[str, float]:
         return {}
     rule = challenge_formula(challenge)
     explained = rule.formula.explain(rule.values_of(challenge, attempt))
-    return {term.text: term.contribution for term in explained.terms}
+    known = ((term.text, term.contribution) for term in explained.terms)
+    return {text: value for text, value in known if value is not None}
 
 
 def _has_same(old: Challenge, new: Challenge, fields: tuple[str, ...]) -> bool:

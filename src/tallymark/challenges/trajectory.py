@@ -26,6 +26,7 @@ from tallymark.challenges.constraints import MOST, Usage, find_violations, sum_u
 from tallymark.documents.agent_json import check_json_size
 from tallymark.errors import TraceError
 from tallymark.scoring.score import show_value
+from tallymark.text import format_beside, format_money, format_seconds
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
@@ -250,7 +251,8 @@ class _StepTimes:
         ):
             outside = [amount for amount in amounts if amount > CLOCK_TOLERANCE_S]
             if outside:
-                found.append(f"{_count_steps(len(outside))} lay up to {max(outside):,.1f} s {when}")
+                far = format_seconds(max(outside))
+                found.append(f"{_count_steps(len(outside))} lay up to {far} {when}")
         return found
 
     def warnings(self) -> list[str]:
@@ -260,7 +262,8 @@ class _StepTimes:
         if not fits or (early > 0) == (late > 0):
             return []
         direction = "behind" if early else "ahead of"
-        return [f"the harness's clock seems {max(early, late):,.1f} s {direction} the server's"]
+        off = format_seconds(max(early, late))
+        return [f"the harness's clock seems {off} {direction} the server's"]
 
 
 def _find_uncounted(
@@ -293,10 +296,9 @@ def _find_disagreements(usage: Usage, claimed: Claims) -> list[str]:
     if told is None or counted is None:
         return found
     if abs(told - counted) > COST_TOLERANCE * max(told, counted):
-        message = (
-            f"the metadata claims a cost of ${told:.6g}, and the trajectory has ${counted:.6g}"
-        )
-        found.append(message)
+        claim = format_beside(format_money, told, counted)
+        has = format_beside(format_money, counted, told)
+        found.append(f"the metadata claims a cost of {claim}, and the trajectory has {has}")
     return found
 
 

@@ -15,9 +15,8 @@ from tallymark.charts.frame import (
     label,
     pct,
     tell,
-    write_tick,
 )
-from tallymark.text import UNDEFINED
+from tallymark.text import UNDEFINED, format_tick
 
 COLOURS = ("emerald", "gold", "coral", "purple", "sky", "teal", "indigo", "rose")
 """As documents name them; any other is drawn in grey."""
@@ -34,7 +33,7 @@ class Bar(NamedTuple):
     interval: tuple[float, float] | None = None
 
 
-def draw_bars(title: str, bars: Sequence[Bar], most: float, write: Writer = write_tick) -> Chart:
+def draw_bars(title: str, bars: Sequence[Bar], most: float, write: Writer = format_tick) -> Chart:
     """Values below 0 and above `most` end at the edge; the number beside them is right."""
     texts = [UNDEFINED if bar.value is None else write(bar.value) for bar in bars]
     says = ", ".join(f"{bar.name} {text}" for bar, text in zip(bars, texts, strict=True))

@@ -16,7 +16,7 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-from tallymark.text import clean_line, format_money
+from tallymark.text import clean_line
 
 Writer = Callable[[float], str]
 NARROW = 270
@@ -118,18 +118,6 @@ def _round_up(step: float) -> float:
 def _times(count: int, step: float) -> float:
     """A multiple without the dust of binary fractions."""
     return float(f"{count * step:.12g}")
-
-
-def write_tick(value: float) -> str:
-    """A round number with its thousands."""
-    plain = value == 0 or 1e-4 <= abs(value) < 1e9
-    return f"{value:,.10g}" if plain else f"{value:.3g}"
-
-
-def write_money_tick(value: float) -> str:
-    """Round dollars, without the cents that say nothing."""
-    text = format_money(value) if abs(value) < 1e9 else f"${value:.3g}"
-    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
 def quote(text: str) -> str:

@@ -20,9 +20,8 @@ from tallymark.charts.frame import (
     make_scale,
     pct,
     tell,
-    write_tick,
 )
-from tallymark.text import format_count
+from tallymark.text import format_count, format_tick
 
 _BINS = 28
 Series = tuple[str, Sequence[float]]
@@ -72,7 +71,7 @@ def _draw(title: str, series: Sequence[tuple[str, list[float]]], unit: str, writ
         says += f"{name}: {count} from {write(values[0])} to {write(values[-1])}, {told}. "
     whole = len(series) * (height + gap)
     caption = unit + (", logarithmic" if scale.logarithmic else "")
-    body += draw_x_axis(scale, whole + 18, write_tick)
+    body += draw_x_axis(scale, whole + 18, format_tick)
     body += label("100%", whole + 36, caption, text_anchor="end")
     return frame(title, says, whole, body, "flush foot")
 
@@ -103,7 +102,7 @@ def _draw_bars(
     for place, count in enumerate(counts):
         if count:
             tall = max(2.0, height * count / max(counts))
-            low, high = (write_tick(float(f"{edge:.3g}")) for edge in edges[place : place + 2])
+            low, high = (format_tick(float(f"{edge:.3g}")) for edge in edges[place : place + 2])
             drawn += element(
                 "rect",
                 tell(f"{count:,} from {low} to {high}"),

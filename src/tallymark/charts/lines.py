@@ -24,9 +24,8 @@ from tallymark.charts.frame import (
     make_scale,
     pct,
     px,
-    write_tick,
 )
-from tallymark.text import UNDEFINED, format_count
+from tallymark.text import UNDEFINED, format_count, format_tick
 
 _HEIGHT = 220
 
@@ -47,7 +46,7 @@ class Line(NamedTuple):
 
 
 def draw_lines(
-    title: str, lines: Sequence[Line], write_x: Writer = write_tick, write_y: Writer = write_tick
+    title: str, lines: Sequence[Line], write_x: Writer = format_tick, write_y: Writer = format_tick
 ) -> Chart:
     """The points are in the order of x."""
     gaps = sum(point.y is None for line in lines for point in line.points)

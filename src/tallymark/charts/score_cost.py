@@ -28,10 +28,15 @@ from tallymark.charts.frame import (
     px,
     spans_decades,
     tell,
-    write_money_tick,
-    write_tick,
 )
-from tallymark.text import format_count, format_money, format_score, list_some
+from tallymark.text import (
+    format_count,
+    format_money,
+    format_money_tick,
+    format_score,
+    format_tick,
+    list_some,
+)
 
 _HEIGHT = 220
 _MOST_LABELS = 40
@@ -103,7 +108,7 @@ def _draw(title: str, points: list[_Drawn], front: list[_Drawn]) -> str:
     x = make_log_scale(costs) if logarithmic else make_scale(costs, 4, zero=min(costs) >= 0)
     y = make_scale([value for point in points for value in point[2:]])
     caption = "Total cost in US dollars" + (", logarithmic" if logarithmic else "")
-    body = draw_y_axis(y, _HEIGHT, write_tick) + draw_x_axis(x, _HEIGHT + 18, write_money_tick)
+    body = draw_y_axis(y, _HEIGHT, format_tick) + draw_x_axis(x, _HEIGHT + 18, format_money_tick)
     body += label("100%", _HEIGHT + 36, caption, text_anchor="end")
     body += draw_path(_HEIGHT, _trace_frontier(front, x, y), "front")
     beaten = [point for point in points if point not in front]
@@ -122,7 +127,7 @@ def _draw(title: str, points: list[_Drawn], front: list[_Drawn]) -> str:
         f"{format_score(max(scores))}, costs {format_money(min(costs))} to "
         f"{format_money(max(costs))}. Not beaten: {list_some([p.label for p in front])}."
     )
-    return frame(title, says, _HEIGHT, body, f"{find_room(map(write_tick, y.ticks))} foot")
+    return frame(title, says, _HEIGHT, body, f"{find_room(map(format_tick, y.ticks))} foot")
 
 
 def _place_y(value: float, scale: Scale) -> float:

@@ -13,15 +13,16 @@ from tallymark.charts.frame import (
     pct,
     px,
     tell,
-    write_tick,
 )
-from tallymark.text import UNDEFINED
+from tallymark.text import UNDEFINED, format_tick
 
 _HEIGHT = 24
 _EDGE = 4
 
 
-def draw_sparkline(title: str, values: Sequence[float | None], write: Writer = write_tick) -> Chart:
+def draw_sparkline(
+    title: str, values: Sequence[float | None], write: Writer = format_tick
+) -> Chart:
     """The oldest first; what is undefined leaves a gap."""
     known = [value for value in values if value is not None]
     low, high = min(known, default=0.0), max(known, default=0.0)

@@ -20,7 +20,15 @@ from tallymark.cli.app_session import (
 )
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.text import Table, align, clean_line, format_digits, format_moment, say
+from tallymark.text import (
+    Table,
+    align,
+    clean_line,
+    format_digits,
+    format_moment,
+    format_number,
+    say,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -273,7 +281,7 @@ def show(
     if len(history) > 1:
         say("\nScores over time:")
         for past in history:
-            value = "none" if past.score is None else f"{past.score:g}"
+            value = "none" if past.score is None else format_digits(past.score)
             rule = past.origin.scorer if past.origin else "unknown"
             say(f"  {format_moment(past.at)}  {value}  (by {rule})")
     say(*note)
@@ -337,7 +345,7 @@ def _tell_state(attempt: Attempt, as_json: bool, line: str) -> None:
 def _describe_sandbox(facts: Mapping[str, Any]) -> str:
     """Behind which walls code ran, and within which limits."""
     seconds = facts.get("timeout_s", facts.get("time_s"))
-    limits = [] if seconds is None else [f"{seconds:g} s"]
+    limits = [] if seconds is None else [f"{format_number(seconds)} s"]
     limits += [f"{facts['memory_mb']} MB"] if "memory_mb" in facts else []
     return ", ".join([facts["backend"], *limits])
 
@@ -377,12 +385,15 @@ def _list_lines(attempt: Attempt) -> list[str]:
         return lines
     parts: Mapping[str, Any] = outcome.details.get("score_breakdown") or {}
     rows = [
-        (key, f"{part['score']:g}", f"x {part['weight']:g}", f"= {part['weighted']:g}")
+        (key, score, f"x {weight}", f"= {weighted}")
         for key, part in parts.items()
+        for score, weight, weighted in [
+            [format_digits(part[each]) for each in ("score", "weight", "weighted")]
+        ]
     ]
     lines += [f"  {line}" for line in align(rows, [False, True, False, False])]
     told = (outcome.details.get("scorer") or {}).get("details") or {}
-    numbers = [(name, f"{value:g}") for name, value in told.items() if _is_number(value)]
+    numbers = [(name, format_digits(value)) for name, value in told.items() if _is_number(value)]
     lines += [f"  {line}" for line in align(numbers, [False, False])]
     for warning in outcome.details.get("submission_warnings") or ():
         lines.append(f"  {warning['severity']}: {clean_line(warning['message'])}")

@@ -13,7 +13,7 @@ import typer
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Reason, open_competition
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
-from tallymark.text import StyledLine, Table, align, format_moment, say
+from tallymark.text import StyledLine, Table, align, format_moment, format_number, say
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -166,7 +166,7 @@ def show(
     taken = challenge.submission
     rows = [
         ("difficulty", challenge.difficulty),
-        ("time limit", f"{challenge.time_limit_s:g} s"),
+        ("time limit", f"{format_number(challenge.time_limit_s)} s"),
         ("attempts", _describe_quota(challenge)),
         ("rated", _RATED[MatchTerms(rated=challenge.rated, generate=challenge.generate).rule]),
         ("submit", f"{taken.format}, at most {taken.max_bytes:,} bytes"),
@@ -286,5 +286,5 @@ def _describe_scoring(challenge: Challenge) -> str:
     if scoring.plugin:
         return f"plugin {scoring.plugin}"
     if scoring.dimensions:
-        return ", ".join(f"{each.key} {each.weight:g}" for each in scoring.dimensions)
+        return ", ".join(f"{each.key} {format_number(each.weight)}" for each in scoring.dimensions)
     return scoring.strategy

@@ -19,6 +19,7 @@ from tallymark.text import (
     format_moment,
     format_number,
     format_share,
+    format_rating,
     list_some,
     say,
     shorten_line,
@@ -235,9 +236,9 @@ def _write_strength(strength: RatingEstimate | None) -> tuple[str, str, str]:
     if strength is None:
         return "-", "-", "-"
     return (
-        f"{strength.value:.0f}{'?' if strength.provisional else ''}",
-        f"{strength.low:.0f} to {strength.high:.0f}",
-        f"{strength.floor:.0f}",
+        f"{format_rating(strength.value)}{'?' if strength.provisional else ''}",
+        f"{format_rating(strength.low)} to {format_rating(strength.high)}",
+        f"{format_rating(strength.floor)}",
     )
 
 

@@ -10,7 +10,7 @@ import typer
 
 from tallymark.cli.app_session import Db, Live
 from tallymark.cli.streams import print_json
-from tallymark.text import Table, format_share, list_some, say
+from tallymark.text import Table, format_share, format_rating, list_some, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,9 +102,9 @@ def _make_agent_table(
                 label_agent(agent, names.get(agent, agent)),
                 str(rating.rating),
                 f"{rating.wins}/{rating.draws}/{rating.losses}",
-                f"{strength.value:.0f}{'?' if strength.provisional else ''}",
-                f"{strength.low:.0f} to {strength.high:.0f}",
-                f"{strength.floor:.0f}",
+                f"{format_rating(strength.value)}{'?' if strength.provisional else ''}",
+                f"{format_rating(strength.low)} to {format_rating(strength.high)}",
+                f"{format_rating(strength.floor)}",
                 format_share(rate.pass_at_1),
                 format_share(rate.pass_at_k),
                 format_share(rate.pass_hat_k),
@@ -123,8 +123,8 @@ def _make_challenge_table(fitted: Fit, tiers: Mapping[str, str]) -> Table:
         rows.append(
             (
                 name,
-                f"{value.value:.0f}{'?' if value.provisional else ''}",
-                f"{value.low:.0f} to {value.high:.0f}",
+                f"{format_rating(value.value)}{'?' if value.provisional else ''}",
+                f"{format_rating(value.low)} to {format_rating(value.high)}",
                 tiers.get(name, "-"),
                 suggested.tier + ("" if suggested.sure else " (not sure)"),
             )

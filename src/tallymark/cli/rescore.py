@@ -11,7 +11,7 @@ import typer
 from tallymark.cli.app_session import Db, InsecureLocal, open_competition
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
-from tallymark.text import Table, clean_line, format_number, say, shorten_line
+from tallymark.text import Table, clean_line, format_number, format_score, say, shorten_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,7 +109,7 @@ def _rescore_run(
         print_json(document | {"saved_as": saved.id if saved else None})
         return
     say(*summary_lines(after))
-    say(f"\nBefore: {format_number(before.score)} (formula: {before.record.formula})")
+    say(f"\nBefore: {format_score(before.score)} (formula: {before.record.formula})")
     say(f"Saved as {saved.id}" if saved else "Not saved; --save keeps it as a new run")
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from tallymark.runs.problems import list_problems
-from tallymark.text import say, shorten_line
+from tallymark.runs.problems import list_problems, name_case
+from tallymark.text import clean_line, format_count, format_money, format_score, format_share, say
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
@@ -37,8 +37,10 @@ class PlainWatch:
         """A run begins, or goes on."""
         self.current, self.formula = record.id, formula
         self.total, self.told, self.last = record.total, 0, time.monotonic()
-        already = f", {tally.finished} done before" if tally.finished else ""
-        what = f"{record.suite} against {record.model}, {record.total} cases{already}"
+        already = f", {tally.finished:,} done before" if tally.finished else ""
+        what = (
+            f"{record.suite} against {record.model}, {format_count(record.total, 'case')}{already}"
+        )
         say(f"{record.id}: {what}", err=True)
 
     def moved(self, result: CaseResult, tally: Tally) -> None:
@@ -46,8 +48,8 @@ class PlainWatch:
         if result.status != "passed":
             self.told += 1
             if self.told <= _FAILURES_SHOWN:
-                why = shorten_line(result.error or list_problems(result)[0][1], 100)
-                say(f"  {result.status}: {result.case}: {why}", err=True)
+                why = clean_line(result.error or list_problems(result)[0][1], 100)
+                say(f"  {result.status}: {name_case(result, 40)}: {why}", err=True)
             elif self.told == _FAILURES_SHOWN + 1:
                 say("  more follow; the summary has them all", err=True)
         if self.every and time.monotonic() - self.last >= self.every:
@@ -58,14 +60,14 @@ class PlainWatch:
         """A run is over; its summary says how."""
 
     def describe(self, tally: Tally) -> str:
-        """`120/200  score 71.2, 80.0 % passed, 2 errors, $0.0177`."""
+        """`120/200  score 71.20, 80.0% passed, 2 errors, $0.0177`."""
         score = tally.score(self.formula).score if self.formula is not None else None
         total = tally.all
-        parts = [f"score {score:.4g}"] if score is not None else []
-        parts += [f"{100 * total.success:.1f} % passed"] if total.success is not None else []
-        parts += [f"{tally.errors} errors"] if tally.errors else []
-        parts += [f"${total.cost.total:.4f}"] if total.cost.known else []
-        return f"{tally.finished}/{self.total}  {', '.join(parts)}"
+        parts = [f"score {format_score(score)}"] if score is not None else []
+        parts += [f"{format_share(total.success)} passed"] if total.success is not None else []
+        parts += [format_count(tally.errors, "error")] if tally.errors else []
+        parts += [format_money(total.cost.total)] if total.cost.known else []
+        return f"{tally.finished:,}/{self.total:,}  {', '.join(parts)}"
 
 
 class BarWatch(PlainWatch):

@@ -10,7 +10,7 @@ import typer
 
 from tallymark.cli.app_session import Db
 from tallymark.cli.streams import print_json
-from tallymark.text import Table, format_moment, format_number, say
+from tallymark.text import Table, format_moment, format_money, format_score, say
 
 if TYPE_CHECKING:
     from tallymark.runs.record import RunRecord
@@ -77,9 +77,9 @@ def _make_table(found: list[RunRecord]) -> Table:
                 format_moment(each.created_at),
                 each.suite,
                 each.model,
-                format_number(each.score),
-                f"{each.passed}/{each.passed + each.failed}",
-                "-" if cost is None else f"${cost:.4f}",
+                "-" if each.score is None else format_score(each.score),
+                f"{each.passed:,}/{each.passed + each.failed:,}",
+                "-" if cost is None else format_money(cost),
                 each.status,
             )
         )

@@ -27,7 +27,7 @@ from tallymark.cli.run_ending import (
 )
 from tallymark.cli.streams import read_text
 from tallymark.errors import InvalidInput, Problem, WorkFailed
-from tallymark.text import say
+from tallymark.text import format_number, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -290,7 +290,9 @@ def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             gates += find_weak_scorers(run, least)
             # Where the agent always failed, a scorer was never asked, and the run has none.
             never = [name for name in suite.scorer_names if name not in run.scorers]
-            gates += [f"{name} had nothing to score; wanted is {least:g}" for name in never]
+            gates += [
+                f"{name} had nothing to score; wanted is {format_number(least)}" for name in never
+            ]
         elif (said := find_shortfall(run, least)) is not None:
             gates.append(said)
     return _ScoreOutcome(runs, gates, [], {"passed": not gates}, interrupted=runs[-1].interrupted)

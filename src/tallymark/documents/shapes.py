@@ -16,6 +16,7 @@ from tallymark.documents.reader import MISSING, Reader, describe_node, report_un
 from tallymark.documents.source import Source
 from tallymark.documents.yaml_parser import ScalarValue, scalar_value
 from tallymark.errors import suggest
+from tallymark.text import format_digits
 
 
 def read_scalar(node: Node) -> ScalarValue:
@@ -82,10 +83,10 @@ class NumberShape(Shape):
     def words(self) -> str:
         what = "a whole number" if self.whole else "a number"
         if self.above is not None:
-            return f"{what} above {self.above:g}"
+            return f"{what} above {format_digits(self.above)}"
         if self.low is not None and self.high is not None:
-            return f"{what} from {self.low:g} to {self.high:,.15g}"
-        return what if self.low is None else f"{what}, {self.low:g} or more"
+            return f"{what} from {format_digits(self.low)} to {format_digits(self.high)}"
+        return what if self.low is None else f"{what}, {format_digits(self.low)} or more"
 
     def read(self, node: Node, reader: Reader) -> Any:
         value = read_scalar(node)
@@ -98,7 +99,11 @@ class NumberShape(Shape):
             and (self.high is None or value <= self.high)
             and (self.above is None or value > self.above)
         )
-        return value if fits else reader.wrong(node, f"{value:g} is not {self.words()}")
+        if fits:
+            return value
+        # What is not finite is told as it stands there.
+        told = format_digits(value) if math.isfinite(value) else repr(value)
+        return reader.wrong(node, f"{told} is not {self.words()}")
 
     def schema(self) -> dict[str, Any]:
         bounds = {"minimum": self.low, "maximum": self.high, "exclusiveMinimum": self.above}

@@ -7,6 +7,7 @@ contributions always add up to the score. A formula without a sum is one term.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ from tallymark.formula.tree import (
     rebuild,
     to_text,
 )
-from tallymark.text import align, align_numbers, format_number
+from tallymark.text import align, align_numbers, format_number, format_percent, format_score
 
 _WIDEST = 120
 """Characters of a part that the tree shows."""
@@ -36,7 +37,8 @@ class Term:
 
     text: str
     value: float
-    contribution: float
+    contribution: float | None
+    """None where it is too large, although the terms together are not."""
     share: float | None
     """Of the score, from 0 to 1 where all terms pull the same way; None when the score is 0."""
 
@@ -58,17 +60,17 @@ class Explanation:
         """The formula with numbers in place of names: `80 / 0.0177`."""
         return to_text(_substitute(self.steps.node, self.values))
 
-    def lines(self) -> list[str]:
-        """The tree, a line for each part: branches, text, value."""
-        return align(_list_tree_rows(self.steps, "", ""), [False, False])
+    def lines(self, *, reasons: bool = False) -> list[str]:
+        """The tree, a line for each part: branches, text, value, with `reasons` why it has none."""
+        return align(_list_tree_rows(self.steps, "", "", reasons), [False, False])
 
     def render(self) -> str:
         """All of it as plain text."""
-        result = f"undefined: {self.reason}" if self.value is None else format_number(self.value)
-        lines = [f"{self.formula} = {result}", "", *self.lines()]
+        result = f"undefined: {self.reason}" if self.value is None else format_score(self.value)
+        lines = [f"{self.formula} = {result}", "", *self.lines(reasons=True)]
         if len(self.terms) > 1:
             rows = [
-                (each.text, format_number(each.contribution), _format_share(each.share))
+                (each.text, format_contribution(each.contribution), _format_share(each.share))
                 for each in self.terms
             ]
             lines += ["", "What each term contributes:"]
@@ -87,6 +89,7 @@ class Explanation:
                     "term": term.text,
                     "value": term.value,
                     "contribution": term.contribution,
+                    "error": "it is too large" if term.contribution is None else None,
                     "share": term.share,
                 }
                 for term in self.terms
@@ -95,8 +98,13 @@ class Explanation:
         }
 
 
+def format_contribution(value: float | None) -> str:
+    """What a term adds to the score."""
+    return "too large" if value is None else format_score(value)
+
+
 def _format_share(share: float | None) -> str:
-    return "" if share is None else f"{share:.1%}"
+    return "" if share is None else format_percent(100 * share)
 
 
 def list_terms(part: Step, total: float) -> Iterator[Term]:
@@ -105,7 +113,12 @@ def list_terms(part: Step, total: float) -> Iterator[Term]:
         own = each.value or 0.0
         # Adding 0.0 makes -0.0 and 0.0 one, so that no term contributes `-0`.
         contribution = own * factor + 0.0
-        yield Term(text, own, contribution, contribution / total if total else None)
+        share = contribution / total if total else math.inf
+        yield Term(text, own, _keep_finite(contribution), _keep_finite(share))
+
+
+def _keep_finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _split(part: Step) -> list[tuple[Step, float, str]]:
@@ -157,15 +170,18 @@ def _substitute(node: Node, values: NamedValues) -> Node:
     return rebuild(node, tuple(_substitute(child, values) for child in children(node)))
 
 
-def _list_tree_rows(part: Step, lead: str, branch: str) -> list[tuple[str, str]]:
-    node = part.node
-    value = "= undefined" if part.value is None else f"= {format_number(part.value)}"
-    text = to_text(node, most=_WIDEST)
-    rows = [(f"{lead}{branch}{text}", "" if isinstance(node, Number) else value)]
+def _list_tree_rows(part: Step, lead: str, branch: str, reasons: bool) -> list[tuple[str, str]]:
+    text, value = to_text(part.node, most=_WIDEST), "= undefined"
+    if part.value is not None:  # the whole is the score, with the digits that scores have
+        value = f"= {format_number(part.value) if branch else format_score(part.value)}"
+    elif reasons and all(each.value is not None for each in part.below):
+        # Where the reason comes from, and not again for all that is computed from it.
+        value += f": {part.reason}"
+    rows = [(f"{lead}{branch}{text}", "" if isinstance(part.node, Number) else value)]
     inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
     for index, each in enumerate(part.below):
         last = index == len(part.below) - 1
-        rows += _list_tree_rows(each, inner, "└─ " if last else "├─ ")
+        rows += _list_tree_rows(each, inner, "└─ " if last else "├─ ", reasons)
     return rows
 
 

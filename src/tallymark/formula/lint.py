@@ -18,7 +18,8 @@ from tallymark.formula.formula_names import MORE_METRICS, RUN_METRICS, Names
 from tallymark.formula.lint_examples import SampleRow, sample_rows
 from tallymark.formula.ranges import Direction, Range
 from tallymark.formula.steps import step
-from tallymark.formula.tree import FormulaText, Name, Node, Region, number_text, to_text, walk
+from tallymark.formula.tree import FormulaText, Name, Node, Region, to_text, walk
+from tallymark.text import format_number
 
 if TYPE_CHECKING:
     from tallymark.formula.formula import Formula
@@ -154,7 +155,7 @@ class _Linter:
             yield Finding("undefined", "warning", "the score never has a value")
             return
         if span.is_point:
-            yield Finding("constant", "warning", f"the score is always {_shorten_number(span.low)}")
+            yield Finding("constant", "warning", f"the score is always {format_number(span.low)}")
             return
         yield Finding("range", "note", describe_range(span))
         if span.low < 0.0:
@@ -162,7 +163,7 @@ class _Linter:
             if row is None:
                 yield Finding("negative", "warning", "the score may be negative")
             else:
-                value = _shorten_number(self.formula.evaluate(row) or 0.0)
+                value = format_number(self.formula.evaluate(row) or 0.0)
                 message = f"the score can be negative: {value} when {self.describe_row(row)}"
                 yield Finding("negative", "warning", message)
 
@@ -210,7 +211,7 @@ class _Linter:
 
     def describe_row(self, row: SampleRow, node: Node | None = None) -> str:
         used = self.formula.names if node is None else _list_names(node)
-        parts = [f"{name} = {_shorten_number(row[name])}" for name in used[:6]]
+        parts = [f"{name} = {format_number(row[name])}" for name in used[:6]]
         return ", ".join(parts) + (", ..." if len(used) > 6 else "")
 
     def place(self, at: Region) -> Place:
@@ -242,10 +243,10 @@ def describe_range(span: Range) -> str:
     if math.isinf(low) and math.isinf(high):
         return "the score has no known bounds"
     if math.isinf(high):
-        return f"the score is at least {_shorten_number(low)}, with no known upper bound"
+        return f"the score is at least {format_number(low)}, with no known upper bound"
     if math.isinf(low):
-        return f"the score is at most {_shorten_number(high)}, with no known lower bound"
-    return f"the score is between {_shorten_number(low)} and {_shorten_number(high)}"
+        return f"the score is at most {format_number(high)}, with no known lower bound"
+    return f"the score is between {format_number(low)} and {format_number(high)}"
 
 
 def _describe_event(name: str, measure: str) -> str:
@@ -254,10 +255,6 @@ def _describe_event(name: str, measure: str) -> str:
 
 def _list_names(node: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.name for each in walk(node) if isinstance(each, Name)))
-
-
-def _shorten_number(value: float) -> str:
-    return number_text(float(f"{value:.6g}") + 0.0)  # -0.0 is 0
 
 
 def _shorten(node: Node) -> str:

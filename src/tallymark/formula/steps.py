@@ -13,6 +13,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import SupportsFloat
 
 from tallymark.errors import Problem
 from tallymark.formula.functions import COMPARISONS, FUNCTIONS
@@ -28,9 +29,9 @@ from tallymark.formula.tree import (
     ValueComparison,
     children,
     is_constant,
-    number_text,
     to_text,
 )
+from tallymark.text import format_number
 
 NamedValues = Mapping[str, float | None]
 
@@ -55,7 +56,7 @@ def step(node: Node, values: NamedValues) -> Step:
             number = as_number(given)
             if number is not None:
                 return Step(node, number)
-            lacks = "has no value" if given is None else f"is {given!r:.40}, not a finite number"
+            lacks = "has no value" if given is None else _describe_odd(given)
             return Step(node, None, f"{name} {lacks}")
         case Call(function="if", arguments=arguments):
             return _take_branch(node, arguments, values)
@@ -73,6 +74,12 @@ def as_number(value: object) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+def _describe_odd(given: object) -> str:
+    if isinstance(given, str | bytes) or not isinstance(given, SupportsFloat):
+        return f"is {given!r:.40}, not a number"
+    return "is not a number" if given != given else "is too large"  # noqa: PLR0124 (so only NaN)
 
 
 def _take_branch(node: Node, arguments: tuple[Node, ...], values: NamedValues) -> Step:
@@ -148,7 +155,7 @@ def _describe_zero_divisor(below: tuple[Step, ...], node: Node) -> str:
 
 def _describe_no_value(node: Node, below: tuple[Step, ...]) -> str:
     assert isinstance(node, Call)  # noqa: S101
-    given = ", ".join(number_text(part.value) for part in below if part.value is not None)
+    given = ", ".join(format_number(part.value) for part in below if part.value is not None)
     needs = FUNCTIONS[node.function].needs
     return f"{_shorten(node)} has no value: {node.function} needs {needs}, not {given}"
 

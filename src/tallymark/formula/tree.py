@@ -171,7 +171,10 @@ def _write(node: Node, words: list[str], around: int, guard: bool, most: int | N
 
 
 def number_text(value: float) -> str:
-    """The shortest text of a number: `3`, `0.5`, `1e-07`."""
+    """The shortest text of a number: `3`, `0.5`, `0.0000001`."""
+    digits, _, power = repr(value).partition("e")
+    if -16 < int(power or 0) < 0:
+        return f"{value:.{len(digits.partition('.')[2]) - int(power)}f}"
     return repr(value).removesuffix(".0")
 
 

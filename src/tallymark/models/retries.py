@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tallymark.errors import ModelError
 from tallymark.models.pace import LONGEST_PAUSE
+from tallymark.text import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
@@ -55,7 +56,7 @@ async def _wait_for(model: Model, work: Coroutine[Any, Any, Answer], seconds: fl
         return await run_within(seconds, work)
     except TimeoutError:
         raise ModelError(
-            f"{model.name} did not answer in {seconds:g} s",
+            f"{model.name} did not answer in {format_number(seconds)} s",
             hint="raise the timeout if it needs longer",
             retryable=True,
         ) from None
@@ -79,7 +80,7 @@ def _make_last_error(error: ModelError, number: int) -> ModelError:
     problem = error.problems[0]
     hints = [problem.hint] if problem.hint else []
     if error.retryable and not _is_worth_another(error):
-        hints.append(f"it asks to wait {error.retry_after:g} s, which is too long")
+        hints.append(f"it asks to wait {format_number(error.retry_after)} s, which is too long")
     if number > 1:
         hints.append(f"tried {number} times")
     return ModelError(

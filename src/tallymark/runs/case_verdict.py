@@ -41,26 +41,34 @@ def judge_score(
 
 
 def judge_trace(
-    case: str, epoch: int, thresholds: Mapping[str, float], trace: Trace, scores: Iterable[Score]
+    case: str,
+    epoch: int,
+    thresholds: Mapping[str, float],
+    trace: Trace,
+    scores: Iterable[Score],
+    asked: str | None = None,
 ) -> CaseResult:
-    """The result of a trace that was scored, its scores in the order of the thresholds."""
+    """The result of a trace that was scored, its scores in the order of the thresholds.
+
+    Where nobody knows better, what was asked is what the trace says.
+    """
     checks = [
         judge_score(score, threshold, name=name)
         for (name, threshold), score in zip(thresholds.items(), scores, strict=True)
     ]
     status = judge_case(checks)
-    return make_result(
-        case, epoch, trace, checks, status, find_error(checks) if status == "error" else None
-    )
+    error = find_error(checks) if status == "error" else None
+    return make_result(case, epoch, trace, checks, status, error, asked)
 
 
-def make_result(
+def make_result(  # noqa: PLR0913, PLR0917 (two callers, who know all of it)
     case: str,
     epoch: int,
     trace: Trace,
     checks: Iterable[CheckResult],
     status: CaseStatus,
     error: str | None,
+    asked: str | None,
 ) -> CaseResult:
     """A result with the numbers of its trace; a duration of 0 is one that nobody measured."""
     spent = trace.sum_spending()
@@ -68,6 +76,7 @@ def make_result(
         case=case,
         epoch=epoch,
         status=status,
+        input=trace.first_input if asked is None else asked,
         output=trace.last_output,
         checks=tuple(checks),
         latency=trace.duration_ms / 1000 if trace.duration_ms > 0 else None,

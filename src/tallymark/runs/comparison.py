@@ -14,12 +14,12 @@ import msgspec
 
 from tallymark.errors import InvalidInput
 from tallymark.runs.differences import Difference, SharedCases
-from tallymark.runs.problems import explain_check
+from tallymark.runs.problems import describe_check, name_case
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Counts, Tally
 from tallymark.scoring.score import make_json_safe
-from tallymark.text import format_count, format_p_value
+from tallymark.text import format_count, format_number, format_p_value, format_score
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
@@ -90,6 +90,8 @@ class CaseChange(msgspec.Struct, frozen=True):
     second: str
     reason: str = ""
     """Of a case that is worse off: why."""
+    name: str = ""
+    """What people call the case."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +150,7 @@ def compare(
     names = (*tallies[1].evals, *tallies[1].scorers, *records[0].metrics, *records[1].metrics)
     parsed = tallies[0].formula(text, also=names)
     changes = sorted(
-        _find_changes(*tallies, second.results),
+        _find_changes(*tallies, first.results, second.results),
         key=lambda each: list(CHANGE_KINDS).index(each.kind),
     )
     # A formula of errors is over all that was asked; any other over what ran in both.
@@ -217,7 +219,7 @@ def verdict(comparison: Comparison, rule: RegressionRule | None = None) -> Regre
     and fails now. The rule is the comparison's own unless another is given.
     """
     rule = rule or comparison.rule
-    lost = [change.case for change in (*comparison.of_kind("broken"), *comparison.of_kind("worse"))]
+    lost = [change.name for change in (*comparison.of_kind("broken"), *comparison.of_kind("worse"))]
     score = comparison.score
     if rule.strict and lost:
         return RegressionVerdict(True, f"cases that passed fail now: {_list_cases(lost)}")
@@ -239,11 +241,11 @@ def _judge_by_score(comparison: Comparison, rule: RegressionRule) -> RegressionV
     difference, p_value = comparison.score.difference, comparison.p_value
     change = difference.value or 0.0
     size = max(abs(comparison.score.first or 0.0), abs(comparison.score.second or 0.0))
-    fell = f"the score fell by {-change:.4g}"
+    fell = f"the score fell by {format_score(-change)}"
     # Adding up in another order alone may change the last digits; that is no loss.
     rounding = _ROUNDING * size
     if change >= -rule.tolerance - rounding:
-        lost = f"{fell}, and {rule.tolerance:g} may be lost"
+        lost = f"{fell}, and {format_number(rule.tolerance)} may be lost"
         return RegressionVerdict(False, lost if change < -rounding else "the score did not fall")
     if rule.strict:
         return RegressionVerdict(True, f"{fell}, and --strict allows no drop")
@@ -258,7 +260,7 @@ def _judge_by_score(comparison: Comparison, rule: RegressionRule) -> RegressionV
         f", adjusted for {comparison.compared} comparisons" if comparison.compared > 1 else ""
     )
     how = f"p {format_p_value(p_value)}{adjusted}"
-    than = f"{'at most' if worse else 'more than'} {rule.alpha:g}"
+    than = f"{'at most' if worse else 'more than'} {format_number(rule.alpha)}"
     return RegressionVerdict(worse, f"{fell}; luck alone does that with {how}, {than}")
 
 
@@ -294,20 +296,23 @@ def _compare_measure(formula: Formula, shared: SharedCases, seed: int) -> Compar
 
 
 def _find_changes(
-    first: Tally, second: Tally, results: Sequence[CaseResult]
+    first: Tally, second: Tally, earlier: Sequence[CaseResult], results: Sequence[CaseResult]
 ) -> Iterator[CaseChange]:
     """The cases that differ, in the order of the first run, then those that only the second has."""
     # Reversed, so that of several failures of a case the first one stays.
     reasons = {
         each.case: _find_reason(each) for each in reversed(results) if each.status != "passed"
     }
+    asked = (each for each in (*earlier, *results) if each.input and each.case.startswith("#"))
+    names = {each.case: name_case(each) for each in asked}
     before, now = first.cases, second.cases
     for case in dict.fromkeys((*before, *now)):
         one, two = before.get(case), now.get(case)
         kind = _classify_change(one, two)
         if kind is not None:
             why = reasons.get(case, "") if kind in ("broken", "worse", "error_now") else ""
-            yield CaseChange(case, kind, _format_passes(one), _format_passes(two), why)
+            passes = (_format_passes(one), _format_passes(two))
+            yield CaseChange(case, kind, *passes, why, names.get(case, case))
 
 
 def _classify_change(one: Counts | None, two: Counts | None) -> ChangeKind | None:
@@ -332,7 +337,7 @@ def _find_reason(result: CaseResult) -> str:
     wrong = next((check for check in result.checks if not check.passed), None)
     if result.error is not None or wrong is None:
         return result.error or ""
-    return f"{wrong.name or wrong.kind}: {wrong.error or explain_check(wrong) or 'failed'}"
+    return f"{wrong.name or wrong.kind}: {wrong.error or describe_check(wrong)[1] or 'failed'}"
 
 
 def _list_warnings(

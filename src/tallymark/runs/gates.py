@@ -6,7 +6,14 @@ import math
 from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput
-from tallymark.text import UNDEFINED, clean_line
+from tallymark.text import (
+    UNDEFINED,
+    clean_line,
+    format_beside,
+    format_number,
+    format_score,
+    format_value,
+)
 
 if TYPE_CHECKING:
     from tallymark.runs.run import Run
@@ -17,9 +24,12 @@ def find_shortfall(run: Run, at_least: float) -> str | None:
     record = run.record
     if record.score is None:
         why = run.explain_no_score()
-        return f"{record.model} has no score, which counts as under {at_least:g}: {why}"
+        return (
+            f"{record.model} has no score, which counts as under {format_number(at_least)}: {why}"
+        )
     if record.score < at_least:
-        return f"{record.model} scored {record.score:g}, under {at_least:g}"
+        score = format_beside(format_score, record.score, at_least)
+        return f"{record.model} scored {score}, under {format_number(at_least)}"
     return None
 
 
@@ -50,10 +60,14 @@ def read_allowance(text: str, total: int) -> float:
 def find_weak_scorers(run: Run, at_least: float) -> list[str]:
     """The scorers whose mean is not enough; one that only gives labels has none to be weak."""
     return [
-        f"{name} is {UNDEFINED if each.mean is None else f'{each.mean:g}'}; wanted is {at_least:g}"
+        f"{name} is {_write_mean(each.mean, at_least)}; wanted is {format_number(at_least)}"
         for name, each in run.scorers.items()
         if (each.mean is None or each.mean < at_least) and not (each.labels and each.mean is None)
     ]
+
+
+def _write_mean(mean: float | None, wanted: float) -> str:
+    return UNDEFINED if mean is None else format_beside(format_value, mean, wanted)
 
 
 def find_unscored(run: Run) -> list[str]:

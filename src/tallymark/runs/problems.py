@@ -1,37 +1,54 @@
-"""Why a result is not a pass, in words that every report uses."""
+"""What a case is called, and why a result is not a pass: words that every report uses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from tallymark.runs.record import CaseResult, CheckResult
+from tallymark.text import clean_line, format_beside, format_value
 
 
-def check_title(check: CheckResult) -> str:
-    """What a check is: `match`, or the scorer's name; its value too where the reason has none."""
-    told = check.value is None or check.threshold is not None
-    return f"{check.name or check.kind}" + ("" if told else f" {check.value:.3g}")
+def name_case(result: CaseResult, most: int = 60) -> str:
+    """What people call a case: its name or, without one, its number and what it asks."""
+    if not result.input or not result.case.startswith("#"):
+        return result.case
+    return f"{result.case} {clean_line(result.input, most)}"
 
 
-def explain_check(check: CheckResult) -> str:
-    """Why a check passed or failed: `0.42; at least 0.7 asked: too curt`."""
+def list_exchange(result: CaseResult) -> Iterator[tuple[str, str]]:
+    """What was asked and what was answered, as far as it is known."""
+    if result.input:
+        yield "asked", result.input
+    if result.output or result.status == "failed":
+        yield "answered", result.output or "(nothing)"
+
+
+def describe_check(check: CheckResult) -> tuple[str, str]:
+    """What a check is, and why it passed or failed: `tone`, `0.42; at least 0.7 asked: too curt`.
+
+    A value that the reason does not have stands behind the name.
+    """
+    title, said = check.name or check.kind, []
+    if check.value is not None and check.threshold is None:
+        title += f" {format_value(check.value)}"
     if check.error is not None:
-        return f"could not be done: {check.error}"
-    asked = []
+        return title, f"could not be done: {check.error}"
     if check.value is not None and check.threshold is not None:
-        asked = [f"{check.value:.3g}; at least {check.threshold:g} asked"]
+        value = format_beside(format_value, check.value, check.threshold)
+        said = [f"{value}; at least {format_value(check.threshold)} asked"]
     elif check.label is not None:
-        asked = [f"the label {check.label!r}"]
-    return ": ".join([*asked, *([check.reason] if check.reason else [])])
+        said = [f"the label {check.label!r}"]
+    return title, ": ".join([*said, *([check.reason] if check.reason else [])])
 
 
 def list_failures(checks: Iterable[CheckResult]) -> Iterator[tuple[str, str]]:
     """The checks that failed or could not be done, each with why; those of an `or` follow it."""
     for check in checks:
         if not check.passed:
-            yield check_title(check), explain_check(check) or "failed"
-            for title, why in list_failures(check.parts):
-                yield f"{check_title(check)} / {title}", why
+            title, why = describe_check(check)
+            yield title, why or "failed"
+            for part, reason in list_failures(check.parts):
+                yield f"{title} / {part}", reason
 
 
 def list_problems(result: CaseResult) -> list[tuple[str, str]]:

@@ -53,6 +53,8 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The case's name, or `#3` for the third case when it has none."""
     epoch: int = 0
     status: CaseStatus
+    input: str = ""
+    """What was asked, templates filled in; of a conversation, what the user said in every turn."""
     output: str = ""
     checks: tuple[CheckResult, ...] = ()
     latency: float | None = None

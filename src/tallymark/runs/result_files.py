@@ -33,6 +33,8 @@ _FACTS = {
     "cost": "float64",
     "tokens": "int64",
     "error": "string",
+    "input": "string",
+    "output": "string",
 }
 """The columns before the scores, with the types that Parquet gives them."""
 _PARTS = {"value": "float64", "label": "string", "reason": "string", "error": "string"}
@@ -74,6 +76,8 @@ def _describe_result(result: CaseResult) -> dict[str, Any]:
         "cost": result.cost,
         "tokens": result.tokens,
         "error": result.error,
+        "input": result.input,
+        "output": result.output,
     }
 
 

@@ -250,8 +250,10 @@ class Run:
 
 
 def _make_term_row(term: Term) -> tuple[str, str, str]:
+    from tallymark.formula.explanation import format_contribution  # noqa: PLC0415 (loaded by now)
+
     share = "" if term.share is None else format_percent(100 * term.share)
-    return clean_line(term.text, 40), format_score(term.contribution), share
+    return clean_line(term.text, 40), format_contribution(term.contribution), share
 
 
 def outcome(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from tallymark.errors import InvalidInput
+from tallymark.text import format_number
 
 DEFAULT_PLUGIN_TIMEOUT_S = 5.0
 """How long one call of a plugin may take, everywhere; a challenge may set another (`timeout:`)."""
@@ -44,12 +45,12 @@ class Limits:
 
     def describe(self) -> str:
         """All of them, in a few words."""
-        cpu = "" if self.cpu_s is None else f" ({self.cpu_s:g} s of a processor)"
+        cpu = "" if self.cpu_s is None else f" ({format_number(self.cpu_s)} s of a processor)"
         parts = (
-            f"{self.wall_s:g} s{cpu}",
-            f"{self.memory_mb:g} MB of memory",
-            f"{self.disk_mb:g} MB of disk",
-            f"{self.output_mb:g} MB of output",
+            f"{format_number(self.wall_s)} s{cpu}",
+            f"{format_number(self.memory_mb)} MB of memory",
+            f"{format_number(self.disk_mb)} MB of disk",
+            f"{format_number(self.output_mb)} MB of output",
             f"{self.open_files} open files",
             f"{self.processes} process{'' if self.processes == 1 else 'es'}",
         )

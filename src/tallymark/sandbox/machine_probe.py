@@ -17,6 +17,7 @@ from typing import Any, Literal, Self
 
 from tallymark.sandbox import bubblewrap, interpreter, seccomp
 from tallymark.sandbox.programs import program_view
+from tallymark.text import format_number
 
 SafeBackend = Literal["bubblewrap", "landlock"]
 MEMORY_GROUPS = "memory groups"
@@ -222,7 +223,7 @@ def _end(process: subprocess.Popen[bytes], given: bytes = b"") -> tuple[bytes, s
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        return b"", f"it was not done after {_TRYING_S:g} s"
+        return b"", f"it was not done after {format_number(_TRYING_S)} s"
     if process.returncode == 0:
         return said, None
     lines = complaint.decode(errors="replace").strip().splitlines()

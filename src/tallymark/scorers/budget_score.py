@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tallymark.scoring.scorer_options import demand
+from tallymark.text import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ def make_budget_score(scorer: str, target: float, limit: float) -> Callable[[flo
     With `limit` equal to `target` there is no line: more than the target is 0.
     """
     demand(0 <= target < math.inf, scorer, "target", target, "a finite number, 0 or more")
-    wanted = f"a finite number, at least the target ({target:g})"
+    wanted = f"a finite number, at least the target ({format_number(target)})"
     demand(target <= limit < math.inf, scorer, "limit", limit, wanted)
 
     def value(amount: float) -> float:

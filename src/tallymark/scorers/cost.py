@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.scorers.budget_score import make_budget_score
 from tallymark.scoring import Score, configurable
+from tallymark.text import format_money
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,12 +21,12 @@ def cost(target: float, limit: float) -> Callable[[EvalContext], Score]:
     The cost is the sum over the spans that state one; when none does, the score is a failed one.
     """
     value = make_budget_score("cost", target, limit)
-    bounds = f"(target ${target:g}, limit ${limit:g})"
+    bounds = f"(target {format_money(target)}, limit {format_money(limit)})"
 
     def score(ctx: EvalContext) -> Score:
         dollars = ctx.trace.cost
         if dollars is None:
             return Score.failed("cost is unknown: no span of the trace states one")
-        return Score(value(dollars), f"Cost ${dollars:.4g} {bounds}", {"cost": dollars})
+        return Score(value(dollars), f"Cost {format_money(dollars)} {bounds}", {"cost": dollars})
 
     return score

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tallymark.errors import WorkFailed
+from tallymark.text import format_number
 
 
 async def post_json(url: str, body: Any, *, seconds: float, key: str | None = None) -> Any:
@@ -22,7 +23,9 @@ async def post_json(url: str, body: Any, *, seconds: float, key: str | None = No
         ):
             answer = await response.read()
     except TimeoutError:
-        raise WorkFailed(f"{_hide_query(url)} did not answer in {seconds:g} s") from None
+        raise WorkFailed(
+            f"{_hide_query(url)} did not answer in {format_number(seconds)} s"
+        ) from None
     except aiohttp.ClientError as error:
         raise WorkFailed(f"{_hide_query(url)} could not be reached: {error}") from None
     if response.status != 200:

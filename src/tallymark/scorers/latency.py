@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.scorers.budget_score import make_budget_score
 from tallymark.scoring import Score, configurable
+from tallymark.text import format_number, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,12 +22,14 @@ def latency(target: float, limit: float) -> Callable[[EvalContext], Score]:
     failed score.
     """
     value = make_budget_score("latency", target, limit)
-    bounds = f"(target {target:g} s, limit {limit:g} s)"
+    bounds = f"(target {format_number(target)} s, limit {format_number(limit)} s)"
 
     def score(ctx: EvalContext) -> Score:
         seconds = ctx.trace.duration_ms / 1000
         if not seconds:
             return Score.failed("latency is unknown: the trace has no duration")
-        return Score(value(seconds), f"Took {seconds:.3g} s {bounds}", {"seconds": seconds})
+        return Score(
+            value(seconds), f"Took {format_seconds(seconds)} {bounds}", {"seconds": seconds}
+        )
 
     return score

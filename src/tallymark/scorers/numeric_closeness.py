@@ -11,6 +11,7 @@ from tallymark.scorers.expectations import make_missing_score
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import demand
+from tallymark.text import format_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +59,10 @@ def numeric_closeness(
         got = float(numbers[-1 if take == "last" else 0].replace(",", ""))
         error = abs(got - wanted)
         tolerance = max(absolute, relative * abs(wanted))
-        return Score(_value(error, tolerance, zero_at), f"Got {got:g}, expected {wanted:g}")
+        return Score(
+            _value(error, tolerance, zero_at),
+            f"Got {format_digits(got)}, expected {format_digits(wanted)}",
+        )
 
     return score
 

@@ -9,6 +9,7 @@ from tallymark.errors import ScorerError
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import demand
+from tallymark.text import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +42,9 @@ def regex_match(
         try:
             found = compiled.search(ctx.output, timeout=time_limit) is not None
         except TimeoutError:
-            return Score.failed(f"regex_match: the pattern took longer than {time_limit:g} s")
+            return Score.failed(
+                f"regex_match: the pattern took longer than {format_number(time_limit)} s"
+            )
         return Score(1.0, "Pattern matched") if found else Score(0.0, "Pattern not found")
 
     return score

@@ -18,6 +18,7 @@ from tallymark.scorers.json_post import post_json
 from tallymark.scoring import EvalContext, Score, configurable
 from tallymark.scoring.score import make_json_safe
 from tallymark.scoring.scorer_options import check_seconds, check_url, read_api_key
+from tallymark.text import format_value
 
 _NAME = "semantic_similarity"
 _load_lock = threading.Lock()  # `cache` alone would let threads load the weights twice
@@ -128,4 +129,4 @@ def _similarity(vectors: Iterable[Any]) -> Score:
     if not math.isfinite(cosine):
         raise ValueError("an embedding is not finite")
     value = min(1.0, max(0.0, cosine))
-    return Score(value, f"Cosine similarity {value:.2f}")
+    return Score(value, f"Cosine similarity {format_value(value)}")

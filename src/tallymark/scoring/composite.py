@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from tallymark.errors import ScorerError
 from tallymark.scoring.score import Score, show_value
 from tallymark.scoring.scorer import Scorer, load_calls
+from tallymark.text import format_number
 
 if TYPE_CHECKING:
     from tallymark.scoring.eval_context import EvalContext
@@ -145,7 +146,9 @@ def _combine_by_formula(text: str, names: list[str]) -> Combine:
         if value is None:
             return Score.failed(f"the formula {text!r} has no value: {formula.reason(known)}")
         if not -1e-9 <= value <= 1 + 1e-9:
-            return Score.failed(f"the formula {text!r} gave {value:g}, which is not from 0 to 1")
+            return Score.failed(
+                f"the formula {text!r} gave {format_number(value)}, which is not from 0 to 1"
+            )
         return Score(min(1.0, max(0.0, value)))
 
     return combine

@@ -12,6 +12,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput, suggest
 from tallymark.scoring.score import Origin, Score, make_json_safe, show_value
+from tallymark.text import format_digits
 
 
 class AttemptMetrics(TypedDict, total=False):
@@ -92,7 +93,7 @@ def plugin_score(result: object, *, origin: Origin | None) -> Score:
     if number >= 0:
         return Score(number, metadata=metadata, origin=origin)
     metadata["clamped_from"] = number
-    return Score(0.0, f"{number:g} was raised to 0", metadata, origin=origin)
+    return Score(0.0, f"{format_digits(number)} was raised to 0", metadata, origin=origin)
 
 
 def _make_plain(details: Mapping[Any, Any]) -> Any:

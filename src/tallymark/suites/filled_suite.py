@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tallymark.models.model import Answer, Request
     from tallymark.scoring import Scorer
     from tallymark.suites.checks.check_definition import CheckJudge
-    from tallymark.suites.suite_definition import Case, Eval, SuiteDefinition
+    from tallymark.suites.suite_definition import Case, Eval, SuiteDefinition, Turn
     from tallymark.traces import Trace
 
 _NO_CHECKS = Checks()
@@ -132,6 +132,11 @@ class FilledSuite:
             self._bases[case.eval.number] = found
         return found
 
+    def fill_input(self, case: Case) -> str:
+        """What a case asks, also where its checks are invalid."""
+        said = join_turns(case.eval.turns)
+        return said if self._values is None else fill_templates(said, self._values.case(case))
+
     def _fill_prompt(self, case: Case, base: FilledCase) -> FilledCase:
         """A row of a dataset that shares with the others all but its prompt."""
         said = case.eval.turns[0].user
@@ -183,6 +188,11 @@ class FilledSuite:
             if all(new is old for new, old in zip(filled, specs, strict=True)):
                 self._static[id(specs)] = ready
         return ready
+
+
+def join_turns(turns: Sequence[FilledTurn | Turn]) -> str:
+    """What the user says in all turns as one text, an empty line between them."""
+    return "\n\n".join(turn.user for turn in turns)
 
 
 def _varies_in_prompt_only(entry: Eval, suite: SuiteDefinition) -> bool:

@@ -24,6 +24,7 @@ from tallymark.models.retries import answer_with_retries
 from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.tally import Amounts
+from tallymark.suites.filled_suite import join_turns
 
 if TYPE_CHECKING:
     from tallymark.runs.ongoing_run import RunEnding
@@ -141,20 +142,26 @@ class SuiteEvaluation:
             self.ending = "hopeless"
 
     def _make_error(self, job: CaseJob, error: str) -> CaseResult:
-        return CaseResult(case=job.case.key, epoch=job.epoch, status="error", error=error)
+        asked = self.suite.fill_input(job.case)
+        return CaseResult(
+            case=job.case.key, epoch=job.epoch, status="error", input=asked, error=error
+        )
 
     async def _ask_turns(self, case: FilledCase, epoch: int) -> CaseResult:
         """Asks turn by turn; most cases have one turn."""
         if len(case.turns) == 1:
+            asked = case.turns[0].user
             request, answer, tries = await self._request_answer(case, case.messages() or (), epoch)
             checks = await _check_turn(case, case.turns[0].checks, answer, request)
         else:
+            asked = join_turns(case.turns)
             request, answer, tries, checks = await self._converse(case, epoch)
         status = judge_case(checks)
         return CaseResult(
             case=case.key,
             epoch=epoch,
             status=status,
+            input=asked,
             output=answer.output,
             checks=tuple(checks),
             latency=answer.latency,

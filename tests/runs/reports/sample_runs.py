@@ -41,6 +41,7 @@ def two_cases(formula: str = "success_pct / total_cost") -> Run:
         CaseResult(
             case="math-question",
             status="passed",
+            input="What is 2 + 2?",
             output="2 + 2 = 4",
             checks=(CheckResult(kind="match", passed=True),),
             latency=0.5,
@@ -49,6 +50,7 @@ def two_cases(formula: str = "success_pct / total_cost") -> Run:
         CaseResult(
             case="translation-test",
             status="failed",
+            input="Say good day in Spanish.",
             output="Guten Tag",
             checks=(
                 CheckResult(kind="match", passed=False, reason='"*hola*" does not match'),
@@ -67,6 +69,19 @@ def two_cases(formula: str = "success_pct / total_cost") -> Run:
         finished_at=1_760_000_002.0,
     )
     return finished(record, results)
+
+
+def unnamed_run() -> Run:
+    """Evals without names: a short prompt, a long one of several lines, one that could not run."""
+    long = "Read this letter.\n\nDear all,\n" + "the parcel is late. " * 40
+    checks = (CheckResult(kind="match", passed=False, reason="does not match 'late'"),)
+    results = [
+        CaseResult(case="#1", status="failed", input="Who wrote it?", output="", checks=checks),
+        CaseResult(case="#2", status="failed", input=long, output="word " * 400, checks=checks),
+        CaseResult(case="#3[7]", status="error", input="Any news of 東京?", error="no answer"),
+        CaseResult(case="#4", status="passed", output="as runs were kept before prompts were"),
+    ]
+    return finished(RunRecord(id="run-2", suite="letters", model="replay/careful"), results)
 
 
 def support_run(

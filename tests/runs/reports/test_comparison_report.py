@@ -49,7 +49,7 @@ Fixed (passes now): 1
   h
 
 Unchanged: 8
-No regression: the score fell by 9.091; luck alone does that with p 0.31, more
+No regression: the score fell by 9.09; luck alone does that with p 0.31, more
   than 0.05
 Careful: 1 of 12 results of new are errors and left out: if the hard cases fail
   to run, the run looks better than it is"""

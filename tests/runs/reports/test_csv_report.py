@@ -33,6 +33,7 @@ def test_the_facts_of_a_result() -> None:
         "suite": "my-eval-suite",
         "model": "replay/careful",
         "case": "translation-test",
+        "name": "translation-test",
         "epoch": "0",
         "status": "failed",
         "latency": "1.5",
@@ -44,6 +45,7 @@ def test_the_facts_of_a_result() -> None:
         "checks": "2",
         "checks_passed": "1",
         "problems": 'match: "*hola*" does not match',
+        "input": "Say good day in Spanish.",
         "output": "Guten Tag",
     }
 

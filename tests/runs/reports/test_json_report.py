@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.runs.reports.sample_runs import HOSTILE, finished, parts, support_run, two_cases
+from tests.runs.reports.sample_runs import (
+    HOSTILE,
+    finished,
+    parts,
+    support_run,
+    two_cases,
+    unnamed_run,
+)
 
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.reports import json_report, run_document
@@ -39,7 +46,16 @@ def test_every_result_has_the_same_keys_and_all_of_its_checks() -> None:
     run = run_document(two_cases())
     assert [each["case"] for each in run["results"]] == ["math-question", "translation-test"]
     assert run["results"][1]["checks"][0]["reason"] == '"*hola*" does not match'
-    assert {frozenset(each) for each in run["results"]} == {frozenset(CaseResult.__struct_fields__)}
+    fields = frozenset({"name", *CaseResult.__struct_fields__})
+    assert {frozenset(each) for each in run["results"]} == {fields}
+
+
+def test_a_result_has_its_key_what_people_call_it_and_what_was_asked_and_answered() -> None:
+    first, second, third, fourth = run_document(unnamed_run())["results"]
+    assert [first[key] for key in ("case", "name")] == ["#1", "#1 Who wrote it?"]
+    assert (second["input"].count("late"), second["output"].count("word")) == (40, 400)
+    assert (third["case"], third["name"]) == ("#3[7]", "#3[7] Any news of 東京?")
+    assert (fourth["name"], fourth["input"]) == ("#4", "")
 
 
 def test_without_results_the_counts_are_the_records() -> None:

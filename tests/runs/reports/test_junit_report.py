@@ -7,7 +7,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from msgspec.structs import replace
-from tests.runs.reports.sample_runs import HOSTILE, finished, parts, support_run, two_cases
+from tests.runs.reports.sample_runs import (
+    HOSTILE,
+    finished,
+    parts,
+    support_run,
+    two_cases,
+    unnamed_run,
+)
 
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.reports import junit_report
@@ -140,8 +147,20 @@ def test_what_xml_cannot_hold_is_left_out() -> None:
 def test_long_answers_are_cut() -> None:
     record, results = parts(two_cases())
     text = junit_report([Run(record, [replace(results[0], output="x" * 5_000_000)])])
-    assert len(text) < 20_000
-    assert "more characters)" in text
+    assert "(4,000,000 more characters)" in text
+    assert len(text) < 1_010_000
+
+
+def test_a_failure_has_all_that_was_asked_and_answered() -> None:
+    first, second, third, fourth = checked(junit_report([unnamed_run()])).iter("testcase")
+    assert [first.attrib["name"], first.findtext("failure")] == [
+        "#1 Who wrote it?",
+        "match: does not match 'late'\n\nasked:\nWho wrote it?\n\nanswered:\n(nothing)",
+    ]
+    told = second.findtext("failure") or ""
+    assert (told.count("late. "), told.count("word ")) == (40, 400)
+    assert third.findtext("error") == "error: no answer\n\nasked:\nAny news of 東京?"
+    assert fourth.attrib["name"] == "#4"
 
 
 def test_the_time_is_that_of_the_cases() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from msgspec.structs import replace
-from tests.runs.reports.sample_runs import HOSTILE, parts, support_run, two_cases
+from tests.runs.reports.sample_runs import HOSTILE, parts, support_run, two_cases, unnamed_run
 
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.reports import markdown_report
@@ -21,7 +21,7 @@ def test_a_small_run_in_full() -> None:
 
 | Model | Score | 95 % interval | Success | Cost | Avg latency | Errors |
 |:--|--:|:-:|--:|--:|--:|--:|
-| `replay/careful` | **2824.86** | 187.94 to 4848.81 | 50.0% (1/2) | $0.0177 | 1.00 s | 0 |
+| `replay/careful` | **2,824.86** | 187.94 to 4,848.81 | 50.0% (1/2) | $0.0177 | 1.00 s | 0 |
 
 Score: `success_pct / total_cost`
 
@@ -32,10 +32,20 @@ Score: `success_pct / total_cost`
 <ul>
 <li><code>match</code>: <code>&quot;*hola*&quot; does not match</code></li>
 </ul>
-<pre>Guten Tag</pre>
+asked:<pre>Say good day in Spanish.</pre>
+answered:<pre>Guten Tag</pre>
 </details>
 """
     )
+
+
+def test_an_unnamed_case_is_called_by_its_prompt_and_long_texts_are_cut() -> None:
+    text = markdown_report([unnamed_run()])
+    assert "<summary>❌ <code>#1 Who wrote it?</code></summary>" in text
+    assert "<code>#2 Read this letter. Dear all, the parcel is late." in text
+    assert "asked:<pre>Read this letter.&#10;&#10;Dear all,&#10;the parcel" in text
+    assert "word … (500 more characters)</pre>" in text
+    assert "<summary>⚠️ <code>#3[7] Any news of 東京?</code></summary>" in text
 
 
 def test_every_run_has_a_row() -> None:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
-from tests.runs.reports.sample_runs import HOSTILE, finished, parts, support_run, two_cases
+from rich.cells import cell_len
+from tests.runs.reports.sample_runs import (
+    HOSTILE,
+    finished,
+    parts,
+    support_run,
+    two_cases,
+    unnamed_run,
+)
 
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.reports import summary, summary_lines
@@ -11,8 +19,8 @@ from tallymark.runs.run import Run
 
 EXPECTED = """\
 === Run Summary ===
-Score: 2824.86 (formula: success_pct / total_cost)
-95 % Interval: 187.94 to 4848.81
+Score: 2,824.86 (formula: success_pct / total_cost)
+95 % Interval: 187.94 to 4,848.81
 Success Rate: 50.0% (1 passed, 1 failed)
 Total Cost: $0.0177
 Latency: avg 1.00 s, max 1.50 s
@@ -20,6 +28,8 @@ Run: run-1, completed (my-eval-suite on replay/careful)
 
 Failed (1)
   ✗ translation-test                                2 checks    1.50 s   $0.0077
+      asked: Say good day in Spanish.
+      answered: Guten Tag
       match: "*hola*" does not match
       ✓ max_tokens
 
@@ -36,6 +46,27 @@ def test_a_small_run_in_full() -> None:
     assert summary(two_cases()) == EXPECTED
 
 
+def test_a_failed_case_shows_what_was_asked_and_answered_on_lines_of_80_columns() -> None:
+    text = summary(unnamed_run())
+    assert "      asked: Who wrote it?\n      answered: (nothing)\n      match: does not" in text
+    row, *asked = text[text.index("  ✗ #2") : text.index("      answered: word")].splitlines()
+    assert row.startswith("  ✗ #2 Read this letter. Dear all, the parcel…  ")
+    assert asked[0].startswith("      asked: Read this letter. Dear all, the parcel is late. the")
+    assert (len(asked), asked[-1][-1]) == (2, "…")
+    assert "  ! #3[7] Any news of 東京?  " in text
+    assert "  ✓ #4  " in text
+    assert max(map(cell_len, text.splitlines())) <= 80
+
+
+def test_wide_characters_keep_columns_and_lines_within_80() -> None:
+    record, (first, *_) = parts(unnamed_run())
+    for given in ("東京" * 99, "x" + "東京" * 99, "日本 " * 60):
+        text = summary(Run(record, [replace(first, input=given, output=given)]))
+        lines = text.splitlines()
+        assert max(map(cell_len, lines)) <= 80
+        assert {cell_len(line) for line in lines if line.startswith("  ✗ #1")} == {80}
+
+
 def test_the_documents_example_has_its_true_score() -> None:
     record = RunRecord(
         id="r",
@@ -48,7 +79,7 @@ def test_the_documents_example_has_its_true_score() -> None:
     lines = summary(Run(record, [])).splitlines()
     assert lines[:4] == [
         "=== Run Summary ===",
-        "Score: 4519.77 (formula: success_pct / total_cost)",
+        "Score: 4,519.77 (formula: success_pct / total_cost)",
         "Success Rate: 80.0% (0 passed, 0 failed)",
         "Total Cost: $0.0177",
     ]

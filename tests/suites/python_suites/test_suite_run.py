@@ -168,6 +168,15 @@ def test_any_input_has_a_text(given: object, text: str) -> None:
     (result,) = run(suite(given), lambda _: "yes").results
     assert result.passed
     assert trace_of(result).first_input == text
+    assert result.input == text
+
+
+def test_what_was_asked_is_the_tests_input_whatever_the_agent_tells() -> None:
+    own = Trace(spans=[Span(span_type="tool", input="a tool's"), Span(span_type="generation")])
+    (result,) = run(suite("the test's"), lambda _: own).results
+    assert result.input == "the test's"
+    (broken,) = run(suite({"a": 1}), lambda _: 1 / 0).results
+    assert (broken.status, broken.input) == ("error", '{"a":1}')
 
 
 def test_there_may_be_no_time_limit() -> None:

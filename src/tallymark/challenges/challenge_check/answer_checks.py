@@ -17,7 +17,7 @@ from tallymark.challenges.challenge_check.junk_answers import empty_answers, ran
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.evaluators.evaluator_kind import own_dimensions
 from tallymark.errors import InvalidInput
-from tallymark.text import format_count
+from tallymark.text import format_count, format_digits, format_share
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Outcome
@@ -72,7 +72,7 @@ def _check_reference(trial: Trial) -> Iterator[CheckFinding]:
     for share in LATE_SHARES:
         late = trial.outcome(outcomes[seeds[0]][1], seeds[0], spent=share, used=0.5)
         if late.result != "win":
-            said = f"after {share:.0%} of the time limit {_describe_outcome(late)}"
+            said = f"after {format_share(share)} of the time limit {_describe_outcome(late)}"
             yield CheckFinding("warning", _REFERENCE, f"{said}: speed weighs much")
             return
 
@@ -142,7 +142,7 @@ def _describe_outcome(outcome: Outcome) -> str:
 
 
 def _format_score(outcome: Outcome) -> str:
-    return "no score" if outcome.score is None else f"{outcome.score:g}"
+    return "no score" if outcome.score is None else format_digits(outcome.score)
 
 
 def _list_some(names: list[str], most: int = 3) -> str:

@@ -25,6 +25,7 @@ from tallymark.challenges.versus.pairings import Meeting, require_versus
 from tallymark.errors import InvalidInput
 from tallymark.sandbox import Sandbox
 from tallymark.sandbox.policy import choose_policy
+from tallymark.text import format_number
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -151,16 +152,17 @@ def check_limits(challenge: Challenge, now: float | None = None) -> Iterator[Che
     for said in odd:
         yield CheckFinding("warning", _LIMITS, said)
     if not odd:
-        detail = f"{challenge.time_limit_s:g} s for an attempt, {_describe_attempts(challenge)}"
+        limit = format_number(challenge.time_limit_s)
+        detail = f"{limit} s for an attempt, {_describe_attempts(challenge)}"
         yield CheckFinding("ok", _LIMITS, detail)
 
 
 def _find_odd_times(challenge: Challenge, now: float) -> Iterator[str]:
     limit, opens, closes = challenge.time_limit_s, challenge.opens_at, challenge.closes_at
     if limit < SHORTEST_S:
-        yield f"an attempt has only {limit:g} s, and requests take their time too"
+        yield f"an attempt has only {format_number(limit)} s, and requests take their time too"
     if limit > LONGEST_S:
-        yield f"an attempt may stay open for {limit / 86_400:.1f} days"
+        yield f"an attempt may stay open for {format_number(round(limit / 86_400, 1))} days"
     if closes is not None and closes <= now:
         yield "it is closed already, so nobody can enter"
     if closes is not None and opens is not None and closes - opens < limit:
@@ -184,11 +186,12 @@ def _find_odd_sizes(challenge: Challenge) -> Iterator[str]:
     if kind.runs_code:
         for each in runs:
             if each.get("time", 0) > LONGEST_RUN_S:
-                yield f"one run may take {each['time']:g} s, and every attempt can use them up"
+                time = format_number(each["time"])
+                yield f"one run may take {time} s, and every attempt can use them up"
             if each.get("memory", 0) > MOST_MEMORY_MB:
                 yield f"one run may use {each['memory']:,} MB of memory"
     if challenge.scoring.timeout_ms > LONGEST_SCORING_MS:
-        yield f"scoring may take {challenge.scoring.timeout_ms / 1000:g} s"
+        yield f"scoring may take {format_number(challenge.scoring.timeout_ms / 1000)} s"
     unlimited = challenge.attempts is None and challenge.attempts_per_day is None
     if unlimited and not kind.reported and challenge.kind == "solo":
         yield "attempts are not limited, so answers can be guessed; write attempts: NUMBER"

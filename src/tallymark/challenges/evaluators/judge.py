@@ -42,6 +42,7 @@ from tallymark.judging.judge_dialogue import (
 )
 from tallymark.judging.judge_model import open_judge, open_memory
 from tallymark.models.model_kinds import ModelReference, open_model
+from tallymark.text import format_number
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -76,7 +77,8 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:
             problems += error.problems
     most, passing = options["max_rating"], _find_passing(options)
     if passing > most:
-        message = f"evaluator, pass_at: {passing:g} is no rating from 0 to {most:g}"
+        wrong, highest = format_number(passing), format_number(most)
+        message = f"evaluator, pass_at: {wrong} is no rating from 0 to {highest}"
         problems.append(Problem(message))
     own, rated = own_dimensions(challenge), options["dimension"]
     problems += [
@@ -194,7 +196,7 @@ def read_rating(text: str, most: float) -> JudgeRating:
     except msgspec.ValidationError:
         raise UnreadableAnswer("it is not the object that was asked for") from None
     if not 0 <= rating.rating <= most:
-        raise UnreadableAnswer(f"its rating is not from 0 to {most:g}")
+        raise UnreadableAnswer(f"its rating is not from 0 to {format_number(most)}")
     return rating
 
 

@@ -15,6 +15,7 @@ from tallymark.challenges.plugins.plugin_report import (
 )
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 from tallymark.scoring import Score
+from tallymark.text import format_number, format_seconds
 
 ORDINARY: dict[str, Any] = {
     "succeeded": True,
@@ -135,7 +136,8 @@ def find_warnings(
         yield f"every attempt gets the same score, {format_score(trials[0].score.value)}"
     slowest = max(trials, key=lambda trial: trial.seconds)
     if slowest.seconds > timeout_s / 2 and not slowest.timed_out:
-        yield f"{slowest.name}: took {slowest.seconds:.2g} s, and {timeout_s:g} s is the timeout"
+        took, timeout = format_seconds(slowest.seconds), format_number(timeout_s)
+        yield f"{slowest.name}: took {took}, and {timeout} s is the timeout"
     said = (trial.score.metadata.get("warning") for trial in trials)
     yield from dict.fromkeys(each for each in said if each)
 

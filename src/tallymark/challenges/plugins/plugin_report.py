@@ -9,7 +9,7 @@ from typing import Any
 
 from tallymark.scoring import Score
 from tallymark.scoring.score import make_json_safe
-from tallymark.text import StyledLine, Table
+from tallymark.text import StyledLine, Table, format_digits, format_number, format_seconds
 
 
 def twin_name(name: str) -> str:
@@ -118,10 +118,9 @@ class PluginReport:
         return Table(heads, rows, right=heads[1:])
 
     def _describe_time(self) -> str:
-        return (
-            f"{self.median_ms:.3g} ms a call at the median, {self.worst_ms:.3g} ms at worst; "
-            f"the timeout is {self.timeout_s:g} s"
-        )
+        median, worst = (format_seconds(ms / 1000) for ms in (self.median_ms, self.worst_ms))
+        limit = format_number(self.timeout_s)
+        return f"{median} a call at the median, {worst} at worst; the timeout is {limit} s"
 
 
 def _format_trial(trial: PluginTrial | None) -> str:
@@ -130,4 +129,4 @@ def _format_trial(trial: PluginTrial | None) -> str:
 
 def format_score(value: float | None) -> str:
     """A score for a table: six digits tell enough."""
-    return "no score" if value is None else f"{value:.6g}"
+    return "no score" if value is None else format_digits(value)

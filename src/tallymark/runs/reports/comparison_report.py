@@ -12,9 +12,9 @@ from tallymark.runs.comparison import (
     Comparison,
     verdict,
 )
-from tallymark.runs.reports.summary_report import MOST, WIDTH, wrap_lines
+from tallymark.runs.reports.summary_report import MOST
 from tallymark.text import (
-    UNKNOWN,
+    WIDTH,
     StyledLine,
     align_numbers,
     clean,
@@ -24,8 +24,10 @@ from tallymark.text import (
     format_money,
     format_p_value,
     format_percent,
+    format_points,
     format_score,
     format_seconds,
+    wrap_lines,
 )
 
 _STYLES: dict[ChangeKind, str] = {
@@ -84,7 +86,7 @@ def _list_rows(comparison: Comparison) -> Iterator[TableRow]:
     score[-1] = format_p_value(comparison.p_value) if score[-1] != "-" else "-"
     yield tuple(score)
     if comparison.formula != "success_pct":
-        yield _make_row("Success rate", comparison.success_pct, format_percent, _format_points)
+        yield _make_row("Success rate", comparison.success_pct, format_percent, format_points)
     yield _make_row("Total cost", comparison.total_cost, format_money)
     yield _make_row("Avg latency", comparison.avg_latency, format_seconds)
 
@@ -102,11 +104,6 @@ def _make_row(
     return (title, write(measure.first), write(measure.second), *cells)
 
 
-def _format_points(value: float | None) -> str:
-    """A difference between percentages."""
-    return UNKNOWN if value is None else f"{value:.1f}"
-
-
 def _write_changes(
     changes: Sequence[CaseChange], title: str, style: str, most: int
 ) -> Iterator[StyledLine]:
@@ -117,7 +114,7 @@ def _write_changes(
         moved = f"{change.first or '-'} → {change.second or '-'}"
         repeated = not {change.first, change.second} <= {"", "0/1", "1/1"}
         yield StyledLine(
-            f"  {clean_line(change.case, 60)}{f'  {moved}' if repeated else ''}", style
+            f"  {clean_line(change.name, 60)}{f'  {moved}' if repeated else ''}", style
         )
         if change.reason:
             yield StyledLine(f"      {clean_line(change.reason, WIDTH - 6)}", "dim")

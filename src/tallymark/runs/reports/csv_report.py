@@ -6,16 +6,16 @@ import csv
 import io
 from collections.abc import Sequence
 
-from tallymark.runs.problems import list_problems
+from tallymark.runs.problems import list_problems, name_case
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import Run
 from tallymark.text import format_cell
 
 COLUMNS = (
-    "run", "suite", "model", "case", "epoch", "status", "latency", "cost",
+    "run", "suite", "model", "case", "name", "epoch", "status", "latency", "cost",
     "input_tokens", "output_tokens", "tokens_counted_by", "tries",
-    "checks", "checks_passed", "problems", "output",
+    "checks", "checks_passed", "problems", "input", "output",
 )  # fmt: skip
 
 
@@ -36,6 +36,7 @@ def _make_row(record: RunRecord, result: CaseResult) -> list[str | float | None]
         format_cell(record.suite),
         format_cell(record.model),
         format_cell(result.case),
+        format_cell(name_case(result)),
         result.epoch,
         result.status,
         result.latency,
@@ -47,6 +48,7 @@ def _make_row(record: RunRecord, result: CaseResult) -> list[str | float | None]
         len(result.checks),
         sum(check.passed for check in result.checks),
         format_cell(why),
+        format_cell(result.input),
         format_cell(result.output),
     ]
 

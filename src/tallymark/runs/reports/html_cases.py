@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tallymark.runs.problems import check_title, explain_check
+from tallymark.runs.problems import describe_check, name_case
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult, RunRecord
 from tallymark.runs.run import CaseView, Run
 from tallymark.text import clean, clean_excerpt, clean_line, format_money, format_seconds
@@ -19,7 +19,7 @@ from tallymark.traces import Span, Trace
 MOST_CASES = 2_000
 MOST_TEXT = 4_000_000
 """Characters of outputs, reasons and traces in the whole page."""
-_MOST_OUTPUT = 4_000
+_MOST_TEXT = 100_000
 _MOST_SPAN = 800
 _MOST_SPANS = 40
 _ORDER: dict[CaseStatus, int] = {"failed": 0, "error": 1, "passed": 2}
@@ -48,7 +48,7 @@ def list_cases(keys: Sequence[str], views: Sequence[Run]) -> CaseList:
     for number, name in enumerate(names[:MOST_CASES]):
         case: dict[str, Any] = {
             "anchor": anchor(number),
-            "name": clean_line(name, 200),
+            "name": clean_line(find_title(name, views), 200),
             "status": status[name],
             "has": sorted(_collect_statuses(name, views)),
             "cells": [
@@ -67,6 +67,12 @@ def list_cases(keys: Sequence[str], views: Sequence[Run]) -> CaseList:
     found = [_collect_statuses(name, views) for name in names]
     counts = {each: sum(each in statuses for statuses in found) for each in _ORDER}
     return CaseList(cases, names, short, counts)
+
+
+def find_title(name: str, views: Sequence[Run]) -> str:
+    """What people call a case."""
+    found = (view.cases[name].results[0] for view in views if name in view.cases)
+    return next(map(name_case, found), name)
 
 
 def anchor(number: int) -> str:
@@ -122,12 +128,13 @@ def _read_prompts(record: RunRecord) -> dict[str, str]:
 
 
 def _find_prompt(name: str, views: Sequence[Run], prompts: list[dict[str, str]]) -> str | None:
-    """What was asked: as the trace has it, else as the suite has it."""
+    """What was asked; of runs that did not keep it, as the trace or else the suite has it."""
     for view, known in zip(views, prompts, strict=True):
         results = view.cases[name].results if name in view.cases else []
-        asked = next((r.trace.first_input for r in results if r.trace is not None), "")
+        inputs = (r.input or (r.trace.first_input if r.trace is not None else "") for r in results)
+        asked = next(filter(None, inputs), "")
         if found := asked or known.get(name) or known.get(name.partition("[")[0]):
-            return clean_excerpt(found, _MOST_OUTPUT)
+            return clean_excerpt(found, _MOST_TEXT)
     return None
 
 
@@ -151,8 +158,8 @@ def _describe_result(key: str, view: Run, result: CaseResult) -> dict[str, Any]:
         "epoch": result.epoch + 1 if view.repeated else None,
         "status": result.status,
         "facts": facts,
-        "error": result.error and clean_excerpt(result.error, _MOST_OUTPUT),
-        "output": clean_excerpt(result.output, _MOST_OUTPUT),
+        "error": result.error and clean_excerpt(result.error, _MOST_TEXT),
+        "output": clean_excerpt(result.output, _MOST_TEXT),
         "checks": [row for check in result.checks for row in _list_checks(check, 0)],
         "spans": [] if result.trace is None else _list_spans(result.trace, result.output),
         "span_count": 0 if result.trace is None else len(result.trace.spans),
@@ -161,12 +168,12 @@ def _describe_result(key: str, view: Run, result: CaseResult) -> dict[str, Any]:
 
 def _list_checks(check: CheckResult, depth: int) -> Iterator[dict[str, Any]]:
     """A check, and below it the alternatives of an `or`."""
-    done = check.error is None
+    done, (title, why) = check.error is None, describe_check(check)
     yield {
         "depth": min(depth, 5),
         "outcome": "error" if not done else "passed" if check.passed else "failed",
-        "title": clean_line(check_title(check), 120),
-        "reason": clean_excerpt(check.error or explain_check(check), _MOST_SPAN),
+        "title": clean_line(title, 120),
+        "reason": clean_excerpt(check.error or why, _MOST_SPAN),
     }
     for part in check.parts:
         yield from _list_checks(part, depth + 1)

@@ -9,7 +9,7 @@ from tallymark.charts.frame import Chart
 from tallymark.charts.histogram import draw_histogram
 from tallymark.charts.matrix import OUTCOMES, CaseColumn, draw_matrix
 from tallymark.charts.score_cost import RunPoint, draw_score_cost
-from tallymark.runs.reports.html_cases import CaseList, anchor, case_outcome
+from tallymark.runs.reports.html_cases import CaseList, anchor, case_outcome, find_title
 from tallymark.runs.run import Run
 from tallymark.text import clean_line, format_count, format_seconds
 
@@ -72,11 +72,12 @@ def _draw_matrix(pairs: list[tuple[str, Run]], listed: CaseList) -> Figure | Non
     """Each square links to its case in the list."""
     if not listed.names:
         return None
+    views = [view for _, view in pairs]
     columns = [
         CaseColumn(
-            clean_line(name, 60),
+            clean_line(find_title(name, views), 60),
             f"#{anchor(place)}" if place < len(listed.cases) else None,
-            [case_outcome(view.cases.get(name)) for _, view in pairs],
+            [case_outcome(view.cases.get(name)) for view in views],
         )
         for place, name in enumerate(listed.names)
     ]

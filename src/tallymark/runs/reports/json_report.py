@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from tallymark.runs.problems import name_case
 from tallymark.runs.record import CaseResult
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import Run
@@ -78,7 +79,7 @@ def _describe_result(result: CaseResult) -> dict[str, Any]:
     """Every field, those at their defaults too, so that all results have the same keys."""
     plain = msgspec.structs.asdict(result)
     trace = None if result.trace is None else result.trace.to_dict()
-    return plain | {"trace": trace}
+    return {"case": result.case, "name": name_case(result)} | plain | {"trace": trace}
 
 
 REPORT = ReportKind(

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
-from tallymark.runs.problems import list_problems
+from tallymark.runs.problems import list_exchange, list_problems, name_case
 from tallymark.runs.record import CaseResult
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import Run
 from tallymark.text import clean, clean_excerpt, clean_line
 
-_MOST_OUTPUT = 10_000
+_MOST_TEXT = 1_000_000
+"""Characters of a prompt or an answer; parsers of XML refuse a text of more than ten million."""
 _MOST_MESSAGE = 300
 
 
@@ -76,7 +77,7 @@ def _make_case(suite: str, result: CaseResult) -> ET.Element:
     case = ET.Element(
         "testcase",
         {
-            "name": clean_line(result.case, 300) + epoch,
+            "name": clean_line(name_case(result), 300) + epoch,
             "classname": suite,
             "time": f"{result.latency or 0.0:.3f}",
         },
@@ -86,9 +87,11 @@ def _make_case(suite: str, result: CaseResult) -> ET.Element:
         reasons = [f"{title}: {why}" for title, why in list_problems(result)]
         problem = ET.SubElement(case, tag, {"message": clean_line(reasons[0], _MOST_MESSAGE)})
         problem.set("type", clean_line(list_problems(result)[0][0], 100))
-        problem.text = clean_excerpt("\n".join(reasons), _MOST_OUTPUT)
+        # Many viewers show this text alone.
+        told = (f"\n{verb}:\n{text}" for verb, text in list_exchange(result))
+        problem.text = clean_excerpt("\n".join((*reasons, *told)), 3 * _MOST_TEXT)
     if result.output:
-        ET.SubElement(case, "system-out").text = clean_excerpt(result.output, _MOST_OUTPUT)
+        ET.SubElement(case, "system-out").text = clean_excerpt(result.output, _MOST_TEXT)
     return case
 
 

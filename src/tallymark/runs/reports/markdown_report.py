@@ -10,7 +10,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from tallymark.runs.problems import list_problems
+from tallymark.runs.problems import list_exchange, list_problems, name_case
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import CaseView, Run
 from tallymark.text import (
@@ -24,7 +24,7 @@ from tallymark.text import (
 
 MOST_CASES_SHOWN = 50
 """Failed cases in all runs together that are shown; CI systems refuse more than a megabyte."""
-_MOST_OUTPUT = 2_000
+_MOST_TEXT = 1_500
 
 
 def markdown_report(views: Sequence[Run]) -> str:
@@ -100,15 +100,16 @@ def _write_details(case: CaseView) -> Iterator[str]:
     mark = "❌" if case.status == "failed" else "⚠️"
     worst = next(result for result in case.results if result.status == case.status)
     repeated = f" ({case.passed}/{len(case.results)} passed)" if len(case.results) > 1 else ""
-    yield f"<details><summary>{mark} {_escape_code(clean_line(case.name, 200))}{repeated}</summary>"
+    name = _escape_code(clean_line(name_case(worst), 200))
+    yield f"<details><summary>{mark} {name}{repeated}</summary>"
     yield "<ul>"
     for title, why in list_problems(worst):
         named, said = clean_line(title, 100), clean_line(why, 500)
         yield f"<li>{_escape_code(named)}: {_escape_code(said)}</li>"
     yield "</ul>"
-    if worst.output:
-        text = html.escape(clean_excerpt(worst.output, _MOST_OUTPUT)).replace("\n", "&#10;")
-        yield f"<pre>{text}</pre>"
+    for verb, text in list_exchange(worst):
+        shown = html.escape(clean_excerpt(text, _MOST_TEXT)).replace("\n", "&#10;")
+        yield f"{verb}:<pre>{shown}</pre>"
     yield "</details>"
     yield ""
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 
-from tallymark.runs.problems import list_problems
+from tallymark.runs.problems import list_exchange, list_problems, name_case
 from tallymark.runs.record import CaseStatus
 from tallymark.runs.repeats import Repeats
 from tallymark.runs.run import CaseView, Run
 from tallymark.runs.scorer_summary import ScorerSummary
 from tallymark.text import (
     UNDEFINED,
+    WIDTH,
     StyledLine,
     align_numbers,
     clean,
     clean_line,
+    fit_line,
     format_count,
+    format_mean,
     format_money,
     format_percent,
     format_score,
     format_seconds,
+    wrap_lines,
 )
 
-WIDTH = 80
 MOST = 20
 """Cases of each status that are shown; the others are counted."""
 _MARKS: dict[CaseStatus, str] = {"failed": "✗", "error": "!", "passed": "✓"}
@@ -34,6 +36,8 @@ _SECTIONS: tuple[tuple[CaseStatus, str], ...] = (
     ("passed", "Passed"),
 )
 _MOST_REASONS = 5
+_MOST_TEXT = 124
+"""Of a prompt and of an answer, two lines: the other reports have all of it."""
 
 
 def summary(run: Run, *, most: int = MOST) -> str:
@@ -50,7 +54,9 @@ def summary_lines(run: Run, *, most: int = MOST) -> list[StyledLine]:
         lines += _write_cases(run, status, title, most)
     if run.repeated:
         lines += _write_repeats(run, most)
-    lines += _write_explanation(run)
+    if explained := list(run.explain_score(WIDTH - 2)):
+        lines += [StyledLine(""), StyledLine("How the Score Comes About", "bold")]
+        lines += [StyledLine(f"  {line}".rstrip()) for line in explained]
     return lines
 
 
@@ -108,8 +114,8 @@ def _write_scorers(run: Run) -> Iterator[StyledLine]:
 
 
 def _make_scorer_row(name: str, each: ScorerSummary) -> tuple[str, ...]:
-    interval = "-" if each.low is None else f"{each.low:.3f} to {each.high:.3f}"
-    mean = "-" if each.mean is None else f"{each.mean:.3f}"
+    interval = "-" if each.low is None else f"{format_mean(each.low)} to {format_mean(each.high)}"
+    mean = format_mean(each.mean)
     return (clean_line(name, 30), mean, interval, f"{each.scored:,}", f"{each.unscored:,}")
 
 
@@ -139,15 +145,17 @@ def _write_case_row(case: CaseView) -> str:
     latency = "-" if case.latency is None else format_seconds(case.latency)
     cost = "-" if case.cost is None else format_money(case.cost)
     numbers = f"{extent:>12}  {latency:>8}  {cost:>8}"
-    room = WIDTH - len(numbers) - 6
-    return f"  {_MARKS[case.status]} {clean_line(case.name, room):<{room}}  {numbers}"
+    name = fit_line(name_case(case.results[0]), WIDTH - len(numbers) - 6)
+    return f"  {_MARKS[case.status]} {name}  {numbers}"
 
 
 def _write_reasons(case: CaseView) -> Iterator[StyledLine]:
-    """Why a case did not pass, each reason once, and after it the checks that did pass."""
+    """Of a case that did not pass: what was asked and answered, then why, each reason once."""
     if case.status == "passed":
         return
     wrong = [result for result in case.results if result.status != "passed"]
+    for verb, text in list_exchange(wrong[0]):
+        yield from wrap_lines(f"      {verb}: {clean_line(text, _MOST_TEXT)}", indent=8)
     reasons = list(dict.fromkeys(found for result in wrong for found in list_problems(result)))
     for title, why in reasons[:_MOST_REASONS]:
         # Long reasons are cut to three lines: the other reports have all of it.
@@ -178,19 +186,4 @@ def _write_repeats(run: Run, most: int) -> Iterator[StyledLine]:
 
 def _make_repeats_row(name: str, each: Repeats, ks: Sequence[int]) -> tuple[str, ...]:
     pairs = ((each.pass_at.get(k), each.pass_all.get(k)) for k in ks)
-    cells = ["-" if value is None else f"{value:.3f}" for pair in pairs for value in pair]
-    return (name, f"{each.mean:.3f}", *cells)
-
-
-def _write_explanation(run: Run) -> Iterator[StyledLine]:
-    """The formula with the run's values."""
-    lines = list(run.explain_score(WIDTH - 2))
-    if lines:
-        yield from (StyledLine(""), StyledLine("How the Score Comes About", "bold"))
-        yield from (StyledLine(f"  {line}".rstrip()) for line in lines)
-
-
-def wrap_lines(text: str, style: str = "", *, indent: int = 2) -> Iterator[StyledLine]:
-    """A text over as many lines as it needs."""
-    for line in wrap(text, WIDTH, subsequent_indent=" " * indent):
-        yield StyledLine(line, style)
+    return (name, format_mean(each.mean), *(format_mean(value) for pair in pairs for value in pair))

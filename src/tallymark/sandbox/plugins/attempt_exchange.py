@@ -16,6 +16,7 @@ from tallymark.sandbox.plugins.call_endings import Ending, NoAnswer
 from tallymark.sandbox.plugins.guest import SCRATCH_FILES
 from tallymark.sandbox.plugins.guest_handle import GuestGone
 from tallymark.sandbox.plugins.plain_data import decode_answers, encode
+from tallymark.text import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -144,7 +145,9 @@ class _AttemptTalk:
             raise NoAnswer(Ending("bad answer", str(error))) from None
 
     def _make_timeout(self) -> Ending:
-        return Ending("timeout", f"the plugin took longer than {self._job.timeout_s:g} s")
+        return Ending(
+            "timeout", f"the plugin took longer than {format_number(self._job.timeout_s)} s"
+        )
 
     def _find_ending(self) -> Ending:
         """Why nothing more comes. A child that only closed its end may still be running."""

@@ -38,6 +38,7 @@ class _Detail(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens_counted_by: Any = None
     error: str | None = None
     tries: int = 1
+    input: str = ""
 
 
 _decode_detail = msgspec.json.Decoder(_Detail).decode
@@ -103,7 +104,12 @@ _INSERT = {"sqlite": _build_insert("?"), "postgresql": _build_insert("%s")}
 
 def _make_row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
     detail = _Detail(
-        result.output, result.checks, result.tokens_counted_by, result.error, result.tries
+        result.output,
+        result.checks,
+        result.tokens_counted_by,
+        result.error,
+        result.tries,
+        result.input,
     )
     try:
         told = json_text(detail)
@@ -153,6 +159,7 @@ def _read_result(run_id: str, case: str, epoch: int, *row: Any) -> CaseResult:
         case=case,
         epoch=epoch,
         status=status,
+        input=detail.input,
         output=detail.output,
         checks=detail.checks,
         latency=latency,

@@ -39,7 +39,7 @@ class ResultWriter:
         self._capacity = capacity
         self._queue: list[CaseResult] = []
         self._text = 0
-        """Characters of answers in the queue: few results can be a lot to hold."""
+        """Characters of prompts and answers in the queue: few results can be a lot to hold."""
         self._changed = threading.Condition()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._closing = False
@@ -90,7 +90,7 @@ class ResultWriter:
         if len(self._queue) >= self._capacity or self._text >= _MOST_TEXT:
             return False
         self._queue.append(result)
-        self._text += len(result.output)
+        self._text += len(result.input) + len(result.output)
         self._changed.notify_all()
         return True
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tallymark.documents.shapes import NumberShape
 from tallymark.runs.record import CheckResult
 from tallymark.suites.checks.check_definition import CheckSetting, CheckType, Notice, QuickCheck
+from tallymark.text import format_beside, format_money
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,11 +22,13 @@ _UNKNOWN = CheckResult(
 
 
 def _build(dollars: float, _: CheckSetting) -> QuickCheck:
+    asked = f"at most {format_money(dollars)} asked"
+
     def check(subject: Subject) -> CheckResult:
         cost = subject.answer.cost
         if cost is None:
             return _UNKNOWN
-        reason = f"${cost:.6g}; at most ${dollars:g} asked"
+        reason = f"{format_beside(format_money, cost, dollars)}; {asked}"
         return CheckResult(kind="max_cost", passed=cost <= dollars, reason=reason)
 
     return check

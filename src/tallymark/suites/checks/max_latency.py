@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 from tallymark.documents.shapes import NumberShape
 from tallymark.runs.record import CheckResult
 from tallymark.suites.checks.check_definition import CheckSetting, CheckType, QuickCheck
+from tallymark.text import format_beside, format_number, format_seconds
 
 if TYPE_CHECKING:
     from tallymark.suites.checks.answer_under_check import Subject
 
 
 def _build(seconds: float, _: CheckSetting) -> QuickCheck:
+    asked = f"at most {format_number(seconds)} s asked"
+
     def check(subject: Subject) -> CheckResult:
         taken = subject.answer.latency
-        reason = f"{taken:.3g} s; at most {seconds:g} s asked"
+        reason = f"{format_beside(format_seconds, taken, seconds)}; {asked}"
         return CheckResult(kind="max_latency", passed=taken <= seconds, reason=reason)
 
     return check

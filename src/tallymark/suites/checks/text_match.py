@@ -17,6 +17,7 @@ from tallymark.runs.record import CheckResult
 from tallymark.scorers.timed_regex import MAX_PATTERN, TIME_LIMIT, compile_regex
 from tallymark.suites.checks.answer_under_check import fold
 from tallymark.suites.checks.check_definition import CheckSetting, CheckType, Notice, QuickCheck
+from tallymark.text import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +54,7 @@ def build_search(
     kind: str, search: Callable[[str], bool], yes: CheckResult, no: CheckResult
 ) -> QuickCheck:
     """A check by a search that may run out of time."""
-    late = f"{kind}: the search took longer than {TIME_LIMIT:g} s"
+    late = f"{kind}: the search took longer than {format_number(TIME_LIMIT)} s"
 
     def check(subject: Subject) -> CheckResult:
         try:

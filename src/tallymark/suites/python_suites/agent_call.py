@@ -82,19 +82,19 @@ class AgentCall(CaughtSpans):
         return self._judge(ctx.trace, scores)
 
     def _judge(self, trace: Trace, scores: list[Score]) -> CaseResult:
-        return judge_trace(self.plan.test.name, self.epoch, self.plan.thresholds, trace, scores)
+        plan = self.plan
+        return judge_trace(plan.test.name, self.epoch, plan.thresholds, trace, scores, plan.asked)
 
     def fail(self, error: str) -> CaseResult:
         """The result of a test whose agent did not answer."""
+        plan = self.plan
         trace = make_failed_trace(error, self._describe_call(), self._close_capture())
-        return make_result(self.plan.test.name, self.epoch, trace, [], "error", error)
+        return make_result(plan.test.name, self.epoch, trace, [], "error", error, plan.asked)
 
     def _describe_call(self) -> CallFacts:
-        test = self.plan.test
-        milliseconds = (time.perf_counter() - self._began) * 1000
-        return CallFacts(
-            f"{self.plan.path}#{self.epoch + 1}", test.name, _write_input(test.input), milliseconds
-        )
+        plan, milliseconds = self.plan, (time.perf_counter() - self._began) * 1000
+        trace_id = f"{plan.path}#{self.epoch + 1}"
+        return CallFacts(trace_id, plan.test.name, plan.asked, milliseconds)
 
     def _close_capture(self) -> Trace | None:
         return None if self._capture is None else self._capture.close(self)
@@ -122,8 +122,8 @@ def _copy_plain(given: Any) -> Any:
     return given
 
 
-def _write_input(given: object) -> str:
-    """An input as a span's text."""
+def write_input(given: object) -> str:
+    """An input as text."""
     if isinstance(given, str):
         return given
     try:

@@ -23,6 +23,7 @@ from tallymark.importing import is_async
 from tallymark.left_behind import NotFinished, call_in_thread, contain, leave_task
 from tallymark.scoring import EvalContext
 from tallymark.suites.python_suites.agent_call import AgentFailure
+from tallymark.text import format_number
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ class Crew:
             if case is not None and slot.deadline <= now and slot.take_claim():
                 self._slots.discard(slot)
                 leave_task(slot.task)
-                self._tell(case, case.fail(f"the agent did not finish in {case.plan.seconds:g} s"))
+                limit = format_number(case.plan.seconds)
+                self._tell(case, case.fail(f"the agent did not finish in {limit} s"))
                 self._hire()
         if not self._is_full():
             self._grow()

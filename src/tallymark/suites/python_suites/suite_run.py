@@ -24,7 +24,7 @@ from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Config, Scorer
 from tallymark.scoring.score import show_value
-from tallymark.suites.python_suites.agent_call import AgentCall
+from tallymark.suites.python_suites.agent_call import AgentCall, write_input
 from tallymark.suites.python_suites.crew import Crew
 from tallymark.suites.python_suites.span_capture import open_capture
 from tallymark.suites.python_suites.suite_and_test import (
@@ -67,6 +67,8 @@ class TestPlan(msgspec.Struct, frozen=True, gc=False):
     config: Config
     seconds: float
     """The time limit, infinity for none."""
+    asked: str
+    """The input as text."""
 
 
 def plan_tests(suite: Suite, threshold: float | None, timeout: float | None) -> Iterator[TestPlan]:
@@ -87,7 +89,8 @@ def plan_tests(suite: Suite, threshold: float | None, timeout: float | None) -> 
                     threshold=pick_first(own, suite.threshold),
                 ),
             )
-        yield TestPlan(test, f"{suite.name}/{test.name}", scorers, *shared[key], seconds)
+        path, asked = f"{suite.name}/{test.name}", write_input(test.input)
+        yield TestPlan(test, path, scorers, *shared[key], seconds, asked)
 
 
 class SuiteJob:
