@@ -21,19 +21,23 @@ def run(marks: str, *, first: int = 0, name: str = "case{}") -> list[CaseResult]
     ]
 
 
+def difference(shared: SharedCases, formula: Formula = SUCCESS) -> Difference:
+    return shared.differences([(formula, False)])[0]
+
+
 def test_only_cases_that_both_ran_count() -> None:
     shared = SharedCases([*run("++--"), *run("+", first=9)], [*run("+-!-"), *run("-", first=7)])
     assert shared.names == ["case0", "case1", "case3"]
-    assert shared.difference(SUCCESS).value == pytest.approx(-100 / 3)
+    assert difference(shared).value == pytest.approx(-100 / 3)
 
 
 def test_named_evals_too_are_compared_over_shared_cases() -> None:
     first, second = run("+-+", name="qa[{}]"), run("++!", name="qa[{}]")
-    assert SharedCases(first, second).difference(Tally(first).formula("qa")).value == 0.5
+    assert difference(SharedCases(first, second), Tally(first).formula("qa")).value == 0.5
 
 
 def test_it_has_an_interval_a_p_value_and_how_many_could_show_it() -> None:
-    found = SharedCases(run("+" * 20), run("-" * 8 + "+" * 12)).difference(SUCCESS)
+    found = difference(SharedCases(run("+" * 20), run("-" * 8 + "+" * 12)))
     assert found.value == -40.0
     assert isinstance(found.interval, Interval)
     assert found.interval.low < -40.0 < found.interval.high
@@ -44,10 +48,10 @@ def test_it_has_an_interval_a_p_value_and_how_many_could_show_it() -> None:
 
 
 def test_identical_runs_do_not_differ() -> None:
-    found = SharedCases(run("+-" * 10), run("+-" * 10)).difference(SUCCESS)
+    found = difference(SharedCases(run("+-" * 10), run("+-" * 10)))
     assert (found.value, found.p_value) == (0.0, 0.5)
 
 
 @pytest.mark.parametrize(("first", "second"), [("+", "!"), ("", "+")])
 def test_there_is_none_without_two_scores(first: str, second: str) -> None:
-    assert SharedCases(run(first), run(second)).difference(SUCCESS) == Difference()
+    assert difference(SharedCases(run(first), run(second))) == Difference()

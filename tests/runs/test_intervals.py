@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tallymark.formula import Formula
+from tallymark.runs.case_columns import CaseTable
 from tallymark.runs.intervals import difference_interval, score_interval
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.statistics import Interval, NoInterval
@@ -38,6 +39,10 @@ def run(
         for number, passes in enumerate(outcomes)
         for epoch in range(epochs)
     )
+
+
+def table(tally: Tally) -> CaseTable:
+    return CaseTable([*tally.cases.items()])
 
 
 def ends(formula: str | Formula, tally: Tally, draws: int = MANY) -> tuple[float, float]:
@@ -186,19 +191,19 @@ def test_errors_are_left_out() -> None:
 class TestDifference:
     def test_pairing_makes_it_sharper_than_two_runs_on_their_own(self) -> None:
         first, second = run([1] * 30 + [0] * 30), run([1] * 28 + [0] * 32)
-        found = difference_interval(SUCCESS, first.cases, second.cases, draws=MANY)
+        found = difference_interval(SUCCESS, table(first), table(second), draws=MANY)
         assert isinstance(found, Interval)
         (a, b), (c, d) = ends(SUCCESS, first), ends(SUCCESS, second)
         assert found.high - found.low < 0.75 * math.hypot(b - a, d - c)
         assert found.low < 100 * (28 - 30) / 60 < found.high
 
     def test_runs_that_agree_on_all_cases_are_no_certainty(self) -> None:
-        found = difference_interval(SUCCESS, run([1, 0] * 10).cases, run([1, 0] * 10).cases)
+        found = difference_interval(SUCCESS, table(run([1, 0] * 10)), table(run([1, 0] * 10)))
         assert isinstance(found, Interval)
         assert found.low < -5 < 5 < found.high
 
     def test_all_against_none_has_an_end(self) -> None:
-        found = difference_interval(SUCCESS, run([1] * 20).cases, run([0] * 20).cases, draws=MANY)
+        found = difference_interval(SUCCESS, table(run([1] * 20)), table(run([0] * 20)), draws=MANY)
         assert isinstance(found, Interval)
         assert found.low == -100.0
         assert -85.0 < found.high < -65.0
@@ -207,8 +212,8 @@ class TestDifference:
         formula = Formula.parse("success_pct / total_cost")
         costs = np.random.default_rng(3).random(12).tolist()
         first, second = run([1, 0, 0] * 4, cost=costs), run([1, 1, 0] * 4, cost=costs[::-1])
-        there = difference_interval(formula, first.cases, second.cases, draws=MANY)
-        back = difference_interval(formula, second.cases, first.cases, draws=MANY)
+        there = difference_interval(formula, table(first), table(second), draws=MANY)
+        back = difference_interval(formula, table(second), table(first), draws=MANY)
         assert isinstance(there, Interval)
         assert isinstance(back, Interval)
         assert back.low == pytest.approx(-there.high, rel=0.05)

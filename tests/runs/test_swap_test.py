@@ -9,8 +9,9 @@ import statistics
 import pytest
 
 from tallymark.formula import Formula
+from tallymark.runs.case_columns import CaseTable
 from tallymark.runs.record import CaseResult
-from tallymark.runs.swap_test import SwapTest, pair_units, try_swaps
+from tallymark.runs.swap_test import FEW_CASES, SwapTest, pair_units, try_swaps
 from tallymark.runs.tally import Tally
 
 SUCCESS = Formula.parse("success_pct")
@@ -36,8 +37,11 @@ def swap(
     first: Results, second: Results, formula: Formula = SUCCESS, *, higher_is_worse: bool = False
 ) -> SwapTest:
     tallies = Tally(first), Tally(second)
-    units = pair_units(sorted(tallies[0].cases), tallies, (first, second))
-    found = try_swaps(formula, *units, higher_is_worse=higher_is_worse)
+    names = sorted(tallies[0].cases)
+    units = [[(case, tally.cases[case]) for case in names] for tally in tallies]
+    if len(names) < FEW_CASES:
+        units = [*pair_units(names, tallies, (first, second))]
+    (found,) = try_swaps([(formula, higher_is_worse)], CaseTable(units[0]), CaseTable(units[1]))
     assert found is not None
     return found
 
@@ -131,7 +135,9 @@ def test_a_swap_without_a_score_counts_against_the_claim() -> None:
 
 def test_there_is_none_without_two_scores() -> None:
     formula = Formula.parse("success_pct / total_cost")
-    units = [[(case, counts) for case, counts in Tally(each).cases.items()] for each in (
-        results(["+", "-"], cost=[0.0, 0.0]), results(["+", "-"]))]  # fmt: skip
-    assert try_swaps(formula, units[0], units[1]) is None
-    assert try_swaps(Formula.parse("1 + 1"), units[0], units[1]) is None
+    sides = results(["+", "-"], cost=[0.0, 0.0]), results(["+", "-"])
+    one, two = (CaseTable([*Tally(each).cases.items()]) for each in sides)
+    formulas = [(formula, False), (Formula.parse("1 + 1"), False), (SUCCESS, False)]
+    first, second, third = try_swaps(formulas, one, two)
+    assert (first, second) == (None, None)
+    assert third is not None

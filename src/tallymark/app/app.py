@@ -33,12 +33,12 @@ class App:
             self.store.close()
 
     def load_run(self, run: str) -> Run:
-        """A run that is kept, with all its results."""
-        from tallymark.runs.ongoing_run import sort_by_suite  # noqa: PLC0415 (formulas load too)
-        from tallymark.runs.run import Run  # noqa: PLC0415
+        """A run that is kept. Its results stay in the store, and are read while it is open."""
+        from tallymark.runs.run import Run  # noqa: PLC0415 (formulas load too)
+        from tallymark.store.runs.stored_results import load_results  # noqa: PLC0415
 
         record = self.store.run(run)
-        return Run(record, sort_by_suite(record, self.store.results(record.id, with_traces=True)))
+        return Run(record, *load_results(self.store, record))
 
     @cached_property
     def runs(self) -> RunService:

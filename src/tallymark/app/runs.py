@@ -21,7 +21,6 @@ from tallymark.models.model_kinds import open_model
 from tallymark.runs.ongoing_run import OngoingRun, RunWatch, make_id, sort_by_suite
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run, final_status, outcome
-from tallymark.runs.tally import Tally
 from tallymark.suites.filled_suite import FilledSuite, resolve
 from tallymark.suites.rechecks import recheck
 from tallymark.suites.suite_definition import SuiteDefinition
@@ -135,12 +134,11 @@ class RunService:
     ) -> tuple[Run, Run]:
         """A run as it is and as another formula or suite sees it. No model is asked."""
         before = self.app.load_run(run)
-        record, results = before.record, before.results
+        record, results, tally = before.record, before.results, before.tally
         if suite is not None:
-            results = asyncio.run(recheck(suite, results))
-            if not results:
+            results, tally = asyncio.run(recheck(suite, results))
+            if not tally.finished:
                 raise InvalidInput(f"the suite has no case of the run {record.id}")
-        tally = Tally(results)
         text = formula or (record.formula if suite is None else suite.definition.formula)
         undefined = suite.definition.undefined if suite is not None else None
         summary = outcome(tally.formula(text, also=record.metrics), tally, undefined=undefined)
@@ -162,7 +160,9 @@ class RunService:
         tags = {**record.tags, "rescored_from": record.id}
         new = replace(record, id=make_id("r"), created_at=time.time(), group=None, tags=tags)
         self.app.store.create_run(new)
-        self.app.store.add_results(new.id, run.results)
+        with self.app.store.open_writer(new.id) as writer:
+            for result in run.results:
+                writer.put(result)
         return new
 
     def resume(self, run: str, options: RunOptions, watch: RunWatch) -> Run:
@@ -179,7 +179,7 @@ class RunService:
         limits = replace_fields(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
         options = replace_fields(options, limits=limits)
         suite = self.resolve_suite(definition, options)
-        stored = self.app.store.results(record.id, with_traces=True)
+        stored = self.app.store.counted_results(record.id)
         earlier = [result for result in stored if result.status != "error"]
         # A name with a secret in it was stored redacted; the suite knows the real one.
         hidden = {suite.redact(each): each for each in suite.models}
@@ -214,7 +214,11 @@ class RunService:
         )
         with ongoing:
             ongoing.ending = asyncio.run(evaluation.run(ongoing.aadd))
-        return ongoing.make_run(sort_by_suite(record, ongoing.results or ()))
+        if ongoing.results is not None:
+            return ongoing.make_run(sort_by_suite(record, ongoing.results))
+        from tallymark.store.runs.stored_results import find_results  # noqa: PLC0415 (large runs)
+
+        return ongoing.make_run(find_results(self.app.store, record, ongoing.tally))
 
 
 def _open_model(reference: str, suite: FilledSuite, options: RunOptions) -> Model:

@@ -53,15 +53,15 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
 
     with closing(App(db)) as app:
         loaded = [app.load_run(run) for run in runs]
-    rule = RegressionRule(alpha, tolerance, strict)
-    compared = compare_all(loaded, formula=formula, rule=rule)
-    write_reports(report or [], loaded)
+        rule = RegressionRule(alpha, tolerance, strict)
+        compared = compare_all(loaded, formula=formula, rule=rule)
+        write_reports(report or [], loaded)
+        failures = find_unrun(loaded[1:], max_errors) if max_errors is not None else []
     if as_json:
         print_json({"comparisons": [each.to_dict() for each in compared]})
     else:
         parts = [part for each in compared for part in (StyledLine(""), *comparison_lines(each))]
         say(*parts[1:])
-    failures = find_unrun(loaded[1:], max_errors) if max_errors is not None else []
     for each in compared if fail_on_regression else ():
         if (said := verdict(each)).regression:
             failures.append(f"{each.second.id} is worse: {said.reason}")

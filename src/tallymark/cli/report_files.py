@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
+from tallymark.text import escape
 
 if TYPE_CHECKING:
     from tallymark.runs.run import Run
@@ -41,15 +44,27 @@ def check_reports(paths: Sequence[Path]) -> None:
             raise InvalidInput(f"--report {path} has no ending that names a report", hint=hint)
 
 
+def print_runs(document: Any) -> None:
+    """One JSON document on stdout, in which runs stand; they are written result by result."""
+    from tallymark.runs.reports.json_report import stream_document
+
+    for piece in stream_document(document):
+        sys.stdout.write(escape(piece))
+    sys.stdout.write("\n")
+
+
 def write_reports(paths: Sequence[Path], runs: Sequence[Run]) -> None:
     """Writes each report whole or not at all."""
     for path in paths:
-        text = load_report(path.suffix).write(runs)
+        kind = load_report(path.suffix)
         part = path.with_name(f"{path.name}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(text, encoding="utf-8")
+            with part.open("w", encoding="utf-8") as file:
+                file.writelines([kind.write(runs)] if kind.stream is None else kind.stream(runs))
             part.replace(path)
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
+        finally:
+            with suppress(OSError):  # it has its name by now, or never could be made
+                part.unlink()

@@ -89,7 +89,7 @@ def _rescore_run(
     run: str, formula: str | None, suite: Path | None, save: bool, db: str | None, as_json: bool
 ) -> None:
     from tallymark.app.runs import RunOptions
-    from tallymark.runs.reports.json_report import run_document
+    from tallymark.cli.report_files import print_runs
     from tallymark.runs.reports.summary_report import summary_lines
     from tallymark.suites.suite_file import load_suite
 
@@ -104,11 +104,11 @@ def _rescore_run(
             other = app.runs.resolve_suite(load_suite(suite), RunOptions())
         before, after = app.runs.rescore_run(run, formula=formula, suite=other)
         saved = app.runs.save_as_new(after) if save else None
-    if as_json:
-        document = {"before": run_document(before), "after": run_document(after)}
-        print_json(document | {"saved_as": saved.id if saved else None})
-        return
-    say(*summary_lines(after))
+        if as_json:
+            saved_as = saved.id if saved else None
+            print_runs({"before": before, "after": after, "saved_as": saved_as})
+            return
+        say(*summary_lines(after))
     say(f"\nBefore: {format_score(before.score)} (formula: {before.record.formula})")
     say(f"Saved as {saved.id}" if saved else "Not saved; --save keeps it as a new run")
 

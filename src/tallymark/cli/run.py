@@ -108,15 +108,17 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     # What a user's code prints must not get into our JSON document.
     from tallymark.app.app import App
 
-    with closing(App(db)) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
-        before = app.load_run(baseline) if baseline is not None else None
-        runs = _run_suite(app, suite, resume, model or [], options)
-    least = fail_under
-    failures = (
-        [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]
-    )
-    rule = (alpha, tolerance, strict)
-    RunEnd(report or [], before, fail_on_regression, as_json, rule, max_errors).tell(runs, failures)
+    with closing(App(db)) as app:
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():
+            before = app.load_run(baseline) if baseline is not None else None
+            runs = _run_suite(app, suite, resume, model or [], options)
+        least = fail_under
+        failures = (
+            [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]
+        )
+        rule = (alpha, tolerance, strict)
+        end = RunEnd(report or [], before, fail_on_regression, as_json, rule, max_errors)
+        end.tell(runs, failures)
     if all(each.record.status == "failed" for each in runs):
         say("tally: no case could be run; see the errors above", err=True)
         raise typer.Exit(3)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.report_files import write_reports
-from tallymark.cli.streams import print_json
+from tallymark.cli.report_files import print_runs, write_reports
 from tallymark.errors import InvalidInput
 from tallymark.text import StyledLine, say
 
@@ -111,10 +110,8 @@ class RunEnd:
     def _print_document(
         self, runs: Sequence[Run], against: Comparison | None, facts: Mapping[str, Any]
     ) -> None:
-        from tallymark.runs.reports.json_report import run_document
-
-        document = {"runs": [run_document(run) for run in runs], **facts}
-        print_json(document | ({} if against is None else {"comparison": against.to_dict()}))
+        document = {"runs": list(runs), **facts}
+        print_runs(document | ({} if against is None else {"comparison": against.to_dict()}))
 
 
 def _find_regression(against: Comparison) -> list[str]:

@@ -151,22 +151,23 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     # What a user's code prints must not get into our JSON document.
     from tallymark.app.app import App
 
-    with closing(App(db)) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
-        before = app.load_run(baseline) if baseline is not None else None
-        outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
+    with closing(App(db)) as app:
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():
+            before = app.load_run(baseline) if baseline is not None else None
+            outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         if outcome.interrupted or outcome.failures:
             report, before = [], None
-    rule = (alpha, tolerance, strict)
-    end = RunEnd(report or [], before, fail_on_regression, as_json, rule, max_errors)
-    if outcome.interrupted:
-        end.show(outcome.runs, outcome.facts)
-        kept = "what is done is kept" if options.keep else "nothing is kept"
-        say(f"tally: stopped; {kept}", err=True)
-        raise typer.Exit(130)
-    if outcome.failures:
-        end.show(outcome.runs, outcome.facts)
-        raise WorkFailed(Problem(failure) for failure in outcome.failures)
-    end.tell(outcome.runs, outcome.gates, outcome.facts)
+        rule = (alpha, tolerance, strict)
+        end = RunEnd(report or [], before, fail_on_regression, as_json, rule, max_errors)
+        if outcome.interrupted:
+            end.show(outcome.runs, outcome.facts)
+            kept = "what is done is kept" if options.keep else "nothing is kept"
+            say(f"tally: stopped; {kept}", err=True)
+            raise typer.Exit(130)
+        if outcome.failures:
+            end.show(outcome.runs, outcome.facts)
+            raise WorkFailed(Problem(failure) for failure in outcome.failures)
+        end.tell(outcome.runs, outcome.gates, outcome.facts)
 
 
 @dataclass(frozen=True)

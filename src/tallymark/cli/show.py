@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from tallymark.cli.app_session import Db
-from tallymark.cli.report_files import ReportPaths, check_reports, write_reports
-from tallymark.cli.streams import print_json
+from tallymark.cli.report_files import ReportPaths, check_reports, print_runs, write_reports
 from tallymark.text import say
 
 
@@ -21,7 +20,6 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show a run: its score and how it came about, its cases and their checks."""
-    from tallymark.runs.reports.json_report import run_document
     from tallymark.runs.reports.summary_report import summary_lines
 
     check_reports(report or [])
@@ -29,8 +27,8 @@ def show(
 
     with closing(App(db)) as app:
         loaded = app.load_run(run)
-    write_reports(report or [], [loaded])
-    if as_json:
-        print_json(run_document(loaded))
-    else:
-        say(*summary_lines(loaded, most=cases))
+        write_reports(report or [], [loaded])
+        if as_json:
+            print_runs(loaded)
+        else:
+            say(*summary_lines(loaded, most=cases))

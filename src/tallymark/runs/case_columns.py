@@ -7,12 +7,13 @@ apart, and all cases that it does not name are another.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from tallymark.formula import MORE_METRICS, RUN_METRICS
-from tallymark.runs.tally import MEASURES, Amounts, Counts, eval_of
+from tallymark.runs.tally import MEASURES, Amounts, CaseCounts, Seen, eval_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +44,10 @@ class Column(NamedTuple):
     lowest: Array
 
 
+_FIELDS = ("total", "known", "known", "squares", "high", "low")
+"""Where each of them comes from, of amounts that were added up."""
+
+
 class Metric(NamedTuple):
     """A name that a formula may use, as a statistic of a quantity."""
 
@@ -65,40 +70,46 @@ class Sums(Protocol):
         ...
 
 
-class CaseColumns:
-    """Some cases, a row each, and the strata that they fall into."""
+class CaseTable:
+    """Some cases, a row each. A column is made once, for all formulas that ask for it."""
 
-    def __init__(
-        self, cases: Mapping[str, Counts] | Sequence[tuple[str, Counts]], names: Iterable[str]
-    ) -> None:
-        rows = list(cases.items() if isinstance(cases, Mapping) else cases)
-        self._counts = [counts for _, counts in rows]
+    def __init__(self, cases: Sequence[tuple[str, CaseCounts]]) -> None:
+        self._cases = cases
         self._columns: dict[str, Column] = {}
-        evals = [eval_of(case) for case, _ in rows]
-        scorers = {name for counts in self._counts for name in counts.scores}
-        self.metrics = {name: find_metric(name, set(evals), scorers) for name in names}
-        named = {metric.named for metric in self.metrics.values()} - {None}
-        groups: dict[str | None, list[int]] = {}
-        for row, each in enumerate(evals):
-            groups.setdefault(each if each in named else None, []).append(row)
-        self.strata: dict[str | None, Rows] = {
-            name: np.array(found, dtype=np.intp) for name, found in groups.items()
-        }
-        self.run_wide = any(metric.named is None for metric in self.metrics.values())
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self._cases)
 
-    @property
-    def quantities(self) -> list[str]:
-        """All that the formula depends on, sorted."""
-        return sorted({metric.quantity for metric in self.metrics.values()})
+    @cached_property
+    def evals(self) -> list[str | None]:
+        """The eval of each row."""
+        known: dict[str | None, str | None] = {}  # a name once, however many rows it has
+        names = (eval_of(case) for case, _ in self._cases)
+        return [known.setdefault(name, name) for name in names]
 
-    @property
-    def relevant(self) -> Rows:
-        """The rows that the formula depends on."""
-        picked = [rows for name, rows in self.strata.items() if name is not None or self.run_wide]
-        return np.sort(np.concatenate(picked)) if picked else np.array([], dtype=np.intp)
+    @cached_property
+    def scorers(self) -> set[str]:
+        """All that measured something."""
+        return {
+            name
+            for _, counts in self._cases
+            for name in (counts.scorers if isinstance(counts, Seen) else counts.scores)
+        }
+
+    def pick(self, rows: Rows) -> CaseTable:
+        """Some of the rows."""
+        if len(rows) == len(self):
+            return self
+        return CaseTable([self._cases[row] for row in rows])
+
+    def group_rows(self, named: Collection[str | None]) -> dict[str | None, Rows]:
+        """The rows of each eval that is named, and those of all others."""
+        if not named:
+            return {None: np.arange(len(self))} if len(self) else {}
+        groups: dict[str | None, list[int]] = {}
+        for row, each in enumerate(self.evals):
+            groups.setdefault(each if each in named else None, []).append(row)
+        return {name: np.array(found, dtype=np.intp) for name, found in groups.items()}
 
     def __getitem__(self, quantity: str) -> Column:
         if quantity not in self._columns:
@@ -106,7 +117,7 @@ class CaseColumns:
         return self._columns[quantity]
 
     def _make_column(self, quantity: str) -> Column:
-        counts = self._counts
+        counts = [each for _, each in self._cases]
         ran = _make_array([each.ran for each in counts])
         if quantity == PASSED:
             passed = _make_array([each.passed for each in counts])
@@ -120,21 +131,69 @@ class CaseColumns:
             squares = (np.sqrt(sent.squares) + np.sqrt(answered.squares)) ** 2
             known = np.minimum(sent.known, answered.known)
             return Column(sent.totals + answered.totals, ran, known, squares, ran, ran)
-        if quantity in AMOUNTS:
-            attribute = "judges" if quantity == "judge_cost" else quantity
-            amounts = [getattr(each, attribute) for each in counts]
-            asked = [each.results for each in counts] if attribute == "judges" else None
-            return _stack_amounts(amounts, _make_array(asked) if asked else ran)
-        scored = [each.scores.get(quantity, Amounts()) for each in counts]
-        return _stack_amounts(scored, _make_array([each.known for each in scored]))
+        if quantity not in AMOUNTS:
+            return _stack_amounts([_find_measured(each, quantity) for each in counts])
+        attribute = "judges" if quantity == "judge_cost" else quantity
+        amounts = _stack_amounts([getattr(each, attribute) for each in counts])
+        asked = _make_array([each.results for each in counts]) if attribute == "judges" else ran
+        return amounts._replace(weights=asked)
 
 
-def _stack_amounts(amounts: Sequence[Amounts], weights: Array) -> Column:
-    totals, known, squares, highest, lowest = (
-        _make_array([getattr(each, field) for each in amounts])
-        for field in ("total", "known", "squares", "high", "low")
-    )
-    return Column(totals, weights, known, squares, highest, lowest)
+class CaseColumns:
+    """A table as one formula sees it: the strata that its rows fall into."""
+
+    def __init__(self, table: CaseTable, names: Iterable[str]) -> None:
+        self.table = table
+        evals = set(table.evals)
+        self.metrics = {name: find_metric(name, evals, table.scorers) for name in names}
+        named = {metric.named for metric in self.metrics.values()}
+        self.strata = table.group_rows(named - {None})
+        self.run_wide = None in named
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getitem__(self, quantity: str) -> Column:
+        return self.table[quantity]
+
+    @property
+    def quantities(self) -> list[str]:
+        """All that the formula depends on, sorted."""
+        return sorted({metric.quantity for metric in self.metrics.values()})
+
+    @property
+    def relevant(self) -> Rows:
+        """The rows that the formula depends on."""
+        picked = [rows for name, rows in self.strata.items() if name is not None or self.run_wide]
+        return np.sort(np.concatenate(picked)) if picked else np.array([], dtype=np.intp)
+
+
+def _find_measured(counts: CaseCounts, scorer: str) -> Amounts | float | None:
+    if not isinstance(counts, Seen):
+        return counts.scores.get(scorer)
+    values = [
+        value for name, value in zip(counts.scorers, counts.values, strict=True) if name == scorer
+    ]
+    if len(values) < 2:
+        return values[0] if values else None
+    several = Amounts()  # an alternative of an `or` may have the name of another check
+    several.add(values)
+    return several
+
+
+def _stack_amounts(amounts: Sequence[Amounts | float | None]) -> Column:
+    """Of each case its sums, or its one value, or nothing; weighted by how many are known."""
+    sums = [row for row, each in enumerate(amounts) if isinstance(each, Amounts)]
+    known = _make_array([each is not None for each in amounts])
+    values = list(amounts)
+    for row in sums:
+        values[row] = None
+    totals = _make_array([0.0 if each is None else each for each in values])
+    highest, lowest = (np.where(known, totals, end) for end in (-np.inf, np.inf))
+    found = Column(totals, known, known, totals * totals, highest, lowest)
+    for column, field in zip(found, _FIELDS, strict=True):
+        column[sums] = [getattr(amounts[row], field) for row in sums]
+    return found
 
 
 def _make_array(values: list[Any]) -> Array:

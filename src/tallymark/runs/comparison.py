@@ -16,8 +16,8 @@ from tallymark.errors import InvalidInput
 from tallymark.runs.differences import Difference, SharedCases
 from tallymark.runs.problems import describe_check, name_case
 from tallymark.runs.record import CaseResult, RunRecord
-from tallymark.runs.run import Run
-from tallymark.runs.tally import Counts, Tally
+from tallymark.runs.run import Run, pick_cases
+from tallymark.runs.tally import CaseCounts, Tally
 from tallymark.scoring.score import make_json_safe
 from tallymark.text import format_count, format_number, format_p_value, format_score
 
@@ -149,17 +149,15 @@ def compare(
     text = formula or records[0].formula
     names = (*tallies[1].evals, *tallies[1].scorers, *records[0].metrics, *records[1].metrics)
     parsed = tallies[0].formula(text, also=names)
-    changes = sorted(
-        _find_changes(*tallies, first.results, second.results),
-        key=lambda each: list(CHANGE_KINDS).index(each.kind),
-    )
+    order = list(CHANGE_KINDS)
+    changes = sorted(_find_changes(first, second), key=lambda each: order.index(each.kind))
     # A formula of errors is over all that was asked; any other over what ran in both.
     by_errors = "error_pct" in parsed.names and "error_pct" not in tallies[0].scorers
-    shared = SharedCases(first.results, second.results, with_errors=by_errors)
-    run_wide = [Tally().formula(name) for name in ("success_pct", "total_cost", "avg_latency")]
-    score, success, cost, latency = (
-        _compare_measure(each, shared, seed) for each in (parsed, *run_wide)
+    whole = all(len(run.results) == run.tally.finished for run in (first, second))
+    shared = SharedCases(
+        first.results, second.results, tallies if whole else None, with_errors=by_errors
     )
+    score, success, cost, latency = _compare_measures(parsed, shared, seed)
     count = len(shared.names)
     return Comparison(
         first=_describe_run(records[0], tallies[0], parsed),
@@ -287,35 +285,45 @@ def _describe_run(record: RunRecord, tally: Tally, formula: Formula) -> Compared
     )
 
 
-def _compare_measure(formula: Formula, shared: SharedCases, seed: int) -> ComparedMeasure:
-    first, second = (tally.score(formula).score for tally in shared.tallies)
-    dear = formula.text in ("total_cost", "avg_latency")
-    return ComparedMeasure(
-        first, second, shared.difference(formula, higher_is_worse=dear, seed=seed)
-    )
+def _compare_measures(
+    formula: Formula, shared: SharedCases, seed: int
+) -> Iterator[ComparedMeasure]:
+    """The score, and the measures that every run has."""
+    dear = {"success_pct": False, "total_cost": True, "avg_latency": True}
+    formulas = [
+        (formula, dear.get(formula.text, False)),
+        *((Tally().formula(name), worse) for name, worse in dear.items()),
+    ]
+    differences = shared.differences(formulas, seed=seed)
+    for (each, _), difference in zip(formulas, differences, strict=True):
+        first, second = (tally.score(each).score for tally in shared.tallies)
+        yield ComparedMeasure(first, second, difference)
 
 
-def _find_changes(
-    first: Tally, second: Tally, earlier: Sequence[CaseResult], results: Sequence[CaseResult]
-) -> Iterator[CaseChange]:
+def _find_changes(first: Run, second: Run) -> Iterator[CaseChange]:
     """The cases that differ, in the order of the first run, then those that only the second has."""
-    # Reversed, so that of several failures of a case the first one stays.
-    reasons = {
-        each.case: _find_reason(each) for each in reversed(results) if each.status != "passed"
+    before, now = first.tally.cases, second.tally.cases
+    kinds = {
+        case: kind
+        for case in dict.fromkeys((*before, *now))
+        if (kind := _classify_change(before.get(case), now.get(case))) is not None
     }
-    asked = (each for each in (*earlier, *results) if each.input and each.case.startswith("#"))
-    names = {each.case: name_case(each) for each in asked}
-    before, now = first.cases, second.cases
-    for case in dict.fromkeys((*before, *now)):
-        one, two = before.get(case), now.get(case)
-        kind = _classify_change(one, two)
-        if kind is not None:
-            why = reasons.get(case, "") if kind in ("broken", "worse", "error_now") else ""
-            passes = (_format_passes(one), _format_passes(two))
-            yield CaseChange(case, kind, *passes, why, names.get(case, case))
+    worse = {case for case, kind in kinds.items() if kind in ("broken", "worse", "error_now")}
+    unnamed = {case for case in kinds if case.startswith("#")}
+    reasons: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for result in pick_cases(second.results, worse | unnamed):
+        names.setdefault(result.case, name_case(result))
+        if result.case in worse and result.status != "passed" and result.case not in reasons:
+            reasons[result.case] = _find_reason(result)
+    for result in pick_cases(first.results, unnamed - names.keys()):
+        names.setdefault(result.case, name_case(result))
+    for case, kind in kinds.items():
+        one, two = (_format_passes(each.get(case)) for each in (before, now))
+        yield CaseChange(case, kind, one, two, reasons.get(case, ""), names.get(case, case))
 
 
-def _classify_change(one: Counts | None, two: Counts | None) -> ChangeKind | None:
+def _classify_change(one: CaseCounts | None, two: CaseCounts | None) -> ChangeKind | None:
     if one is None or two is None:
         return "only_first" if two is None else "only_second"
     before, now = one.success, two.success
@@ -328,7 +336,7 @@ def _classify_change(one: Counts | None, two: Counts | None) -> ChangeKind | Non
     return "fixed" if now == 1.0 else "better"
 
 
-def _format_passes(counts: Counts | None) -> str:
+def _format_passes(counts: CaseCounts | None) -> str:
     return f"{counts.passed}/{counts.ran}" if counts is not None and counts.ran else ""
 
 

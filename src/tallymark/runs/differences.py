@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tallymark.runs.case_columns import CaseTable
 from tallymark.runs.intervals import difference_interval
+from tallymark.runs.run import read_counted
 from tallymark.runs.statistics import Interval
-from tallymark.runs.swap_test import SwapTest, pair_units, try_swaps
+from tallymark.runs.swap_test import FEW_CASES, SwapTest, pair_units, try_swaps
 from tallymark.runs.tally import Tally
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
     from tallymark.runs.record import CaseResult
+    from tallymark.runs.run import Results
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -33,42 +36,64 @@ class SharedCases:
 
     def __init__(
         self,
-        first: Sequence[CaseResult],
-        second: Sequence[CaseResult],
+        first: Results,
+        second: Results,
+        tallies: tuple[Tally, Tally] | None = None,
         *,
         with_errors: bool = False,
     ) -> None:
-        ran = [
-            [each for each in results if with_errors or each.status != "error"]
-            for results in (first, second)
-        ]
-        names = {each.case for each in ran[0]} & {each.case for each in ran[1]}
+        """The `tallies` are those of all results, from whoever has them."""
+        whole = tallies or (Tally(first), Tally(second))
+        names: set[str] = set.intersection(
+            *(
+                {case for case, counts in tally.cases.items() if with_errors or counts.ran}
+                for tally in whole
+            )
+        )
         # Sorted: the same results in another order of arrival come to the same.
         self.names = sorted(names)
-        self.results = tuple([each for each in results if each.case in names] for results in ran)
-        self.tallies = Tally(self.results[0]), Tally(self.results[1])
-        counted = [tally.cases for tally in self.tallies]
-        self._counts = [{case: found[case] for case in self.names} for found in counted]
-        self._units = pair_units(self.names, self.tallies, (self.results[0], self.results[1]))
 
-    def difference(
-        self, formula: Formula, *, higher_is_worse: bool = False, seed: int = 0
-    ) -> Difference:
-        """The second run's score less the first one's."""
-        before, now = (tally.score(formula).score for tally in self.tallies)
-        if before is None or now is None:
-            return Difference()
-        tested = self.test(formula, higher_is_worse=higher_is_worse, seed=seed)
-        interval = difference_interval(formula, *self._counts, seed=seed)
-        return Difference(
-            now - before,
-            interval if isinstance(interval, Interval) else None,
-            None if tested is None else tested.p_value,
-            0 if tested is None else tested.units,
+        def keep(result: CaseResult) -> bool:
+            return result.case in names and (with_errors or result.status != "error")
+
+        one, two = (
+            tally
+            if len(names) == len(tally.cases) and (with_errors or not tally.errors)
+            else Tally(filter(keep, read_counted(results)))
+            for tally, results in zip(whole, (first, second), strict=True)
         )
+        self.tallies = one, two
+        self._cases = [
+            CaseTable([(case, tally.cases[case]) for case in self.names]) for tally in self.tallies
+        ]
+        self._units = self._cases
+        if len(names) < FEW_CASES:
+            results = [[*filter(keep, read_counted(each))] for each in (first, second)]
+            units = pair_units(self.names, self.tallies, (results[0], results[1]))
+            self._units = [CaseTable(each) for each in units]
 
-    def test(
-        self, formula: Formula, *, higher_is_worse: bool = False, seed: int = 0
-    ) -> SwapTest | None:
+    def differences(
+        self, formulas: Sequence[tuple[Formula, bool]], *, seed: int = 0
+    ) -> list[Difference]:
+        """The second run's score less the first one's, by each formula.
+
+        With each comes whether more of it is worse.
+        """
+        scores = [[tally.score(formula).score for tally in self.tallies] for formula, _ in formulas]
+        known = [at for at, pair in enumerate(scores) if None not in pair]
+        tested = try_swaps([formulas[at] for at in known], *self._units, seed=seed)
+        found = [Difference()] * len(formulas)
+        for at, test in zip(known, tested, strict=True):
+            before, now = scores[at]
+            interval = difference_interval(formulas[at][0], *self._cases, seed=seed)
+            found[at] = Difference(
+                (now or 0.0) - (before or 0.0),
+                interval if isinstance(interval, Interval) else None,
+                None if test is None else test.p_value,
+                0 if test is None else test.units,
+            )
+        return found
+
+    def test(self, formula: Formula, *, seed: int = 0) -> SwapTest | None:
         """Whether the second run is worse by more than luck."""
-        return try_swaps(formula, *self._units, higher_is_worse=higher_is_worse, seed=seed)
+        return try_swaps([(formula, False)], *self._units, seed=seed)[0]

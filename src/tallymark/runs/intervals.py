@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from tallymark.formula import Formula
-from tallymark.runs.case_columns import AMOUNTS, ERRORS, EXTREMES, Array, CaseColumns
+from tallymark.runs.case_columns import AMOUNTS, ERRORS, EXTREMES, Array, CaseColumns, CaseTable
 from tallymark.runs.metric_draws import MetricDraws, draw_joint_normals, draw_normals
 from tallymark.runs.statistics import Interval, NoInterval
-from tallymark.runs.tally import Counts, Tally
+from tallymark.runs.tally import Tally
 
 DRAWS = 2000
 _ROUNDING = 1e-9
@@ -30,9 +30,8 @@ def score_interval(
     """The 95 % interval of a run's score, or the reason why there is none."""
     # Sorted: the same results in another order of arrival have the same interval.
     counted = tally.cases
-    columns = CaseColumns(
-        {case: counted[case] for case in sorted(counted) if counted[case].ran}, formula.names
-    )
+    ran = [(case, counted[case]) for case in sorted(counted) if counted[case].ran]
+    columns = CaseColumns(CaseTable(ran), formula.names)
     if (refused := _refuse(columns)) is not None:
         return refused
     rng = np.random.default_rng(seed)
@@ -42,8 +41,8 @@ def score_interval(
 
 def difference_interval(
     formula: Formula,
-    first: Mapping[str, Counts],
-    second: Mapping[str, Counts],
+    first: CaseTable,
+    second: CaseTable,
     *,
     seed: int = 0,
     draws: int = DRAWS,

@@ -17,10 +17,11 @@ from tallymark.runs.run import Run, final_status, outcome
 from tallymark.runs.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tallymark.formula import Formula
     from tallymark.runs.record import CaseResult, RunRecord
+    from tallymark.runs.run import Results
 
 RunEnding = Literal["finished", "budget", "hopeless", "stopped", "broken"]
 _ENDING_WORDS: Mapping[RunEnding, str] = {
@@ -29,6 +30,8 @@ _ENDING_WORDS: Mapping[RunEnding, str] = {
     "stopped": "stopped by hand",
     "broken": "broke off",
 }
+MOST_HELD = 1_000
+"""Results of a run that are also held in memory where a keeper has them."""
 # Crockford's base 32: without i, l, o and u, which are taken for other signs.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -88,12 +91,14 @@ class OngoingRun:
     ) -> None:
         """`earlier` results are those of a run that goes on; `tally` counts in a way of its own.
 
-        With a tally of its own, the run does not hold on to its results.
+        With a tally of its own, the run does not hold on to its results, and neither does a run
+        that is kept, unless it is small.
         """
         self.record = record
         self.formula = formula
-        self.results = None if tally is not None else list(earlier)
-        self.tally = Tally(self.results or ()) if tally is None else tally
+        self.tally = Tally(earlier) if tally is None else tally
+        held = tally is None and not self.tally.finished
+        self.results: list[CaseResult] | None = [] if held else None
         self.tally.door = record.tags.get("door")
         self.ending: RunEnding = "broken"
         self._undefined = undefined
@@ -135,6 +140,8 @@ class OngoingRun:
         self.tally.add(result)
         if self.results is not None:
             self.results.append(result)
+            if len(self.results) > MOST_HELD and self._writer is not None:
+                self.results = None
         if self._writer is not None:
             self._writer.put(result)
         if self._watch is not None:
@@ -145,12 +152,14 @@ class OngoingRun:
         self.tally.add(result)
         if self.results is not None:
             self.results.append(result)
+            if len(self.results) > MOST_HELD and self._writer is not None:
+                self.results = None
         if self._writer is not None:
             await self._writer.aput(result)
         if self._watch is not None:
             self._watch.moved(result, self.tally)
 
-    def make_run(self, results: Sequence[CaseResult]) -> Run:
+    def make_run(self, results: Results) -> Run:
         """The run as it is by now, with those of its results that are to be shown, in order."""
         return Run(
             self.record, results, self.tally, formula=self.formula, kept=self._keeper is not None
@@ -171,21 +180,30 @@ def open_keeper(given: RunKeeper | str | Path | None) -> Iterator[RunKeeper | No
 
 
 def sort_by_suite(record: RunRecord, results: Iterable[CaseResult]) -> list[CaseResult]:
-    """Results as the suite has their evals; the rows of a dataset by number, then by name."""
+    """Results in the order of their suite."""
+    place = find_places(record)
+    return sorted(results, key=lambda result: place(result.case, result.epoch))
+
+
+def find_places(record: RunRecord) -> Callable[[str, int], tuple[int, int, str, int]]:
+    """A function that says where a result stands, by its case and epoch.
+
+    As the suite has their evals; the rows of a dataset by number, then by name.
+    """
     document: dict[str, Any] = msgspec.json.decode(record.definition or "{}")
     places = {
         entry.get("name") or f"#{number}": number
         for number, entry in enumerate(document.get("evals", []), 1)
     }
 
-    def place(result: CaseResult) -> tuple[int, int, str, int]:
-        if result.case in places:
-            return (places[result.case], 0, "", result.epoch)
-        name, _, row = result.case.partition("[")
+    def place(case: str, epoch: int) -> tuple[int, int, str, int]:
+        if case in places:
+            return (places[case], 0, "", epoch)
+        name, _, row = case.partition("[")
         row = row.rstrip("]")
-        return (places.get(name, 0), int(row) if row.isdecimal() else 0, row, result.epoch)
+        return (places.get(name, 0), int(row) if row.isdecimal() else 0, row, epoch)
 
-    return sorted(results, key=place)
+    return place
 
 
 def make_id(letter: str) -> str:

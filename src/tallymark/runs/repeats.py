@@ -13,7 +13,7 @@ from math import comb
 
 import msgspec
 
-from tallymark.runs.tally import Counts
+from tallymark.runs.tally import CaseCounts
 
 MOST_K = 10
 
@@ -36,7 +36,7 @@ def pass_all_k(tries: int, passed: int, k: int) -> float:
     return comb(passed, k) / comb(tries, k)
 
 
-def summarise_repeats(counts: Counts) -> Repeats | None:
+def summarise_repeats(counts: CaseCounts) -> Repeats | None:
     """Of one case; None when it did not run."""
     tries, passed = counts.ran, counts.passed
     if not tries:

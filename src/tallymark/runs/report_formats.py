@@ -6,7 +6,7 @@ endings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +32,8 @@ class ReportKind(NamedTuple):
     """For the docs: who reads it."""
     gives: str
     """For the docs: what stands in it."""
+    stream: Callable[[Sequence[Run]], Iterator[str]] | None = None
+    """Of a report that has every result: the same text in small pieces."""
 
 
 REPORT_FORMATS = {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tallymark.errors import FormulaError
 from tallymark.formula.tree import Name
@@ -22,6 +22,62 @@ if TYPE_CHECKING:
     from tallymark.formula.explanation import Explanation, Term
 
 
+class CaseOutcome(NamedTuple):
+    """How many results of a case ended in which way."""
+
+    passed: int
+    failed: int
+    errors: int
+
+    @property
+    def status(self) -> CaseStatus:
+        """Failed if one epoch failed, else an error if one could not run."""
+        return "failed" if self.failed else "error" if self.errors else "passed"
+
+    @property
+    def statuses(self) -> set[CaseStatus]:
+        """Every status that one of them has."""
+        counted: dict[CaseStatus, int] = {
+            "passed": self.passed, "failed": self.failed, "error": self.errors
+        }  # fmt: skip
+        return {status for status, count in counted.items() if count}
+
+
+class KeptResults(Protocol):
+    """The results of a run that are kept elsewhere; few of them are in memory at a time."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __iter__(self) -> Iterator[CaseResult]:
+        """All of them in order."""
+
+    def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
+        """Those of some cases, in order."""
+
+    def read_counted(self) -> Iterator[CaseResult]:
+        """All in order, with nothing but what counts: no prompts, answers, reasons or traces."""
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Every case once, in order."""
+
+
+Results = Sequence[CaseResult] | KeptResults
+
+
+def read_counted(results: Results) -> Iterable[CaseResult]:
+    """Results of which the numbers are wanted and no texts."""
+    return results if isinstance(results, Sequence) else results.read_counted()
+
+
+def pick_cases(results: Results, names: Collection[str]) -> Iterator[CaseResult]:
+    """The results of some cases, in order."""
+    if isinstance(results, Sequence):
+        return (result for result in results if result.case in names)
+    return results.read_cases(names)
+
+
 @dataclass(slots=True)
 class CaseView:
     """One case with its results, one for each epoch."""
@@ -30,15 +86,20 @@ class CaseView:
     results: list[CaseResult] = field(default_factory=list)
 
     @property
+    def outcome(self) -> CaseOutcome:
+        """How they ended."""
+        found = [result.status for result in self.results]
+        return CaseOutcome(found.count("passed"), found.count("failed"), found.count("error"))
+
+    @property
     def status(self) -> CaseStatus:
         """Failed if one epoch failed, else an error if one could not run."""
-        found = {result.status for result in self.results}
-        return "failed" if "failed" in found else "error" if "error" in found else "passed"
+        return self.outcome.status
 
     @property
     def passed(self) -> int:
         """How many epochs passed."""
-        return sum(result.status == "passed" for result in self.results)
+        return self.outcome.passed
 
     @property
     def latency(self) -> float | None:
@@ -60,7 +121,7 @@ class Run:
     def __init__(
         self,
         record: RunRecord,
-        results: Sequence[CaseResult],
+        results: Results,
         tally: Tally | None = None,
         *,
         formula: Formula | None = None,
@@ -103,15 +164,31 @@ class Run:
 
     @cached_property
     def cases(self) -> dict[str, CaseView]:
-        """The results by case."""
-        found: dict[str, CaseView] = {}
-        for result in self.results:
-            found.setdefault(result.case, CaseView(result.case)).results.append(result)
-        return found
+        """The results by case, all in memory."""
+        return _group_by_case(self.results)
 
-    def of_status(self, status: CaseStatus) -> list[CaseView]:
+    def read_cases(self, names: Sequence[str]) -> dict[str, CaseView]:
+        """Some cases with their results; of a run that is kept, no others are in memory."""
+        if isinstance(self.results, Sequence):
+            found = self.cases
+        else:
+            found = _group_by_case(self.results.read_cases(names))
+        return {name: found[name] for name in names if name in found}
+
+    @cached_property
+    def outcomes(self) -> Mapping[str, CaseOutcome]:
+        """How every case ended, in order."""
+        if isinstance(self.results, Sequence):
+            return {name: case.outcome for name, case in self.cases.items()}
+        counted = ((name, self.tally.cases[name]) for name in self.results.names)
+        return {
+            name: CaseOutcome(each.passed, each.ran - each.passed, each.results - each.ran)
+            for name, each in counted
+        }
+
+    def of_status(self, status: CaseStatus) -> list[str]:
         """The cases of one status."""
-        return [case for case in self.cases.values() if case.status == status]
+        return [name for name, outcome in self.outcomes.items() if outcome.status == status]
 
     def count_cases(self, status: CaseStatus) -> int:
         """How many cases have a status, those included whose results are not at hand."""
@@ -169,13 +246,13 @@ class Run:
     @cached_property
     def repeated(self) -> bool:
         """True when cases were asked more than once."""
-        return any(len(case.results) > 1 for case in self.cases.values())
+        return len(self.results) > len(self.outcomes)
 
     @cached_property
     def repeats(self) -> dict[str, Repeats]:
         """What the epochs of each case that ran tell."""
         counted = self.tally.cases
-        found = ((name, summarise_repeats(counted[name])) for name in self.cases)
+        found = ((name, summarise_repeats(counted[name])) for name in self.outcomes)
         return {name: each for name, each in found if each is not None}
 
     @property
@@ -247,6 +324,13 @@ class Run:
         from tallymark.runs.reports.json_report import run_document  # noqa: PLC0415 (it reads runs)
 
         return run_document(self)
+
+
+def _group_by_case(results: Iterable[CaseResult]) -> dict[str, CaseView]:
+    found: dict[str, CaseView] = {}
+    for result in results:
+        found.setdefault(result.case, CaseView(result.case)).results.append(result)
+    return found
 
 
 def _make_term_row(term: Term) -> tuple[str, str, str]:

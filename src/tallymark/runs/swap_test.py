@@ -14,14 +14,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from tallymark.runs.case_columns import EXTREMES, Array, CaseColumns, evaluate_metrics
-from tallymark.runs.tally import Counts, Tally
+from tallymark.runs.case_columns import (
+    EXTREMES,
+    Array,
+    CaseColumns,
+    CaseTable,
+    Rows,
+    evaluate_metrics,
+)
+from tallymark.runs.tally import CaseCounts, Tally
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
     from tallymark.runs.record import CaseResult
 
-_FEW_CASES = 10
+FEW_CASES = 10
 """From so many shared cases on, whole cases are swapped; with fewer, single results."""
 _FEW_UNITS = 10
 """From so many swapped units on, ties count half."""
@@ -33,7 +40,7 @@ _CELLS = 1_000_000
 _ROUNDING = 1e-9
 """Sums in another order differ by less than this, relative to the scores."""
 
-Unit = tuple[str, Counts]
+Unit = tuple[str, CaseCounts]
 
 
 class SwapTest(msgspec.Struct, frozen=True):
@@ -49,72 +56,135 @@ class SwapTest(msgspec.Struct, frozen=True):
         return 0.5**self.units <= alpha
 
 
+class _Moves(NamedTuple):
+    """What swaps move of one number of the units, added up over some of them."""
+
+    sums: tuple[float, float]
+    """On each side, before anything is swapped."""
+    changes: Array | None
+    """The other side's less this side's; None where all are alike, as most numbers are."""
+
+
+class _Pairs:
+    """The units of both runs. What is made of a column is made once, for all formulas."""
+
+    def __init__(self, first: CaseTable, second: CaseTable) -> None:
+        self.sides = first, second
+        self.ways: Array = np.empty((0, 0))
+        self._moves: dict[tuple[str, str | None], list[_Moves]] = {}
+        self._moved: dict[tuple[str, str | None], list[Array]] = {}
+
+    def take(self, ways: Array) -> None:
+        """Goes on with other ways."""
+        self.ways = ways
+        self._moved.clear()
+
+    def add_up(
+        self, side: int, quantity: str, named: str | None, rows: Rows | slice
+    ) -> Iterator[Array]:
+        """The totals, the weights and what is known, on one side, in each way."""
+        here = quantity, named
+        if here not in self._moves:
+            one, two = (each[quantity][:3] for each in self.sides)
+            pairs = zip(one, two, strict=True)
+            self._moves[here] = [_compare(mine[rows], theirs[rows]) for mine, theirs in pairs]
+        if here not in self._moved:
+            ways = self.ways[:, rows]
+            self._moved[here] = [
+                # Not `@`, whose threads cost more than they save.
+                np.zeros(len(ways)) if each is None else np.einsum("ij,j->i", ways, each)
+                for _, each in self._moves[here]
+            ]
+        for (sums, _), moved in zip(self._moves[here], self._moved[here], strict=True):
+            yield sums[side] - moved if side else sums[side] + moved
+
+
+def _compare(mine: Array, theirs: Array) -> _Moves:
+    changes = theirs - mine
+    return _Moves((mine.sum(), theirs.sum()), changes if changes.any() else None)
+
+
 class _SwappedSums(NamedTuple):
     """One side after some of its units have changed places with the other's."""
 
-    own: CaseColumns
-    other: CaseColumns
-    ways: Array
+    pairs: _Pairs
+    columns: CaseColumns
+    side: int
 
     def add_up(self, quantity: str, named: str | None) -> tuple[Array, Array]:
-        here, there = self.own[quantity], self.other[quantity]
-        rows = slice(None) if named is None else self.own.strata[named]
-        ways = self.ways[:, rows]
-
-        def swap(mine: Array, theirs: Array) -> Array:
-            return np.asarray(mine[rows].sum() + ways @ (theirs[rows] - mine[rows]))
-
-        weights = swap(here.weights, there.weights)
-        totals = swap(here.totals, there.totals)
-        known = swap(here.known, there.known)
+        rows = slice(None) if named is None else self.columns.strata[named]
+        totals, weights, known = self.pairs.add_up(self.side, quantity, named, rows)
         return np.where(np.abs(known - weights) < 0.5, totals, np.nan), weights
 
     def find_extreme(self, quantity: str, statistic: str) -> Array:
-        here, there = self.own[quantity], self.other[quantity]
+        ways, sides = self.pairs.ways, self.pairs.sides
+        here, there = sides[self.side][quantity], sides[1 - self.side][quantity]
         if statistic == "max":
-            return np.asarray(np.where(self.ways > 0, there.highest, here.highest).max(axis=1))
+            return np.asarray(np.where(ways > 0, there.highest, here.highest).max(axis=1))
         if statistic == "min":
-            return np.asarray(np.where(self.ways > 0, there.lowest, here.lowest).min(axis=1))
+            return np.asarray(np.where(ways > 0, there.lowest, here.lowest).min(axis=1))
         # A percentile over the units' means: for what is swapped, as good a measure as any.
         means = [each.totals / np.maximum(each.weights, 1.0) for each in (there, here)]
-        swapped = np.where(self.ways > 0, *means)
+        swapped = np.where(ways > 0, *means)
         return np.asarray(np.percentile(swapped, EXTREMES[statistic], axis=1))
 
 
-def try_swaps(
-    formula: Formula,
-    first: Sequence[Unit],
-    second: Sequence[Unit],
-    *,
-    higher_is_worse: bool = False,
-    seed: int = 0,
-) -> SwapTest | None:
-    """The units of two runs, pair by pair; None where the formula is undefined for one of them."""
-    relevant = CaseColumns(first, formula.names).relevant
-    if not len(relevant):
-        return None
-    one, two = (
-        CaseColumns([units[row] for row in relevant], formula.names) for units in (first, second)
-    )
-    sign = -1.0 if higher_is_worse else 1.0
-    worse = ties = tried = 0
-    observed = slack = 0.0
-    for ways in _list_ways(len(relevant), seed):
+class _Trial:
+    """One formula while ways are tried."""
+
+    def __init__(self, pairs: _Pairs, formula: Formula, sign: float) -> None:
+        self._formula, self._sign = formula, sign
+        columns = CaseColumns(pairs.sides[0], formula.names)
+        self._metrics = columns.metrics
+        self._sums = [_SwappedSums(pairs, columns, side) for side in (0, 1)]
+        self._observed = self._slack = 0.0
+        self.worse = self.ties = self.tried = 0
+
+    def go_on(self) -> bool:
+        """Looks at the ways that the pairs have now; False where there is no score to test."""
         before, now = (
-            formula.evaluate_many(evaluate_metrics(one.metrics, _SwappedSums(*pair, ways))).values
-            for pair in ((one, two), (two, one))
+            self._formula.evaluate_many(evaluate_metrics(self._metrics, sums)).values
+            for sums in self._sums
         )
-        change = sign * (now - before)
-        if not tried:  # the first way swaps nothing
-            observed, slack = change[0], _ROUNDING * max(abs(before[0]), abs(now[0]))
-            if np.isnan(observed):
-                return None
+        change = self._sign * (now - before)
+        if not self.tried:  # the first way swaps nothing
+            self._observed = change[0]
+            self._slack = _ROUNDING * max(abs(before[0]), abs(now[0]))
+        observed, slack = self._observed, self._slack
         # A swap that has no score counts against the claim.
-        worse += int(np.sum(~(change > observed + slack)))
-        ties += int(np.sum(np.abs(change - observed) <= slack))
-        tried += len(ways)
-    half = len(relevant) >= _FEW_UNITS
-    return SwapTest((worse - ties / 2 if half else worse) / tried, len(relevant))
+        self.worse += int(np.sum(~(change > observed + slack)))
+        self.ties += int(np.sum(np.abs(change - observed) <= slack))
+        self.tried += len(change)
+        return not np.isnan(observed)
+
+
+def try_swaps(
+    formulas: Sequence[tuple[Formula, bool]], first: CaseTable, second: CaseTable, *, seed: int = 0
+) -> list[SwapTest | None]:
+    """The units of two runs, pair by pair; None where a formula is undefined for one of them.
+
+    With each formula comes whether more of it is worse. Those over the same units share the ways.
+    """
+    found: list[SwapTest | None] = [None] * len(formulas)
+    groups: dict[bytes, tuple[Rows, list[int]]] = {}
+    for at, (formula, _) in enumerate(formulas):
+        relevant = CaseColumns(first, formula.names).relevant
+        groups.setdefault(relevant.tobytes(), (relevant, []))[1].append(at)
+    for relevant, places in groups.values():
+        pairs = _Pairs(first.pick(relevant), second.pick(relevant))
+        trials = {
+            at: _Trial(pairs, formulas[at][0], -1.0 if formulas[at][1] else 1.0) for at in places
+        }
+        for ways in _list_ways(len(relevant), seed) if len(relevant) else ():
+            pairs.take(ways)
+            trials = {at: trial for at, trial in trials.items() if trial.go_on()}
+            if not trials:
+                break
+        half = len(relevant) >= _FEW_UNITS
+        for at, trial in trials.items() if len(relevant) else ():
+            worse = trial.worse - trial.ties / 2 if half else trial.worse
+            found[at] = SwapTest(worse / trial.tried, len(relevant))
+    return found
 
 
 def _list_ways(units: int, seed: int) -> Iterator[Array]:
@@ -137,38 +207,37 @@ def pair_units(
     tallies: tuple[Tally, Tally],
     results: tuple[Sequence[CaseResult], Sequence[CaseResult]],
 ) -> tuple[list[Unit], list[Unit]]:
-    """What is swapped: cases, or single results where there are few cases and both runs have the
-    same ones. A case whose epochs are alike to the last digit is one unit: it was asked once.
+    """What is swapped where there are few cases: single results, where both runs have the same
+    ones. A case whose epochs are alike to the last digit is one unit: it was asked once.
     """
     before, now = (tally.cases for tally in tallies)
-    cases = [(case, before[case]) for case in shared], [(case, now[case]) for case in shared]
-    if len(shared) >= _FEW_CASES:
-        return cases
     first, second = (_split_epochs(set(shared), each) for each in results)
     units: tuple[list[Unit], list[Unit]] = ([], [])
-    for at, case in enumerate(shared):
+    for case in shared:
         one, two = first[case], second[case]
         if one.keys() != two.keys() or _are_alike(one) or _are_alike(two):
-            units[0].append(cases[0][at])
-            units[1].append(cases[1][at])
+            units[0].append((case, before[case]))
+            units[1].append((case, now[case]))
             continue
         units[0].extend((case, one[epoch]) for epoch in sorted(one))
         units[1].extend((case, two[epoch]) for epoch in sorted(one))
     return units
 
 
-def _split_epochs(shared: set[str], results: Sequence[CaseResult]) -> dict[str, dict[int, Counts]]:
+def _split_epochs(
+    shared: set[str], results: Sequence[CaseResult]
+) -> dict[str, dict[int, CaseCounts]]:
     by_epoch: dict[int, list[CaseResult]] = {}
     for result in results:
         if result.case in shared:
             by_epoch.setdefault(result.epoch, []).append(result)
-    found: dict[str, dict[int, Counts]] = {case: {} for case in shared}
+    found: dict[str, dict[int, CaseCounts]] = {case: {} for case in shared}
     for epoch, each in by_epoch.items():
         for case, counts in Tally(each).cases.items():
             found[case][epoch] = counts
     return found
 
 
-def _are_alike(epochs: Mapping[int, Counts]) -> bool:
+def _are_alike(epochs: Mapping[int, CaseCounts]) -> bool:
     counts = list(epochs.values())
     return len(counts) > 1 and all(each == counts[0] for each in counts)

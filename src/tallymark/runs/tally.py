@@ -12,7 +12,6 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -84,17 +83,17 @@ class Counts(msgspec.Struct, gc=False):
     input_tokens: Amounts = msgspec.field(default_factory=Amounts)
     output_tokens: Amounts = msgspec.field(default_factory=Amounts)
 
-    def add(self, results: Sequence[_Seen]) -> None:
+    def add(self, results: Sequence[Seen]) -> None:
         """Takes more results into account."""
-        ran = [seen for seen in results if seen.passed is not None]
+        ran = [seen for seen in results if seen.ran]
         self.results += len(results)
         self.judges.add([seen.judges for seen in results if seen.judges is not None])
         self.ran += len(ran)
         self.passed += sum([1 for seen in ran if seen.passed])
         self.latency.add([seen.latency for seen in ran if seen.latency is not None])
         self.cost.add([seen.cost for seen in ran if seen.cost is not None])
-        self.input_tokens.add([seen.sent for seen in ran if seen.sent is not None])
-        self.output_tokens.add([seen.answered for seen in ran if seen.answered is not None])
+        self.input_tokens.add([each for seen in ran if (each := seen.input_tokens) is not None])
+        self.output_tokens.add([each for seen in ran if (each := seen.output_tokens) is not None])
         for name, values in (
             _list_by_scorer(results) if any(seen.scorers for seen in results) else ()
         ):
@@ -111,23 +110,38 @@ class Counts(msgspec.Struct, gc=False):
         return self.passed / self.ran if self.ran else None
 
 
-class _Seen(msgspec.Struct, frozen=True, gc=False):
+class Seen(msgspec.Struct, frozen=True, gc=False):
     """What counts of one result. A run may have a million of them, so there is little of it."""
 
-    passed: bool | None
-    """None: it did not run."""
+    ran: int
+    """0 or 1, as is the next."""
+    passed: int
     latency: float | None
     cost: float | None
-    sent: int | None
-    answered: int | None
+    input_tokens: int | None
+    output_tokens: int | None
     """Tokens."""
     judges: float | None
     scorers: tuple[str, ...]
     values: tuple[float, ...]
     """What the scorers measured."""
 
+    @property
+    def results(self) -> int:
+        """It is one."""
+        return 1
 
-def _list_by_scorer(results: Iterable[_Seen]) -> Iterator[tuple[str, tuple[float, ...]]]:
+    @property
+    def success(self) -> float | None:
+        """Whether it passed, if it ran."""
+        return float(self.passed) if self.ran else None
+
+
+CaseCounts = Counts | Seen
+"""What is known of a case; most have one result, of which no sums need be kept."""
+
+
+def _list_by_scorer(results: Iterable[Seen]) -> Iterator[tuple[str, tuple[float, ...]]]:
     """What each scorer measured; once for each group of results that have the same scorers."""
     rows: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
     for seen in results:
@@ -158,13 +172,13 @@ class Tally:
         self.errors = 0
         self.scorers = defaultdict[str, ScorerCounts](ScorerCounts)
         self._most_cases = most_cases
-        self._cases: dict[str, Counts | _Seen] = {}
+        self._cases: dict[str, CaseCounts] = {}
         self._total = Counts()
         self._counted: dict[str | None, Counts] = {}
         # Results wait here, by eval and for the whole, and are added up many at a time, which is
         # quicker by far; most evals have so few that nobody ever asks for their counts.
-        self._waiting: dict[str | None, _Seen | list[_Seen]] = {}
-        self._fresh: list[_Seen] = []
+        self._waiting: dict[str | None, Seen | list[Seen]] = {}
+        self._fresh: list[Seen] = []
         self._latencies = array("d")
         for result in results:
             self.add(result)
@@ -174,12 +188,13 @@ class Tally:
         measured = self._take_checks(result)
         if result.status == "error":
             self.errors += 1
-            seen = _Seen(None, None, None, None, None, *measured)
+            seen = Seen(0, 0, None, None, None, None, *measured)
         else:
             # What was counted here is a guess that not every door makes.
             local = result.tokens_counted_by == "local"
-            seen = _Seen(
-                result.status == "passed",
+            seen = Seen(
+                1,
+                1 if result.status == "passed" else 0,
                 result.latency,
                 result.cost,
                 None if local else result.input_tokens,
@@ -212,11 +227,7 @@ class Tally:
         """Bounds what waits."""
         self._total.add(self._fresh)
         self._latencies.extend(
-            [
-                seen.latency
-                for seen in self._fresh
-                if seen.passed is not None and seen.latency is not None
-            ]
+            [seen.latency for seen in self._fresh if seen.ran and seen.latency is not None]
         )
         self._fresh.clear()
         for name, waiting in self._waiting.items():
@@ -259,7 +270,7 @@ class Tally:
                 values.append(check.value)
         return judges, tuple(names), tuple(values)
 
-    def _note_again(self, case: str, name: str | None, seen: _Seen) -> None:
+    def _note_again(self, case: str, name: str | None, seen: Seen) -> None:
         """A result of a case that has one already, or for which there is no place."""
         known = self._cases.get(case)
         if known is None:
@@ -269,30 +280,25 @@ class Tally:
             known = self._cases.get(case)
         if known is None:
             self._cases[case] = seen
-        elif isinstance(known, _Seen):
+        elif isinstance(known, Seen):
             counts = self._cases[case] = Counts()
             counts.add([known, seen])
         else:
             known.add([seen])
 
     @property
-    def cases(self) -> dict[str, Counts]:
+    def cases(self) -> dict[str, CaseCounts]:
         """The counts of each case."""
-        for case, known in self._cases.items():
-            if isinstance(known, _Seen):
-                counts = self._cases[case] = Counts()
-                counts.add([known])
-        found: dict[str, Any] = self._cases
-        return found
+        return self._cases
 
     def clusters(self) -> dict[str, list[tuple[int, float]]]:
         """By scorer, and for each case: how often it was measured, and the sum of that."""
         found: dict[str, list[tuple[int, float]]] = {name: [] for name in self.scorers}
-        single = [known for known in self._cases.values() if isinstance(known, _Seen)]
+        single = [known for known in self._cases.values() if isinstance(known, Seen)]
         for name, values in _list_by_scorer(single):
             found[name].extend(zip(repeat(1), values, strict=False))
         for known in self._cases.values():
-            if not isinstance(known, _Seen):
+            if not isinstance(known, Seen):
                 for name, amounts in known.scores.items():
                     found[name].append((amounts.known, amounts.total))
         return found
@@ -325,9 +331,8 @@ class Tally:
         for name, waiting in self._waiting.items():
             if name is None or name not in usable or name in RUN_METRICS or name in self.scorers:
                 continue
-            if isinstance(waiting, _Seen):
-                success = None if waiting.passed is None else float(waiting.passed)
-                latency, cost = waiting.latency, waiting.cost
+            if isinstance(waiting, Seen):
+                success, latency, cost = waiting.success, waiting.latency, waiting.cost
             else:
                 counts = self._count_eval(name)
                 success, latency, cost = counts.success, counts.mean("latency"), counts.mean("cost")

@@ -232,6 +232,17 @@ class Store:
                 connection, self.tenant, run_id, with_traces=with_traces
             )
 
+    def counted_results(self, run_id: str) -> Iterator[CaseResult]:
+        """The same with nothing but what a tally counts: no answers, no reasons, no traces."""
+        with self._database.read() as connection:
+            run_rows.require(connection, self.tenant, run_id)
+            yield from result_rows.stream_counted(connection, self.tenant, run_id)
+
+    def pick_results(self, run_id: str, keys: Iterable[tuple[str, int]]) -> Iterator[CaseResult]:
+        """The results with these cases and epochs, in this order, a few in memory at a time."""
+        with self._database.read() as connection:
+            yield from result_rows.pick_results(connection, self.tenant, run_id, keys)
+
     def result_keys(self, run_id: str) -> dict[tuple[str, int], CaseStatus]:
         """The case and epoch of every stored result of a run, and how it ended."""
         with self._database.read() as connection:

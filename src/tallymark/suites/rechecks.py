@@ -2,47 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
 from tallymark.models.model import Answer, Request
 from tallymark.runs.case_verdict import find_error, judge_case
-from tallymark.runs.record import CaseResult
-from tallymark.runs.tally import eval_of
+from tallymark.runs.record import CaseResult, CaseStatus, CheckResult
+from tallymark.runs.run import Results, pick_cases, read_counted
+from tallymark.runs.tally import Tally, eval_of
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
     from tallymark.suites.filled_suite import FilledSuite
 
 
-async def recheck(suite: FilledSuite, results: Iterable[CaseResult]) -> list[CaseResult]:
+class Recheck(NamedTuple):
+    """What another suite's checks say of one result."""
+
+    status: CaseStatus
+    checks: tuple[CheckResult, ...]
+    error: str | None
+
+
+class RecheckedResults:
+    """Results as another suite sees them; only what its checks said is in memory."""
+
+    def __init__(
+        self,
+        suite: FilledSuite,
+        results: Results,
+        rechecks: Mapping[tuple[str, int], Recheck | None],
+    ) -> None:
+        """Those without a recheck stay as they are, those that are not named are left out."""
+        self._suite = suite
+        self._results = results
+        self._rechecks = rechecks
+
+    def __len__(self) -> int:
+        return len(self._rechecks)
+
+    def __iter__(self) -> Iterator[CaseResult]:
+        return self._see_anew(self._results)
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Every case once, in order."""
+        return dict.fromkeys(case for case, _ in self._rechecks)
+
+    def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
+        """The results of some cases, in order."""
+        return self._see_anew(pick_cases(self._results, names))
+
+    def read_counted(self) -> Iterator[CaseResult]:
+        """All in order, with nothing but what counts."""
+        return self._see_anew(read_counted(self._results))
+
+    def _see_anew(self, results: Iterable[CaseResult]) -> Iterator[CaseResult]:
+        for result in results:
+            if result.key not in self._rechecks:
+                continue
+            found = self._rechecks[result.key]
+            if found is None:
+                yield result
+                continue
+            status, checks, error = found
+            yield self._suite.redact(replace(result, status=status, checks=checks, error=error))
+
+
+async def recheck(suite: FilledSuite, results: Results) -> tuple[RecheckedResults, Tally]:
     """The results of the cases that the suite still has, checked by it. Errors stay errors.
 
     Checks of earlier turns of a conversation are left as they were: only the last answer is kept.
     """
     cases = {case.key: case for case in suite.definition.cases}
-    checked = []
+    rechecks: dict[tuple[str, int], Recheck | None] = {}
+    tally = Tally()
     for result in results:
         # Of scored traces, each is a row of the eval that it has the name of.
         asked = cases.get(result.case) or cases.get(eval_of(result.case) or "")
         if asked is None:
             continue
         if result.status == "error" and not result.checks:
-            checked.append(result)
+            rechecks[result.key] = None
+            tally.add(result)
             continue
         case = suite.case(asked)
         # Earlier answers of a conversation are not kept, so they are empty here.
         messages = case.messages([""] * (len(case.asked) - 1)) or ()
         subject = case.subject(_restore_answer(result), Request(messages=messages), result.trace)
-        checks = await case.checks.evaluate(subject)
+        checks = tuple(await case.checks.evaluate(subject))
         status = judge_case(checks)
         error = find_error(checks) if status == "error" else None
-        checked.append(
-            suite.redact(replace(result, checks=tuple(checks), status=status, error=error))
-        )
-    return checked
+        found = rechecks[result.key] = Recheck(status, *suite.redact((checks, error)))
+        tally.add(replace(result, status=status, checks=found.checks, error=found.error))
+    return RecheckedResults(suite, results, rechecks), tally
 
 
 def _restore_answer(result: CaseResult) -> Answer:

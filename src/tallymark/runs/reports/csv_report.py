@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tallymark.runs.problems import list_problems, name_case
 from tallymark.runs.record import CaseResult, RunRecord
@@ -21,12 +21,21 @@ COLUMNS = (
 
 def csv_report(runs: Sequence[Run]) -> str:
     """All results of all runs, with a header. An unknown number is an empty cell."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
+    return "".join(stream_csv(runs))
+
+
+def stream_csv(runs: Sequence[Run]) -> Iterator[str]:
+    """The same, row by row."""
+    row = io.StringIO(newline="")
+    writer = csv.writer(row)
     writer.writerow(COLUMNS)
     for run in runs:
-        writer.writerows(_make_row(run.record, result) for result in run.results)
-    return text.getvalue()
+        for result in run.results:
+            writer.writerow(_make_row(run.record, result))
+            yield row.getvalue()
+            row.seek(0)
+            row.truncate()
+    yield row.getvalue()
 
 
 def _make_row(record: RunRecord, result: CaseResult) -> list[str | float | None]:
@@ -58,4 +67,5 @@ REPORT = ReportKind(
     reader="spreadsheets",
     gives="a row for each result; text that a spreadsheet would take for a formula gets a "
     "`'` in front",
+    stream=stream_csv,
 )

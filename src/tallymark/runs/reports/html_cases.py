@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tallymark.runs.problems import describe_check, name_case
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult, RunRecord
-from tallymark.runs.run import CaseView, Run
+from tallymark.runs.run import CaseOutcome, CaseView, Run
 from tallymark.text import clean, clean_excerpt, clean_line, format_money, format_seconds
 from tallymark.traces import Span, Trace
 
@@ -20,6 +20,8 @@ MOST_CASES = 2_000
 MOST_TEXT = 4_000_000
 """Characters of outputs, reasons and traces in the whole page."""
 _MOST_TEXT = 100_000
+_AT_HAND = 100
+"""Cases in memory with their details."""
 _MOST_SPAN = 800
 _MOST_SPANS = 40
 _ORDER: dict[CaseStatus, int] = {"failed": 0, "error": 1, "passed": 2}
@@ -40,39 +42,57 @@ class CaseList(NamedTuple):
 
 def list_cases(keys: Sequence[str], views: Sequence[Run]) -> CaseList:
     """Every case with its outcome in each run, the troubled ones first."""
-    names = list(dict.fromkeys(case for view in views for case in view.cases))
-    status = {name: _find_worst(name, views) for name in names}
-    names.sort(key=lambda name: (_ORDER[status[name]], _count_passed(name, views)))
+    outcomes = _join_outcomes(views)
+    names = sorted(outcomes, key=lambda name: _rank(outcomes[name]))
     prompts = [_read_prompts(view.record) for view in views]
     room, short, cases = MOST_TEXT, 0, []
-    for number, name in enumerate(names[:MOST_CASES]):
+    for number, (name, found) in enumerate(_read_in_turn(names[:MOST_CASES], views)):
         case: dict[str, Any] = {
             "anchor": anchor(number),
-            "name": clean_line(find_title(name, views), 200),
-            "status": status[name],
-            "has": sorted(_collect_statuses(name, views)),
+            "name": clean_line(_find_title(name, found), 200),
+            "status": _find_worst(outcomes[name]),
+            "has": sorted(_collect_statuses(outcomes[name])),
             "cells": [
-                _describe_cell(key, view, name) for key, view in zip(keys, views, strict=True)
+                _describe_cell(key, view, case)
+                for key, view, case in zip(keys, views, found, strict=True)
             ],
             "prompt": None,
             "results": [],
         }
         if room > 0:
-            case["prompt"] = _find_prompt(name, views, prompts)
-            case["results"] = list(_list_results(keys, views, name))
+            case["prompt"] = _find_prompt(name, found, prompts)
+            case["results"] = list(_list_results(keys, views, found))
             room -= _estimate_size(case["results"]) + len(case["prompt"] or "")
         else:
             short += 1
         cases.append(case)
-    found = [_collect_statuses(name, views) for name in names]
-    counts = {each: sum(each in statuses for statuses in found) for each in _ORDER}
+    statuses = [_collect_statuses(each) for each in outcomes.values()]
+    counts = {each: sum(each in some for some in statuses) for each in _ORDER}
     return CaseList(cases, names, short, counts)
 
 
-def find_title(name: str, views: Sequence[Run]) -> str:
+def _find_title(name: str, cases: Sequence[CaseView | None]) -> str:
     """What people call a case."""
-    found = (view.cases[name].results[0] for view in views if name in view.cases)
-    return next(map(name_case, found), name)
+    return next((name_case(each.results[0]) for each in cases if each is not None), name)
+
+
+def _join_outcomes(views: Sequence[Run]) -> dict[str, list[CaseOutcome]]:
+    """How every case ended in the runs that have it."""
+    found: dict[str, list[CaseOutcome]] = {}
+    for view in views:
+        for name, outcome in view.outcomes.items():
+            found.setdefault(name, []).append(outcome)
+    return found
+
+
+def _read_in_turn(
+    names: Sequence[str], views: Sequence[Run]
+) -> Iterator[tuple[str, list[CaseView | None]]]:
+    """Each case with its results in each run, a few cases in memory at a time."""
+    for start in range(0, len(names), _AT_HAND):
+        wanted = names[start : start + _AT_HAND]
+        read = [view.read_cases(wanted) for view in views]
+        yield from ((name, [cases.get(name) for cases in read]) for name in wanted)
 
 
 def anchor(number: int) -> str:
@@ -80,30 +100,27 @@ def anchor(number: int) -> str:
     return f"case-{number}"
 
 
-def _find_worst(name: str, views: Sequence[Run]) -> CaseStatus:
-    found = [view.cases[name].status for view in views if name in view.cases]
-    return min(found, key=lambda status: _ORDER[status])
+def _find_worst(outcomes: Sequence[CaseOutcome]) -> CaseStatus:
+    return min((each.status for each in outcomes), key=lambda status: _ORDER[status])
 
 
-def _collect_statuses(name: str, views: Sequence[Run]) -> set[CaseStatus]:
-    cases = (view.cases[name] for view in views if name in view.cases)
-    return {result.status for case in cases for result in case.results}
+def _rank(outcomes: Sequence[CaseOutcome]) -> tuple[int, int]:
+    return _ORDER[_find_worst(outcomes)], sum(each.passed for each in outcomes)
 
 
-def _count_passed(name: str, views: Sequence[Run]) -> int:
-    return sum(view.cases[name].passed for view in views if name in view.cases)
+def _collect_statuses(outcomes: Sequence[CaseOutcome]) -> set[CaseStatus]:
+    return {status for each in outcomes for status in each.statuses}
 
 
-def case_outcome(case: CaseView | None) -> str:
+def describe_outcome(outcome: CaseOutcome | None) -> str:
     """How a case ended in one run: a status, `flaky` over epochs, `none` where it is not there."""
-    if case is None:
+    if outcome is None:
         return "none"
-    return "flaky" if case.status == "failed" and case.passed else case.status
+    return "flaky" if outcome.failed and outcome.passed else outcome.status
 
 
-def _describe_cell(key: str, view: Run, name: str) -> dict[str, Any]:
-    case = view.cases.get(name)
-    found = case_outcome(case)
+def _describe_cell(key: str, view: Run, case: CaseView | None) -> dict[str, Any]:
+    found = describe_outcome(case and case.outcome)
     repeated = case is not None and len(case.results) > 1
     return {
         "key": key,
@@ -127,10 +144,12 @@ def _read_prompts(record: RunRecord) -> dict[str, str]:
     return {str(name): prompt for name, prompt in pairs if isinstance(prompt, str)}
 
 
-def _find_prompt(name: str, views: Sequence[Run], prompts: list[dict[str, str]]) -> str | None:
+def _find_prompt(
+    name: str, cases: Sequence[CaseView | None], prompts: list[dict[str, str]]
+) -> str | None:
     """What was asked; of runs that did not keep it, as the trace or else the suite has it."""
-    for view, known in zip(views, prompts, strict=True):
-        results = view.cases[name].results if name in view.cases else []
+    for case, known in zip(cases, prompts, strict=True):
+        results = case.results if case is not None else []
         inputs = (r.input or (r.trace.first_input if r.trace is not None else "") for r in results)
         asked = next(filter(None, inputs), "")
         if found := asked or known.get(name) or known.get(name.partition("[")[0]):
@@ -138,9 +157,10 @@ def _find_prompt(name: str, views: Sequence[Run], prompts: list[dict[str, str]])
     return None
 
 
-def _list_results(keys: Sequence[str], views: Sequence[Run], name: str) -> Iterator[dict[str, Any]]:
-    for key, view in zip(keys, views, strict=True):
-        case = view.cases.get(name)
+def _list_results(
+    keys: Sequence[str], views: Sequence[Run], cases: Sequence[CaseView | None]
+) -> Iterator[dict[str, Any]]:
+    for key, view, case in zip(keys, views, cases, strict=True):
         for result in () if case is None else case.results:
             yield _describe_result(key, view, result)
 

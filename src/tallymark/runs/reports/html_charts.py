@@ -9,8 +9,8 @@ from tallymark.charts.frame import Chart
 from tallymark.charts.histogram import draw_histogram
 from tallymark.charts.matrix import OUTCOMES, CaseColumn, draw_matrix
 from tallymark.charts.score_cost import RunPoint, draw_score_cost
-from tallymark.runs.reports.html_cases import CaseList, anchor, case_outcome, find_title
-from tallymark.runs.run import Run
+from tallymark.runs.reports.html_cases import CaseList, anchor, describe_outcome
+from tallymark.runs.run import Run, read_counted
 from tallymark.text import clean_line, format_count, format_seconds
 
 MOST_RUNS = 12
@@ -55,7 +55,10 @@ def _draw_score_against_cost(pairs: list[tuple[str, Run]]) -> Figure | None:
 
 def _draw_latency(pairs: list[tuple[str, Run]]) -> Figure | None:
     series = [
-        (_label_run(key, view, pairs), [r.latency for r in view.results if r.latency is not None])
+        (
+            _label_run(key, view, pairs),
+            [r.latency for r in read_counted(view.results) if r.latency is not None],
+        )
         for key, view in pairs
     ]
     if not any(values for _, values in series):
@@ -72,12 +75,12 @@ def _draw_matrix(pairs: list[tuple[str, Run]], listed: CaseList) -> Figure | Non
     """Each square links to its case in the list."""
     if not listed.names:
         return None
-    views = [view for _, view in pairs]
+    shown = len(listed.cases)
     columns = [
         CaseColumn(
-            clean_line(find_title(name, views), 60),
-            f"#{anchor(place)}" if place < len(listed.cases) else None,
-            [case_outcome(view.cases.get(name)) for view in views],
+            clean_line(listed.cases[place]["name"] if place < shown else name, 60),
+            f"#{anchor(place)}" if place < shown else None,
+            [describe_outcome(view.outcomes.get(name)) for _, view in pairs],
         )
         for place, name in enumerate(listed.names)
     ]

@@ -71,7 +71,7 @@ def _make_keys(count: int) -> list[str]:
 def _list_facts(views: Sequence[Run]) -> list[str]:
     """The line under the title."""
     started = [at for view in views if (at := view.record.started_at or view.record.created_at)]
-    cases = len({case for view in views for case in view.cases})
+    cases = len({case for view in views for case in view.outcomes})
     epochs = max((view.record.epochs for view in views), default=1)
     facts = [format_utc_moment(min(started))] if started else []
     facts += [format_count(len(views), "run")] if len(views) > 1 else []
@@ -115,8 +115,8 @@ def _describe_costs(each: float | None, judged: float | None) -> Iterator[str]:
 
 def _list_repeats(view: Run) -> list[tuple[str, str]]:
     """pass@k and pass^k over all cases, where cases were repeated."""
-    found = view.mean_repeats
-    if not view.repeated or found is None:
+    found = view.mean_repeats if view.repeated else None
+    if found is None:
         return []
     k = max(found.pass_at)
     shown = ((f"pass@{k}", found.pass_at[k]), (f"pass^{k}", found.pass_all[k]))

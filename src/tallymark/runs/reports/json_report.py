@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,8 +16,45 @@ from tallymark.runs.run import Run
 
 def json_report(runs: Sequence[Run]) -> str:
     """All runs as the text `{"runs": [...]}`."""
-    documents = [run_document(run) for run in runs]
-    return json.dumps({"runs": documents}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return "".join(stream_json(runs))
+
+
+def stream_json(runs: Sequence[Run]) -> Iterator[str]:
+    """The same, result by result."""
+    yield from stream_document({"runs": list(runs)})
+    yield "\n"
+
+
+def stream_document(value: Any, pad: str = "") -> Iterator[str]:
+    """Plain values in which runs stand, as JSON text; of the runs, result by result."""
+    if isinstance(value, Run):
+        value = _describe_run(value) | {"results": _list_results(value)}
+    entries: Iterator[tuple[str, Any]]
+    if isinstance(value, dict) and any(map(_is_streamed, value.values())):
+        ends, entries = "{}", ((f"{json.dumps(key)}: ", each) for key, each in value.items())
+    elif isinstance(value, Iterator) or (isinstance(value, list) and any(map(_is_streamed, value))):
+        ends, entries = "[]", (("", each) for each in value)
+    else:
+        yield _dump(value).replace("\n", f"\n{pad}")
+        return
+    yield ends[0]
+    comma = ""
+    for key, each in entries:
+        yield f"{comma}\n{pad}  {key}"
+        yield from stream_document(each, f"{pad}  ")
+        comma = ","
+    yield f"\n{pad}{ends[1]}" if comma else ends[1]
+
+
+def _is_streamed(value: Any) -> bool:
+    runs = isinstance(value, list) and any(isinstance(each, Run) for each in value)
+    return runs or isinstance(value, Run | Iterator)
+
+
+def _dump(value: Any) -> str:
+    # Python indents at a tenth of the speed at which it writes without.
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=msgspec.structs.asdict)
+    return msgspec.json.format(text, indent=2)
 
 
 def run_document(run: Run) -> dict[str, Any]:
@@ -25,6 +62,23 @@ def run_document(run: Run) -> dict[str, Any]:
 
     For a list of runs, give no results: counts and metrics are then those of the record.
     """
+    from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
+
+    results = [make_json_safe(_describe_result(result)) for result in run.results]
+    return _describe_run(run) | {"results": results}
+
+
+def _list_results(run: Run) -> Iterator[Any]:
+    described = map(_describe_result, run.results)
+    if not isinstance(run.results, Sequence):
+        return described  # they come from JSON
+    from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
+
+    return map(make_json_safe, described)
+
+
+def _describe_run(run: Run) -> dict[str, Any]:
+    """All but the results."""
     record = run.record
     document = {
         "id": record.id,
@@ -51,7 +105,6 @@ def run_document(run: Run) -> dict[str, Any]:
         "started_at": record.started_at,
         "finished_at": record.finished_at,
         "tags": record.tags,
-        "results": [_describe_result(result) for result in run.results],
     }
     from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
 
@@ -87,4 +140,5 @@ REPORT = ReportKind(
     reader="scripts",
     gives='`{"runs": [...]}` with `score`, `score_formula`, `score_error` and every result;'
     " `run_document` gives one run as a dict",
+    stream=stream_json,
 )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 from tallymark.runs.problems import list_exchange, list_problems, name_case
 from tallymark.runs.record import CaseResult
 from tallymark.runs.report_formats import ReportKind
-from tallymark.runs.run import Run
+from tallymark.runs.run import Run, read_counted
 from tallymark.text import clean, clean_excerpt, clean_line
 
 _MOST_TEXT = 1_000_000
@@ -21,36 +22,91 @@ _MOST_TEXT = 1_000_000
 _MOST_MESSAGE = 300
 
 
+class _SuiteCounts(NamedTuple):
+    """What stands in the first line of a suite; `time` is that of its cases as they are written."""
+
+    tests: int
+    failures: int
+    errors: int
+    time: float
+
+
 def junit_report(runs: Sequence[Run]) -> str:
     """All runs as one `<testsuites>`."""
+    return "".join(stream_junit(runs))
+
+
+def stream_junit(runs: Sequence[Run]) -> Iterator[str]:
+    """The same, case by case; the sums in the first lines are counted before."""
+    counts = [_count_results(run) for run in runs]
     root = ET.Element("testsuites")
-    root.extend(_make_suite(number, run) for number, run in enumerate(runs))
     for name in ("tests", "failures", "errors"):
-        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
-    root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
-    ET.indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+        root.set(name, str(sum(getattr(each, name) for each in counts)))
+    root.set("time", f"{sum(float(f'{each.time:.3f}') for each in counts):.3f}")
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+    if not runs:
+        yield f"{ET.tostring(root, encoding='unicode')}\n"
+        return
+    yield _open_element(root)
+    for number, (run, each) in enumerate(zip(runs, counts, strict=True)):
+        yield from _stream_suite(number, run, each)
+    yield "\n</testsuites>\n"
 
 
-def _make_suite(number: int, run: Run) -> ET.Element:
+def _count_results(run: Run) -> _SuiteCounts:
+    tests = failures = errors = 0
+    seconds = 0.0
+    for result in read_counted(run.results):
+        tests += 1
+        failures += result.status == "failed"
+        errors += result.status == "error"
+        seconds += float(_write_time(result))
+    trouble = _find_trouble(run) is not None
+    return _SuiteCounts(tests + trouble, failures, errors + trouble, seconds)
+
+
+def _write_time(result: CaseResult) -> str:
+    return f"{result.latency or 0.0:.3f}"
+
+
+def _stream_suite(number: int, run: Run, counts: _SuiteCounts) -> Iterator[str]:
     record = run.record
     name = clean_line(f"{record.suite} ({record.model})", 300)
-    suite = ET.Element("testsuite", {"id": str(number), "name": name, "package": name})
-    properties = ET.SubElement(suite, "properties")
+    moment = datetime.fromtimestamp(record.started_at or record.created_at, UTC)
+    suite = ET.Element(
+        "testsuite",
+        {
+            "id": str(number),
+            "name": name,
+            "package": name,
+            "failures": str(counts.failures),
+            "errors": str(counts.errors),
+            "tests": str(counts.tests),
+            "skipped": "0",
+            "time": f"{counts.time:.3f}",
+            "timestamp": f"{moment:%Y-%m-%dT%H:%M:%S}",
+            "hostname": "localhost",
+        },
+    )
+    properties = ET.Element("properties")
     for key, value in _list_properties(run):
         ET.SubElement(properties, "property", {"name": key, "value": clean_line(value, 1000)})
-    suite.extend(_make_case(name, result) for result in run.results)
+    yield f"\n  {_open_element(suite)}{_write_element(properties)}"
+    for result in run.results:
+        yield _write_element(_make_case(name, result))
     if (trouble := _find_trouble(run)) is not None:
-        suite.append(_make_run_case(name, trouble))
-    for tag, count in (("failure", "failures"), ("error", "errors")):
-        suite.set(count, str(len(suite.findall(f"testcase/{tag}"))))
-    suite.set("tests", str(len(suite.findall("testcase"))))
-    suite.set("skipped", "0")
-    suite.set("time", f"{sum(float(case.get('time', '0')) for case in suite):.3f}")
-    moment = datetime.fromtimestamp(record.started_at or record.created_at, UTC)
-    suite.set("timestamp", f"{moment:%Y-%m-%dT%H:%M:%S}")
-    suite.set("hostname", "localhost")
-    return suite
+        yield _write_element(_make_run_case(name, trouble))
+    yield "\n  </testsuite>"
+
+
+def _open_element(element: ET.Element) -> str:
+    return ET.tostring(element, encoding="unicode").removesuffix(" />") + ">"
+
+
+def _write_element(element: ET.Element) -> str:
+    """A part of a suite on lines of its own."""
+    ET.indent(element, level=2)
+    return f"\n    {ET.tostring(element, encoding='unicode')}"
 
 
 def _list_properties(run: Run) -> Iterator[tuple[str, str]]:
@@ -79,7 +135,7 @@ def _make_case(suite: str, result: CaseResult) -> ET.Element:
         {
             "name": clean_line(name_case(result), 300) + epoch,
             "classname": suite,
-            "time": f"{result.latency or 0.0:.3f}",
+            "time": _write_time(result),
         },
     )
     if result.status != "passed":
@@ -119,4 +175,5 @@ REPORT = ReportKind(
     reader="CI systems",
     gives="a suite for each run; a failed check is a `<failure>`, an infrastructure problem"
     " an `<error>`; a run that broke off is an error too",
+    stream=stream_junit,
 )

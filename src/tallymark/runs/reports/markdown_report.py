@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tallymark.runs.problems import list_exchange, list_problems, name_case
 from tallymark.runs.report_formats import ReportKind
@@ -45,7 +45,7 @@ def markdown_report(views: Sequence[Run]) -> str:
     room = MOST_CASES_SHOWN
     for view in views:
         wrong = [*view.of_status("failed"), *view.of_status("error")]
-        lines += _write_failures(view, wrong, wrong[:room])
+        lines += _write_failures(view, wrong, view.read_cases(wrong[:room]).values())
         room = max(0, room - len(wrong))
     return "\n".join(lines).rstrip() + "\n"
 
@@ -82,10 +82,10 @@ def _write_notes(view: Run) -> Iterator[str]:
         yield f"- {model} is {status}: {view.missing:,} of {record.total:,} results are missing"
 
 
-def _write_failures(view: Run, wrong: list[CaseView], shown: list[CaseView]) -> Iterator[str]:
+def _write_failures(view: Run, wrong: Sequence[str], shown: Collection[CaseView]) -> Iterator[str]:
     if not wrong:
         return
-    failed = sum(case.status == "failed" for case in wrong)
+    failed = len(view.of_status("failed"))
     counts = [f"{failed:,} failed"] if failed else []
     counts += [f"{len(wrong) - failed:,} could not run"] if failed < len(wrong) else []
     yield from ("", f"### {_write_model(view)}: {', '.join(counts)}", "")

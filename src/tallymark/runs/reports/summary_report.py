@@ -126,7 +126,7 @@ def _write_cases(run: Run, status: CaseStatus, title: str, most: int) -> Iterato
     count = run.count_cases(status)
     yield StyledLine("")
     yield StyledLine(f"{title} ({count:,})", f"bold {_STYLES[status]}")
-    for case in found[:most]:
+    for case in run.read_cases(found[:most]).values():
         yield StyledLine(_write_case_row(case), _STYLES[status])
         yield from _write_reasons(case)
     if count > most:

@@ -6,12 +6,14 @@ inserting takes three times as long.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import and_, select
 
 from tallymark.errors import WorkFailed
+from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.runs import run_rows
@@ -19,7 +21,7 @@ from tallymark.store.runs.run_tables import case_results as table
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _KEY = ("tenant", "run_id", "case_name", "epoch")
 _CHUNK = 500
+_AT_HAND = 100
+_JUDGE = "llm_judge"
 _BEYOND = 2**63  # a BIGINT is smaller
 
 
@@ -41,7 +45,27 @@ class _Detail(msgspec.Struct, frozen=True, omit_defaults=True):
     input: str = ""
 
 
+class _CountedDetail(msgspec.Struct, frozen=True, gc=False):
+    """What counts of it; the decoder passes over the rest."""
+
+    checks: tuple[_CountedCheck, ...] = ()
+    tokens_counted_by: Any = None
+
+
+class _CountedCheck(msgspec.Struct, frozen=True, gc=False):
+    """A `CheckResult` without its texts."""
+
+    kind: str
+    name: str | None = None
+    value: float | None = None
+    label: str | None = None
+    error: str | None = None
+    parts: tuple[_CountedCheck, ...] = ()
+    judge: JudgeSpending | None = None
+
+
 _decode_detail = msgspec.json.Decoder(_Detail).decode
+_decode_counted = msgspec.json.Decoder(_CountedDetail).decode
 _decode_trace = msgspec.json.Decoder(Trace).decode
 
 
@@ -50,6 +74,7 @@ def add_results(
 ) -> None:
     """Stores results; one that is already there is replaced only if it is an error."""
     run_rows.require(connection, tenant, run_id)
+    _spare_memory(connection)
     statement = _INSERT[connection.dialect.name]
     for start in range(0, len(results), _CHUNK):
         rows = [_make_row(tenant, run_id, each) for each in results[start : start + _CHUNK]]
@@ -73,6 +98,51 @@ def stream_results(
             yield _read_result(run_id, *row)
 
 
+def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator[CaseResult]:
+    """The same with nothing but what a tally counts."""
+    names = ("case_name", "epoch", "status", "latency", "cost", "input_tokens", "output_tokens")
+    query = (
+        select(*(table.c[name] for name in names), table.c.detail)
+        .where(_is_of_run(tenant, run_id))
+        .order_by(table.c.case_name, table.c.epoch)
+    )
+    _spare_memory(connection)
+    with connection.execution_options(yield_per=_CHUNK).execute(query) as rows:
+        for case, epoch, status, latency, cost, input_tokens, output_tokens, text in rows:
+            try:
+                detail = _decode_counted(text)
+            except msgspec.MsgspecError as error:
+                raise _refuse_row(run_id, case, error) from None
+            yield CaseResult(
+                case=case,
+                epoch=epoch,
+                status=status,
+                checks=_pick_counted(detail.checks),
+                latency=latency,
+                cost=cost,
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+                tokens_counted_by=detail.tokens_counted_by,
+            )
+
+
+def pick_results(
+    connection: Connection, tenant: str, run_id: str, keys: Iterable[tuple[str, int]]
+) -> Iterator[CaseResult]:
+    """The results with these cases and epochs, in this order, a hundred in memory at a time."""
+    columns = [each for each in table.c if each.name not in ("tenant", "run_id")]
+    _spare_memory(connection)
+    left = iter(keys)
+    while wanted := list(islice(left, _AT_HAND)):
+        query = select(*columns).where(
+            _is_of_run(tenant, run_id),
+            table.c.case_name.in_({case for case, _ in wanted}),
+            table.c.epoch.in_({epoch for _, epoch in wanted}),
+        )
+        found = {(row[0], row[1]): row for row in connection.execute(query)}
+        yield from (_read_result(run_id, *found[key]) for key in wanted if key in found)
+
+
 def read_statuses(
     connection: Connection, tenant: str, run_id: str
 ) -> dict[tuple[str, int], CaseStatus]:
@@ -80,6 +150,12 @@ def read_statuses(
     columns = (table.c.case_name, table.c.epoch, table.c.status)
     query = select(*columns).where(_is_of_run(tenant, run_id))
     return {(case, epoch): status for case, epoch, status in connection.execute(query)}
+
+
+def _spare_memory(connection: Connection) -> None:
+    """Results are passed once, row after row: no page of theirs is worth keeping."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA cache_size = -4000")  # negative: in KiB
 
 
 def _is_of_run(tenant: str, run_id: str) -> ColumnElement[bool]:
@@ -146,15 +222,27 @@ def _encode_trace(trace: Trace) -> str:
         return json_text(Trace(trace_id=trace.trace_id, name=trace.name, metadata=lost))
 
 
+def _pick_counted(checks: tuple[Any, ...]) -> tuple[CheckResult, ...]:
+    """The checks of which a tally counts more than whether they passed; few have any."""
+    return tuple(
+        check
+        for check in checks
+        if check.name is not None or check.parts or check.judge is not None or check.kind == _JUDGE
+    )
+
+
+def _refuse_row(run_id: str, case: str, error: Exception) -> WorkFailed:
+    said = f"the stored result of case {case!r} of run {run_id} cannot be read: {error}"
+    return WorkFailed(said)
+
+
 def _read_result(run_id: str, case: str, epoch: int, *row: Any) -> CaseResult:
     status, latency, cost, input_tokens, output_tokens, detail_text, *trace_text = row
     try:
         detail = _decode_detail(detail_text)
         trace = _decode_trace(trace_text[0]) if trace_text and trace_text[0] is not None else None
     except msgspec.MsgspecError as error:
-        raise WorkFailed(
-            f"the stored result of case {case!r} of run {run_id} cannot be read: {error}"
-        ) from None
+        raise _refuse_row(run_id, case, error) from None
     return CaseResult(
         case=case,
         epoch=epoch,

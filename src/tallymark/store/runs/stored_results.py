@@ -1,0 +1,66 @@
+"""The results of a run in the order of its suite, read from the database as they are wanted."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from tallymark.runs.ongoing_run import find_places, sort_by_suite
+from tallymark.runs.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from tallymark.runs.record import CaseResult, RunRecord
+    from tallymark.store.store import Store
+
+
+class StoredResults:
+    """Knows which results there are; each time they are asked for, they are read again."""
+
+    def __init__(self, store: Store, record: RunRecord, keys: Iterable[tuple[str, int]]) -> None:
+        """The `keys` are the case and epoch of every result, in order."""
+        self._store = store
+        self._record = record
+        self._cases: list[str] = []
+        self._epochs = array("l")
+        for case, epoch in keys:
+            self._cases.append(case)
+            self._epochs.append(epoch)
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    def __iter__(self) -> Iterator[CaseResult]:
+        keys = zip(self._cases, self._epochs, strict=True)
+        return self._store.pick_results(self._record.id, keys)
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Every case once, in order."""
+        return dict.fromkeys(self._cases)
+
+    def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
+        """The results of some cases, in order."""
+        wanted = set(names)
+        pairs = zip(self._cases, self._epochs, strict=True)
+        return self._store.pick_results(self._record.id, (key for key in pairs if key[0] in wanted))
+
+    def read_counted(self) -> Iterator[CaseResult]:
+        """All in order, with nothing but what counts."""
+        return iter(sort_by_suite(self._record, self._store.counted_results(self._record.id)))
+
+
+def find_results(store: Store, record: RunRecord, tally: Tally) -> StoredResults:
+    """The results of a run that has just been counted."""
+    place = find_places(record)
+    names = {case: case for case in tally.cases}  # a name once, here and there
+    counted = store.counted_results(record.id)
+    keys = [(names.get(each.case, each.case), each.epoch) for each in counted]
+    return StoredResults(store, record, sorted(keys, key=lambda key: place(*key)))
+
+
+def load_results(store: Store, record: RunRecord) -> tuple[StoredResults, Tally]:
+    """The results of a run, and what they come to."""
+    counted = sort_by_suite(record, store.counted_results(record.id))
+    return StoredResults(store, record, (each.key for each in counted)), Tally(counted)
