@@ -17,7 +17,6 @@ from tallymark.runs.tally import Tally
 if TYPE_CHECKING:
     from tallymark.formula import Formula
     from tallymark.runs.record import CaseResult
-    from tallymark.runs.run import Results
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -36,8 +35,8 @@ class SharedCases:
 
     def __init__(
         self,
-        first: Results,
-        second: Results,
+        first: Sequence[CaseResult],
+        second: Sequence[CaseResult],
         tallies: tuple[Tally, Tally] | None = None,
         *,
         with_errors: bool = False,

@@ -17,11 +17,10 @@ from tallymark.runs.run import Run, final_status, outcome
 from tallymark.runs.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tallymark.formula import Formula
     from tallymark.runs.record import CaseResult, RunRecord
-    from tallymark.runs.run import Results
 
 RunEnding = Literal["finished", "budget", "hopeless", "stopped", "broken"]
 _ENDING_WORDS: Mapping[RunEnding, str] = {
@@ -159,7 +158,7 @@ class OngoingRun:
         if self._watch is not None:
             self._watch.moved(result, self.tally)
 
-    def make_run(self, results: Results) -> Run:
+    def make_run(self, results: Sequence[CaseResult]) -> Run:
         """The run as it is by now, with those of its results that are to be shown, in order."""
         return Run(
             self.record, results, self.tally, formula=self.formula, kept=self._keeper is not None

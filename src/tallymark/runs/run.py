@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from tallymark.errors import FormulaError
 from tallymark.formula.tree import Name
@@ -43,39 +45,47 @@ class CaseOutcome(NamedTuple):
         return {status for status, count in counted.items() if count}
 
 
-class KeptResults(Protocol):
+class KeptResults(Sequence[CaseResult]):
     """The results of a run that are kept elsewhere; few of them are in memory at a time."""
 
-    def __len__(self) -> int:
-        """How many there are."""
-
+    @abstractmethod
     def __iter__(self) -> Iterator[CaseResult]:
         """All of them in order."""
 
+    @overload
+    def __getitem__(self, place: int) -> CaseResult: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[CaseResult]: ...
+    def __getitem__(self, place: int | slice) -> CaseResult | list[CaseResult]:
+        """One, or some in memory; those before are read on the way."""
+        if isinstance(place, slice):
+            return list(self)[place]
+        return next(islice(self, range(len(self))[place], None))
+
+    @abstractmethod
     def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
         """Those of some cases, in order."""
 
+    @abstractmethod
     def read_counted(self) -> Iterator[CaseResult]:
         """All in order, with nothing but what counts: no prompts, answers, reasons or traces."""
 
     @property
+    @abstractmethod
     def names(self) -> Iterable[str]:
         """Every case once, in order."""
 
 
-Results = Sequence[CaseResult] | KeptResults
-
-
-def read_counted(results: Results) -> Iterable[CaseResult]:
+def read_counted(results: Sequence[CaseResult]) -> Iterable[CaseResult]:
     """Results of which the numbers are wanted and no texts."""
-    return results if isinstance(results, Sequence) else results.read_counted()
+    return results.read_counted() if isinstance(results, KeptResults) else results
 
 
-def pick_cases(results: Results, names: Collection[str]) -> Iterator[CaseResult]:
+def pick_cases(results: Sequence[CaseResult], names: Collection[str]) -> Iterator[CaseResult]:
     """The results of some cases, in order."""
-    if isinstance(results, Sequence):
-        return (result for result in results if result.case in names)
-    return results.read_cases(names)
+    if isinstance(results, KeptResults):
+        return results.read_cases(names)
+    return (result for result in results if result.case in names)
 
 
 @dataclass(slots=True)
@@ -121,7 +131,7 @@ class Run:
     def __init__(
         self,
         record: RunRecord,
-        results: Results,
+        results: Sequence[CaseResult],
         tally: Tally | None = None,
         *,
         formula: Formula | None = None,
@@ -169,16 +179,14 @@ class Run:
 
     def read_cases(self, names: Sequence[str]) -> dict[str, CaseView]:
         """Some cases with their results; of a run that is kept, no others are in memory."""
-        if isinstance(self.results, Sequence):
-            found = self.cases
-        else:
-            found = _group_by_case(self.results.read_cases(names))
+        kept = isinstance(self.results, KeptResults)
+        found = _group_by_case(pick_cases(self.results, names)) if kept else self.cases
         return {name: found[name] for name in names if name in found}
 
     @cached_property
     def outcomes(self) -> Mapping[str, CaseOutcome]:
         """How every case ended, in order."""
-        if isinstance(self.results, Sequence):
+        if not isinstance(self.results, KeptResults):
             return {name: case.outcome for name, case in self.cases.items()}
         counted = ((name, self.tally.cases[name]) for name in self.results.names)
         return {

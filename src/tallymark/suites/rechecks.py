@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tallymark.models.model import Answer, Request
 from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult
-from tallymark.runs.run import Results, pick_cases, read_counted
+from tallymark.runs.run import KeptResults, pick_cases, read_counted
 from tallymark.runs.tally import Tally, eval_of
 from tallymark.traces import Trace
 
@@ -26,13 +26,13 @@ class Recheck(NamedTuple):
     error: str | None
 
 
-class RecheckedResults:
+class RecheckedResults(KeptResults):
     """Results as another suite sees them; only what its checks said is in memory."""
 
     def __init__(
         self,
         suite: FilledSuite,
-        results: Results,
+        results: Sequence[CaseResult],
         rechecks: Mapping[tuple[str, int], Recheck | None],
     ) -> None:
         """Those without a recheck stay as they are, those that are not named are left out."""
@@ -71,7 +71,9 @@ class RecheckedResults:
             yield self._suite.redact(replace(result, status=status, checks=checks, error=error))
 
 
-async def recheck(suite: FilledSuite, results: Results) -> tuple[RecheckedResults, Tally]:
+async def recheck(
+    suite: FilledSuite, results: Sequence[CaseResult]
+) -> tuple[RecheckedResults, Tally]:
     """The results of the cases that the suite still has, checked by it. Errors stay errors.
 
     Checks of earlier turns of a conversation are left as they were: only the last answer is kept.

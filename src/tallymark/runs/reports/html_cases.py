@@ -120,7 +120,7 @@ def describe_outcome(outcome: CaseOutcome | None) -> str:
 
 
 def _describe_cell(key: str, view: Run, case: CaseView | None) -> dict[str, Any]:
-    found = describe_outcome(case and case.outcome)
+    found = describe_outcome(None if case is None else case.outcome)
     repeated = case is not None and len(case.results) > 1
     return {
         "key": key,

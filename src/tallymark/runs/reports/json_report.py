@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from tallymark.runs.problems import name_case
 from tallymark.runs.record import CaseResult
 from tallymark.runs.report_formats import ReportKind
-from tallymark.runs.run import Run
+from tallymark.runs.run import KeptResults, Run
 
 
 def json_report(runs: Sequence[Run]) -> str:
@@ -70,7 +70,7 @@ def run_document(run: Run) -> dict[str, Any]:
 
 def _list_results(run: Run) -> Iterator[Any]:
     described = map(_describe_result, run.results)
-    if not isinstance(run.results, Sequence):
+    if isinstance(run.results, KeptResults):
         return described  # they come from JSON
     from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
 

@@ -6,6 +6,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from tallymark.runs.ongoing_run import find_places, sort_by_suite
+from tallymark.runs.run import KeptResults
 from tallymark.runs.tally import Tally
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from tallymark.store.store import Store
 
 
-class StoredResults:
+class StoredResults(KeptResults):
     """Knows which results there are; each time they are asked for, they are read again."""
 
     def __init__(self, store: Store, record: RunRecord, keys: Iterable[tuple[str, int]]) -> None:
