@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -30,6 +30,7 @@ from tallymark.suites.suite_file import load_stored
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
+    from tallymark.suites.chosen_cases import CaseChoice
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class RunOptions:
     judge: str | None = None
     record: Path | None = None
     cache: Path | None = None
+    choice: CaseChoice | None = None
+    """Which cases to ask."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,10 @@ class RunService:
         if not chosen:
             hint = "name one with -m, as in -m openai/gpt-5-mini, or in metadata.model"
             raise InvalidInput("no model is named", hint=hint)
-        total = sum(1 for _ in plan_cases(suite, options.limits))
+        limits, part = options.limits, dict[str, Any]()
+        if options.choice is not None or limits.cases is not None:
+            limits, part = _choose_part(suite, options)
+        total = sum(1 for _ in plan_cases(suite, limits))
         if not total:
             raise InvalidInput("no case is selected", hint="raise --limit, or add evals")
         # A wrong name must not leave a run behind, so all are opened first.
@@ -123,11 +129,12 @@ class RunService:
                     "folder": str(definition.folder.resolve()),
                     "limit": options.limits.cases,
                     "epochs": options.limits.epochs,
+                    **part,
                 },
             )
             # Stored before anything is asked: a process that is killed leaves a run to resume.
             self.app.store.create_run(record)
-            runs.append(self._evaluate(record, suite, model, options.limits, watch))
+            runs.append(self._evaluate(record, suite, model, limits, watch))
         return runs
 
     def rescore_run(
@@ -179,6 +186,8 @@ class RunService:
         limits = replace_fields(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
         options = replace_fields(options, limits=limits)
         suite = self.resolve_suite(definition, options)
+        if isinstance(kept.get("chosen"), dict):
+            limits, _ = _choose_part(suite, options, kept["chosen"])
         stored = self.app.store.results(record.id, with_traces=True)
         earlier = [result for result in stored if result.status != "error"]
         # A name with a secret in it was stored redacted; the suite knows the real one.
@@ -215,6 +224,23 @@ class RunService:
         with ongoing:
             ongoing.ending = asyncio.run(evaluation.run(ongoing.aadd))
         return ongoing.make_run(sort_by_suite(record, ongoing.results or ()))
+
+
+def _choose_part(
+    suite: FilledSuite, options: RunOptions, kept: Mapping[str, Any] | None = None
+) -> tuple[RunLimits, dict[str, Any]]:
+    """The limits with the cases that are chosen, and what the run keeps to choose them again."""
+    from tallymark.suites.chosen_cases import (  # noqa: PLC0415 (most runs are of all)
+        CaseChoice,
+        choose_cases,
+        restore_choice,
+    )
+
+    choice = restore_choice(kept) if kept is not None else options.choice or CaseChoice()
+    limit = options.limits.cases
+    keys, part = choose_cases(suite.definition, choice, limit, suite.formula)
+    limits = replace_fields(options.limits, chosen=keys)
+    return limits, {"chosen": part} if choice or part["cases"] < part["of"] else {}
 
 
 def _open_model(reference: str, suite: FilledSuite, options: RunOptions) -> Model:

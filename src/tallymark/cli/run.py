@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing, nullcontext, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tallymark.cli.app_session import Db
+from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
     Alpha,
@@ -52,6 +54,9 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         Path | None, typer.Option(help="Lines of NAME=VALUE, for variables and secrets.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Ask every case so often.")] = None,
+    only: Only = None,
+    tag: Tag = None,
+    failed_of: FailedOf = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first cases.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Most requests at once.")] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds for a request.")] = None,
@@ -86,6 +91,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
 
     if (suite is None) == (resume is None):
         raise InvalidInput("give a suite, or a run to resume", hint="as in: tally run suite.yaml")
+    if resume is not None:
+        refuse_choice({"--only": only, "--tag": tag, "--failed-of": failed_of})
     if fail_on_regression:
         require_baseline(baseline)
     if strict:
@@ -110,6 +117,9 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
 
     with closing(App(db)) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
         before = app.load_run(baseline) if baseline is not None else None
+        if only or tag or failed_of:
+            choice = read_choice(app, only, tag, failed_of, as_json=as_json)
+            options = replace(options, choice=choice)
         runs = _run_suite(app, suite, resume, model or [], options)
     least = fail_under
     failures = (

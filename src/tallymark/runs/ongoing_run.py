@@ -95,6 +95,8 @@ class OngoingRun:
         self.results = None if tally is not None else list(earlier)
         self.tally = Tally(self.results or ()) if tally is None else tally
         self.tally.door = record.tags.get("door")
+        if isinstance(chosen := record.tags.get("chosen"), dict):  # else a tag of the suite's own
+            self.tally.left_out = chosen.get("left_out", ())
         self.ending: RunEnding = "broken"
         self._undefined = undefined
         self._keeper = keeper

@@ -88,6 +88,8 @@ def _write_measures(run: Run) -> Iterator[StyledLine]:
     )
     status = record.status.replace("_", " ")
     yield from wrap_lines(f"Run: {identity}, {status} ({suite} on {model})")
+    if "chosen" in record.tags and run.part is not None:
+        yield from wrap_lines(f"Cases: {clean(run.part)}", "yellow")
     if record.error is not None:
         yield from wrap_lines(f"  {clean(record.error)}", "red", indent=2)
 
