@@ -45,6 +45,8 @@ class RunOptions:
     cache: Path | None = None
     choice: CaseChoice | None = None
     """Which cases to ask."""
+    prompts: tuple[str, ...] = ()
+    """Which of the suite's prompts to ask with; all where none is named."""
 
 
 @dataclass(frozen=True)
@@ -94,23 +96,32 @@ class RunService:
     def run(
         self, definition: SuiteDefinition, models: list[str], options: RunOptions, watch: RunWatch
     ) -> list[Run]:
-        """Runs a suite against each model in turn; the runs share a group."""
-        suite = self.resolve_suite(definition, options)
+        """Runs a suite with each prompt against each model in turn; the runs share a group."""
+        asked = [definition]
+        if definition.prompts or options.prompts:
+            from tallymark.suites.chosen_cases import ask_with_each  # noqa: PLC0415 (few have any)
+
+            asked = ask_with_each(definition, options.prompts)
+        suites = [self.resolve_suite(each, options) for each in asked]
+        suite = suites[0]
         chosen = models or list(suite.models)
         if not chosen:
             hint = "name one with -m, as in -m openai/gpt-5-mini, or in metadata.model"
             raise InvalidInput("no model is named", hint=hint)
         limits, part = options.limits, dict[str, Any]()
         if options.choice is not None or limits.cases is not None:
-            limits, part = _choose_part(suite, options)
+            limits, part = _choose_part(definition, suite, options)
         total = sum(1 for _ in plan_cases(suite, limits))
         if not total:
             raise InvalidInput("no case is selected", hint="raise --limit, or add evals")
         # A wrong name must not leave a run behind, so all are opened first.
-        opened = [(each, _open_model(each, suite, options)) for each in chosen]
+        opened = [
+            (suite, each, _open_model(each, suite, options)) for suite in suites for each in chosen
+        ]
         group = make_id("g")
         runs = []
-        for name, model in opened:
+        for suite, name, model in opened:
+            prompt = suite.definition.prompt
             record = RunRecord(
                 id=make_id("r"),
                 suite=definition.name,
@@ -130,6 +141,7 @@ class RunService:
                     "limit": options.limits.cases,
                     "epochs": options.limits.epochs,
                     **part,
+                    **({} if prompt is None else {"prompt": prompt}),
                 },
             )
             # Stored before anything is asked: a process that is killed leaves a run to resume.
@@ -183,11 +195,14 @@ class RunService:
             message = f"the datasets of the suite have changed since the run {record.id} began"
             raise InvalidInput(message, hint="put them back, or start a new run")
         kept = record.tags
+        asked = next((each for each in definition.prompts if each.name == kept["prompt"]), None)
         limits = replace_fields(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
         options = replace_fields(options, limits=limits)
-        suite = self.resolve_suite(definition, options)
+        suite = self.resolve_suite(
+            definition if asked is None else definition.ask_with(asked), options
+        )
         if isinstance(kept.get("chosen"), dict):
-            limits, _ = _choose_part(suite, options, kept["chosen"])
+            limits, _ = _choose_part(definition, suite, options, kept["chosen"])
         stored = self.app.store.results(record.id, with_traces=True)
         earlier = [result for result in stored if result.status != "error"]
         # A name with a secret in it was stored redacted; the suite knows the real one.
@@ -227,7 +242,10 @@ class RunService:
 
 
 def _choose_part(
-    suite: FilledSuite, options: RunOptions, kept: Mapping[str, Any] | None = None
+    definition: SuiteDefinition,
+    suite: FilledSuite,
+    options: RunOptions,
+    kept: Mapping[str, Any] | None = None,
 ) -> tuple[RunLimits, dict[str, Any]]:
     """The limits with the cases that are chosen, and what the run keeps to choose them again."""
     from tallymark.suites.chosen_cases import (  # noqa: PLC0415 (most runs are of all)
@@ -238,7 +256,7 @@ def _choose_part(
 
     choice = restore_choice(kept) if kept is not None else options.choice or CaseChoice()
     limit = options.limits.cases
-    keys, part = choose_cases(suite.definition, choice, limit, suite.formula)
+    keys, part = choose_cases(definition, choice, limit, suite.formula)
     limits = replace_fields(options.limits, chosen=keys)
     return limits, {"chosen": part} if choice or part["cases"] < part["of"] else {}
 

@@ -43,6 +43,10 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
             "--model", "-m", help="provider/name, replay/NAME, http://..., cmd/... Repeat it."
         ),
     ] = None,
+    prompt: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this one of the suite's prompts. Repeat it."),
+    ] = None,
     resume: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="Go on with a run: only what is missing is asked."),
@@ -92,7 +96,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     if (suite is None) == (resume is None):
         raise InvalidInput("give a suite, or a run to resume", hint="as in: tally run suite.yaml")
     if resume is not None:
-        refuse_choice({"--only": only, "--tag": tag, "--failed-of": failed_of})
+        refuse_choice({"--only": only, "--tag": tag, "--failed-of": failed_of, "--prompt": prompt})
     if fail_on_regression:
         require_baseline(baseline)
     if strict:
@@ -111,6 +115,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         judge,
         record,
         cache,
+        prompts=tuple(prompt or ()),
     )
     # What a user's code prints must not get into our JSON document.
     from tallymark.app.app import App

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tallymark.runs.problems import list_problems
+from tallymark.runs.run import name_model
 from tallymark.text import say, shorten_line
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class PlainWatch:
         self.current, self.formula = record.id, formula
         self.total, self.told, self.last = record.total, 0, time.monotonic()
         already = f", {tally.finished} done before" if tally.finished else ""
-        what = f"{record.suite} against {record.model}, {record.total} cases{already}"
+        what = f"{record.suite} against {name_model(record)}, {record.total} cases{already}"
         say(f"{record.id}: {what}", err=True)
 
     def moved(self, result: CaseResult, tally: Tally) -> None:
@@ -89,7 +90,7 @@ class BarWatch(PlainWatch):
         )
         self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self.bar.start()
-        self.task = self.bar.add_task(record.model, total=record.total, standing="")
+        self.task = self.bar.add_task(name_model(record), total=record.total, standing="")
         super().started(record, tally, formula)
 
     def moved(self, result: CaseResult, tally: Tally) -> None:

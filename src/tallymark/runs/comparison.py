@@ -62,6 +62,7 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     suite: str
     model: str
+    prompt: str | None
     score: float | None
     """By the formula of the comparison."""
     score_error: str | None
@@ -69,6 +70,11 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     passed: int
     failed: int
     errors: int
+
+    @property
+    def title(self) -> str:
+        """The model, and the prompt where the suite has several."""
+        return self.model if self.prompt is None else f"{self.model} · {self.prompt}"
 
 
 class ComparedMeasure(msgspec.Struct, frozen=True):
@@ -276,6 +282,7 @@ def _describe_run(record: RunRecord, tally: Tally, formula: Formula) -> Compared
         id=record.id,
         suite=record.suite,
         model=record.model,
+        prompt=record.tags.get("prompt"),
         score=record.score if own else scored.score,
         score_error=record.score_error if own else scored.error,
         own_formula=record.formula,

@@ -260,6 +260,12 @@ class Run:
         return run_document(self)
 
 
+def name_model(record: RunRecord) -> str:
+    """The model, and the prompt where the suite has several: `echo/x · short`."""
+    prompt = record.tags.get("prompt")
+    return record.model if prompt is None else f"{record.model} · {prompt}"
+
+
 def _make_term_row(term: Term) -> tuple[str, str, str]:
     share = "" if term.share is None else format_percent(100 * term.share)
     return clean_line(term.text, 40), format_score(term.contribution), share

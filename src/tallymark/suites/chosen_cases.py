@@ -135,8 +135,27 @@ def _list_asked(case: Case, definition: SuiteDefinition) -> list[str]:
     def lookup(kind: str, name: str) -> str:
         return write_value(known[name]) if kind == "var" and name in known else f"{{{{{name}}}}}"
 
-    said = [turn.user for turn in case.eval.turns[:1]]
+    prompts = [each.text for each in definition.prompts]
+    said = [turn.user for turn in case.eval.turns[:1]] or prompts
     return [" ".join(fill_templates(text, lookup).split()) for text in said]
+
+
+def ask_with_each(definition: SuiteDefinition, wanted: Sequence[str]) -> list[SuiteDefinition]:
+    """The suite as each of its prompts asks it, or those that `--prompt` names."""
+    prompts = definition.prompts
+    if wanted and not prompts:
+        raise InvalidInput(f"--prompt {wanted[0]}: the suite has no prompts to choose from")
+    patterns = [_Pattern.of(text) for text in wanted]
+    for pattern, text in zip(patterns, wanted, strict=True):
+        if not any(pattern.fits(Candidate(each.name)) for each in prompts):
+            hint = _hint(text, [each.name for each in prompts])
+            raise InvalidInput(f"--prompt {text}: no prompt is called so", hint=hint)
+    chosen = [
+        each
+        for each in prompts
+        if not patterns or any(pattern.fits(Candidate(each.name)) for pattern in patterns)
+    ]
+    return [definition.ask_with(each) for each in chosen] or [definition]
 
 
 def describe_part(

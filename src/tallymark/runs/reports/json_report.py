@@ -11,12 +11,15 @@ import msgspec
 from tallymark.runs.record import CaseResult
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import Run
+from tallymark.runs.score_matrix import make_matrix
 
 
 def json_report(runs: Sequence[Run]) -> str:
     """All runs as the text `{"runs": [...]}`."""
-    documents = [run_document(run) for run in runs]
-    return json.dumps({"runs": documents}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    document: dict[str, Any] = {"runs": [run_document(run) for run in runs]}
+    if len(runs) > 1 and (matrix := make_matrix(runs)) is not None:
+        document["matrix"] = matrix.to_dict()
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def run_document(run: Run) -> dict[str, Any]:
@@ -29,6 +32,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "id": record.id,
         "suite": record.suite,
         "model": record.model,
+        "prompt": record.tags.get("prompt"),
         "status": record.status,
         "group": record.group,
         "error": record.error,

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 from tallymark.runs.problems import list_problems
 from tallymark.runs.record import CaseResult
 from tallymark.runs.report_formats import ReportKind
-from tallymark.runs.run import Run
+from tallymark.runs.run import Run, name_model
 from tallymark.text import clean, clean_excerpt, clean_line
 
 _MOST_OUTPUT = 10_000
@@ -33,7 +33,7 @@ def junit_report(runs: Sequence[Run]) -> str:
 
 def _make_suite(number: int, run: Run) -> ET.Element:
     record = run.record
-    name = clean_line(f"{record.suite} ({record.model})", 300)
+    name = clean_line(f"{record.suite} ({name_model(record)})", 300)
     suite = ET.Element("testsuite", {"id": str(number), "name": name, "package": name})
     properties = ET.SubElement(suite, "properties")
     for key, value in _list_properties(run):
@@ -55,6 +55,10 @@ def _make_suite(number: int, run: Run) -> ET.Element:
 def _list_properties(run: Run) -> Iterator[tuple[str, str]]:
     record = run.record
     yield from (("run", record.id), ("model", record.model), ("status", record.status))
+    if "prompt" in record.tags:
+        yield "prompt", str(record.tags["prompt"])
+    if run.part is not None:
+        yield "cases", run.part
     yield "score_formula", record.formula
     if record.score is None:
         yield "score_error", run.explain_no_score()
