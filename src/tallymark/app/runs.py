@@ -71,6 +71,16 @@ class RunService:
             open_judge=partial(open_judge, record=options.record, cache=options.cache),
         )
 
+    def resolve_like(
+        self, record: RunRecord, definition: SuiteDefinition, options: RunOptions
+    ) -> FilledSuite:
+        """The suite as it asks with the prompt of a run."""
+        named = record.tags.get("prompt")
+        asked = next((each for each in definition.prompts if each.name == named), None)
+        return self.resolve_suite(
+            definition if asked is None else definition.ask_with(asked), options
+        )
+
     def _find_values(
         self, definition: SuiteDefinition, options: RunOptions
     ) -> tuple[dict[str, str], dict[str, str]]:
@@ -160,6 +170,7 @@ class RunService:
             if not results:
                 raise InvalidInput(f"the suite has no case of the run {record.id}")
         tally = Tally(results)
+        tally.left_out = before.tally.left_out
         text = formula or (record.formula if suite is None else suite.definition.formula)
         undefined = suite.definition.undefined if suite is not None else None
         summary = outcome(tally.formula(text, also=record.metrics), tally, undefined=undefined)
@@ -195,12 +206,9 @@ class RunService:
             message = f"the datasets of the suite have changed since the run {record.id} began"
             raise InvalidInput(message, hint="put them back, or start a new run")
         kept = record.tags
-        asked = next((each for each in definition.prompts if each.name == kept["prompt"]), None)
         limits = replace_fields(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
         options = replace_fields(options, limits=limits)
-        suite = self.resolve_suite(
-            definition if asked is None else definition.ask_with(asked), options
-        )
+        suite = self.resolve_like(record, definition, options)
         if isinstance(kept.get("chosen"), dict):
             limits, _ = _choose_part(definition, suite, options, kept["chosen"])
         stored = self.app.store.results(record.id, with_traces=True)

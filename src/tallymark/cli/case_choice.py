@@ -8,11 +8,12 @@ import typer
 
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
-from tallymark.text import say
+from tallymark.text import say, shorten_line
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.suites.chosen_cases import CaseChoice
+    from tallymark.suites.suite_definition import SuiteDefinition
 
 Only = Annotated[
     list[str] | None,
@@ -48,6 +49,16 @@ def read_choice(
                 print_json({"runs": []})
             raise typer.Exit(0)
     return CaseChoice(tuple(only or ()), tuple(tag or ()), run, tuple(failed))
+
+
+def tell_missing(choice: CaseChoice, definition: SuiteDefinition) -> None:
+    """Says which of the cases that failed before the suite has no more."""
+    keys = {case.key for case in definition.cases}
+    gone = [key for key in choice.failed if key not in keys]
+    if 0 < len(gone) < len(choice.failed):
+        some = f"{len(gone):,} of the {len(choice.failed):,} cases that failed"
+        named = shorten_line(", ".join(gone), 80)
+        say(f"tally: the suite has no more {some} in {choice.failed_of}: {named}", err=True)
 
 
 def refuse_choice(given: dict[str, object]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallymark.cli.app_session import Db
-from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice
+from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice, tell_missing
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
     Alpha,
@@ -152,7 +152,10 @@ def _run_suite(
     try:
         if resume is not None:
             return [app.runs.resume(resume, options, watch)]
-        return app.runs.run(load_suite(suite or Path()), models, options, watch)
+        definition = load_suite(suite or Path())
+        if options.choice is not None:
+            tell_missing(options.choice, definition)
+        return app.runs.run(definition, models, options, watch)
     except KeyboardInterrupt:
         known = f"tally run --resume {watch.current}" if watch.current else "tally run"
         say(f"\ntally: stopped; what is done is kept; go on with: {known}", err=True)

@@ -78,11 +78,13 @@ class CaseChoice(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
         for pattern, text in zip(self._patterns, self.only, strict=True):
             if not any(map(pattern.fits, cases)):
                 names = dict.fromkeys(each.eval for each in cases)
-                raise InvalidInput(f"--only {text}: no case is called so", hint=_hint(text, names))
+                raise InvalidInput(
+                    f"--only {text}: no case is called so", hint=hint_at(text, names)
+                )
         tags = dict.fromkeys(tag for each in cases for tag in each.tags)
         for text in self.tag:
             if text not in tags:
-                raise InvalidInput(f"--tag {text}: no eval has this tag", hint=_hint(text, tags))
+                raise InvalidInput(f"--tag {text}: no eval has this tag", hint=hint_at(text, tags))
         if self.failed_of is not None and self._failed.isdisjoint(each.key for each in cases):
             gone = format_count(len(self.failed), "case")
             message = f"the suite has none of the {gone} that failed in the run {self.failed_of}"
@@ -112,7 +114,8 @@ class _Pattern(NamedTuple):
         )
 
 
-def _hint(wrong: str, known: Iterable[str]) -> str:
+def hint_at(wrong: str, known: Iterable[str]) -> str:
+    """The nearest of the names that there are, or else these."""
     names = list(known)
     if near := suggest(wrong.strip("*"), names):
         return f"did you mean '{near}'?"
@@ -148,7 +151,7 @@ def ask_with_each(definition: SuiteDefinition, wanted: Sequence[str]) -> list[Su
     patterns = [_Pattern.of(text) for text in wanted]
     for pattern, text in zip(patterns, wanted, strict=True):
         if not any(pattern.fits(Candidate(each.name)) for each in prompts):
-            hint = _hint(text, [each.name for each in prompts])
+            hint = hint_at(text, [each.name for each in prompts])
             raise InvalidInput(f"--prompt {text}: no prompt is called so", hint=hint)
     chosen = [
         each

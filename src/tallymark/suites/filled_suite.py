@@ -213,7 +213,8 @@ def resolve(
     """
     if definition.prompts and definition.prompt is None:
         names = ", ".join(repr(each.name) for each in definition.prompts)
-        raise InvalidInput(f"the suite has several prompts: {names}", hint="ask with one of them")
+        hint = "ask with one of them, or give each eval a prompt of its own"
+        raise InvalidInput(f"the suite has several prompts: {names}", hint=hint)
     values = TemplateValues(definition, vars or {}, secrets or {}) if definition.uses else None
     if values is not None and (problems := list(values.problems())):
         raise InvalidInput(problems)

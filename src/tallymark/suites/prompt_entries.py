@@ -9,6 +9,7 @@ from tallymark.documents.nodes import MappingNode, Node, SequenceNode
 from tallymark.documents.shapes import Key, KindShape, ListShape, MapShape, RecordShape, TextShape
 from tallymark.errors import InvalidInput
 from tallymark.suites.suite_definition import Prompt
+from tallymark.suites.templates import fill_templates
 from tallymark.text import clean_line
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def _list_entries(values: Any, node: Node) -> Iterator[tuple[str | None, Any, No
 
 def _name_prompt(value: dict[str, Any], text: str, taken: dict[str, Prompt]) -> str:
     """The file's name, or how it begins; with its number where another begins so too."""
-    name = Path(value["file"]).stem if "file" in value else clean_line(text, _BEGINNING)
+    shown = fill_templates(text, lambda _, name: f"{{{name}}}")
+    name = Path(value["file"]).stem if "file" in value else clean_line(shown, _BEGINNING)
     return name if name not in taken else f"#{len(taken) + 1} {name}"
 
 

@@ -125,7 +125,7 @@ SUITE = RecordShape(
     rules={
         "anyOf": [
             {"required": ["prompts"]},
-            {"properties": {"evals": {"items": _HAS_PROMPT}}},
+            {"properties": {"evals": {"items": _HAS_PROMPT, "description": "Asked as they say."}}},
         ]
     },
 )

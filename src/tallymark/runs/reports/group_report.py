@@ -20,7 +20,7 @@ from tallymark.text import (
 
 
 def group_lines(runs: Sequence[Run]) -> Iterator[StyledLine | Table]:
-    """All against the first, then a row for each; with several prompts, prompts × models too."""
+    """All against the first, then a row for each; with several prompts, by prompt and model too."""
     first = runs[0].tally.cases.keys()
     like = [run for run in runs if not first.isdisjoint(run.tally.cases)]
     if len(like) > 1:
