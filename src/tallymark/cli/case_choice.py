@@ -58,7 +58,7 @@ def tell_missing(choice: CaseChoice, definition: SuiteDefinition) -> None:
     if 0 < len(gone) < len(choice.failed):
         some = f"{len(gone):,} of the {len(choice.failed):,} cases that failed"
         named = shorten_line(", ".join(gone), 80)
-        say(f"tally: the suite has no more {some} in {choice.failed_of}: {named}", err=True)
+        say(f"tally: {some} in {choice.failed_of} are not in the suite now: {named}", err=True)
 
 
 def refuse_choice(given: dict[str, object]) -> None:

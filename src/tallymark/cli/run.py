@@ -120,12 +120,13 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     # What a user's code prints must not get into our JSON document.
     from tallymark.app.app import App
 
-    with closing(App(db)) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with closing(App(db)) as app:
         before = app.load_run(baseline) if baseline is not None else None
         if only or tag or failed_of:
             choice = read_choice(app, only, tag, failed_of, as_json=as_json)
             options = replace(options, choice=choice)
-        runs = _run_suite(app, suite, resume, model or [], options)
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():
+            runs = _run_suite(app, suite, resume, model or [], options)
     least = fail_under
     failures = (
         [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]

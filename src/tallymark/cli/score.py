@@ -155,7 +155,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     # What a user's code prints must not get into our JSON document.
     from tallymark.app.app import App
 
-    with closing(App(db)) as app, redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with closing(App(db)) as app:
         before = app.load_run(baseline) if baseline is not None else None
         choice = read_choice(app, only, tag, failed_of, as_json=as_json)
         options = _ScoreOptions(
@@ -163,7 +163,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
             threshold, timeout, fail_under, limit, choice, skip_broken, agent, not no_keep,
             whole=bool(report) or baseline is not None,
         )  # fmt: skip
-        outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():
+            outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         if outcome.interrupted or outcome.failures:
             report, before = [], None
     rule = (alpha, tolerance, strict)

@@ -317,7 +317,9 @@ class Tally:
 
     def formula(self, text: str, also: Iterable[str] = ()) -> Formula:
         """A formula over all that was counted here, and over `also`, names known from elsewhere."""
-        return Formula.parse(text, name_metrics(self._waiting, (*self.scorers, *also)))
+        return Formula.parse(
+            text, name_metrics((*self._waiting, *self.left_out), (*self.scorers, *also))
+        )
 
     def metrics(self) -> MetricValues:
         """Every name that a formula may use, with its value; None where it is not known."""
