@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.tally_process import Tally
@@ -35,7 +36,7 @@ one = Suite("one", [Test("a", "good", tags=["first"]), Test("b", "bad")],
             scorers={"good": good}, formula="a + b")
 two = Suite("two", [Test("c", "good")], scorers={"good": good})
 """
-TRACES = [
+TRACES: list[dict[str, Any]] = [
     {"trace_id": "t-1", "name": "refund", "metadata": {"tags": ["first"]}, "spans": ["good"]},
     {"trace_id": "t-2", "name": "refund", "spans": ["bad"]},
     {"name": "other", "spans": ["bad"]},

@@ -99,6 +99,10 @@ def test_several_tags_are_any_of_them_and_different_kinds_must_all_be_met(
             CaseChoice(only=("math", "zebra")),
             "--only zebra: no case is called so; there are math, math-hard, capitals, #4, #5",
         ),
+        (
+            CaseChoice(only=("",)),
+            "--only : no case is called so; there are math, math-hard, capitals, #4, #5",
+        ),
         # A bracket is no class of characters.
         (
             CaseChoice(only=("math[h]",)),

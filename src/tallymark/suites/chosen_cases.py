@@ -104,7 +104,8 @@ class _Pattern(NamedTuple):
         # Brackets stand for themselves: they are part of what cases are called.
         found = re.escape(" ".join(text.split())).replace(r"\*", ".*").replace(r"\?", ".")
         start = re.sub(r"(\\\.){3}$|…$", "", found)  # a prompt copied from where it was cut
-        return cls(re.compile(found, re.DOTALL), re.compile(start, re.DOTALL))
+        # Without a text, no prompt begins so.
+        return cls(re.compile(found, re.DOTALL), re.compile(start or "(?!)", re.DOTALL))
 
     def fits(self, case: Candidate) -> bool:
         return (

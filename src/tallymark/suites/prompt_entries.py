@@ -69,7 +69,7 @@ def read_prompts(values: Any, node: Node, reader: Reader) -> tuple[Prompt, ...]:
                 raise InvalidInput(f"another prompt is called {called!r} too")
             if clean_line(called, _MOST_NAME) != called:
                 raise InvalidInput(f"a name is one line of at most {_MOST_NAME} characters")
-            found[called] = Prompt(called, text, value.get("system_prompt"), item.line)
+            found[called] = Prompt(called, text, value.get("system_prompt"))
     reader.path = []
     if not found and not reader.problems:
         reader.wrong(node, "prompts: there is none")

@@ -36,8 +36,7 @@ class Prompt(msgspec.Struct, frozen=True):
     name: str
     text: str
     system_prompt: str | None = None
-    """None: the eval's or the suite's."""
-    line: int = 0
+    """None: the suite's."""
 
 
 class Dataset(msgspec.Struct, frozen=True):
@@ -213,14 +212,16 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def ask_with(self, prompt: Prompt) -> SuiteDefinition:
         """The same suite, asked by one of its prompts."""
-        replace = msgspec.structs.replace
-        asked = {"turns": (Turn(prompt.text),), "system_prompt": prompt.system_prompt}
+        replace, turns = msgspec.structs.replace, (Turn(prompt.text),)
         evals = tuple(
             each
             if each.turns
             else replace(
                 each,
-                **asked if each.system_prompt is None else {"turns": asked["turns"]},
+                turns=turns,
+                system_prompt=prompt.system_prompt
+                if each.system_prompt is None
+                else each.system_prompt,
             )
             for each in self.evals
         )
