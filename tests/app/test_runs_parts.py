@@ -11,7 +11,7 @@ from tests.app.test_runs import Silent
 from tallymark.app.app import App
 from tallymark.app.runs import RunOptions
 from tallymark.errors import InvalidInput
-from tallymark.runs.comparison import compare
+from tallymark.runs.comparison import RegressionVerdict, compare, verdict
 from tallymark.runs.run import Run, name_model
 from tallymark.suites.chosen_cases import CaseChoice
 from tallymark.suites.suite_evaluation import RunLimits
@@ -106,6 +106,11 @@ def test_a_part_is_compared_over_what_both_ran(app: App, tmp_path: Path) -> None
     found = compare(whole, part)
     assert (found.shared, found.score.second) == (3, None)
     assert found.success_pct.first == found.success_pct.second == 100
+    # The score is not lost: nobody asked for it. So cases decide.
+    said = "the score needs cases that were not chosen (four), and no case that passed fails now"
+    assert verdict(found) == RegressionVerdict(False, said)
+    (worse,) = run(app, tmp_path, choose("row"), SUITE.replace("*item*", "*item 1*"))
+    assert verdict(compare(whole, worse)).regression
 
 
 def test_a_limit_is_told_as_a_choice(app: App, tmp_path: Path) -> None:

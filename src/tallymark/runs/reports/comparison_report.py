@@ -155,4 +155,7 @@ def comparisons_table(comparisons: Sequence[Comparison]) -> str:
 
 
 def _name_run(run: ComparedRun) -> str:
-    return clean_line(f"{run.id} {run.model}" if run.prompt is None else run.title, 24)
+    if run.prompt is None:
+        return clean_line(f"{run.id} {run.model}", 24)
+    # Cut, the names of two cells of a matrix could be the same.
+    return clean_line(run.title if len(run.title) <= 24 else run.id)

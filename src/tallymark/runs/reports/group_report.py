@@ -31,7 +31,7 @@ def group_lines(runs: Sequence[Run]) -> Iterator[StyledLine | Table]:
     yield StyledLine(f"=== {'Prompts and Models' if crossed else 'Runs'} ===", "bold")
     if matrix is not None and crossed:
         yield from (_make_scores(matrix, best), StyledLine(""))
-    yield _make_table(runs, best, with_prompts=matrix is not None)
+    yield _make_table(runs, best)
     if best:
         note = "* the highest score; the 95 % intervals above say how sure that is"
         yield from wrap_lines(note, "dim")
@@ -57,8 +57,8 @@ def _make_scores(matrix: ScoreMatrix, best: Collection[str]) -> Table:
     return Table(("SCORE", *matrix.models), rows, right=matrix.models, wrap=("SCORE",))
 
 
-def _make_table(runs: Sequence[Run], best: Collection[str], *, with_prompts: bool) -> Table:
-    prompt = ("PROMPT",) if with_prompts else ()
+def _make_table(runs: Sequence[Run], best: Collection[str]) -> Table:
+    prompt = ("PROMPT",) if any("prompt" in run.record.tags for run in runs) else ()
     numbers = ("SCORE", "SUCCESS", "COST", "AVG LATENCY")
     rows = [
         (
