@@ -138,7 +138,7 @@ def test_what_a_run_keeps_chooses_the_same_again(suite: SuiteDefinition) -> None
         "by": "--only 'cap*' --only '#4' --failed-of r1",
         "cases": 2,
         "of": 9,
-        "left_out": ["math"],
+        "left_out": {"math": "the eval 'math' was not chosen"},
     }
     assert restore_choice(kept) == choice
 
@@ -148,7 +148,10 @@ def test_a_limit_takes_the_first_of_what_is_chosen(suite: SuiteDefinition) -> No
     assert keys == set(CAPITALS[:2])
     assert (kept["by"], kept["cases"]) == ("--only 'cap*' --limit 2", 2)
     _, kept = choose_cases(suite, CaseChoice(), 2, suite.parse_formula())
-    assert (kept["by"], kept["left_out"]) == ("--limit 2", ["capitals"])
+    assert (kept["by"], kept["left_out"]) == (
+        "--limit 2",
+        {"capitals": "the eval 'capitals' was not chosen"},
+    )
 
 
 def test_prompts_are_chosen_by_name() -> None:
@@ -166,3 +169,14 @@ def test_prompts_are_chosen_by_name() -> None:
     assert ask_with_each(plain, []) == [plain]
     with pytest.raises(InvalidInput, match="the suite has no prompts to choose from"):
         ask_with_each(plain, ["long"])
+
+
+def test_a_scorer_of_which_no_case_is_chosen_is_told() -> None:
+    suite = load("""
+        evals:
+          - {name: a, prompt: a, checks: [scorer: {use: word_count, name: length}]}
+          - {name: b, prompt: b, checks: [], scorers: [exact_match]}
+        score: length + exact_match + a
+    """)
+    _, kept = choose_cases(suite, CaseChoice(only=("a",)), None, suite.parse_formula())
+    assert kept["left_out"] == {"exact_match": "no case with the scorer 'exact_match' was chosen"}

@@ -96,7 +96,7 @@ class OngoingRun:
         self.tally = Tally(self.results or ()) if tally is None else tally
         self.tally.door = record.tags.get("door")
         if isinstance(chosen := record.tags.get("chosen"), dict):  # else a tag of the suite's own
-            self.tally.left_out = chosen.get("left_out", ())
+            self.tally.left_out = chosen.get("left_out", {})
         self.ending: RunEnding = "broken"
         self._undefined = undefined
         self._keeper = keeper

@@ -76,7 +76,7 @@ class Run:
         self.tally = Tally(results) if tally is None else tally
         self.tally.door = record.tags.get("door")
         if isinstance(chosen := record.tags.get("chosen"), dict):  # else a tag of the suite's own
-            self.tally.left_out = chosen.get("left_out", ())
+            self.tally.left_out = chosen.get("left_out", {})
         self._formula = formula
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 from zlib import crc32
@@ -150,8 +150,8 @@ class Tally:
 
     door: str | None = None
     """Where its results come from, unless from a suite in YAML: only such a suite has prices."""
-    left_out: Collection[str] = ()
-    """Evals that the formula names and the run was not to ask."""
+    left_out: Mapping[str, str] = {}
+    """What the formula names and the run was not to ask, and why it has no value."""
 
     def __init__(
         self, results: Iterable[CaseResult] = (), *, most_cases: int | None = None
@@ -361,7 +361,7 @@ class Tally:
         known = metric in evals or metric in self.left_out
         name = metric if known else metric.removesuffix(f"_{measure}")
         if name in self.left_out:
-            return f"the eval {name!r} was not chosen"
+            return self.left_out[name]
         counts, whose, never = self.all, "cases", "no case ran"
         if metric == "judge_cost" and counts.results > counts.judges.known:
             missing = counts.results - counts.judges.known

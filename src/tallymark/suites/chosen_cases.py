@@ -12,6 +12,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput, suggest
 from tallymark.formula.formula_names import DERIVED
+from tallymark.suites.checks.check_types import find_value_name
 from tallymark.suites.templates import fill_templates, write_value
 from tallymark.text import format_count
 
@@ -163,13 +164,25 @@ def ask_with_each(definition: SuiteDefinition, wanted: Sequence[str]) -> list[Su
 
 
 def describe_part(
-    by: str, chosen: Collection[str], everything: Collection[str], formula: Formula
+    by: str,
+    chosen: Collection[str],
+    everything: Collection[str],
+    formula: Formula,
+    scorers: Iterable[str],
 ) -> dict[str, Any]:
-    """What a run of some cases says of them, and which evals of the formula it has none of."""
+    """What a run of some cases says of them, and why it lacks names of the formula.
+
+    `scorers` are those that score none of the cases that are chosen.
+    """
     evals = {key.partition("[")[0] for key in chosen}
-    others = {key.partition("[")[0] for key in everything} - evals
     ends = ("", *DERIVED)
-    left_out = sorted(name for name in others if any(name + end in formula.names for end in ends))
+    left_out = {}
+    for name in dict.fromkeys(key.partition("[")[0] for key in everything):
+        if name not in evals and any(name + end in formula.names for end in ends):
+            left_out[name] = f"the eval {name!r} was not chosen"
+    for name in scorers:
+        if name in formula.names:
+            left_out[name] = f"no case with the scorer {name!r} was chosen"
     return {"by": by, "cases": len(chosen), "of": len(everything), "left_out": left_out}
 
 
@@ -181,8 +194,12 @@ def choose_cases(
     keys = [each.key for each in (choice.choose(candidates) if choice else candidates)][:limit]
     given = msgspec.to_builtins(choice)
     by = " ".join(filter(None, (choice.by, f"--limit {limit}" if limit else "")))
-    part = describe_part(by, keys, [each.key for each in candidates], formula)
-    return frozenset(keys), given | part
+    chosen = frozenset(keys)
+    asked = {case.eval.number: case.eval for case in definition.cases if case.key in chosen}
+    specs = (spec for each in asked.values() for spec in each.all_checks())
+    idle = set(definition.scorer_names) - set(map(find_value_name, specs))
+    part = describe_part(by, keys, [each.key for each in candidates], formula, idle)
+    return chosen, given | part
 
 
 def restore_choice(kept: Mapping[str, Any]) -> CaseChoice:

@@ -177,7 +177,8 @@ def _describe_part(suite: Suite, formula: Formula) -> dict[str, object]:
     if not suite.chosen_by or suite.tests == suite.whole.tests:
         return {}
     names, everything = ([test.name for test in each.tests] for each in (suite, suite.whole))
-    return {"chosen": describe_part(suite.chosen_by, names, everything, formula)}
+    idle = set(suite.whole.scorer_names) - set(suite.scorer_names)
+    return {"chosen": describe_part(suite.chosen_by, names, everything, formula, idle)}
 
 
 def _require_agent(suite: Suite, given: Agent | None) -> Agent:
