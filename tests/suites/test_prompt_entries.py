@@ -179,3 +179,22 @@ def test_each_eval_that_lacks_a_prompts_variable_is_told_with_its_line(tmp_path:
     assert problem.place.line == 6
     resolve(suite.ask_with(first), vars={"question": "Given?"})
     resolve(suite.ask_with(last))  # what other prompts lack is not its business
+
+
+def test_a_prompt_that_asks_every_eval_the_same_is_told(tmp_path: Path) -> None:
+    """Such as one with the templates of another tool."""
+    path = tmp_path / "suite.yaml"
+    path.write_text("""\
+prompts:
+  good: "{{var('question')}}"
+  other: "{{question}}"
+evals:
+  - {vars: {question: a}, checks: [match: a]}
+  - {vars: {question: b}, checks: [match: b]}
+""")
+    (found,) = validate(path)[1]
+    assert (str(found.place and found.place.line), found.message, found.hint) == (
+        "3",
+        "the prompt 'other' asks every eval the same",
+        "use {{var('name')}} in it",
+    )

@@ -110,8 +110,15 @@ class _SuiteFindings:
                 yield self.warning("unused", f"the variable '{name}' is never used", line)
 
     def prompts(self) -> Iterator[Finding]:
-        """Variables of prompts for which an eval has no value."""
+        """Prompts that ask every eval the same, and variables for which an eval has no value."""
         suite, told = self.definition, set[tuple[int | None, str]]()
+        asked = [each for each in suite.evals if not each.turns]
+        for prompt in suite.prompts:
+            # A system prompt may be all that tells the evals apart.
+            if len(asked) > 1 and not has_templates([prompt.text, prompt.system_prompt or ""]):
+                message = f"the prompt '{prompt.name}' asks every eval the same"
+                line = self.reader.place("prompts", prompt.name).line
+                yield self.warning("same-prompt", message, line, "use {{var('name')}} in it")
         for use in suite.uses:
             if use.prompt is None or use.kind != "var" or suite.has_value(use):
                 continue
