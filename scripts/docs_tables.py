@@ -17,7 +17,7 @@ from tallymark.documents.shapes import Key, KindShape, ListShape, RecordShape, S
 from tallymark.judging.rubric import RUBRIC
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
 from tallymark.scoring.scorer_descriptions import ScorerDescription, describe_scorers
-from tallymark.suites import eval_entries, suite_format
+from tallymark.suites import eval_entries, prompt_entries, suite_format
 from tallymark.suites.checks.check_types import CHECK_TYPES
 from tallymark.traces.trace_formats import FORMATS
 
@@ -96,6 +96,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "mcp_server": ("suite-format.md", partial(keys, suite_format.MCP_SERVER)),
     "evals": ("suite-format.md", partial(keys, eval_entries.EVAL)),
     "turns": ("suite-format.md", partial(keys, eval_entries.TURN)),
+    "prompts": ("suite-format.md", partial(keys, prompt_entries.PROMPT)),
     "cases_from": ("suite-format.md", partial(keys, eval_entries.CASES_FROM)),
     "score": ("suite-format.md", partial(keys, suite_format.SCORE)),
     "challenge": ("challenges.md", partial(keys, challenge_format.CHALLENGE)),

@@ -28,7 +28,10 @@ EVAL = "- prompt: hi\n    checks: [match: hi]"
             "metadata: []\nevals: []",
             "metadata: expected a mapping with the suite's name and settings",
         ),
-        ("frobnicate: 1", "unknown key 'frobnicate'; the keys here are metadata, evals, score"),
+        (
+            "frobnicate: 1",
+            "unknown key 'frobnicate'; the keys here are metadata, prompts, evals, score",
+        ),
     ],
 )
 def test_at_the_top(text: str, said: str) -> None:

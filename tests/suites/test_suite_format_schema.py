@@ -164,3 +164,28 @@ def documents_once() -> list[Any]:
     if not _ONCE:
         _ONCE.extend(documents())
     return _ONCE
+
+
+_ASKED = [{"name": "a", "checks": []}]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "evals", "fits"),
+    [
+        (["x", {"prompt": "y", "name": "b", "system_prompt": ""}], _ASKED, True),
+        ({"a": "x", "b": {"prompt": "y"}}, [*_ASKED, {"prompt": "z", "checks": []}], True),
+        (None, _ASKED, False),
+        (["x"], [{"prompt": "y", "turns": ["z"], "checks": []}, *_ASKED], False),
+        ([], _ASKED, False),
+        ("x", _ASKED, False),
+        ([{"name": "b"}], _ASKED, False),
+        ([{"prompt": "x", "file": "y"}], _ASKED, False),
+        ({"a": {"name": "b", "prompt": "x"}}, _ASKED, False),
+        ({"a": ""}, _ASKED, False),
+    ],
+)
+def test_prompts_fit_both_or_neither(
+    prompts: object, evals: list[Any], fits: bool, tmp_path: Path
+) -> None:
+    document = {"evals": evals} | ({} if prompts is None else {"prompts": prompts})
+    assert accepts(document) is loads(document, tmp_path) is fits

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -29,6 +29,7 @@ from tallymark.suites.suite_file import load_stored
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
+    from tallymark.suites.chosen_cases import CaseChoice
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class RunOptions:
     judge: str | None = None
     record: Path | None = None
     cache: Path | None = None
+    choice: CaseChoice | None = None
+    """Which cases to ask."""
+    prompts: tuple[str, ...] = ()
+    """Which of the suite's prompts to ask with; all where none is named."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,16 @@ class RunService:
             secrets=known_secrets,
             judge=options.judge,
             open_judge=partial(open_judge, record=options.record, cache=options.cache),
+        )
+
+    def resolve_like(
+        self, record: RunRecord, definition: SuiteDefinition, options: RunOptions
+    ) -> FilledSuite:
+        """The suite as it asks with the prompt of a run."""
+        named = record.tags.get("prompt")
+        asked = next((each for each in definition.prompts if each.name == named), None)
+        return self.resolve_suite(
+            definition if asked is None else definition.ask_with(asked), options
         )
 
     def _find_values(
@@ -90,20 +105,32 @@ class RunService:
     def run(
         self, definition: SuiteDefinition, models: list[str], options: RunOptions, watch: RunWatch
     ) -> list[Run]:
-        """Runs a suite against each model in turn; the runs share a group."""
-        suite = self.resolve_suite(definition, options)
+        """Runs a suite with each prompt against each model in turn; the runs share a group."""
+        asked = [definition]
+        if definition.prompts or options.prompts:
+            from tallymark.suites.chosen_cases import ask_with_each  # noqa: PLC0415 (few have any)
+
+            asked = ask_with_each(definition, options.prompts)
+        suites = [self.resolve_suite(each, options) for each in asked]
+        suite = suites[0]
         chosen = models or list(suite.models)
         if not chosen:
             hint = "name one with -m, as in -m openai/gpt-5-mini, or in metadata.model"
             raise InvalidInput("no model is named", hint=hint)
-        total = sum(1 for _ in plan_cases(suite, options.limits))
+        limits, part = options.limits, dict[str, Any]()
+        if options.choice is not None or limits.cases is not None:
+            limits, part = _choose_part(definition, suite, options)
+        total = sum(1 for _ in plan_cases(suite, limits))
         if not total:
             raise InvalidInput("no case is selected", hint="raise --limit, or add evals")
         # A wrong name must not leave a run behind, so all are opened first.
-        opened = [(each, _open_model(each, suite, options)) for each in chosen]
+        opened = [
+            (suite, each, _open_model(each, suite, options)) for suite in suites for each in chosen
+        ]
         group = make_id("g")
         runs = []
-        for name, model in opened:
+        for suite, name, model in opened:
+            prompt = suite.definition.prompt
             record = RunRecord(
                 id=make_id("r"),
                 suite=definition.name,
@@ -122,11 +149,13 @@ class RunService:
                     "folder": str(definition.folder.resolve()),
                     "limit": options.limits.cases,
                     "epochs": options.limits.epochs,
+                    **part,
+                    **({} if prompt is None else {"prompt": prompt}),
                 },
             )
             # Stored before anything is asked: a process that is killed leaves a run to resume.
             self.app.store.create_run(record)
-            runs.append(self._evaluate(record, suite, model, options.limits, watch))
+            runs.append(self._evaluate(record, suite, model, limits, watch))
         return runs
 
     def rescore_run(
@@ -139,6 +168,7 @@ class RunService:
             results, tally = asyncio.run(recheck(suite, results))
             if not tally.finished:
                 raise InvalidInput(f"the suite has no case of the run {record.id}")
+        tally.left_out = before.tally.left_out
         text = formula or (record.formula if suite is None else suite.definition.formula)
         undefined = suite.definition.undefined if suite is not None else None
         summary = outcome(tally.formula(text, also=record.metrics), tally, undefined=undefined)
@@ -178,7 +208,9 @@ class RunService:
         kept = record.tags
         limits = replace_fields(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
         options = replace_fields(options, limits=limits)
-        suite = self.resolve_suite(definition, options)
+        suite = self.resolve_like(record, definition, options)
+        if isinstance(kept.get("chosen"), dict):
+            limits, _ = _choose_part(definition, suite, options, kept["chosen"])
         stored = self.app.store.counted_results(record.id)
         earlier = [result for result in stored if result.status != "error"]
         # A name with a secret in it was stored redacted; the suite knows the real one.
@@ -219,6 +251,26 @@ class RunService:
         from tallymark.store.runs.stored_results import find_results  # noqa: PLC0415 (large runs)
 
         return ongoing.make_run(find_results(self.app.store, record, ongoing.tally))
+
+
+def _choose_part(
+    definition: SuiteDefinition,
+    suite: FilledSuite,
+    options: RunOptions,
+    kept: Mapping[str, Any] | None = None,
+) -> tuple[RunLimits, dict[str, Any]]:
+    """The limits with the cases that are chosen, and what the run keeps to choose them again."""
+    from tallymark.suites.chosen_cases import (  # noqa: PLC0415 (most runs are of all)
+        CaseChoice,
+        choose_cases,
+        restore_choice,
+    )
+
+    choice = restore_choice(kept) if kept is not None else options.choice or CaseChoice()
+    limit = options.limits.cases
+    keys, part = choose_cases(definition, choice, limit, suite.formula)
+    limits = replace_fields(options.limits, chosen=keys)
+    return limits, {"chosen": part} if choice or part["cases"] < part["of"] else {}
 
 
 def _open_model(reference: str, suite: FilledSuite, options: RunOptions) -> Model:

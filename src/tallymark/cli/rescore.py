@@ -101,7 +101,8 @@ def _rescore_run(
     with closing(App(db)) as app:
         other = None
         if suite is not None:
-            other = app.runs.resolve_suite(load_suite(suite), RunOptions())
+            record = app.store.run(run)
+            other = app.runs.resolve_like(record, load_suite(suite), RunOptions())
         before, after = app.runs.rescore_run(run, formula=formula, suite=other)
         saved = app.runs.save_as_new(after) if save else None
         if as_json:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing, nullcontext, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tallymark.cli.app_session import Db
+from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice, tell_missing
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
     Alpha,
@@ -41,6 +43,10 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
             "--model", "-m", help="provider/name, replay/NAME, http://..., cmd/... Repeat it."
         ),
     ] = None,
+    prompt: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this one of the suite's prompts. Repeat it."),
+    ] = None,
     resume: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="Go on with a run: only what is missing is asked."),
@@ -52,6 +58,9 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         Path | None, typer.Option(help="Lines of NAME=VALUE, for variables and secrets.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Ask every case so often.")] = None,
+    only: Only = None,
+    tag: Tag = None,
+    failed_of: FailedOf = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first cases.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Most requests at once.")] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds for a request.")] = None,
@@ -86,6 +95,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
 
     if (suite is None) == (resume is None):
         raise InvalidInput("give a suite, or a run to resume", hint="as in: tally run suite.yaml")
+    if resume is not None:
+        refuse_choice({"--only": only, "--tag": tag, "--failed-of": failed_of, "--prompt": prompt})
     if fail_on_regression:
         require_baseline(baseline)
     if strict:
@@ -104,13 +115,17 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         judge,
         record,
         cache,
+        prompts=tuple(prompt or ()),
     )
     # What a user's code prints must not get into our JSON document.
     from tallymark.app.app import App
 
     with closing(App(db)) as app:
+        before = app.load_run(baseline) if baseline is not None else None
+        if only or tag or failed_of:
+            choice = read_choice(app, only, tag, failed_of, as_json=as_json)
+            options = replace(options, choice=choice)
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
-            before = app.load_run(baseline) if baseline is not None else None
             runs = _run_suite(app, suite, resume, model or [], options)
         least = fail_under
         failures = (
@@ -139,7 +154,10 @@ def _run_suite(
     try:
         if resume is not None:
             return [app.runs.resume(resume, options, watch)]
-        return app.runs.run(load_suite(suite or Path()), models, options, watch)
+        definition = load_suite(suite or Path())
+        if options.choice is not None:
+            tell_missing(options.choice, definition)
+        return app.runs.run(definition, models, options, watch)
     except KeyboardInterrupt:
         known = f"tally run --resume {watch.current}" if watch.current else "tally run"
         say(f"\ntally: stopped; what is done is kept; go on with: {known}", err=True)

@@ -10,7 +10,7 @@ import typer
 
 from tallymark.cli.report_files import print_runs, write_reports
 from tallymark.errors import InvalidInput
-from tallymark.text import StyledLine, say
+from tallymark.text import StyledLine, Table, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,6 +40,11 @@ MaxErrors = Annotated[
         show_default=False,
     ),
 ]
+
+
+_WHOLE = 2
+"""Of more runs than these, each shows a few cases only; `tally show` has them all."""
+_FEW_CASES = 5
 
 
 @dataclass(frozen=True)
@@ -74,33 +79,32 @@ class RunEnd:
 
     def show(self, runs: Sequence[Run], facts: Mapping[str, Any]) -> Comparison | None:
         """Prints the runs, and gives their comparison with the baseline."""
-        # Only the runs of a group were asked the same: two suites have no case in common.
-        others = runs[1:] if runs[0].record.group is not None else []
-        compared = self._compare(runs, others) if self.before is not None or others else []
-        against = compared[0] if self.before is not None else None
+        against = None if self.before is None else self._compare(self.before, runs)
         if self.as_json:
             self._print_document(runs, against, facts)
             return against
-        from tallymark.runs.reports.summary_report import summary_lines
+        from tallymark.runs.reports.summary_report import MOST, summary_lines
 
-        parts = [part for run in runs for part in (StyledLine(""), *summary_lines(run))]
-        if compared:
+        most = MOST if len(runs) <= _WHOLE else _FEW_CASES
+        parts: list[StyledLine | Table] = [
+            part for run in runs for part in (StyledLine(""), *summary_lines(run, most=most))
+        ]
+        # Only the runs of a group were asked the same: two suites have no case in common.
+        if len(runs) > 1 and runs[0].record.group is not None:
+            from tallymark.runs.reports.group_report import group_lines
+
+            parts += [StyledLine(""), *group_lines(runs)]
+        if against is not None:  # what a reader should see last
             from tallymark.runs.reports.comparison_report import comparison_lines
 
-            # What a reader should see last is the baseline.
-            told = compared if against is None else [*compared[1:], against]
-            parts += [part for each in told for part in (StyledLine(""), *comparison_lines(each))]
+            parts += [StyledLine(""), *comparison_lines(against)]
         say(*parts[1:])
         return against
 
-    def _compare(self, runs: Sequence[Run], others: Sequence[Run]) -> list[Comparison]:
-        """A run with the baseline, then the other runs of a group with the first."""
+    def _compare(self, before: Run, runs: Sequence[Run]) -> Comparison:
         from tallymark.runs.comparison import RegressionRule, compare
 
-        rule = RegressionRule(*self.rule)
-        like = self._find_like(runs)
-        first = [] if self.before is None else [compare(self.before, like, rule=rule)]
-        return [*first, *(compare(runs[0], each) for each in others)]
+        return compare(before, self._find_like(runs), rule=RegressionRule(*self.rule))
 
     def _find_like(self, runs: Sequence[Run]) -> Run:
         """The run of the baseline's suite; the first where no suite has its name."""
@@ -110,6 +114,10 @@ class RunEnd:
     def _print_document(
         self, runs: Sequence[Run], against: Comparison | None, facts: Mapping[str, Any]
     ) -> None:
+        from tallymark.runs.score_matrix import make_matrix
+
+        if len(runs) > 1 and (matrix := make_matrix(runs)) is not None:
+            facts = {**facts, "matrix": matrix.to_dict()}
         document = {"runs": list(runs), **facts}
         print_runs(document | ({} if against is None else {"comparison": against.to_dict()}))
 

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tallymark.runs.problems import list_problems, name_case
+from tallymark.runs.run import name_model
 from tallymark.text import clean_line, format_count, format_money, format_score, format_share, say
 
 if TYPE_CHECKING:
@@ -38,9 +39,8 @@ class PlainWatch:
         self.current, self.formula = record.id, formula
         self.total, self.told, self.last = record.total, 0, time.monotonic()
         already = f", {tally.finished:,} done before" if tally.finished else ""
-        what = (
-            f"{record.suite} against {record.model}, {format_count(record.total, 'case')}{already}"
-        )
+        cases = format_count(record.total, "case")
+        what = f"{record.suite} against {name_model(record)}, {cases}{already}"
         say(f"{record.id}: {what}", err=True)
 
     def moved(self, result: CaseResult, tally: Tally) -> None:
@@ -91,7 +91,7 @@ class BarWatch(PlainWatch):
         )
         self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self.bar.start()
-        self.task = self.bar.add_task(record.model, total=record.total, standing="")
+        self.task = self.bar.add_task(name_model(record), total=record.total, standing="")
         super().started(record, tally, formula)
 
     def moved(self, result: CaseResult, tally: Tally) -> None:

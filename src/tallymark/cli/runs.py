@@ -67,6 +67,8 @@ def _make_document(record: RunRecord) -> dict[str, Any]:
 
 
 def _make_table(found: list[RunRecord]) -> Table:
+    from tallymark.runs.run import name_model
+
     heads = ("RUN", "STARTED (UTC)", "SUITE", "MODEL", "SCORE", "PASSED", "COST", "STATUS")
     rows = []
     for each in found:
@@ -76,7 +78,7 @@ def _make_table(found: list[RunRecord]) -> Table:
                 each.id,
                 format_moment(each.created_at),
                 each.suite,
-                each.model,
+                name_model(each),
                 "-" if each.score is None else format_score(each.score),
                 f"{each.passed:,}/{each.passed + each.failed:,}",
                 "-" if cost is None else format_money(cost),

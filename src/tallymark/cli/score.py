@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.app_session import Db
+from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
@@ -30,7 +31,7 @@ from tallymark.errors import InvalidInput, Problem, WorkFailed
 from tallymark.text import format_number, say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tallymark.app.app import App
     from tallymark.cli.progress import ProgressUpdate
@@ -39,8 +40,12 @@ if TYPE_CHECKING:
     from tallymark.runs.result_files import WriteResult
     from tallymark.runs.run import Run
     from tallymark.scoring import Expected
-    from tallymark.suites import Suite
+    from tallymark.suites import Suite, Test
+    from tallymark.suites.chosen_cases import CaseChoice
+    from tallymark.traces import Trace
 
+_NAMES_REMEMBERED = 1_000
+"""Of traces that were passed over, for a hint."""
 _SHOWN = 5
 """Broken records that are shown; the others are counted."""
 
@@ -57,6 +62,7 @@ class _ScoreOptions:
     timeout: float | None
     fail_under: float | None
     limit: int | None
+    choice: CaseChoice | None
     skip_broken: bool
     agent: str | None
     keep: bool
@@ -107,6 +113,9 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         float | None,
         typer.Option(help="Exit with 1 when the formula, or else a scorer's mean, is lower."),
     ] = None,
+    only: Only = None,
+    tag: Tag = None,
+    failed_of: FailedOf = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only the first traces, or tests of a suite.")
     ] = None,
@@ -131,11 +140,6 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Score traces that you have, or run suites written in Python. The runs are kept."""
-    options = _ScoreOptions(
-        paths, scorer or [], formula, output, format, expected,
-        threshold, timeout, fail_under, limit, skip_broken, agent, not no_keep,
-        whole=bool(report) or baseline is not None,
-    )  # fmt: skip
     if fail_on_regression:
         require_baseline(baseline)
     if strict:
@@ -152,8 +156,14 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     from tallymark.app.app import App
 
     with closing(App(db)) as app:
+        before = app.load_run(baseline) if baseline is not None else None
+        choice = read_choice(app, only, tag, failed_of, as_json=as_json)
+        options = _ScoreOptions(
+            paths, scorer or [], formula, output, format, expected,
+            threshold, timeout, fail_under, limit, choice, skip_broken, agent, not no_keep,
+            whole=bool(report) or baseline is not None,
+        )  # fmt: skip
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
-            before = app.load_run(baseline) if baseline is not None else None
             outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         if outcome.interrupted or outcome.failures:
             report, before = [], None
@@ -209,6 +219,9 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             on_progress=update,
             on_broken=broken.note,
         )
+        seen = dict[str, None]()
+        if (choice := options.choice) is not None:
+            traces = _choose_traces(traces, choice, seen)
         scored = ScoredTraces(
             islice(traces, options.limit),
             scorers,
@@ -219,6 +232,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             expected=expected,
             store=app.store if options.keep else None,
             on_broken=broken.note if options.skip_broken else None,
+            chosen_by="" if choice is None else choice.by,
         )
         results: list[CaseResult] = []
         interrupted = False
@@ -232,6 +246,11 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             interrupted = True
         # Of many traces the run itself has only some results at hand.
         run = scored.run if not results else Run(scored.run.record, results, kept=options.keep)
+        if choice is not None and seen and not run.tally.finished and not interrupted:
+            from tallymark.suites.chosen_cases import hint_at
+
+            hint = hint_at(next(iter(choice.only), ""), seen)
+            raise InvalidInput(f"no trace is chosen by {choice.by}", hint=hint)
         if not run.tally.finished and not interrupted:
             raise InvalidInput(f"there are no traces in {', '.join(options.paths)}")
     broken.tell()
@@ -245,6 +264,26 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         gates = [said for said in [find_shortfall(run, options.fail_under)] if said]
     facts = {"broken": broken.count}
     return _ScoreOutcome([run], gates, find_unscored(run), facts, interrupted)
+
+
+def _choose_traces(
+    traces: Iterable[Trace], choice: CaseChoice, seen: dict[str, None]
+) -> Iterator[Trace]:
+    """The traces whose case is chosen; one without an id keeps its number among all."""
+    from msgspec.structs import replace
+
+    from tallymark.suites.chosen_cases import Candidate
+    from tallymark.suites.scored_traces import name_trace
+
+    for number, trace in enumerate(traces, start=1):
+        named = trace if trace.trace_id else replace(trace, trace_id=str(number))
+        tags = trace.metadata.get("tags")
+        known = map(str, tags) if isinstance(tags, list | tuple) else ()
+        candidate = Candidate(name_trace(named), tuple(known))
+        if len(seen) < _NAMES_REMEMBERED:
+            seen[candidate.eval] = None
+        if choice.takes(candidate):
+            yield named
 
 
 def _name_sources(paths: list[str]) -> str:
@@ -309,12 +348,27 @@ def _choose_suites(options: _ScoreOptions) -> list[Suite]:
     if options.agent is not None:
         agent = load_agent(options.agent)
         suites = [suite.with_agent(agent) for suite in suites]
+    if options.choice is not None:
+        suites = _choose_tests(suites, options.choice)
     if options.limit is not None:
-        suites = [suite.only(suite.tests[: options.limit]) for suite in suites]
+        by = f"--limit {options.limit}"
+        suites = [suite.only(suite.tests[: options.limit], by=by) for suite in suites]
     if options.formula is not None:
         for suite in suites:  # before anything runs
             parse_formula(options.formula, suite)
     return suites
+
+
+def _choose_tests(suites: list[Suite], choice: CaseChoice) -> list[Suite]:
+    """The suites that have a test of the choice, with these tests."""
+    from tallymark.suites.chosen_cases import Candidate
+
+    def name(test: Test) -> Candidate:
+        return Candidate(test.name, test.tags)
+
+    choice.choose([name(test) for suite in suites for test in suite.tests])
+    chosen = [(each, [test for test in each.tests if choice.takes(name(test))]) for each in suites]
+    return [suite.only(tests, by=choice.by) for suite, tests in chosen if tests]
 
 
 def _run_suite(

@@ -36,12 +36,16 @@ def validate(
                 "file": str(file),
                 "valid": True,
                 "cases": len(definition.cases),
+                "prompts": [prompt.name for prompt in definition.prompts],
                 "formula": definition.formula,
                 "findings": [finding.to_dict() for finding in findings],
             }
         )
         if not as_json:
             cases = f"{len(definition.cases)} case{'s' if len(definition.cases) != 1 else ''}"
+            cases += (
+                f" with each of {len(definition.prompts)} prompts" if definition.prompts else ""
+            )
             formula = " ".join(definition.formula.split())
             say(f"{file}: valid, {cases}, formula: {formula}")
             for finding in findings:

@@ -62,6 +62,7 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     suite: str
     model: str
+    prompt: str | None
     score: float | None
     """By the formula of the comparison."""
     score_error: str | None
@@ -69,6 +70,13 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     passed: int
     failed: int
     errors: int
+    left_out: list[str]
+    """Evals of its formula that were not chosen: it has no score, and did not lose one."""
+
+    @property
+    def title(self) -> str:
+        """The model, and the prompt where the suite has several."""
+        return self.model if self.prompt is None else f"{self.model} · {self.prompt}"
 
 
 class ComparedMeasure(msgspec.Struct, frozen=True):
@@ -223,7 +231,9 @@ def verdict(comparison: Comparison, rule: RegressionRule | None = None) -> Regre
         return RegressionVerdict(True, f"cases that passed fail now: {_list_cases(lost)}")
     if score.difference.value is not None:
         return _judge_by_score(comparison, rule)
-    if score.first is not None or (score.second is None and comparison.first.score is not None):
+    part = [*comparison.first.left_out, *comparison.second.left_out]
+    known = comparison.first.score is not None and not part
+    if score.first is not None or (score.second is None and known):
         why = comparison.second.score_error or "no case that both ran gives one"
         return RegressionVerdict(
             True, f"the second run has no score to compare, the first has one: {why}"
@@ -232,6 +242,9 @@ def verdict(comparison: Comparison, rule: RegressionRule | None = None) -> Regre
         return RegressionVerdict(
             True, f"there is no score, and cases that passed fail now: {_list_cases(lost)}"
         )
+    if part:
+        why = f"the score needs cases that were not chosen ({_list_cases(part)})"
+        return RegressionVerdict(False, f"{why}, and no case that passed fails now")
     return RegressionVerdict(False, "the first run has no score that could be lost")
 
 
@@ -276,12 +289,14 @@ def _describe_run(record: RunRecord, tally: Tally, formula: Formula) -> Compared
         id=record.id,
         suite=record.suite,
         model=record.model,
+        prompt=record.tags.get("prompt"),
         score=record.score if own else scored.score,
         score_error=record.score_error if own else scored.error,
         own_formula=record.formula,
         passed=total.passed,
         failed=total.ran - total.passed,
         errors=tally.errors,
+        left_out=list(tally.left_out),
     )
 
 

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput
+from tallymark.runs.run import name_model
 from tallymark.text import (
     UNDEFINED,
     clean_line,
@@ -24,12 +25,11 @@ def find_shortfall(run: Run, at_least: float) -> str | None:
     record = run.record
     if record.score is None:
         why = run.explain_no_score()
-        return (
-            f"{record.model} has no score, which counts as under {format_number(at_least)}: {why}"
-        )
+        least = format_number(at_least)
+        return f"{name_model(record)} has no score, which counts as under {least}: {why}"
     if record.score < at_least:
         score = format_beside(format_score, record.score, at_least)
-        return f"{record.model} scored {score}, under {format_number(at_least)}"
+        return f"{name_model(record)} scored {score}, under {format_number(at_least)}"
     return None
 
 
@@ -42,7 +42,9 @@ def find_too_many_errors(run: Run, allowed: str) -> str | None:
     said = f"{unrun:,} of {run.tally.finished + run.missing:,} results"
     first = next((each.error for each in run.results if each.status == "error"), None)
     why = f"; the first error: {clean_line(first, 200)}" if first else ""
-    return f"{said} of {run.record.model} could not run, and --max-errors allows {allowed}{why}"
+    return (
+        f"{said} of {name_model(run.record)} could not run, and --max-errors allows {allowed}{why}"
+    )
 
 
 def read_allowance(text: str, total: int) -> float:

@@ -99,6 +99,8 @@ class OngoingRun:
         held = tally is None and not self.tally.finished
         self.results: list[CaseResult] | None = [] if held else None
         self.tally.door = record.tags.get("door")
+        if isinstance(chosen := record.tags.get("chosen"), dict):  # else a tag of the suite's own
+            self.tally.left_out = chosen.get("left_out", {})
         self.ending: RunEnding = "broken"
         self._undefined = undefined
         self._keeper = keeper

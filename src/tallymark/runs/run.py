@@ -146,6 +146,8 @@ class Run:
         self.results = results
         self.tally = Tally(results) if tally is None else tally
         self.tally.door = record.tags.get("door")
+        if isinstance(chosen := record.tags.get("chosen"), dict):  # else a tag of the suite's own
+            self.tally.left_out = chosen.get("left_out", {})
         self._formula = formula
 
     def __repr__(self) -> str:
@@ -205,6 +207,15 @@ class Run:
         total = self.tally.all
         ran = {"passed": total.passed, "failed": total.ran - total.passed}
         return ran.get(status, self.tally.errors)
+
+    @property
+    def part(self) -> str | None:
+        """How many cases of the suite were chosen, and by what; None for a run of all."""
+        chosen = self.record.tags.get("chosen")
+        if not isinstance(chosen, dict):  # a tag of the suite's own
+            return None
+        of = f"{chosen['cases']:,} of {chosen['of']:,}, " if chosen.get("of") else ""
+        return f"{of}chosen by {chosen.get('by')}"
 
     @property
     def missing(self) -> int:
@@ -341,6 +352,12 @@ def _group_by_case(results: Iterable[CaseResult]) -> dict[str, CaseView]:
     return found
 
 
+def name_model(record: RunRecord) -> str:
+    """The model, and the prompt where the suite has several: `echo/x · short`."""
+    prompt = record.tags.get("prompt")
+    return record.model if prompt is None else f"{record.model} · {prompt}"
+
+
 def _make_term_row(term: Term) -> tuple[str, str, str]:
     from tallymark.formula.explanation import format_contribution  # noqa: PLC0415 (loaded by now)
 
@@ -353,7 +370,11 @@ def outcome(
 ) -> dict[str, Any]:
     """The fields of a `RunRecord` that sum it up. `undefined` stands in for a missing score."""
     metrics = tally.metrics()
+    # What never ran has no value, and is known to whoever reads the formula later.
+    metrics |= {name: None for name in formula.names if name not in metrics}
     scored = tally.score(formula, metrics)
+    if tally.left_out:  # the suite cannot say what a part of it is worth
+        undefined = None
     found = find_interval(formula, tally) if interval and scored.score is not None else None
     low, high = getattr(found, "low", None), getattr(found, "high", None)
     total = tally.all

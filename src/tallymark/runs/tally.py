@@ -164,6 +164,8 @@ class Tally:
 
     door: str | None = None
     """Where its results come from, unless from a suite in YAML: only such a suite has prices."""
+    left_out: Mapping[str, str] = {}
+    """What the formula names and the run was not to ask, and why it has no value."""
 
     def __init__(
         self, results: Iterable[CaseResult] = (), *, most_cases: int | None = None
@@ -321,7 +323,9 @@ class Tally:
 
     def formula(self, text: str, also: Iterable[str] = ()) -> Formula:
         """A formula over all that was counted here, and over `also`, names known from elsewhere."""
-        return Formula.parse(text, name_metrics(self._waiting, (*self.scorers, *also)))
+        return Formula.parse(
+            text, name_metrics((*self._waiting, *self.left_out), (*self.scorers, *also))
+        )
 
     def metrics(self) -> MetricValues:
         """Every name that a formula may use, with its value; None where it is not known."""
@@ -359,7 +363,10 @@ class Tally:
         """Why a metric has no value, in words; None when nothing is known to be missing."""
         measure = next((m for m in MEASURES if metric.endswith(f"_{m}")), None)
         evals = self._waiting
-        name = metric if metric in evals else metric.removesuffix(f"_{measure}")
+        known = metric in evals or metric in self.left_out
+        name = metric if known else metric.removesuffix(f"_{measure}")
+        if name in self.left_out:
+            return self.left_out[name]
         counts, whose, never = self.all, "cases", "no case ran"
         if metric == "judge_cost" and counts.results > counts.judges.known:
             missing = counts.results - counts.judges.known

@@ -58,7 +58,9 @@ TURN = KindShape(
 
 
 def _require_prompt_and_checks(node: MappingNode, reader: Reader) -> None:
-    if ("prompt" in node.entries) == ("turns" in node.entries):
+    given = ("prompt" in node.entries) + ("turns" in node.entries)
+    # Without either, it is asked by the suite's prompts.
+    if given == 2 or (not given and reader.find("prompts") is None):
         reader.wrong(node, "an eval has either a 'prompt' or 'turns'")
     said: list[Node] = []
     if "turns" in node.entries and isinstance(turns := node.entries["turns"][1], SequenceNode):
@@ -124,7 +126,7 @@ EVAL = RecordShape(
     },
     _require_prompt_and_checks,
     {
-        "oneOf": [{"required": ["prompt"]}, {"required": ["turns"]}],
+        "not": {"required": ["prompt", "turns"]},
         "anyOf": [{"required": [key]} for key in ("checks", "scorers", "turns")],
     },
 )
@@ -161,6 +163,7 @@ def _read_eval(number: int, value: dict[str, Any], node: MappingNode, reader: Re
             dataset = read_dataset(reader.source.folder, value["cases_from"])
     return Eval(
         number=number,
+        key=value.get("name") or f"#{number}",
         turns=(*prompt, *(_read_turns(value["turns"]) if "turns" in value else ())),
         checks=(*value.get("checks", ()), *specs),
         dataset=dataset,

@@ -221,6 +221,10 @@ def resolve(
     `llm_judge` checks: a model's reference, or a function from prompt to answer. Judges are opened
     here, each once, by `open_judge`.
     """
+    if definition.prompts and definition.prompt is None:
+        names = ", ".join(repr(each.name) for each in definition.prompts)
+        hint = "ask with one of them, or give each eval a prompt of its own"
+        raise InvalidInput(f"the suite has several prompts: {names}", hint=hint)
     values = TemplateValues(definition, vars or {}, secrets or {}) if definition.uses else None
     if values is not None and (problems := list(values.problems())):
         raise InvalidInput(problems)

@@ -64,10 +64,12 @@ class ScoredTraces:
         expected: Mapping[str, Expected] | None = None,
         store: RunKeeper | str | Path | None = None,
         on_broken: Callable[[TraceError], object] | None = None,
+        chosen_by: str = "",
     ) -> None:
         """`expected` is by trace id; a trace may also say it itself, in `metadata["expected"]`.
 
         Expectations that cannot be read are raised, or given to `on_broken` and passed over.
+        `chosen_by` is told where the traces are some of more.
         """
         own = require_threshold("scoring", threshold)
         seconds = require_timeout("scoring", timeout) or DEFAULT_TIMEOUT
@@ -86,13 +88,13 @@ class ScoredTraces:
         self._store = store
         text = formula or DEFAULT_FORMULA
         self._formula = parse_for_scorers(text, self._thresholds if formula else ())
-        self._record = self._make_record(name)
+        self._record = self._make_record(name, chosen_by)
         self._ongoing: OngoingRun | None = None
         self._shown: dict[CaseStatus, list[tuple[float, int, CaseResult]]] = {}
         self._cases: set[str] = set()
         self._count = 0
 
-    def _make_record(self, name: str) -> RunRecord:
+    def _make_record(self, name: str, chosen_by: str) -> RunRecord:
         now = time.time()
         definition = write_definition(name, [], self._scorers)
         return RunRecord(
@@ -105,7 +107,7 @@ class ScoredTraces:
             created_at=now,
             started_at=now,
             formula=self._formula.text,
-            tags={"door": "traces"},
+            tags={"door": "traces", **({"chosen": {"by": chosen_by}} if chosen_by else {})},
         )
 
     def __iter__(self) -> Generator[CaseResult]:
@@ -192,7 +194,7 @@ class ScoredTraces:
     def _name_case(self, trace: Trace) -> str:
         """A trace is a row of the eval that it has the name of: `refunds[t-17]`."""
         row = trace.trace_id or str(self._count)
-        case = f"{trace.name}[{row}]" if trace.name else f"#{row}"
+        case = name_trace(trace, row)
         if self._store is None:
             return case
         if case in self._cases:  # an id that is used twice must not cost a result
@@ -216,6 +218,12 @@ class ScoredTraces:
             heapq.heappush(shown, entry)
         else:
             heapq.heappushpop(shown, entry)
+
+
+def name_trace(trace: Trace, row: str = "") -> str:
+    """A trace is a row of the eval that it has the name of: `refunds[t-17]`."""
+    row = row or trace.trace_id
+    return f"{trace.name}[{row}]" if trace.name else f"#{row}"
 
 
 def read_expectation(told: object) -> Expected:

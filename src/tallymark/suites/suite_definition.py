@@ -30,6 +30,15 @@ class Turn(msgspec.Struct, frozen=True):
     """Of the model's answer to this turn."""
 
 
+class Prompt(msgspec.Struct, frozen=True):
+    """One of several ways to ask the evals that have no prompt of their own."""
+
+    name: str
+    text: str
+    system_prompt: str | None = None
+    """None: the suite's."""
+
+
 class Dataset(msgspec.Struct, frozen=True):
     """Rows from which an eval makes its cases."""
 
@@ -48,8 +57,10 @@ class Eval(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     """Its place in the file, from 1."""
+    key: str
+    """Its name, or `#3` for the third."""
     turns: tuple[Turn, ...]
-    """A `prompt` is a conversation of one turn."""
+    """A `prompt` is a conversation of one turn; none where the suite's prompts ask."""
     checks: tuple[CheckSpec, ...] = ()
     """Of the last answer; `scorers` are among them."""
     name: str | None = None
@@ -64,11 +75,6 @@ class Eval(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     line: int = 0
-
-    @property
-    def key(self) -> str:
-        """Its name, or `#3` for the third."""
-        return self.name or f"#{self.number}"
 
     def all_checks(self) -> Iterator[CheckSpec]:
         """Every check of every turn, the parts of `or` included."""
@@ -104,6 +110,8 @@ class TemplateUse(msgspec.Struct, frozen=True):
     """The number of the eval it is in; None in the metadata or the score."""
     line: int = 0
     column: int = 0
+    prompt: str | None = None
+    """The suite's prompt that it is in, with the line of the eval."""
 
 
 # dict=True: a struct has no place for what `cached_property` keeps.
@@ -132,6 +140,9 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     judge: str | None = None
     vars: dict[str, Any] = msgspec.field(default_factory=dict)
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
+    prompts: tuple[Prompt, ...] = ()
+    prompt: str | None = None
+    """The one of them that `ask_with` chose."""
     uses: tuple[TemplateUse, ...] = ()
     ready_checks: tuple[tuple[tuple[CheckSpec, ...], Checks], ...] = ()
     """Checks that no run changes, each with the specs that they were built from."""
@@ -198,6 +209,24 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         owner = self.evals[use.eval - 1]
         columns = owner.dataset.columns if owner.dataset is not None else ()
         return use.name in owner.vars or use.name in columns
+
+    def ask_with(self, prompt: Prompt) -> SuiteDefinition:
+        """The same suite, asked by one of its prompts."""
+        replace, turns = msgspec.structs.replace, (Turn(prompt.text),)
+        evals = tuple(
+            each
+            if each.turns
+            else replace(
+                each,
+                turns=turns,
+                system_prompt=prompt.system_prompt
+                if each.system_prompt is None
+                else each.system_prompt,
+            )
+            for each in self.evals
+        )
+        uses = tuple(use for use in self.uses if use.prompt in (None, prompt.name))
+        return replace(self, evals=evals, prompt=prompt.name, uses=uses)
 
     def to_json(self) -> str:
         """The suite as JSON, templates as written: what a run keeps of it."""

@@ -8,7 +8,7 @@ thousand cases needs little memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -54,6 +54,8 @@ class RunLimits:
     """Seconds for each try."""
     budget: float | None = None
     """US dollars."""
+    chosen: frozenset[str] | None = None
+    """The keys of the cases to ask; of these, `cases` counts the first."""
 
 
 class CaseJob(msgspec.Struct, frozen=True, gc=False):
@@ -299,7 +301,10 @@ class _Budget:
 
 def plan_cases(suite: FilledSuite, limits: RunLimits) -> Iterator[CaseJob]:
     """Every case of every epoch: all cases once, then all again, so that a cut run has them all."""
-    cases = list(islice(suite.definition.cases, limits.cases))
+    cases: Iterable[Case] = suite.definition.cases
+    if (chosen := limits.chosen) is not None:
+        cases = (case for case in cases if case.key in chosen)
+    cases = list(islice(cases, limits.cases))
     repeats = {
         id(case.eval): limits.epochs or case.eval.epochs or suite.definition.epochs
         for case in cases

@@ -19,9 +19,11 @@ from tallymark.scoring import load_scorer
 from tallymark.suites.checks.check_definition import Check, Checks, CheckSetting, CheckSpec
 from tallymark.suites.checks.check_types import CHECK_TYPES, find_value_name
 from tallymark.suites.eval_entries import find_missing_values, read_evals
+from tallymark.suites.prompt_entries import read_prompts
 from tallymark.suites.suite_definition import (
     DEFAULT_FORMULA,
     Eval,
+    Prompt,
     SuiteDefinition,
     TemplateUse,
     formula_names,
@@ -73,6 +75,7 @@ class SuiteLoader:
     has_templates: Callable[[Any], bool] = lambda _: False
     """Only a suite with templates is searched for them."""
     ready: list[tuple[tuple[CheckSpec, ...], Checks]] = field(default_factory=list)
+    prompts: tuple[Prompt, ...] = ()
 
     def definition(self, name: str) -> SuiteDefinition:
         """The suite; `name` is what it is called when it does not say."""
@@ -84,10 +87,15 @@ class SuiteLoader:
             self.items = listed.items
         metadata = {"name": name, **values.get("metadata", {})}
         evals = tuple(read_evals(values["evals"], self.items, self.reader))
+        if "prompts" in values:
+            self.read_prompts(values["prompts"], evals)
+            # As texts: a run goes on with what it began with, whatever the files say by then.
+            values["prompts"] = [_write_prompt(each) for each in self.prompts]
         score = values.get("score", {})
         score = {"formula": score} if isinstance(score, str) else score
         source = self.reader.source
-        uses = tuple(self.uses()) if "{{" in source.text else ()
+        templates = "{{" in source.text or any("{{" in each.text for each in self.prompts)
+        uses = tuple(self.uses()) if templates else ()
         if uses:
             self.has_templates = has_templates
             self.check_rows(evals, uses)
@@ -102,6 +110,7 @@ class SuiteLoader:
         hashed += [each.dataset.digest.encode() for each in evals if each.dataset is not None]
         return SuiteDefinition(
             evals=evals,
+            prompts=self.prompts,
             uses=uses,
             parsed=parsed,
             ready_checks=tuple(self.ready),
@@ -122,7 +131,18 @@ class SuiteLoader:
             outside += [value for key, (_, value) in own.items() if key == "vars"]
             inside = [value for key, (_, value) in own.items() if key != "vars"]
             yield from _find_uses(inside, number)
+            if self.prompts and not own.keys() & {"prompt", "turns"}:
+                yield from _find_uses_of_prompts(self.prompts, number, item)
         yield from _find_uses(outside, None)
+
+    def read_prompts(self, values: Any, evals: tuple[Eval, ...]) -> None:
+        node = self.reader.find("prompts")
+        assert node is not None  # noqa: S101 (the shapes have read it)
+        self.prompts = read_prompts(values, node, self.reader)
+        if evals and all(each.turns for each in evals):
+            hint = "leave out the 'prompt' of those that they are for"
+            message = "prompts: every eval has a prompt of its own, so these are never used"
+            self.reader.wrong(node, message, hint)
 
     def check_rows(self, evals: tuple[Eval, ...], uses: tuple[TemplateUse, ...]) -> None:
         for entry in evals:
@@ -227,6 +247,22 @@ def _find_uses(nodes: list[Any], number: int | None) -> Iterator[TemplateUse]:
         elif isinstance(node, ScalarNode):
             for kind, name in find_templates(node.text):
                 yield TemplateUse(kind, name, number, node.line, node.column)
+
+
+def _find_uses_of_prompts(
+    prompts: Iterable[Prompt], number: int, item: Node
+) -> Iterator[TemplateUse]:
+    """What an eval that is asked by the suite's prompts must have values for."""
+    own_system = isinstance(item, MappingNode) and "system_prompt" in item.entries
+    for prompt in prompts:
+        system = "" if own_system else prompt.system_prompt or ""
+        for kind, name in find_templates(f"{prompt.text}\n{system}"):
+            yield TemplateUse(kind, name, number, item.line, item.column, prompt.name)
+
+
+def _write_prompt(prompt: Prompt) -> dict[str, str]:
+    system = {} if prompt.system_prompt is None else {"system_prompt": prompt.system_prompt}
+    return {"name": prompt.name, "prompt": prompt.text, **system}
 
 
 def _read_metadata(given: dict[str, Any]) -> dict[str, Any]:

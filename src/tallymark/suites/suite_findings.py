@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.reader import Reader, open_document
-from tallymark.errors import InvalidInput, Problem, WorkFailed
+from tallymark.errors import InvalidInput, Problem, WorkFailed, suggest
 from tallymark.formula import Finding
 from tallymark.judging.judge_model import open_judge
 from tallymark.scoring import load_scorer
@@ -59,6 +59,7 @@ class _SuiteFindings:
         yield from self.same_prompts()
         yield from self.texts()
         yield from self.metadata()
+        yield from self.prompts()
         for entry in self.definition.evals:
             yield from self.checks(entry)
 
@@ -107,6 +108,28 @@ class _SuiteFindings:
             if name not in used:
                 line = self.reader.place("metadata", "vars", name).line
                 yield self.warning("unused", f"the variable '{name}' is never used", line)
+
+    def prompts(self) -> Iterator[Finding]:
+        """Prompts that ask every eval the same, and variables for which an eval has no value."""
+        suite, told = self.definition, set[tuple[int | None, str]]()
+        asked = [each for each in suite.evals if not each.turns]
+        for prompt in suite.prompts:
+            # A system prompt may be all that tells the evals apart.
+            if len(asked) > 1 and not has_templates([prompt.text, prompt.system_prompt or ""]):
+                message = f"the prompt '{prompt.name}' asks every eval the same"
+                line = self.reader.place("prompts", prompt.name).line
+                yield self.warning("same-prompt", message, line, "use {{var('name')}} in it")
+        for use in suite.uses:
+            if use.prompt is None or use.kind != "var" or suite.has_value(use):
+                continue
+            if (use.eval, use.name) not in told:
+                told.add((use.eval, use.name))
+                owner = suite.evals[(use.eval or 1) - 1]
+                columns = owner.dataset.columns if owner.dataset is not None else ()
+                near = suggest(use.name, (*owner.vars, *columns, *suite.vars))
+                hint = f"did you mean '{near}'?" if near else "write it under `vars`, or give --var"
+                message = f"{owner.key} has no '{use.name}', which the prompt '{use.prompt}' uses"
+                yield self.warning("prompt-value", message, use.line, hint)
 
     def checks(self, entry: Eval) -> Iterator[Finding]:
         specs = list(entry.all_checks())

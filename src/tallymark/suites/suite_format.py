@@ -22,6 +22,7 @@ from tallymark.documents.shapes import (
 )
 from tallymark.suites.checks_format import CHECK, CHECKS
 from tallymark.suites.eval_entries import COUNT, EVAL, SECONDS, TEXTS, THRESHOLD, TURN, VARS
+from tallymark.suites.prompt_entries import PROMPT, PROMPTS
 
 SETTINGS = RecordShape(
     "a mapping of model settings",
@@ -107,10 +108,12 @@ SCORE = record_or_short(
         "undefined": Key(NumberShape(), "The score where the formula has no value."),
     },
 )
+_HAS_PROMPT = {"anyOf": [{"required": ["prompt"]}, {"required": ["turns"]}]}
 SUITE = RecordShape(
     "a mapping with 'metadata', 'evals' and 'score'",
     {
         "metadata": Key(METADATA, "The suite's name, its model and its settings."),
+        "prompts": Key(PROMPTS, "Ways to ask the evals without a prompt; each makes a run."),
         "evals": Key(
             ListShape(EVAL, 1), "What is asked, and how answers are checked.", required=True
         ),
@@ -118,6 +121,12 @@ SUITE = RecordShape(
             SCORE,
             "A formula over success, cost, latency and named evals; success_pct without it.",
         ),
+    },
+    rules={
+        "anyOf": [
+            {"required": ["prompts"]},
+            {"properties": {"evals": {"items": _HAS_PROMPT, "description": "Asked as they say."}}},
+        ]
     },
 )
 
@@ -130,6 +139,7 @@ def suite_schema() -> dict[str, Any]:
         "settings": SETTINGS,
         "eval": EVAL,
         "turn": TURN,
+        "prompt": PROMPT,
         "vars": VARS,
         "checks": CHECKS,
         "check": CHECK,

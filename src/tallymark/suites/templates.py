@@ -110,8 +110,10 @@ class TemplateValues:
         told: set[tuple[str, str]] = set()
         for use in self._definition.uses:
             message = self._explain_missing(use)
-            if message is not None and (use.kind, use.name) not in told:
-                told.add((use.kind, use.name))
+            # An eval that a prompt asks has values of its own, so each that lacks one is told.
+            told_as = (use.kind, use.name if use.prompt is None else f"{use.name} {use.eval}")
+            if message is not None and told_as not in told:
+                told.add(told_as)
                 offered = self._given if use.kind == "var" else self._offered
                 near = suggest(use.name, offered)
                 hint = f"did you mean '{near}'?" if near else _HINTS[use.kind]
@@ -125,5 +127,7 @@ class TemplateValues:
     def _explain_missing(self, use: TemplateUse) -> str | None:
         if use.kind == "secret":
             return None if use.name in self.secrets else f"the secret '{use.name}' has no value"
-        known = use.name in self._given or self._definition.has_value(use)
-        return None if known else f"the variable '{use.name}' has no value"
+        if use.name in self._given or self._definition.has_value(use):
+            return None
+        asked = "" if use.prompt is None else f" for the prompt '{use.prompt}' here"
+        return f"the variable '{use.name}' has no value{asked}"

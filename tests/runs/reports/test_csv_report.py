@@ -32,6 +32,7 @@ def test_the_facts_of_a_result() -> None:
         "run": "run-1",
         "suite": "my-eval-suite",
         "model": "replay/careful",
+        "prompt": "",
         "case": "translation-test",
         "name": "translation-test",
         "epoch": "0",

@@ -9,6 +9,7 @@ from tallymark.runs.comparison import (
     CaseChange,
     ChangeKind,
     ComparedMeasure,
+    ComparedRun,
     Comparison,
     verdict,
 )
@@ -72,7 +73,7 @@ def _write_sides(comparison: Comparison) -> Iterator[StyledLine]:
     for title, side in (("First", comparison.first), ("Second", comparison.second)):
         counts = f"{side.passed:,} passed, {side.failed:,} failed"
         errors = f", {format_count(side.errors, 'error')}" if side.errors else ""
-        model, run = clean_line(side.model, 40), clean_line(side.id, 40)
+        model, run = clean_line(side.title, 60), clean_line(side.id, 40)
         yield from wrap_lines(f"{title + ':':<8}{run} on {model} ({counts}{errors})")
     yield from wrap_lines(f"Score:  {clean_line(comparison.formula, 400)}")
     for side in (comparison.first, comparison.second):
@@ -128,7 +129,7 @@ def comparisons_table(comparisons: Sequence[Comparison]) -> str:
     rows: list[TableRow] = [
         ("run", "score", "difference", "95 % interval", "p worse", "broken", "fixed")
     ]
-    rows.append((_name_run(first.id, first.model), format_score(first.score), *["-"] * 5))
+    rows.append((_name_run(first), format_score(first.score), *["-"] * 5))
     for each in comparisons:
         _, _, _, change, interval, p_value = next(_list_rows(each))
         lost, won = (
@@ -136,14 +137,22 @@ def comparisons_table(comparisons: Sequence[Comparison]) -> str:
             for kinds in (("broken", "worse"), ("fixed", "better"))
         )
         score = format_score(each.second.score)
-        name = _name_run(each.second.id, each.second.model)
-        rows.append((name, score, change, interval, p_value, lost, won))
-    warned = {each.second.id: each.warnings for each in comparisons if each.warnings}
-    notes = [f"{run}: {clean(warning)}" for run, found in warned.items() for warning in found]
+        rows.append((_name_run(each.second), score, change, interval, p_value, lost, won))
+    warned: dict[str, list[str]] = {}
+    for each in comparisons:
+        for warning in each.warnings:
+            warned.setdefault(warning, []).append(each.second.id)
+    notes = [
+        clean(said if len(of) == len(comparisons) > 1 else f"{', '.join(of)}: {said}")
+        for said, of in warned.items()
+    ]
     lines = align_numbers(rows) + ([""] if notes else [])
     lines += [line.text for note in notes for line in wrap_lines(f"Careful: {note}")]
     return "\n".join(lines)
 
 
-def _name_run(run: str, model: str) -> str:
-    return clean_line(f"{run} {model}", 24)
+def _name_run(run: ComparedRun) -> str:
+    if run.prompt is None:
+        return clean_line(f"{run.id} {run.model}", 24)
+    # Cut, the names of two cells of a matrix could be the same.
+    return clean_line(run.title if len(run.title) <= 24 else run.id)

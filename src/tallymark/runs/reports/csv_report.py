@@ -13,7 +13,7 @@ from tallymark.runs.run import Run
 from tallymark.text import format_cell
 
 COLUMNS = (
-    "run", "suite", "model", "case", "name", "epoch", "status", "latency", "cost",
+    "run", "suite", "model", "prompt", "case", "name", "epoch", "status", "latency", "cost",
     "input_tokens", "output_tokens", "tokens_counted_by", "tries",
     "checks", "checks_passed", "problems", "input", "output",
 )  # fmt: skip
@@ -44,6 +44,7 @@ def _make_row(record: RunRecord, result: CaseResult) -> list[str | float | None]
         format_cell(record.id),
         format_cell(record.suite),
         format_cell(record.model),
+        format_cell(str(record.tags.get("prompt", ""))),
         format_cell(result.case),
         format_cell(name_case(result)),
         result.epoch,

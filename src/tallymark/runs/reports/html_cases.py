@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tallymark.runs.problems import describe_check, name_case
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult, RunRecord
-from tallymark.runs.run import CaseOutcome, CaseView, Run
+from tallymark.runs.run import CaseOutcome, CaseView, Run, name_model
 from tallymark.text import clean, clean_excerpt, clean_line, format_money, format_seconds
 from tallymark.traces import Span, Trace
 
@@ -126,7 +126,8 @@ def _describe_cell(key: str, view: Run, case: CaseView | None) -> dict[str, Any]
         "key": key,
         "outcome": found,
         "mark": f"{case.passed}/{len(case.results)}" if case and repeated else _MARKS[found],
-        "title": f"{clean_line(view.record.model, 80)}: {'not run' if found == 'none' else found}",
+        "title": f"{clean_line(name_model(view.record), 80)}: "
+        f"{'not run' if found == 'none' else found}",
         "latency": "" if case is None or case.latency is None else format_seconds(case.latency),
         "cost": "" if case is None or case.cost is None else format_money(case.cost),
     }
@@ -174,7 +175,7 @@ def _describe_result(key: str, view: Run, result: CaseResult) -> dict[str, Any]:
     facts += [f"{result.tries} tries"] if result.tries > 1 else []
     return {
         "key": key,
-        "model": clean_line(view.record.model, 120),
+        "model": clean_line(name_model(view.record), 120),
         "epoch": result.epoch + 1 if view.repeated else None,
         "status": result.status,
         "facts": facts,

@@ -10,7 +10,7 @@ from tallymark.charts.histogram import draw_histogram
 from tallymark.charts.matrix import OUTCOMES, CaseColumn, draw_matrix
 from tallymark.charts.score_cost import RunPoint, draw_score_cost
 from tallymark.runs.reports.html_cases import CaseList, anchor, describe_outcome
-from tallymark.runs.run import Run, read_counted
+from tallymark.runs.run import Run, name_model, read_counted
 from tallymark.text import clean_line, format_count, format_seconds
 
 MOST_RUNS = 12
@@ -68,7 +68,7 @@ def _draw_latency(pairs: list[tuple[str, Run]]) -> Figure | None:
 
 
 def _label_run(key: str, view: Run, pairs: Sequence[object]) -> str:
-    return f"{key}  {clean_line(view.record.model, 26)}" if len(pairs) > 1 else "all results"
+    return f"{key}  {clean_line(name_model(view.record), 26)}" if len(pairs) > 1 else "all results"
 
 
 def _draw_matrix(pairs: list[tuple[str, Run]], listed: CaseList) -> Figure | None:

@@ -20,7 +20,8 @@ from tallymark.charts.frame import read_style
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.reports.html_cases import list_cases
 from tallymark.runs.reports.html_charts import draw_figures
-from tallymark.runs.run import Run
+from tallymark.runs.run import Run, name_model
+from tallymark.runs.score_matrix import find_best, make_matrix
 from tallymark.text import (
     clean_line,
     format_count,
@@ -44,6 +45,7 @@ def html_report(views: Sequence[Run]) -> str:
         title=", ".join(dict.fromkeys(clean_line(view.record.suite, 80) for view in views)),
         facts=_list_facts(views),
         runs=[_describe_run(key, view) for key, view in zip(keys, views, strict=True)],
+        matrix=_describe_matrix(views),
         figures=draw_figures(keys, views, listed),
         listed=listed,
         style=read_style() + _read_part("report.css"),
@@ -79,6 +81,25 @@ def _list_facts(views: Sequence[Run]) -> list[str]:
     return facts + ([f"{epochs} epochs"] if epochs > 1 else [])
 
 
+def _describe_matrix(views: Sequence[Run]) -> dict[str, Any] | None:
+    """Scores with prompts down and models across, where there are several of both."""
+    matrix = make_matrix(views) if len(views) > 1 else None
+    if matrix is None or len(matrix.models) < 2:
+        return None
+    best = find_best(views)
+    rows = [
+        (
+            clean_line(prompt, 120),
+            [
+                ("-", False) if run is None else (format_score(run.score), run.record.id in best)
+                for run in row
+            ],
+        )
+        for prompt, row in zip(matrix.prompts, matrix.cells, strict=True)
+    ]
+    return {"models": [clean_line(model, 120) for model in matrix.models], "rows": rows}
+
+
 def _describe_run(key: str, view: Run) -> dict[str, Any]:
     """One run as the page shows it."""
     record, metrics, tally = view.record, view.metrics, view.tally
@@ -86,9 +107,10 @@ def _describe_run(key: str, view: Run) -> dict[str, Any]:
     return {
         "key": key,
         "id": clean_line(record.id, 80),
-        "model": clean_line(record.model, 120),
+        "model": clean_line(name_model(record), 120),
         "status": record.status,
         "error": record.error and clean_line(record.error, 1000),
+        "part": view.part and clean_line(view.part, 1000),
         "score": format_score(record.score),
         "interval": view.describe_interval(),
         "formula": clean_line(record.formula, 4096),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from tallymark.runs.problems import name_case
 from tallymark.runs.record import CaseResult
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import KeptResults, Run
+from tallymark.runs.score_matrix import make_matrix
 
 
 def json_report(runs: Sequence[Run]) -> str:
@@ -21,7 +22,10 @@ def json_report(runs: Sequence[Run]) -> str:
 
 def stream_json(runs: Sequence[Run]) -> Iterator[str]:
     """The same, result by result."""
-    yield from stream_document({"runs": list(runs)})
+    document: dict[str, Any] = {"runs": list(runs)}
+    if len(runs) > 1 and (matrix := make_matrix(runs)) is not None:
+        document["matrix"] = matrix.to_dict()
+    yield from stream_document(document)
     yield "\n"
 
 
@@ -84,6 +88,7 @@ def _describe_run(run: Run) -> dict[str, Any]:
         "id": record.id,
         "suite": record.suite,
         "model": record.model,
+        "prompt": record.tags.get("prompt"),
         "status": record.status,
         "group": record.group,
         "error": record.error,

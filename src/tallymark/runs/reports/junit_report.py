@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 from tallymark.runs.problems import list_exchange, list_problems, name_case
 from tallymark.runs.record import CaseResult
 from tallymark.runs.report_formats import ReportKind
-from tallymark.runs.run import Run, read_counted
+from tallymark.runs.run import Run, name_model, read_counted
 from tallymark.text import clean, clean_excerpt, clean_line
 
 _MOST_TEXT = 1_000_000
@@ -71,7 +71,7 @@ def _write_time(result: CaseResult) -> str:
 
 def _stream_suite(number: int, run: Run, counts: _SuiteCounts) -> Iterator[str]:
     record = run.record
-    name = clean_line(f"{record.suite} ({record.model})", 300)
+    name = clean_line(f"{record.suite} ({name_model(record)})", 300)
     moment = datetime.fromtimestamp(record.started_at or record.created_at, UTC)
     suite = ET.Element(
         "testsuite",
@@ -112,6 +112,10 @@ def _write_element(element: ET.Element) -> str:
 def _list_properties(run: Run) -> Iterator[tuple[str, str]]:
     record = run.record
     yield from (("run", record.id), ("model", record.model), ("status", record.status))
+    if "prompt" in record.tags:
+        yield "prompt", str(record.tags["prompt"])
+    if run.part is not None:
+        yield "cases", run.part
     yield "score_formula", record.formula
     if record.score is None:
         yield "score_error", run.explain_no_score()

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from tallymark.runs.problems import list_exchange, list_problems, name_case
 from tallymark.runs.report_formats import ReportKind
-from tallymark.runs.run import CaseView, Run
+from tallymark.runs.run import CaseView, Run, name_model
+from tallymark.runs.score_matrix import find_best, make_matrix
 from tallymark.text import (
     clean_excerpt,
     clean_line,
@@ -33,6 +34,7 @@ def markdown_report(views: Sequence[Run]) -> str:
     lines = [
         f"## {', '.join(_write_code_span(suite) for suite in suites)}",
         "",
+        *_write_matrix(views),
         *_write_table(views),
         "",
     ]
@@ -48,6 +50,28 @@ def markdown_report(views: Sequence[Run]) -> str:
         lines += _write_failures(view, wrong, view.read_cases(wrong[:room]).values())
         room = max(0, room - len(wrong))
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _write_matrix(views: Sequence[Run]) -> Iterator[str]:
+    """Scores with prompts down and models across, where there are several of both."""
+    matrix = make_matrix(views) if len(views) > 1 else None
+    if matrix is None or len(matrix.models) < 2:
+        return
+    best = find_best(views)
+    heads = (_write_cell(model) for model in matrix.models)
+    yield f"| Prompt | {' | '.join(heads)} |"
+    yield f"|:--|{'--:|' * len(matrix.models)}"
+    for prompt, row in zip(matrix.prompts, matrix.cells, strict=True):
+        scores = (
+            ("-", False) if v is None else (format_score(v.score), v.record.id in best) for v in row
+        )
+        cells = (f"**{score}**" if marked else score for score, marked in scores)
+        yield f"| {_write_cell(prompt)} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _write_cell(text: str) -> str:
+    return _write_code_span(clean_line(text, 100)).replace("|", "\\|")
 
 
 def _write_table(views: Sequence[Run]) -> Iterator[str]:
@@ -70,6 +94,8 @@ def _write_table(views: Sequence[Run]) -> Iterator[str]:
 def _write_notes(view: Run) -> Iterator[str]:
     """What the table cannot say: why there is no score, and that a run did not end well."""
     record, model = view.record, _write_model(view)
+    if view.part is not None:
+        yield f"- {model} ran a part of its cases: {_write_code_span(clean_line(view.part, 500))}"
     if record.score is None:
         why = clean_line(view.explain_no_score(), 500)
         yield f"- {model} has no score: {_write_code_span(why)}"
@@ -115,7 +141,7 @@ def _write_details(case: CaseView) -> Iterator[str]:
 
 
 def _write_model(view: Run) -> str:
-    return _write_code_span(clean_line(view.record.model, 100))
+    return _write_code_span(clean_line(name_model(view.record), 100))
 
 
 def _write_formula(view: Run) -> str:

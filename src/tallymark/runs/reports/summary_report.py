@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tallymark.runs.problems import list_exchange, list_problems, name_case
 from tallymark.runs.record import CaseStatus
 from tallymark.runs.repeats import Repeats
-from tallymark.runs.run import CaseView, Run
+from tallymark.runs.run import CaseView, Run, name_model
 from tallymark.runs.scorer_summary import ScorerSummary
 from tallymark.text import (
     UNDEFINED,
@@ -90,10 +90,12 @@ def _write_measures(run: Run) -> Iterator[StyledLine]:
     average, longest = metrics["avg_latency"], metrics["max_latency"]
     yield StyledLine(f"Latency: avg {format_seconds(average)}, max {format_seconds(longest)}")
     identity, suite, model = (
-        clean_line(each, 60) for each in (record.id, record.suite, record.model)
+        clean_line(each, 60) for each in (record.id, record.suite, name_model(record))
     )
     status = record.status.replace("_", " ")
     yield from wrap_lines(f"Run: {identity}, {status} ({suite} on {model})")
+    if "chosen" in record.tags and run.part is not None:
+        yield from wrap_lines(f"Cases: {clean(run.part)}", "yellow")
     if record.error is not None:
         yield from wrap_lines(f"  {clean(record.error)}", "red", indent=2)
 

@@ -24,7 +24,7 @@ class Test:
     """One entry of a suite. Without scorers of its own, all of the suite's scorers judge it."""
 
     __test__: ClassVar[bool] = False  # pytest: this is not one of your tests
-    __slots__ = ("expected", "input", "metadata", "name", "scorers", "threshold", "timeout")
+    __slots__ = ("expected", "input", "metadata", "name", "scorers", "tags", "threshold", "timeout")
 
     def __init__(  # noqa: PLR0913 (the facts about a test, all but the first two by keyword)
         self,
@@ -37,6 +37,7 @@ class Test:
         scorers: Iterable[Scorer | str] = (),
         threshold: float | None = None,
         timeout: float | None = None,
+        tags: Iterable[str] = (),
     ) -> None:
         """`input` is any value; `timeout` is in seconds, for the agent and for each scorer."""
         self.name = require_name("a test", name)
@@ -55,6 +56,8 @@ class Test:
         self.scorers = (*(() if scorer is None else (scorer,)), *scorers)
         self.threshold = require_threshold(where, threshold)
         self.timeout = require_timeout(where, timeout)
+        self.tags = (tags,) if isinstance(tags, str) else tuple(tags)
+        """For choosing tests, as `tally score --tag` does."""
 
     def __repr__(self) -> str:
         return f"Test({self.name!r})"
@@ -106,7 +109,9 @@ class Suite:
 
     __slots__ = (
         "_judges",
+        "_whole",
         "agent",
+        "chosen_by",
         "epochs",
         "formula",
         "name",
@@ -147,6 +152,9 @@ class Suite:
         self.epochs = require_count(where, "epochs", epochs) or 1
         self.agent = agent
         self.formula = formula
+        self._whole: Suite | None = None
+        self.chosen_by = ""
+        """What its tests were chosen by, where they are a part of the suite."""
         _check_tests(self.tests, where)
         everything = tuple(self.scorers.values())
         loaded = dict(self.scorers)
@@ -167,9 +175,16 @@ class Suite:
         judges = (self._judges[test.name] for test in self.tests)
         return list(dict.fromkeys(judge.name for each in judges for judge in each))
 
-    def only(self, tests: Iterable[Test]) -> Suite:
-        """The same suite with some of its tests."""
+    @property
+    def whole(self) -> Suite:
+        """The suite with all its tests."""
+        return self if self._whole is None else self._whole
+
+    def only(self, tests: Iterable[Test], *, by: str = "") -> Suite:
+        """The same suite with some of its tests; runs tell what they were chosen `by`."""
         chosen = copy(self)
+        chosen._whole = self.whole  # noqa: SLF001 (a copy of this very suite)
+        chosen.chosen_by = f"{self.chosen_by} {by}".strip()
         chosen.tests = tuple(tests)
         _check_tests(chosen.tests, f"suite {self.name!r}")
         return chosen

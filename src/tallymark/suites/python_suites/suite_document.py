@@ -23,7 +23,9 @@ def parse_formula(text: str | None, suite: Suite) -> Formula:
     """A formula over the names of a run of this suite, before anything runs."""
     if text is None or text == DEFAULT_FORMULA:
         return Formula.parse(DEFAULT_FORMULA)
-    return parse_for_scorers(text, suite.scorer_names, [test.name for test in suite.tests])
+    # Over the whole suite: what is not chosen has no value, and is no mistake.
+    whole = suite.whole
+    return parse_for_scorers(text, whole.scorer_names, [test.name for test in whole.tests])
 
 
 def parse_for_scorers(text: str, scorers: Iterable[str], evals: Iterable[str] = ()) -> Formula:

@@ -24,6 +24,7 @@ from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Config, Scorer
 from tallymark.scoring.score import show_value
+from tallymark.suites.chosen_cases import describe_part
 from tallymark.suites.python_suites.agent_call import AgentCall, write_input
 from tallymark.suites.python_suites.crew import Crew
 from tallymark.suites.python_suites.span_capture import open_capture
@@ -133,7 +134,7 @@ class SuiteJob:
 
     def _make_record(self, suite: Suite, formula: Formula, *, definition: bool) -> RunRecord:
         now = time.time()
-        told = describe_suite(suite) if definition else ""
+        told = describe_suite(suite.whole) if definition else ""
         return RunRecord(
             id=make_id("r"),
             suite=suite.name,
@@ -146,7 +147,7 @@ class SuiteJob:
             started_at=now,
             formula=formula.text,
             total=self.total,
-            tags={"door": "Python"},
+            tags={"door": "Python", **_describe_part(suite, formula)},
         )
 
     def case(self, number: int, context: Context) -> AgentCall:
@@ -173,6 +174,14 @@ class SuiteJob:
         """The results that have come by now, in the order of the tests."""
         # A copy, since after Ctrl-C a worker may still be telling its result.
         return self.ongoing.make_run([result for _, result in sorted(self._results.copy().items())])
+
+
+def _describe_part(suite: Suite, formula: Formula) -> dict[str, object]:
+    if not suite.chosen_by or suite.tests == suite.whole.tests:
+        return {}
+    names, everything = ([test.name for test in each.tests] for each in (suite, suite.whole))
+    idle = set(suite.whole.scorer_names) - set(suite.scorer_names)
+    return {"chosen": describe_part(suite.chosen_by, names, everything, formula, idle)}
 
 
 def _require_agent(suite: Suite, given: Agent | None) -> Agent:

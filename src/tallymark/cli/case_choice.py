@@ -1,0 +1,69 @@
+"""The options that choose cases: `--only`, `--tag` and `--failed-of`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallymark.cli.streams import print_json
+from tallymark.errors import InvalidInput
+from tallymark.text import say, shorten_line
+
+if TYPE_CHECKING:
+    from tallymark.app.app import App
+    from tallymark.suites.chosen_cases import CaseChoice
+    from tallymark.suites.suite_definition import SuiteDefinition
+
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="GLOB", help="Only evals or cases called so: math, 'qa*', 'qa[7]'. Repeat it."
+    ),
+]
+Tag = Annotated[
+    list[str] | None, typer.Option(metavar="TAG", help="Only evals with this tag. Repeat it.")
+]
+FailedOf = Annotated[
+    str | None,
+    typer.Option(metavar="RUN", help="Only cases that failed or could not run in that run."),
+]
+
+
+def read_choice(
+    app: App, only: list[str] | None, tag: list[str] | None, failed_of: str | None, *, as_json: bool
+) -> CaseChoice | None:
+    """What a user chose, None for everything. Ends the command where nothing failed before."""
+    if not (only or tag or failed_of):
+        return None
+    from tallymark.suites.chosen_cases import CaseChoice
+
+    run, failed = None, dict[str, None]()
+    if failed_of is not None:
+        run = app.store.run(failed_of).id
+        statuses = app.store.result_keys(run)
+        failed = {case: None for (case, _), status in statuses.items() if status != "passed"}
+        if not failed:
+            say(f"tally: nothing failed in the run {run}, so there is nothing to run", err=True)
+            if as_json:
+                print_json({"runs": []})
+            raise typer.Exit(0)
+    return CaseChoice(tuple(only or ()), tuple(tag or ()), run, tuple(failed))
+
+
+def tell_missing(choice: CaseChoice, definition: SuiteDefinition) -> None:
+    """Says which of the cases that failed before the suite has no more."""
+    keys = {case.key for case in definition.cases}
+    gone = [key for key in choice.failed if key not in keys]
+    if 0 < len(gone) < len(choice.failed):
+        some = f"{len(gone):,} of the {len(choice.failed):,} cases that failed"
+        named = shorten_line(", ".join(gone), 80)
+        say(f"tally: {some} in {choice.failed_of} are not in the suite now: {named}", err=True)
+
+
+def refuse_choice(given: dict[str, object]) -> None:
+    """A run that goes on has chosen its cases."""
+    for option, value in given.items():
+        if value:
+            message = f"{option} is for new runs: one that goes on asks what it was started with"
+            raise InvalidInput(message, hint=f"leave out {option}, or start a new run")
