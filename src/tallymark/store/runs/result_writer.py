@@ -7,6 +7,9 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
+from tallymark.errors import LeaseLost, WorkFailed
+from tallymark.store.leases import RENEWED_AFTER
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -98,10 +101,14 @@ class ResultWriter:
         try:
             while True:
                 with self._changed:
-                    while not self._queue and not self._closing:
-                        self._changed.wait()
+                    told = self._changed.wait_for(
+                        lambda: self._queue or self._closing, RENEWED_AFTER
+                    )
                     batch, self._queue, self._text = self._queue, [], 0
                     self._make_room()
+                if not told:
+                    self._renew()
+                    continue
                 if not batch:
                     return
                 self._store.add_results(self._run_id, batch)
@@ -113,6 +120,15 @@ class ResultWriter:
                 self._failure = error
                 self._queue.clear()
                 self._make_room()
+
+    def _renew(self) -> None:
+        """Holds the run while no result comes; who has lost it should not go on asking."""
+        try:
+            self._store.renew_run(self._run_id)
+        except LeaseLost:
+            raise
+        except WorkFailed:
+            pass  # a database that is away for a while is none of our results' loss
 
     def _make_room(self) -> None:
         """Wakes whoever waits for room; the lock is held."""

@@ -1,0 +1,200 @@
+"""Leases: who works on something, and until when, by the database's clock.
+
+A lease is claimed, renewed while the work goes on, and given back. One that has run out, or whose
+process has ended on this machine, can be claimed by another. Whoever stores what the work came to
+holds the lease in the same transaction: nothing is stored by the token of somebody earlier. See
+docs/decisions/0026-leases.md.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from sqlalchemy import (
+    Column,
+    Index,
+    PrimaryKeyConstraint,
+    Table,
+    and_,
+    delete,
+    literal_column,
+    or_,
+    select,
+    update,
+)
+
+from tallymark.errors import InvalidInput, LeaseLost
+from tallymark.store.column_types import CodePointText, FiniteFloat, JsonText, metadata
+from tallymark.store.database_dialects import dialect_insert
+from tallymark.text import format_utc_moment
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection
+
+SECONDS = 60
+"""How long a lease lasts that nobody renews."""
+RENEWED_AFTER = 20.0
+"""Seconds after which whoever has nothing to store renews it all the same."""
+_NOW: dict[str, ColumnElement[float]] = {
+    # To the millisecond; `unixepoch('subsec')` is younger than the SQLite of many systems.
+    "sqlite": literal_column("((julianday('now') - 2440587.5) * 86400.0)"),
+    # Not `now()`, which stands still while a transaction waits for a lock.
+    "postgresql": literal_column("extract(epoch FROM clock_timestamp())::float8"),
+}
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("kind", CodePointText, nullable=False),
+    Column("subject", CodePointText, nullable=False),
+    Column("token", CodePointText, nullable=False),
+    Column("holder", JsonText, nullable=False),
+    Column("claimed_at", FiniteFloat, nullable=False),
+    Column("expires_at", FiniteFloat, nullable=False),
+    PrimaryKeyConstraint("tenant", "kind", "subject", name="pk_leases"),
+    Index("ix_leases_expiry", "tenant", "kind", "expires_at"),
+)
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """The process that has a lease."""
+
+    user: str
+    host: str
+    process: int
+    machine: str
+    """This boot of this machine, as its containers see it: process numbers are unique in there."""
+    started: str
+    """When the process began, since its number may be given to another one later."""
+
+    def __str__(self) -> str:
+        return f"{self.user} on {self.host}, process {self.process}"
+
+    @property
+    def is_gone(self) -> bool:
+        """True when the process is known to have ended; that of another machine never is."""
+        if not self.machine or self.machine != _name_machine():
+            return False
+        try:
+            os.kill(self.process, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            pass  # somebody else's, and there
+        return _find_start(self.process) not in (self.started, "")
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The claim of one worker to one thing, known by its token."""
+
+    tenant: str
+    kind: str
+    subject: str
+    token: str = msgspec.field(default_factory=lambda: secrets.token_hex(16))
+
+    def claim(self, connection: Connection, *, gone: str | None = None) -> None:
+        """Takes the lease, or refuses with who has it; `gone` is a token whose holder has ended."""
+        now = _NOW[connection.dialect.name]
+        row = {
+            **msgspec.structs.asdict(self),
+            "holder": _describe_process(),
+            "claimed_at": now,
+            "expires_at": now + SECONDS,
+        }
+        # One statement: of two that claim at once, the later finds the row of the other. Our own
+        # token is there when this is done again after a lost connection.
+        claim = dialect_insert(connection, leases).values(row)
+        claim = claim.on_conflict_do_update(
+            index_elements=list(leases.primary_key),
+            set_=row,
+            where=or_(leases.c.expires_at <= now, leases.c.token.in_([self.token, gone or ""])),
+        )
+        if connection.execute(claim.returning(literal_column("1"))).first() is not None:
+            return
+        token, holder, since = self._read_holder(connection)
+        if holder.is_gone and gone is None:
+            return self.claim(connection, gone=token)
+        raise InvalidInput(
+            f"the {self.kind} {self.subject} is held by {holder}, since {since}",
+            hint=f"wait for it, or stop it; a process that has died lets go within {SECONDS} s",
+        )
+
+    def hold(self, connection: Connection, *, seconds: float = SECONDS) -> None:
+        """Renews the lease; until the transaction ends, nobody can take it. 0 gives it back.
+
+        The row stays: whoever took it in between is so told from nobody.
+        """
+        until = _NOW[connection.dialect.name] + seconds
+        mine = and_(self._is_subject, leases.c.token == self.token)
+        if not connection.execute(update(leases).where(mine).values(expires_at=until)).rowcount:
+            _, holder, since = self._read_holder(connection)
+            raise LeaseLost(
+                f"the {self.kind} {self.subject} was taken over by {holder}, at {since}",
+                hint="what is done here from then on is not stored",
+            )
+
+    @property
+    def _is_subject(self) -> ColumnElement[bool]:
+        return _is_of(self.tenant, self.kind) & (leases.c.subject == self.subject)
+
+    def _read_holder(self, connection: Connection) -> tuple[str, Holder, str]:
+        """Whose it is now: the token, who, and since when."""
+        columns = (leases.c.token, leases.c.holder, leases.c.claimed_at)
+        row = connection.execute(select(*columns).where(self._is_subject)).one_or_none()
+        if row is None:  # with the thing itself, whose removal takes its lease along
+            raise LeaseLost(f"the {self.kind} {self.subject} was removed meanwhile")
+        return row.token, msgspec.convert(row.holder, Holder), format_utc_moment(row.claimed_at)
+
+
+def find_live(connection: Connection, tenant: str, kind: str) -> list[str]:
+    """What is being worked on: leases that have not run out and whose process has not ended."""
+    live = leases.c.expires_at > _NOW[connection.dialect.name]
+    query = select(leases.c.subject, leases.c.holder).where(_is_of(tenant, kind), live)
+    rows = connection.execute(query)
+    return [subject for subject, held in rows if not msgspec.convert(held, Holder).is_gone]
+
+
+def forget(connection: Connection, tenant: str, kind: str, subject: str) -> None:
+    """Removes the lease of what is removed."""
+    connection.execute(delete(leases).where(Lease(tenant, kind, subject)._is_subject))
+
+
+def _is_of(tenant: str, kind: str) -> ColumnElement[bool]:
+    return and_(leases.c.tenant == tenant, leases.c.kind == kind)
+
+
+def _describe_process() -> Holder:
+    """This one."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as in many containers
+        user = f"user {os.getuid()}"
+    number = os.getpid()
+    return Holder(user, platform.node(), number, _name_machine(), _find_start(number))
+
+
+def _name_machine() -> str:
+    """Empty where /proc does not tell: there, only time shows that a process has ended."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _find_start(process: int) -> str:
+    """When the process began, in the kernel's ticks; "ended" for one that is not yet reaped."""
+    try:
+        told = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    # Behind the name of the program, which may hold anything.
+    fields = told.rpartition(")")[2].split()
+    return "ended" if fields[0] in "ZX" else fields[19]
