@@ -166,7 +166,7 @@ class RunService:
         return new
 
     def resume(self, run: str, options: RunOptions, watch: RunWatch) -> Run:
-        """Asks again only what is missing or could not run; `latest` is the latest that can go on."""
+        """Asks again only what is missing or could not run; `latest` is one that can go on."""
         record = self.app.store.run(self._find_unfinished() if run == "latest" else run)
         if (door := record.tags.get("door")) is not None:
             message = f"the run {record.id} came from {door}, and only runs of suites in YAML go on"

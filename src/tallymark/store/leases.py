@@ -21,7 +21,6 @@ from sqlalchemy import (
     Index,
     PrimaryKeyConstraint,
     Table,
-    and_,
     delete,
     literal_column,
     or_,
@@ -47,6 +46,13 @@ _NOW: dict[str, ColumnElement[float]] = {
     # Not `now()`, which stands still while a transaction waits for a lock.
     "postgresql": literal_column("extract(epoch FROM clock_timestamp())::float8"),
 }
+try:
+    _MACHINE = "{} {}".format(
+        Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip(),
+        Path("/proc/self/ns/pid").readlink(),
+    )
+except OSError:  # not Linux: there, only time shows that a process has ended
+    _MACHINE = ""
 
 leases = Table(
     "leases",
@@ -80,7 +86,7 @@ class Holder(msgspec.Struct, frozen=True):
     @property
     def is_gone(self) -> bool:
         """True when the process is known to have ended; that of another machine never is."""
-        if not self.machine or self.machine != _name_machine():
+        if not self.machine or self.machine != _MACHINE:
             return False
         try:
             os.kill(self.process, 0)
@@ -117,7 +123,7 @@ class Lease(msgspec.Struct, frozen=True):
             where=or_(leases.c.expires_at <= now, leases.c.token.in_([self.token, gone or ""])),
         )
         if connection.execute(claim.returning(literal_column("1"))).first() is not None:
-            return
+            return None
         token, holder, since = self._read_holder(connection)
         if holder.is_gone and gone is None:
             return self.claim(connection, gone=token)
@@ -132,23 +138,27 @@ class Lease(msgspec.Struct, frozen=True):
         The row stays: whoever took it in between is so told from nobody.
         """
         until = _NOW[connection.dialect.name] + seconds
-        mine = and_(self._is_subject, leases.c.token == self.token)
-        if not connection.execute(update(leases).where(mine).values(expires_at=until)).rowcount:
+        mine = (leases.c[name] == value for name, value in msgspec.structs.asdict(self).items())
+        if not connection.execute(update(leases).where(*mine).values(expires_at=until)).rowcount:
             _, holder, since = self._read_holder(connection)
             raise LeaseLost(
                 f"the {self.kind} {self.subject} was taken over by {holder}, at {since}",
                 hint="what is done here from then on is not stored",
             )
 
-    @property
-    def _is_subject(self) -> ColumnElement[bool]:
-        return _is_of(self.tenant, self.kind) & (leases.c.subject == self.subject)
+    def remove(self, connection: Connection) -> None:
+        """Forgets who had it, together with the thing itself."""
+        connection.execute(delete(leases).where(*self._list_conditions()))
+
+    def _list_conditions(self) -> list[ColumnElement[bool]]:
+        names = [column.name for column in leases.primary_key]
+        return [leases.c[name] == getattr(self, name) for name in names]
 
     def _read_holder(self, connection: Connection) -> tuple[str, Holder, str]:
         """Whose it is now: the token, who, and since when."""
         columns = (leases.c.token, leases.c.holder, leases.c.claimed_at)
-        row = connection.execute(select(*columns).where(self._is_subject)).one_or_none()
-        if row is None:  # with the thing itself, whose removal takes its lease along
+        row = connection.execute(select(*columns).where(*self._list_conditions())).one_or_none()
+        if row is None:
             raise LeaseLost(f"the {self.kind} {self.subject} was removed meanwhile")
         return row.token, msgspec.convert(row.holder, Holder), format_utc_moment(row.claimed_at)
 
@@ -156,37 +166,19 @@ class Lease(msgspec.Struct, frozen=True):
 def find_live(connection: Connection, tenant: str, kind: str) -> list[str]:
     """What is being worked on: leases that have not run out and whose process has not ended."""
     live = leases.c.expires_at > _NOW[connection.dialect.name]
-    query = select(leases.c.subject, leases.c.holder).where(_is_of(tenant, kind), live)
-    rows = connection.execute(query)
+    query = select(leases.c.subject, leases.c.holder).where(live)
+    rows = connection.execute(query.filter_by(tenant=tenant, kind=kind))
     return [subject for subject, held in rows if not msgspec.convert(held, Holder).is_gone]
 
 
-def forget(connection: Connection, tenant: str, kind: str, subject: str) -> None:
-    """Removes the lease of what is removed."""
-    connection.execute(delete(leases).where(Lease(tenant, kind, subject)._is_subject))
-
-
-def _is_of(tenant: str, kind: str) -> ColumnElement[bool]:
-    return and_(leases.c.tenant == tenant, leases.c.kind == kind)
-
-
 def _describe_process() -> Holder:
-    """This one."""
+    """Whoever asks."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a number without a name, as in many containers
         user = f"user {os.getuid()}"
     number = os.getpid()
-    return Holder(user, platform.node(), number, _name_machine(), _find_start(number))
-
-
-def _name_machine() -> str:
-    """Empty where /proc does not tell: there, only time shows that a process has ended."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
+    return Holder(user, platform.node(), number, _MACHINE, _find_start(number))
 
 
 def _find_start(process: int) -> str:

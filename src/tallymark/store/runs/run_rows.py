@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 import msgspec
-from sqlalchemy import delete as delete_from
 from sqlalchemy import and_, case, exists, insert, select, update
+from sqlalchemy import delete as delete_from
 from sqlalchemy.exc import IntegrityError
 
 from tallymark.errors import InvalidInput, suggest
@@ -88,7 +88,7 @@ def delete(connection: Connection, tenant: str, run_id: str) -> None:
     query = delete_from(table).where(table.c.tenant == tenant, table.c.id == run_id)
     if not connection.execute(query).rowcount:
         raise _explain_unknown(connection, tenant, run_id)
-    leases.forget(connection, tenant, KIND, run_id)
+    leases.Lease(tenant, KIND, run_id).remove(connection)
 
 
 def require(connection: Connection, tenant: str, run_id: str) -> None:
