@@ -6,12 +6,16 @@ that none fails halfway because another was quicker, and its DDL can be rolled b
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
 
-from sqlalchemy import create_engine, event, func, select
+from sqlalchemy import URL, create_engine, event, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from tallymark.errors import InvalidInput, WorkFailed
@@ -60,6 +64,12 @@ class Database:
                 version = self._retry(self._read_version, {"busy"}) if self._is_there() else None
                 wanted = create or version is not None
                 if wanted and version != CURRENT:
+                    if version is not None and "mode" in self.engine.url.query:
+                        raise WorkFailed(
+                            f"{self.address.shown} has the schema {version} where this version of"
+                            f" Tallymark has {CURRENT}, and it can be read but not changed",
+                            hint="copy it to a folder where you may write",
+                        )
                     self._retry(self._migrate, {"busy"})
                 self._ready = wanted
         return self._ready
@@ -92,10 +102,6 @@ class Database:
 
         # A connection lost while it commits does not tell whether it did: hence "come to the same".
         return self._retry(once, {"busy", "lost"})
-
-    def close(self) -> None:
-        """Lets go of all connections."""
-        self.engine.dispose()
 
     def _is_there(self) -> bool:
         path = self.address.path
@@ -158,8 +164,11 @@ class TenantRows:
 
 
 def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
+    path = address.path or Path()
+    may = partial(os.access, effective_ids=os.access in os.supports_effective_ids)
+    alone = may(path, os.R_OK) and not (may(path, os.W_OK) and may(path.parent, os.W_OK))
     engine = create_engine(
-        address.url,
+        _make_read_only(path) if alone else address.url,
         hide_parameters=True,
         connect_args={"timeout": patience},
         pool_timeout=max(patience, _POOL_SECONDS),
@@ -180,6 +189,17 @@ def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
             connection.exec_driver_sql("BEGIN IMMEDIATE" if how == "write" else "BEGIN")
 
     return engine
+
+
+def _make_read_only(path: Path) -> URL:
+    """Opens a file without leaving others beside it, which its owner could not write to."""
+    query = {"uri": "true", "mode": "ro"}
+    # While somebody has it open, or after a crash, changes stand beside it, and SQLite reads them.
+    # Else it would have to make those files, unless it is told that nothing changes meanwhile.
+    changes, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+    if not changes.exists() or not (changes.stat().st_size or index.exists()):
+        query["immutable"] = "1"
+    return URL.create("sqlite", database=f"file:{quote(str(path))}", query=query)
 
 
 def _make_postgres_engine(address: DatabaseAddress, patience: float) -> Engine:

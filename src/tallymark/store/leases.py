@@ -22,15 +22,13 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     delete,
-    literal_column,
-    or_,
     select,
+    text,
     update,
 )
 
 from tallymark.errors import InvalidInput, LeaseLost
-from tallymark.store.column_types import CodePointText, FiniteFloat, JsonText, metadata
-from tallymark.store.database_dialects import dialect_insert
+from tallymark.store.column_types import CodePointText, FiniteFloat, JsonText, json_text, metadata
 from tallymark.text import format_utc_moment
 
 if TYPE_CHECKING:
@@ -40,11 +38,24 @@ SECONDS = 60
 """How long a lease lasts that nobody renews."""
 RENEWED_AFTER = 20.0
 """Seconds after which whoever has nothing to store renews it all the same."""
-_NOW: dict[str, ColumnElement[float]] = {
+_NOW = {
     # To the millisecond; `unixepoch('subsec')` is younger than the SQLite of many systems.
-    "sqlite": literal_column("((julianday('now') - 2440587.5) * 86400.0)"),
+    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
     # Not `now()`, which stands still while a transaction waits for a lock.
-    "postgresql": literal_column("extract(epoch FROM clock_timestamp())::float8"),
+    "postgresql": "extract(epoch FROM clock_timestamp())::float8",
+}
+# One statement: of two that claim at once, the later finds the row of the other. Our own token is
+# there already when a claim is made again after a lost connection.
+_CLAIM = {
+    name: text(
+        "INSERT INTO leases (tenant, kind, subject, token, holder, claimed_at, expires_at)"  # noqa: S608
+        f" VALUES (:tenant, :kind, :subject, :token, :holder, {now}, {now} + {SECONDS})"
+        " ON CONFLICT (tenant, kind, subject) DO UPDATE SET token = excluded.token,"
+        " holder = excluded.holder, claimed_at = excluded.claimed_at,"
+        " expires_at = excluded.expires_at"
+        f" WHERE leases.expires_at <= {now} OR leases.token IN (:token, :gone) RETURNING token"
+    )
+    for name, now in _NOW.items()
 }
 try:
     _MACHINE = "{} {}".format(
@@ -107,26 +118,17 @@ class Lease(msgspec.Struct, frozen=True):
 
     def claim(self, connection: Connection, *, gone: str | None = None) -> None:
         """Takes the lease, or refuses with who has it; `gone` is a token whose holder has ended."""
-        now = _NOW[connection.dialect.name]
-        row = {
+        values = {
             **msgspec.structs.asdict(self),
-            "holder": _describe_process(),
-            "claimed_at": now,
-            "expires_at": now + SECONDS,
+            "holder": json_text(_describe_process()),
+            "gone": gone or self.token,
         }
-        # One statement: of two that claim at once, the later finds the row of the other. Our own
-        # token is there when this is done again after a lost connection.
-        claim = dialect_insert(connection, leases).values(row)
-        claim = claim.on_conflict_do_update(
-            index_elements=list(leases.primary_key),
-            set_=row,
-            where=or_(leases.c.expires_at <= now, leases.c.token.in_([self.token, gone or ""])),
-        )
-        if connection.execute(claim.returning(literal_column("1"))).first() is not None:
-            return None
+        if connection.execute(_CLAIM[connection.dialect.name], values).first() is not None:
+            return
         token, holder, since = self._read_holder(connection)
         if holder.is_gone and gone is None:
-            return self.claim(connection, gone=token)
+            self.claim(connection, gone=token)
+            return
         raise InvalidInput(
             f"the {self.kind} {self.subject} is held by {holder}, since {since}",
             hint=f"wait for it, or stop it; a process that has died lets go within {SECONDS} s",
@@ -137,7 +139,7 @@ class Lease(msgspec.Struct, frozen=True):
 
         The row stays: whoever took it in between is so told from nobody.
         """
-        until = _NOW[connection.dialect.name] + seconds
+        until = text(f"{_NOW[connection.dialect.name]} + {seconds:g}")
         mine = (leases.c[name] == value for name, value in msgspec.structs.asdict(self).items())
         if not connection.execute(update(leases).where(*mine).values(expires_at=until)).rowcount:
             _, holder, since = self._read_holder(connection)
@@ -165,7 +167,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 def find_live(connection: Connection, tenant: str, kind: str) -> list[str]:
     """What is being worked on: leases that have not run out and whose process has not ended."""
-    live = leases.c.expires_at > _NOW[connection.dialect.name]
+    live = leases.c.expires_at > text(_NOW[connection.dialect.name])
     query = select(leases.c.subject, leases.c.holder).where(live)
     rows = connection.execute(query.filter_by(tenant=tenant, kind=kind))
     return [subject for subject, held in rows if not msgspec.convert(held, Holder).is_gone]

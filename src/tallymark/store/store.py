@@ -56,7 +56,7 @@ def open_store(
         store = Store(database, tenant)
         database.look()
     except BaseException:
-        database.close()
+        database.engine.dispose()
         raise
     return store
 
@@ -84,7 +84,7 @@ class Store:
             with suppress(WorkFailed):  # else it runs out by itself
                 self._database.write(partial(lease.hold, seconds=0))
         self._held.clear()
-        self._database.close()
+        self._database.engine.dispose()
 
     @property
     def shown(self) -> str:
@@ -210,15 +210,17 @@ class Store:
         """Changes the named fields of a run."""
         lease = self._held.get(run_id)
         self._database.write(lambda c: run_rows.change(c, self.tenant, run_id, changes, lease))
-        if changes.get("status", "running") != "running":
-            self._held.pop(run_id, None)
 
     def save_run(self, record: RunRecord) -> None:
         """Stores all of a known run again. One that came from `runs()` keeps its definition."""
         changes = msgspec.structs.asdict(record)
-        if not changes["definition"]:
+        run_id = changes.pop("id")
+        if not record.definition:
             del changes["definition"]
-        self.update_run(changes.pop("id"), **changes)
+        lease = self._held.get(run_id)
+        self._database.write(lambda c: run_rows.change(c, self.tenant, run_id, changes, lease))
+        if record.status != "running":
+            self._held.pop(run_id, None)
 
     def delete_run(self, run_id: str) -> None:
         """Removes a run and its results."""
