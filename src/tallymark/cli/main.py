@@ -118,7 +118,7 @@ def main() -> None:
         interrupt(signal.SIGINT, frame)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores one
+        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` has it
             signal.signal(number, stop)
     try:
         # A command that is named is loaded alone; help, or a wrong name, wants them all.
