@@ -29,7 +29,11 @@ def leave(tally: Tally, *arguments: str) -> tuple[int, str]:
     read, write = os.pipe()
     os.close(read)
     process = subprocess.run(
-        [TALLY, *arguments], cwd=tally.folder, stdout=write, stderr=subprocess.PIPE, check=False
+        [str(TALLY), *arguments],
+        cwd=tally.folder,
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
     )
     os.close(write)
     return process.returncode, process.stderr.decode()
@@ -38,7 +42,7 @@ def leave(tally: Tally, *arguments: str) -> tuple[int, str]:
 def test_a_run_whose_output_is_closed_is_whole_and_its_gates_count(tally: Tally) -> None:
     read, write = os.pipe()
     os.close(read)
-    command = [TALLY, "run", "many.yaml", "--fail-under", "50"]
+    command = [str(TALLY), "run", "many.yaml", "--fail-under", "50"]
     done = subprocess.run(command, cwd=tally.folder, stdout=write, stderr=write, check=False)
     os.close(write)
     assert done.returncode == 1
@@ -61,7 +65,7 @@ def test_a_terminal_that_is_closed_stops_no_run(tally: Tally) -> None:
     main, terminal = pty.openpty()
     (tally.folder / "slow.sh").write_text("#!/bin/sh\ncat >/dev/null\nsleep 0.1\necho yes\n")
     (tally.folder / "slow.sh").chmod(0o755)
-    command = [TALLY, "run", "many.yaml", "-m", "cmd/./slow.sh"]
+    command = [str(TALLY), "run", "many.yaml", "-m", "cmd/./slow.sh"]
     with subprocess.Popen(
         command, cwd=tally.folder, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal
     ) as process:

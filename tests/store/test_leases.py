@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from uuid import uuid4
 
 import msgspec
@@ -135,8 +136,11 @@ def test_a_claim_that_is_made_again_after_a_lost_connection_is_the_same(
     begin(one)
     begin(one)
     lease = one._held["run"]
-    one._database.write(lambda c: [lease.claim(c), lease.hold(c, seconds=0)])
-    one._database.write(lambda c: lease.hold(c, seconds=0))
+    give_back = partial(lease.hold, seconds=0)
+    for _ in range(2):
+        one._database.write(lease.claim)
+    for _ in range(2):
+        one._database.write(give_back)
 
 
 def test_the_lease_of_a_run_goes_with_it(stores: tuple[Store, Store]) -> None:

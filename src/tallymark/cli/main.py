@@ -68,7 +68,7 @@ class _Outlet(io.FileIO):
     So neither `| head` nor a terminal that was closed spoils what a command does besides printing.
     """
 
-    def write(self, data: Any, /) -> int | None:
+    def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except OSError as error:

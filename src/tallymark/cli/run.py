@@ -43,7 +43,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Go on with a run: only what is missing is asked."),
+        typer.Option(metavar="RUN", help="Go on with a run or `latest`: what is missing is asked."),
     ] = None,
     var: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A value for {{var('NAME')}}.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Written out again here: importing them would load the database for `tally --help`.
 SortOption = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
 StatusOption = Literal[
-    *("queued", "running", "completed", "partial_failure", "failed", "cancelled", "interrupted")
+    "queued", "running", "completed", "partial_failure", "failed", "cancelled", "interrupted"
 ]
 
 

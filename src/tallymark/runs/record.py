@@ -16,7 +16,7 @@ from tallymark.judging.spending import JudgeSpending
 from tallymark.traces import Trace
 
 RunStatus = Literal[
-    *("queued", "running", "completed", "partial_failure", "failed", "cancelled", "interrupted")
+    "queued", "running", "completed", "partial_failure", "failed", "cancelled", "interrupted"
 ]
 """`interrupted` is what a run is called that nobody works on, though it never came to an end."""
 CaseStatus = Literal["passed", "failed", "error"]
