@@ -396,7 +396,7 @@ LATE = """
 import asyncio, builtins, os, signal, sys, threading, time
 from tallymark.app.app import App
 from tallymark.app.runs import RunOptions
-from tallymark.cli.run_watch import PlainWatch
+from tallymark.cli.run import PlainWatch
 from tallymark.suites.suite_file import load_suite
 builtins.asked = threading.Event()
 def interrupt():

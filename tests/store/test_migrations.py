@@ -14,8 +14,8 @@ from tests.store.run_samples import FULL_RUN
 
 from tallymark.ratings import elo
 from tallymark.store import open_store
-from tallymark.store.address import parse_address
 from tallymark.store.column_types import json_text, metadata
+from tallymark.store.database import parse_address
 from tallymark.store.schema import VERSION_TABLE
 
 

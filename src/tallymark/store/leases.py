@@ -12,6 +12,7 @@ import getpass
 import os
 import platform
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,7 +90,7 @@ class Holder(msgspec.Struct, frozen=True):
     machine: str
     """This boot of this machine, as its containers see it: process numbers are unique in there."""
     started: str
-    """When the process began, since its number may be given to another one later."""
+    """When it began, in the kernel's ticks, since its number may be given to another one later."""
 
     def __str__(self) -> str:
         return f"{self.user} on {self.host}, process {self.process}"
@@ -105,7 +106,7 @@ class Holder(msgspec.Struct, frozen=True):
             return True
         except PermissionError:
             pass  # somebody else's, and there
-        return _find_start(self.process) not in (self.started, "")
+        return _describe_process(self.process).started not in (self.started, "")
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -120,7 +121,7 @@ class Lease(msgspec.Struct, frozen=True):
         """Takes the lease, or refuses with who has it; `gone` is a token whose holder has ended."""
         values = {
             **msgspec.structs.asdict(self),
-            "holder": json_text(_describe_process()),
+            "holder": json_text(_describe_process(os.getpid())),
             "gone": gone or self.token,
         }
         if connection.execute(_CLAIM[connection.dialect.name], values).first() is not None:
@@ -173,22 +174,16 @@ def find_live(connection: Connection, tenant: str, kind: str) -> list[str]:
     return [subject for subject, held in rows if not msgspec.convert(held, Holder).is_gone]
 
 
-def _describe_process() -> Holder:
-    """Whoever asks."""
+def _describe_process(number: int) -> Holder:
+    """A process of this machine; only our own has a user that is sure to be right."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a number without a name, as in many containers
         user = f"user {os.getuid()}"
-    number = os.getpid()
-    return Holder(user, platform.node(), number, _MACHINE, _find_start(number))
-
-
-def _find_start(process: int) -> str:
-    """When the process began, in the kernel's ticks; "ended" for one that is not yet reaped."""
-    try:
-        told = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
-    except OSError:
-        return ""
-    # Behind the name of the program, which may hold anything.
-    fields = told.rpartition(")")[2].split()
-    return "ended" if fields[0] in "ZX" else fields[19]
+    started = ""
+    with suppress(OSError):
+        told = Path(f"/proc/{number}/stat").read_text("utf-8", "replace")
+        # Behind the name of the program, which may hold anything: its state, and much more.
+        fields = told.rpartition(")")[2].split()
+        started = "ended" if fields[0] in "ZX" else fields[19]
+    return Holder(user, platform.node(), number, _MACHINE, started)

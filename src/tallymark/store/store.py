@@ -14,9 +14,8 @@ import msgspec
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import named_values, secrets
-from tallymark.store.address import parse_address
 from tallymark.store.column_types import make_storable
-from tallymark.store.database import Database
+from tallymark.store.database import Database, parse_address
 from tallymark.store.leases import Lease
 from tallymark.store.runs import result_rows, run_rows
 from tallymark.store.runs.result_writer import ResultWriter

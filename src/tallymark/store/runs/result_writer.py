@@ -105,7 +105,9 @@ class ResultWriter:
                         lambda: self._queue or self._closing, RENEWED_AFTER
                     )
                     batch, self._queue, self._text = self._queue, [], 0
-                    self._make_room()
+                    self._changed.notify_all()
+                    if self._waiting:
+                        self._wake_tasks()
                 if not told:
                     self._renew()
                     continue
@@ -119,7 +121,8 @@ class ResultWriter:
             with self._changed:
                 self._failure = error
                 self._queue.clear()
-                self._make_room()
+                self._changed.notify_all()
+                self._wake_tasks()
 
     def _renew(self) -> None:
         """Holds the run while no result comes; who has lost it should not go on asking."""
@@ -130,9 +133,8 @@ class ResultWriter:
         except WorkFailed:
             pass  # a database that is away for a while is none of our results' loss
 
-    def _make_room(self) -> None:
-        """Wakes whoever waits for room; the lock is held."""
-        self._changed.notify_all()
+    def _wake_tasks(self) -> None:
+        """Wakes the tasks that wait for room; the lock is held."""
         waiting, self._waiting = self._waiting, []
         for loop, room in waiting:
             # A future may only be touched in the thread of its loop.
