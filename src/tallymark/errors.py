@@ -7,6 +7,7 @@
     │   └── ScorerError       a scorer's name, definition or config
     └── WorkFailed            the input is fine, the work could not be done (exit code 3)
         ├── RuleChanged       a score by a rule that has changed meanwhile
+        ├── LeaseLost         somebody else works on it now
         ├── ModelError        a request to a model that was not answered
         └── OrganiserFault    what an organiser's files did wrong, told without what is in them
 
@@ -128,6 +129,10 @@ class WorkFailed(TallymarkError):
 
 class RuleChanged(WorkFailed):
     """A score by a rule that has changed since it was read. It must be scored again."""
+
+
+class LeaseLost(WorkFailed):
+    """What is worked on here was taken over by another process. Nothing more of it is stored."""
 
 
 class ModelError(WorkFailed):

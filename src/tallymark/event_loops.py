@@ -29,9 +29,25 @@ def run_to_end(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _run_here(main)
-    with LoopThread() as loop, _allow_interrupt():
-        return loop.submit(main()).result()
+        pass
+    else:
+        with LoopThread() as thread, _allow_interrupt():
+            return thread.submit(main()).result()
+    runner = asyncio.Runner()  # it turns Ctrl-C into a cancellation of the main task
+    loop = runner.get_loop()
+    task = loop.create_task(main())
+    try:
+        while True:
+            try:
+                with _wake_on_signals(loop):
+                    return runner.run(asyncio.wait_for(task, None))
+            except SystemExit:
+                if task.done():
+                    raise
+                # It came from a task that an agent started; whoever awaits that task sees it too.
+    finally:
+        _end_loop(loop)
+        asyncio.set_event_loop(None)
 
 
 @contextmanager
@@ -46,28 +62,6 @@ def _allow_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _run_here(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    runner = asyncio.Runner()  # it turns Ctrl-C into a cancellation of the main task
-    loop = runner.get_loop()
-    task = loop.create_task(main())
-
-    async def waited() -> T:
-        return await task
-
-    try:
-        while True:
-            try:
-                with _wake_on_signals(loop):
-                    return runner.run(waited())
-            except SystemExit:
-                if task.done():
-                    raise
-                # It came from a task that an agent started; whoever awaits that task sees it too.
-    finally:
-        _end_loop(loop)
-        asyncio.set_event_loop(None)
 
 
 @contextmanager

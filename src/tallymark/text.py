@@ -326,7 +326,7 @@ class Table(NamedTuple):
 _OUTCOMES = frozenset({"STATUS", "STATE", "RESULT", "HERE"})
 _OUTCOME_STYLES = {
     **dict.fromkeys(("completed", "scored", "win", "have"), "green"),
-    **dict.fromkeys(("partial_failure", "cancelled", "draw", "expired"), "yellow"),
+    **dict.fromkeys(("partial_failure", "cancelled", "interrupted", "draw", "expired"), "yellow"),
     **dict.fromkeys(("failed", "loss", "missing"), "red"),
 }
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.models.provider_server import Fail, ProviderServer, Reply
 from tests.postgres import postgres, postgres_url
 
@@ -327,6 +333,95 @@ def test_killed_again_and_again_and_resumed_no_case_is_lost_doubled_or_changed(
     assert cases == [f"row[{number}]" for number in range(1, rows + 1)] or len(set(cases)) == rows
     assert len(cases) == rows
     assert (record.score, record.status, record.passed) == (whole.score, "completed", rows)
+
+
+PATIENT = """
+import time
+from pathlib import Path
+here = Path(__file__).parent
+def ask(prompt):
+    with (here / "asked").open("a") as asked:
+        asked.write(prompt + "\\n")
+    if not (here / "second").exists():
+        raise RuntimeError("not yet")
+    while not (here / "refused").exists():
+        time.sleep(0.01)
+    return "item"
+"""
+
+
+def test_of_two_who_resume_at_once_one_asks_and_one_is_told_who(app: App, tmp_path: Path) -> None:
+    (tmp_path / "patient.py").write_text(PATIENT)
+    path = dataset(tmp_path, 12, "python/patient.py:ask")
+    (first,) = records(app.runs.run(load_suite(path), [], RunOptions(), Silent()))
+    assert (first.status, first.errors) == ("failed", 12)
+    (tmp_path / "asked").unlink()
+    (tmp_path / "second").touch()
+
+    def resume(_: int) -> str:
+        with closing(App(app.db)) as mine:
+            try:
+                return mine.runs.resume("latest", RunOptions(), Silent()).record.status
+            except InvalidInput as error:
+                (tmp_path / "refused").touch()
+                return str(error)
+
+    with ThreadPoolExecutor(2) as pool:
+        refused, done = sorted(pool.map(resume, range(2)), key=lambda each: each == "completed")
+    assert done == "completed"
+    # Who comes when the other has begun already finds no run that is left alone.
+    assert re.search(f"{first.id} is (held by .+, process {os.getpid()}|still running)", refused)
+    assert len((tmp_path / "asked").read_text().splitlines()) == 12
+
+
+def test_the_latest_that_can_go_on_is_neither_done_nor_of_another_door(
+    app: App, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidInput, match="nothing is stored"):
+        app.runs.resume("latest", RunOptions(), Silent())
+    (record,) = records(app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent()))
+    others: list[dict[str, Any]] = [
+        {"status": "cancelled", "id": "older"},
+        {"status": "cancelled", "id": "wanted"},
+        {"status": "cancelled", "id": "traces", "tags": {"door": "traces"}},
+        {"id": "done"},
+    ]
+    for number, changes in enumerate(others):
+        other = replace(record, created_at=record.created_at + number, **changes)
+        app.store.create_run(other)
+    assert app.runs.resume("latest", RunOptions(), Silent()).record.id == "wanted"
+
+
+LATE = """
+import asyncio, builtins, os, signal, sys, threading, time
+from tallymark.app.app import App
+from tallymark.app.runs import RunOptions
+from tallymark.cli.run import PlainWatch
+from tallymark.suites.suite_file import load_suite
+builtins.asked = threading.Event()
+def interrupt():
+    asked.wait()
+    time.sleep(0.2)  # by then the loop waits for an answer that never comes
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+# Another thread takes the signal, so it does not wake this one: as if it had come just before.
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+try:
+    App(sys.argv[2]).runs.run(load_suite(sys.argv[1]), [], RunOptions(), PlainWatch())
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+def test_ctrl_c_that_comes_just_before_the_loop_waits_is_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "hanging.py").write_text(
+        "import asyncio\n"
+        "async def hang(prompt):\n    asked.set()\n    await asyncio.Event().wait()\n"
+    )
+    path = dataset(tmp_path, 2, "python/hanging.py:hang")
+    command = [sys.executable, "-c", LATE, str(path), str(tmp_path / "tally.db")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "stopped\n"
 
 
 SMALL_DISK = """

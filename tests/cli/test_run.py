@@ -152,7 +152,14 @@ def test_the_schema_is_a_json_schema(tally: Tally) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
-def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tally: Tally) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=["Ctrl-C", "SIGTERM", "SIGHUP"],
+)
+def test_a_signal_stops_cleanly_and_says_how_to_go_on(
+    tally: Tally, number: signal.Signals, code: int
+) -> None:
     # Whoever asks first is answered at once, the others when the file `go` is there.
     wait = "mkdir first 2>/dev/null || while [ ! -e go ]; do sleep 0.05; done"
     (tally.folder / "slow.sh").write_text(f"#!/bin/sh\ncat >/dev/null\n{wait}\necho yes\n")
@@ -169,16 +176,25 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tally: Tally) -> None:
         run_id = process.stderr.readline().partition(":")[0]
         while not tally.json("show", run_id)["results"]:
             pass
-        process.send_signal(signal.SIGINT)
+        held = tally("run", "--resume", run_id)
+        assert (held.returncode, held.stdout) == (2, "")
+        assert f"{run_id} is held by " in held.stderr
+        assert f", process {process.pid}, since 20" in held.stderr
+        process.send_signal(number)
         _, said = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert f"go on with: tally run --resume {run_id}" in said
     assert "Traceback" not in said
     assert tally.json("show", run_id)["status"] == "cancelled"
     (tally.folder / "go").touch()
-    resumed = tally("run", "--resume", run_id)
-    assert resumed.returncode == 0
+    resumed = tally("run", "--resume", "latest")
+    assert (resumed.returncode, resumed.stderr.partition(":")[0]) == (0, run_id)
     assert len(tally.json("show", run_id)["results"]) == 6
+    again = tally("run", "--resume", "latest")
+    assert (again.returncode, again.stderr) == (
+        2,
+        "tally: there is no run to go on with; all that are kept have ended\n",
+    )
 
 
 @pytest.mark.parametrize(

@@ -481,18 +481,19 @@ def test_a_terminal_gets_progress_and_the_output_stays_clean(suite: str) -> None
     assert done.stdout.endswith("progress: True\n")
 
 
-def test_ctrl_c_prints_the_results_so_far(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("signal", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_prints_the_results_so_far(tmp_path: Path, signal: str, code: int) -> None:
     (tmp_path / "stop_eval.py").write_text(
         SUITE.replace(
             'print("the agent prints")',
             "import os, signal, time\n"
             "    if given != 'thanks':\n"
-            "        os.kill(os.getpid(), signal.SIGINT)\n"
+            f"        os.kill(os.getpid(), signal.{signal})\n"
             "        time.sleep(60)",
         ).replace("scorers={", "parallelism=1, scorers={")
     )
     done = score("stop_eval.py")
-    assert done.returncode == 130
+    assert done.returncode == code
     assert "Success Rate: 100.0% (1 passed, 0 failed, 1 not run)\n" in done.stdout
     assert ", cancelled (desk on python/stop_eval:agent)\n  stopped by hand\n" in done.stdout
     assert "cancelled" in Tally(tmp_path)("runs").stdout

@@ -345,3 +345,80 @@ CREATE TABLE score_rules (
     CONSTRAINT pk_score_rules PRIMARY KEY (challenge_id, scoring),
     FOREIGN KEY(version_id) REFERENCES challenge_versions (id)
 );
+
+-- 0005: Nobody bends a board: pauses, waits, levels of trajectories, matches from attempts, handles.
+
+CREATE TABLE plugin_pauses (
+    challenge_id BIGINT NOT NULL,
+    code_hash TEXT COLLATE "C" NOT NULL,
+    agent TEXT COLLATE "C" NOT NULL,
+    tenant TEXT COLLATE "C" NOT NULL,
+    plugin TEXT COLLATE "C" NOT NULL,
+    deadly INTEGER NOT NULL,
+    since DOUBLE PRECISION,
+    reason TEXT COLLATE "C" NOT NULL,
+    CONSTRAINT pk_plugin_pauses PRIMARY KEY (challenge_id, code_hash, agent)
+);
+
+CREATE TABLE attempt_waits (
+    attempt BIGINT NOT NULL,
+    tenant TEXT COLLATE "C" NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    reason TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (attempt),
+    FOREIGN KEY(attempt) REFERENCES attempts (key)
+);
+
+CREATE TABLE disqualified_agents (
+    tenant TEXT COLLATE "C" NOT NULL,
+    agent TEXT COLLATE "C" NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    CONSTRAINT pk_disqualified_agents PRIMARY KEY (tenant, agent)
+);
+
+CREATE TABLE judge_answers (
+    tenant TEXT COLLATE "C" NOT NULL,
+    question TEXT COLLATE "C" NOT NULL,
+    answer TEXT NOT NULL,
+    model TEXT COLLATE "C",
+    at DOUBLE PRECISION NOT NULL,
+    CONSTRAINT pk_judge_answers PRIMARY KEY (tenant, question)
+);
+
+ALTER TABLE challenges ADD COLUMN closed_at DOUBLE PRECISION;
+
+ALTER TABLE challenges ADD COLUMN held_at DOUBLE PRECISION;
+
+ALTER TABLE challenges ADD COLUMN unfrozen_at DOUBLE PRECISION;
+
+ALTER TABLE attempts ADD COLUMN trajectory_level TEXT COLLATE "C" DEFAULT 'none' NOT NULL;
+
+ALTER TABLE attempts ADD COLUMN match_at DOUBLE PRECISION;
+
+ALTER TABLE attempts ADD COLUMN voided_at DOUBLE PRECISION;
+
+CREATE INDEX ix_attempts_voided ON attempts (challenge_id, agent) WHERE voided_at IS NOT NULL;
+
+CREATE INDEX ix_attempts_matches ON attempts (tenant, agent, match_at, key) WHERE match_at IS NOT NULL;
+
+ALTER TABLE attempt_details ADD COLUMN steps_digest TEXT COLLATE "C";
+
+CREATE INDEX ix_attempt_details_steps ON attempt_details (tenant, steps_digest) WHERE steps_digest IS NOT NULL;
+
+CREATE TABLE agents (
+    tenant TEXT COLLATE "C" NOT NULL,
+    handle TEXT COLLATE "C" NOT NULL,
+    name TEXT COLLATE "C" NOT NULL,
+    handle_look TEXT COLLATE "C" NOT NULL,
+    name_look TEXT COLLATE "C" NOT NULL,
+    created_at DOUBLE PRECISION NOT NULL,
+    CONSTRAINT pk_agents PRIMARY KEY (tenant, handle)
+);
+
+CREATE UNIQUE INDEX ux_agents_handle_look ON agents (tenant, handle_look);
+
+CREATE UNIQUE INDEX ux_agents_name_look ON agents (tenant, name_look);
+
+DROP TABLE matches;
+
+DROP FUNCTION matches_refuse();

@@ -344,3 +344,165 @@ CREATE TABLE score_rules (
     CONSTRAINT pk_score_rules PRIMARY KEY (challenge_id, scoring),
     FOREIGN KEY(version_id) REFERENCES challenge_versions (id)
 );
+
+-- 0005: Nobody bends a board: pauses, waits, levels of trajectories, matches from attempts, handles.
+
+CREATE TABLE plugin_pauses (
+    challenge_id INTEGER NOT NULL,
+    code_hash TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    plugin TEXT NOT NULL,
+    deadly INTEGER NOT NULL,
+    since DOUBLE,
+    reason TEXT NOT NULL,
+    CONSTRAINT pk_plugin_pauses PRIMARY KEY (challenge_id, code_hash, agent)
+);
+
+CREATE TABLE attempt_waits (
+    attempt INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    at DOUBLE NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (attempt),
+    FOREIGN KEY(attempt) REFERENCES attempts ("key")
+);
+
+CREATE TABLE disqualified_agents (
+    tenant TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    at DOUBLE NOT NULL,
+    CONSTRAINT pk_disqualified_agents PRIMARY KEY (tenant, agent)
+);
+
+CREATE TABLE judge_answers (
+    tenant TEXT NOT NULL,
+    question TEXT NOT NULL,
+    answer TEXT NOT NULL,
+    model TEXT,
+    at DOUBLE NOT NULL,
+    CONSTRAINT pk_judge_answers PRIMARY KEY (tenant, question)
+);
+
+PRAGMA legacy_alter_table = ON;
+
+ALTER TABLE challenges RENAME TO challenges_before;
+
+PRAGMA legacy_alter_table = OFF;
+
+DROP INDEX ux_challenges_name;
+
+CREATE TABLE challenges (
+    id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version TEXT NOT NULL,
+    published_at DOUBLE NOT NULL,
+    revision INTEGER NOT NULL,
+    frozen_at DOUBLE,
+    definition TEXT NOT NULL,
+    closed_at DOUBLE,
+    held_at DOUBLE,
+    unfrozen_at DOUBLE
+);
+
+CREATE UNIQUE INDEX ux_challenges_name ON challenges (tenant, name);
+
+INSERT INTO challenges (id, tenant, name, version, published_at, revision, frozen_at, definition) SELECT id, tenant, name, version, published_at, revision, frozen_at, definition FROM challenges_before;
+
+DROP TABLE challenges_before;
+
+PRAGMA legacy_alter_table = ON;
+
+ALTER TABLE attempts RENAME TO attempts_before;
+
+PRAGMA legacy_alter_table = OFF;
+
+DROP INDEX ix_attempts_newest;
+
+DROP INDEX ix_attempts_unfinished;
+
+DROP INDEX ux_attempts_number;
+
+DROP INDEX ux_attempts_open;
+
+CREATE TABLE attempts (
+    "key" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL,
+    challenge_id INTEGER NOT NULL,
+    version_id INTEGER NOT NULL,
+    agent TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    seed BIGINT NOT NULL,
+    entered_at DOUBLE NOT NULL,
+    expires_at DOUBLE NOT NULL,
+    submitted_at DOUBLE,
+    scored_at DOUBLE,
+    verified BOOLEAN NOT NULL,
+    memoryless BOOLEAN NOT NULL,
+    trajectory_level TEXT DEFAULT 'none' NOT NULL,
+    match_at DOUBLE,
+    voided_at DOUBLE,
+    FOREIGN KEY(challenge_id) REFERENCES challenges (id),
+    FOREIGN KEY(version_id) REFERENCES challenge_versions (id)
+);
+
+CREATE UNIQUE INDEX ux_attempts_number ON attempts (challenge_id, agent, number);
+
+CREATE INDEX ix_attempts_voided ON attempts (challenge_id, agent) WHERE voided_at IS NOT NULL;
+
+CREATE INDEX ix_attempts_unfinished ON attempts (tenant, state, expires_at) WHERE state IN ('entered', 'submitted');
+
+CREATE UNIQUE INDEX ux_attempts_open ON attempts (challenge_id, agent) WHERE state = 'entered';
+
+CREATE INDEX ix_attempts_newest ON attempts (challenge_id, "key");
+
+CREATE INDEX ix_attempts_matches ON attempts (tenant, agent, match_at, "key") WHERE match_at IS NOT NULL;
+
+INSERT INTO attempts (key, tenant, challenge_id, version_id, agent, number, state, seed, entered_at, expires_at, submitted_at, scored_at, verified, memoryless) SELECT key, tenant, challenge_id, version_id, agent, number, state, seed, entered_at, expires_at, submitted_at, scored_at, verified, memoryless FROM attempts_before;
+
+DROP TABLE attempts_before;
+
+PRAGMA legacy_alter_table = ON;
+
+ALTER TABLE attempt_details RENAME TO attempt_details_before;
+
+PRAGMA legacy_alter_table = OFF;
+
+CREATE TABLE attempt_details (
+    attempt INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    digest TEXT,
+    submission TEXT,
+    metadata TEXT,
+    reported TEXT,
+    details TEXT,
+    evaluation TEXT,
+    trajectory TEXT,
+    steps_digest TEXT,
+    PRIMARY KEY (attempt),
+    FOREIGN KEY(attempt) REFERENCES attempts ("key")
+);
+
+CREATE INDEX ix_attempt_details_steps ON attempt_details (tenant, steps_digest) WHERE steps_digest IS NOT NULL;
+
+INSERT INTO attempt_details (attempt, tenant, digest, submission, metadata, reported, details, evaluation, trajectory) SELECT attempt, tenant, digest, submission, metadata, reported, details, evaluation, trajectory FROM attempt_details_before;
+
+DROP TABLE attempt_details_before;
+
+CREATE TABLE agents (
+    tenant TEXT NOT NULL,
+    handle TEXT NOT NULL,
+    name TEXT NOT NULL,
+    handle_look TEXT NOT NULL,
+    name_look TEXT NOT NULL,
+    created_at DOUBLE NOT NULL,
+    CONSTRAINT pk_agents PRIMARY KEY (tenant, handle)
+);
+
+CREATE UNIQUE INDEX ux_agents_name_look ON agents (tenant, name_look);
+
+CREATE UNIQUE INDEX ux_agents_handle_look ON agents (tenant, handle_look);
+
+DROP TABLE matches;

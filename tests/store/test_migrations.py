@@ -14,8 +14,8 @@ from tests.store.run_samples import FULL_RUN
 
 from tallymark.ratings import elo
 from tallymark.store import open_store
-from tallymark.store.address import parse_address
 from tallymark.store.column_types import json_text, metadata
+from tallymark.store.database import parse_address
 from tallymark.store.schema import VERSION_TABLE
 
 
@@ -36,7 +36,7 @@ def make_old(url: str, version: str) -> None:
     engine.dispose()
 
 
-@pytest.mark.parametrize("version", ["0001", "0002", "0003", "0004"])
+@pytest.mark.parametrize("version", ["0001", "0002", "0003", "0004", "0005"])
 def test_a_database_of_an_earlier_version_gets_what_it_lacks(empty_url: str, version: str) -> None:
     make_old(empty_url, version)
     with open_store(empty_url) as store:
@@ -45,6 +45,21 @@ def test_a_database_of_an_earlier_version_gets_what_it_lacks(empty_url: str, ver
         store.challenges.publish(a_challenge(), b"files", at=0.0)
         play(store, "alice", an_outcome(5.0))
         assert [each.agent for each in store.boards.top("sums")] == ["alice"]
+
+
+def test_runs_of_before_leases_that_never_ended_are_interrupted_and_go_on(empty_url: str) -> None:
+    make_old(empty_url, "0005")
+    columns = "tenant, id, suite, model, status, definition_hash, epochs, created_at, formula"
+    engine = create_engine(parse_address(empty_url).url)
+    with engine.begin() as connection:
+        values = "'default', 'old', 's', 'm', 'running', '', 1, 1, 'success_pct', '{}', 0, 0, 0, 2"
+        names = f"{columns}, metrics, passed, failed, errors, total, tags, definition"
+        connection.exec_driver_sql(f"INSERT INTO runs ({names}) VALUES ({values}, '{{}}', '')")
+    engine.dispose()
+    with open_store(empty_url) as store:
+        assert store.run("latest").status == "interrupted"
+        store.claim_run("old")
+        assert store.run("latest").status == "running"
 
 
 # What a contest of schema 4 held: alice withdrew, failed, won and let one expire; bob was loaded
@@ -192,7 +207,7 @@ def two_urls(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     return server.fresh(), server.fresh()
 
 
-@pytest.mark.parametrize("version", ["0001", "0004"])
+@pytest.mark.parametrize("version", ["0001", "0004", "0005"])
 def test_a_schema_made_at_once_is_what_all_migrations_make(
     two_urls: tuple[str, str], version: str
 ) -> None:

@@ -11,7 +11,7 @@ from tests.store.test_migrations import make_old
 
 from tallymark.errors import InvalidInput
 from tallymark.store import Store, open_store
-from tallymark.store.address import parse_address
+from tallymark.store.database import parse_address
 
 OLD = ["Acme Bot", "acme-bot", "a", "bob", "Bob ", "b\u200bob", "\x1b[2Jeve", "日本"]
 """Which is also the order in which they came."""

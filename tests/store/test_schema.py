@@ -16,8 +16,8 @@ from tests.store.test_migrations import make_old
 
 from tallymark.errors import WorkFailed
 from tallymark.store import open_store
-from tallymark.store.address import parse_address
 from tallymark.store.all_tables import metadata
+from tallymark.store.database import parse_address
 from tallymark.store.schema import (
     CURRENT,
     MIGRATIONS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput
+from tallymark.event_loops import run_to_end
 from tallymark.judging.judge_model import open_judge
 from tallymark.models import Model
 from tallymark.models.model_kinds import open_model
@@ -165,7 +165,7 @@ class RunService:
         before = self.app.load_run(run)
         record, results, tally = before.record, before.results, before.tally
         if suite is not None:
-            results, tally = asyncio.run(recheck(suite, results))
+            results, tally = run_to_end(lambda: recheck(suite, before.results))
             if not tally.finished:
                 raise InvalidInput(f"the suite has no case of the run {record.id}")
         tally.left_out = before.tally.left_out
@@ -196,8 +196,8 @@ class RunService:
         return new
 
     def resume(self, run: str, options: RunOptions, watch: RunWatch) -> Run:
-        """Asks again only what is missing or could not run."""
-        record = self.app.store.run(run)
+        """Asks again only what is missing or could not run; `latest` is one that can go on."""
+        record = self.app.store.run(self._find_unfinished() if run == "latest" else run)
         if (door := record.tags.get("door")) is not None:
             message = f"the run {record.id} came from {door}, and only runs of suites in YAML go on"
             raise InvalidInput(message, hint="start it again")
@@ -211,14 +211,25 @@ class RunService:
         suite = self.resolve_like(record, definition, options)
         if isinstance(kept.get("chosen"), dict):
             limits, _ = _choose_part(definition, suite, options, kept["chosen"])
-        stored = self.app.store.counted_results(record.id)
-        earlier = [result for result in stored if result.status != "error"]
         # A name with a secret in it was stored redacted; the suite knows the real one.
         hidden = {suite.redact(each): each for each in suite.models}
         model = _open_model(hidden.get(record.model, record.model), suite, options)
+        self.app.store.claim_run(record.id)
+        # Only now: before, another may have been adding to them.
+        stored = self.app.store.counted_results(record.id)
+        earlier = [result for result in stored if result.status != "error"]
         record = replace(record, status="running", error=None)
-        self.app.store.save_run(record)
         return self._evaluate(record, suite, model, limits, watch, earlier)
+
+    def _find_unfinished(self) -> str:
+        """The latest run that has something left to ask and that nobody works on."""
+        kept = self.app.store.runs(limit=None)
+        for record in kept:
+            if record.status not in ("running", "completed") and "door" not in record.tags:
+                return record.id
+        going = [record.id for record in kept if record.status == "running"]
+        hint = f"{going[0]} is still running" if going else "all that are kept have ended"
+        raise InvalidInput("there is no run to go on with", hint=hint)
 
     def _evaluate(
         self,
@@ -245,7 +256,7 @@ class RunService:
             spent=ongoing.tally.all.cost,
         )
         with ongoing:
-            ongoing.ending = asyncio.run(evaluation.run(ongoing.aadd))
+            ongoing.ending = run_to_end(lambda: evaluation.run(ongoing.aadd))
         if ongoing.results is not None:
             return ongoing.make_run(sort_by_suite(record, ongoing.results))
         from tallymark.store.runs.stored_results import find_results  # noqa: PLC0415 (large runs)

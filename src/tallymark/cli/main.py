@@ -1,21 +1,28 @@
-"""The `tally` command: which commands there are, and how every one of them fails.
+"""The `tally` command: which commands there are, and how every one of them fails or is stopped.
 
 Commands import what they need when they run, so that `tally --help` stays quick.
 """
 
 from __future__ import annotations
 
+import errno
 import gc
+import io
 import os
+import signal
+import stat
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tallymark.errors import TallymarkError
 from tallymark.text import say
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 COMMANDS = {
     "init": "init:init",
@@ -43,25 +50,18 @@ COMMANDS = {
     "secrets": "vars_and_secrets:secrets_app",
 }
 """Where each command is, in the order of `tally --help`."""
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        say(f"tally {version('tallymark')}")
-        raise typer.Exit
+_INTERRUPTED = 128 + signal.SIGINT
 
 
 def _options(
     context: typer.Context,
-    _version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
-        ),
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
+    if version:
+        from importlib.metadata import version as find_version
+
+        say(f"tally {find_version('tallymark')}")
+        raise typer.Exit
     here = Path("tally.toml").absolute()
     for path in (here, *(folder / here.name for folder in here.parent.parents)):
         if path.is_file():
@@ -71,17 +71,64 @@ def _options(
             return
 
 
+class _Outlet(io.FileIO):
+    """Where output goes as long as somebody reads it; after that it goes nowhere.
+
+    So neither `| head` nor a terminal that was closed spoils what a command does besides printing.
+    """
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.EIO):
+                raise
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            return len(data)
+
+
+def _open_outlet(stream: Any) -> Any:
+    """The stream, or one like it that outlives its reader."""
+    try:
+        kind = os.fstat(stream.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # none, closed, or a caller's own
+        return stream
+    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or stream.isatty()):
+        return stream
+    outlet = io.BufferedWriter(_Outlet(stream.fileno(), "w", closefd=False))
+    return io.TextIOWrapper(
+        outlet, stream.encoding, stream.errors, line_buffering=stream.line_buffering
+    )
+
+
 def main() -> None:
     """Runs `tally`. Errors become one sentence on stderr and an exit code; never a traceback."""
     app = typer.Typer(
         name="tally",
         help="Score AI agents by your own idea of good.",
         no_args_is_help=True,
+        invoke_without_command=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
+    sys.stdout, sys.stderr = _open_outlet(sys.stdout), _open_outlet(sys.stderr)
+    told: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        """Ends like Ctrl-C, whatever that does just now: an event loop has a way of its own."""
+        told.append(number)
+        interrupt = signal.getsignal(signal.SIGINT)
+        if not callable(interrupt):  # ignored, as in the background of a script
+            raise KeyboardInterrupt
+        interrupt(signal.SIGINT, frame)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` has it
+            signal.signal(number, stop)
     try:
         # A command that is named is loaded alone; help, or a wrong name, wants them all.
         for name in COMMANDS.keys() & sys.argv[1:2] or COMMANDS:
@@ -95,11 +142,9 @@ def main() -> None:
     except TallymarkError as error:
         say(f"tally: {error.render()}", err=True)
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        # Whoever read our output has stopped (`tally ... | head`). Python would complain once
-        # more when it flushes stdout on the way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+    except (KeyboardInterrupt, SystemExit) as end:
+        code = end.code if isinstance(end, SystemExit) else _INTERRUPTED
+        sys.exit(128 + told[0] if told and code == _INTERRUPTED else code)
     except Exception as error:
         if os.environ.get("TALLY_DEBUG"):
             raise

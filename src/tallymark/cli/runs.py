@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 # Written out again here: importing them would load the database for `tally --help`.
 SortOption = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
-StatusOption = Literal["queued", "running", "completed", "partial_failure", "failed", "cancelled"]
+StatusOption = Literal[
+    "queued", "running", "completed", "partial_failure", "failed", "cancelled", "interrupted"
+]
 
 
 def runs(  # noqa: PLR0913, PLR0917 (the options of a command)

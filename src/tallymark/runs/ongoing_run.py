@@ -131,10 +131,12 @@ class OngoingRun:
             status = final_status(record, stopped=self.ending != "finished")
             said = _ENDING_WORDS.get(self.ending) if status == "cancelled" else None
             self.record = replace(record, status=status, error=said)
-            if self._keeper is not None:
-                self._keeper.save_run(self.record)
-            if self._watch is not None:
-                self._watch.ended(self.record)
+            try:
+                if self._keeper is not None:
+                    self._keeper.save_run(self.record)
+            finally:  # a bar that is not taken away leaves a terminal without its cursor
+                if self._watch is not None:
+                    self._watch.ended(self.record)
 
     def add(self, result: CaseResult) -> None:
         """Takes one more result."""

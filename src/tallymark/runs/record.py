@@ -15,7 +15,10 @@ import msgspec
 from tallymark.judging.spending import JudgeSpending
 from tallymark.traces import Trace
 
-RunStatus = Literal["queued", "running", "completed", "partial_failure", "failed", "cancelled"]
+RunStatus = Literal[
+    "queued", "running", "completed", "partial_failure", "failed", "cancelled", "interrupted"
+]
+"""`interrupted` is what a run is called that nobody works on, though it never came to an end."""
 CaseStatus = Literal["passed", "failed", "error"]
 
 

@@ -1,4 +1,4 @@
-"""One database: whether it is there, its schema, reading, and writing with patience.
+"""One database: its address, whether it is there, its schema, reading, writing with patience.
 
 Transactions begin where we say: SQLite's writers take their lock at once (`BEGIN IMMEDIATE`), so
 that none fails halfway because another was quicker, and its DDL can be rolled back.
@@ -6,13 +6,20 @@ that none fails halfway because another was quicker, and its DDL can be rolled b
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
 
-from sqlalchemy import create_engine, event, func, select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import URL, create_engine, event, func, make_url, select
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store.driver_errors import explain_driver_error
@@ -25,10 +32,13 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
     from sqlalchemy.pool import ConnectionPoolEntry
 
-    from tallymark.store.address import DatabaseAddress
     from tallymark.store.driver_errors import FailureKind
 
 T = TypeVar("T")
+DEFAULT = ".tally/tally.db"
+_FORMS = "write a file's path, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
+_SQLITE = {"sqlite", "sqlite+pysqlite"}
+_POSTGRES = {"postgresql", "postgres", "postgresql+psycopg"}
 BEGIN = "tally_begin"
 """The execution option that says how a transaction begins."""
 CONNECT_SECONDS = "10"
@@ -37,6 +47,16 @@ _POOL_SECONDS = 30.0
 _PAUSE = 0.02
 # Any number will do, as long as every process that migrates takes the same one.
 _MIGRATION_LOCK = 0x7A11E
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseAddress:
+    """A database, with a name for it that may be shown: no user, no password."""
+
+    url: URL
+    shown: str
+    path: Path | None = None
+    """Of an SQLite database: its file, absolute, so that a later change of folder is harmless."""
 
 
 class Database:
@@ -60,6 +80,12 @@ class Database:
                 version = self._retry(self._read_version, {"busy"}) if self._is_there() else None
                 wanted = create or version is not None
                 if wanted and version != CURRENT:
+                    if version is not None and "mode" in self.engine.url.query:
+                        raise WorkFailed(
+                            f"{self.address.shown} has the schema {version} where this version of"
+                            f" Tallymark has {CURRENT}, and it can be read but not changed",
+                            hint="copy it to a folder where you may write",
+                        )
                     self._retry(self._migrate, {"busy"})
                 self._ready = wanted
         return self._ready
@@ -92,10 +118,6 @@ class Database:
 
         # A connection lost while it commits does not tell whether it did: hence "come to the same".
         return self._retry(once, {"busy", "lost"})
-
-    def close(self) -> None:
-        """Lets go of all connections."""
-        self.engine.dispose()
 
     def _is_there(self) -> bool:
         path = self.address.path
@@ -158,8 +180,11 @@ class TenantRows:
 
 
 def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
+    path = address.path or Path()
+    may = partial(os.access, effective_ids=os.access in os.supports_effective_ids)
+    alone = may(path, os.R_OK) and not (may(path, os.W_OK) and may(path.parent, os.W_OK))
     engine = create_engine(
-        address.url,
+        _make_read_only(path) if alone else address.url,
         hide_parameters=True,
         connect_args={"timeout": patience},
         pool_timeout=max(patience, _POOL_SECONDS),
@@ -182,6 +207,17 @@ def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
     return engine
 
 
+def _make_read_only(path: Path) -> URL:
+    """Opens a file without leaving others beside it, which its owner could not write to."""
+    query = {"uri": "true", "mode": "ro"}
+    # While somebody has it open, or after a crash, changes stand beside it, and SQLite reads them.
+    # Else it would have to make those files, unless it is told that nothing changes meanwhile.
+    changes, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+    if not changes.exists() or not (changes.stat().st_size or index.exists()):
+        query["immutable"] = "1"
+    return URL.create("sqlite", database=f"file:{quote(str(path))}", query=query)
+
+
 def _make_postgres_engine(address: DatabaseAddress, patience: float) -> Engine:
     url = address.url
     if "connect_timeout" not in url.query:
@@ -200,3 +236,59 @@ def _make_postgres_engine(address: DatabaseAddress, patience: float) -> Engine:
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {max(1, int(patience * 1000))}")
 
     return engine
+
+
+def parse_address(text: str | None) -> DatabaseAddress:
+    """The address that a user wrote; None is the default one. A wrong one is an `InvalidInput`."""
+    text = DEFAULT if text is None else text.strip()
+    if not text:
+        raise InvalidInput("the database address is empty", hint=_FORMS)
+    if "://" in text:
+        try:
+            url = make_url(text)
+        except (ArgumentError, ValueError):
+            # Not quoted: what cannot be parsed may hold a password anywhere.
+            raise InvalidInput("the database address cannot be read", hint=_FORMS) from None
+        if url.drivername in _POSTGRES:
+            return _make_postgres_address(url)
+        text = _find_file(url)
+    elif re.match(r"(sqlite|postgres(ql)?|file)(\+\w+)?:", text):
+        scheme = text.partition(":")[0]
+        raise InvalidInput(f"the database address lacks '//' after '{scheme}:'", hint=_FORMS)
+    path = Path(text).expanduser()
+    return DatabaseAddress(
+        url=URL.create("sqlite", database=str(path.absolute())),
+        shown=str(path),
+        path=path.absolute(),
+    )
+
+
+def _find_file(url: URL) -> str:
+    """The file of an SQLite address."""
+    if url.drivername not in _SQLITE:
+        message = f"a store is kept in SQLite or PostgreSQL, and {url.drivername!r} is neither"
+        raise InvalidInput(message, hint=_FORMS)
+    if url.host:
+        raise InvalidInput("the SQLite address has two slashes where it needs three", hint=_FORMS)
+    if not url.database or url.database == ":memory:":
+        raise InvalidInput("a store in memory would be gone at the end", hint="name a file")
+    if url.query:
+        raise InvalidInput("an SQLite address takes no options after '?'", hint=_FORMS)
+    return url.database
+
+
+def _make_postgres_address(url: URL) -> DatabaseAddress:
+    # The rest of a password with an '@' in it, which would be shown as if it were the host.
+    if "@" in f"{url.host}{url.database}":
+        raise InvalidInput(
+            "the database address has more than one '@'", hint="write an '@' in a password as %40"
+        )
+    if find_spec("psycopg") is None:
+        raise InvalidInput(
+            "PostgreSQL needs a driver", hint="install it with: pip install 'tallymark[postgres]'"
+        )
+    shown = URL.create("postgresql", host=url.host, port=url.port, database=url.database)
+    return DatabaseAddress(
+        url=url.set(drivername="postgresql+psycopg"),
+        shown=shown.render_as_string(),
+    )

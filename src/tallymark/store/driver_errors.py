@@ -15,7 +15,7 @@ from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 if TYPE_CHECKING:
     from sqlalchemy.exc import SQLAlchemyError
 
-    from tallymark.store.address import DatabaseAddress
+    from tallymark.store.database import DatabaseAddress
 
 FailureKind = Literal["busy", "lost", "final"]
 

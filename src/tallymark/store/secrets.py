@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
-    from tallymark.store.address import DatabaseAddress
+    from tallymark.store.database import DatabaseAddress
     from tallymark.store.secret_key import SecretKey
 
 KEY_VARIABLE = "TALLY_SECRET_KEY"

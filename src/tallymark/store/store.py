@@ -6,21 +6,24 @@ thread where that matters. Errors are sentences: `InvalidInput` or `WorkFailed`.
 
 from __future__ import annotations
 
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import msgspec
 
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import named_values, secrets
-from tallymark.store.address import parse_address
 from tallymark.store.column_types import make_storable
-from tallymark.store.database import Database
+from tallymark.store.database import Database, parse_address
+from tallymark.store.leases import Lease
 from tallymark.store.runs import result_rows, run_rows
 from tallymark.store.runs.result_writer import ResultWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from sqlalchemy import Connection
 
     from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
     from tallymark.store.contests.agents import Agents
@@ -52,7 +55,7 @@ def open_store(
         store = Store(database, tenant)
         database.look()
     except BaseException:
-        database.close()
+        database.engine.dispose()
         raise
     return store
 
@@ -65,6 +68,8 @@ class Store:
             raise InvalidInput(f"a tenant cannot be called {tenant!r}")
         self.tenant = tenant
         self._database = database
+        self._held: dict[str, Lease] = {}
+        """The leases of runs that go on here, by their ids."""
 
     def __enter__(self) -> Self:
         return self
@@ -73,8 +78,12 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Lets go of the database."""
-        self._database.close()
+        """Lets go of the database, and of runs that did not come to an end."""
+        for lease in self._held.values():
+            with suppress(WorkFailed):  # else it runs out by itself
+                self._database.write(partial(lease.hold, seconds=0))
+        self._held.clear()
+        self._database.engine.dispose()
 
     @property
     def shown(self) -> str:
@@ -168,12 +177,38 @@ class Store:
     # Runs
 
     def create_run(self, record: RunRecord) -> None:
-        """Stores a new run."""
-        self._database.write(lambda c: run_rows.create(c, self.tenant, record))
+        """Stores a new run. One that is running is held by this store until it is saved as ended.
+
+        Nobody else can go on with it then, and its results are stored only while it is held.
+        """
+        lease = self._held.get(record.id, Lease(self.tenant, run_rows.KIND, record.id))
+        held = lease if record.status == "running" else None
+        self._database.write(lambda c: run_rows.create(c, self.tenant, record, held))
+        if held is not None:
+            self._held[record.id] = held
+
+    def claim_run(self, run_id: str) -> None:
+        """Goes on with a run that is not held, as if it had been made here."""
+        lease = Lease(self.tenant, run_rows.KIND, run_id)
+        changes = {"status": "running", "error": None}
+
+        def claim(connection: Connection) -> None:
+            run_rows.require(connection, self.tenant, run_id)
+            lease.claim(connection)
+            run_rows.change(connection, self.tenant, run_id, changes)
+
+        self._database.write(claim)
+        self._held[run_id] = lease
+
+    def renew_run(self, run_id: str) -> None:
+        """Holds a run for longer, when there is nothing to store of it."""
+        if run_id in self._held:
+            self._database.write(self._held[run_id].hold)
 
     def update_run(self, run_id: str, **changes: Any) -> None:
         """Changes the named fields of a run."""
-        self._database.write(lambda c: run_rows.change(c, self.tenant, run_id, changes))
+        lease = self._held.get(run_id)
+        self._database.write(lambda c: run_rows.change(c, self.tenant, run_id, changes, lease))
 
     def save_run(self, record: RunRecord) -> None:
         """Stores all of a known run again. One that came from `runs()` keeps its definition."""
@@ -181,7 +216,10 @@ class Store:
         run_id = changes.pop("id")
         if not record.definition:
             del changes["definition"]
-        self._database.write(lambda c: run_rows.change(c, self.tenant, run_id, changes))
+        lease = self._held.get(run_id)
+        self._database.write(lambda c: run_rows.change(c, self.tenant, run_id, changes, lease))
+        if record.status != "running":
+            self._held.pop(run_id, None)
 
     def delete_run(self, run_id: str) -> None:
         """Removes a run and its results."""
@@ -222,7 +260,10 @@ class Store:
         otherwise.
         """
         if batch := list(results):
-            self._database.write(lambda c: result_rows.add_results(c, self.tenant, run_id, batch))
+            lease = self._held.get(run_id)
+            self._database.write(
+                lambda c: result_rows.add_results(c, self.tenant, run_id, batch, lease)
+            )
 
     def results(self, run_id: str, *, with_traces: bool = False) -> Iterator[CaseResult]:
         """The results of a run one by one, by case name (in code points) and epoch."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
     from tallymark.runs.record import CaseStatus
+    from tallymark.store.leases import Lease
 
 _KEY = ("tenant", "run_id", "case_name", "epoch")
 _CHUNK = 500
@@ -70,10 +71,17 @@ _decode_trace = msgspec.json.Decoder(Trace).decode
 
 
 def add_results(
-    connection: Connection, tenant: str, run_id: str, results: Sequence[CaseResult]
+    connection: Connection,
+    tenant: str,
+    run_id: str,
+    results: Sequence[CaseResult],
+    lease: Lease | None = None,
 ) -> None:
     """Stores results; one that is already there is replaced only if it is an error."""
-    run_rows.require(connection, tenant, run_id)
+    if lease is not None:
+        lease.hold(connection)
+    else:
+        run_rows.require(connection, tenant, run_id)
     _spare_memory(connection)
     statement = _INSERT[connection.dialect.name]
     for start in range(0, len(results), _CHUNK):

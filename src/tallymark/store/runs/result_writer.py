@@ -7,6 +7,9 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
+from tallymark.errors import LeaseLost, WorkFailed
+from tallymark.store.leases import RENEWED_AFTER
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -98,10 +101,16 @@ class ResultWriter:
         try:
             while True:
                 with self._changed:
-                    while not self._queue and not self._closing:
-                        self._changed.wait()
+                    told = self._changed.wait_for(
+                        lambda: self._queue or self._closing, RENEWED_AFTER
+                    )
                     batch, self._queue, self._text = self._queue, [], 0
-                    self._make_room()
+                    self._changed.notify_all()
+                    if self._waiting:
+                        self._wake_tasks()
+                if not told:
+                    self._renew()
+                    continue
                 if not batch:
                     return
                 self._store.add_results(self._run_id, batch)
@@ -112,11 +121,20 @@ class ResultWriter:
             with self._changed:
                 self._failure = error
                 self._queue.clear()
-                self._make_room()
+                self._changed.notify_all()
+                self._wake_tasks()
 
-    def _make_room(self) -> None:
-        """Wakes whoever waits for room; the lock is held."""
-        self._changed.notify_all()
+    def _renew(self) -> None:
+        """Holds the run while no result comes; who has lost it should not go on asking."""
+        try:
+            self._store.renew_run(self._run_id)
+        except LeaseLost:
+            raise
+        except WorkFailed:
+            pass  # a database that is away for a while is none of our results' loss
+
+    def _wake_tasks(self) -> None:
+        """Wakes the tasks that wait for room; the lock is held."""
         waiting, self._waiting = self._waiting, []
         for loop, room in waiting:
             # A future may only be touched in the thread of its loop.

@@ -5,19 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 import msgspec
+from sqlalchemy import and_, case, exists, insert, select, update
 from sqlalchemy import delete as delete_from
-from sqlalchemy import exists, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from tallymark.errors import InvalidInput, suggest
 from tallymark.runs.record import RunRecord, RunStatus
+from tallymark.store import leases
 from tallymark.store.runs.run_tables import runs as table
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
+    from tallymark.store.leases import Lease
+
 SORTS = ("created_at", "started_at", "finished_at", "score", "suite", "model", "status")
 """What runs can be sorted by."""
+KIND = "run"
+"""Of leases."""
 _FIELDS = RunRecord.__struct_fields__
 _LISTED = tuple(name for name in _FIELDS if name != "definition")
 # After every other character, so that a prefix and all that begins with it form one range.
@@ -36,8 +41,12 @@ class RunFilter(TypedDict, total=False):
     min_score: float | None
 
 
-def create(connection: Connection, tenant: str, record: RunRecord) -> None:
-    """Stores a new run; storing the very same again changes nothing."""
+def create(
+    connection: Connection, tenant: str, record: RunRecord, lease: Lease | None = None
+) -> None:
+    """Stores a new run, held by whoever runs it; storing the very same again changes nothing."""
+    if lease is not None:
+        lease.claim(connection)
     try:
         # Nested: PostgreSQL would otherwise refuse to look for the row that is in the way.
         with connection.begin_nested():
@@ -49,8 +58,20 @@ def create(connection: Connection, tenant: str, record: RunRecord) -> None:
             raise InvalidInput(f"there is already a run {record.id!r}") from None
 
 
-def change(connection: Connection, tenant: str, run_id: str, changes: dict[str, Any]) -> None:
-    """Changes some fields of a run; its id, and whose it is, never change."""
+def change(
+    connection: Connection,
+    tenant: str,
+    run_id: str,
+    changes: dict[str, Any],
+    lease: Lease | None = None,
+) -> None:
+    """Changes some fields of a run; its id, and whose it is, never change.
+
+    The lease of whoever runs it ends with the run.
+    """
+    if lease is not None:
+        goes_on = changes.get("status", "running") == "running"
+        lease.hold(connection, seconds=leases.SECONDS if goes_on else 0)
     wrong = set(changes) - (set(_FIELDS) - {"id"})
     if wrong:
         raise TypeError(f"not a field of a run that can change: {', '.join(sorted(wrong))}")
@@ -67,6 +88,7 @@ def delete(connection: Connection, tenant: str, run_id: str) -> None:
     query = delete_from(table).where(table.c.tenant == tenant, table.c.id == run_id)
     if not connection.execute(query).rowcount:
         raise _explain_unknown(connection, tenant, run_id)
+    leases.Lease(tenant, KIND, run_id).remove(connection)
 
 
 def require(connection: Connection, tenant: str, run_id: str) -> None:
@@ -97,10 +119,11 @@ def search(
     _check_word("no run has the status", filters.get("status"), get_args(RunStatus))
     if limit is not None and limit < 1:
         raise InvalidInput(f"a limit of {limit} would show nothing", hint="give at least 1")
-    by = table.c[sort]
+    columns = _list_columns(connection, tenant)
+    by = columns[sort]
     query = (
-        select(*(table.c[name] for name in _LISTED))
-        .where(table.c.tenant == tenant, *_list_conditions(filters))
+        select(*(columns[name] for name in _LISTED))
+        .where(table.c.tenant == tenant, *_list_conditions(filters, columns))
         .order_by(
             (by.desc() if descending else by.asc()).nulls_last(),
             table.c.created_at.desc(),
@@ -118,20 +141,30 @@ def _check_word(refusal: str, word: str | None, known: tuple[str, ...]) -> None:
         raise InvalidInput(f"{refusal} {word!r}", hint=hint)
 
 
-def _list_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
+def _list_columns(connection: Connection, tenant: str) -> dict[str, ColumnElement[Any]]:
+    """The fields of a run. One that nobody works on does not run, whatever it was left as."""
+    columns: dict[str, ColumnElement[Any]] = {name: table.c[name] for name in _FIELDS}
+    live = table.c.id.in_(leases.find_live(connection, tenant, KIND))
+    left = and_(table.c.status == "running", ~live)
+    return columns | {"status": case((left, "interrupted"), else_=table.c.status)}
+
+
+def _list_conditions(
+    filters: RunFilter, columns: dict[str, ColumnElement[Any]]
+) -> list[ColumnElement[bool]]:
     tests = {
         "since": lambda value: table.c.created_at >= value,
         "min_score": lambda value: table.c.score >= value,
     }
     return [
-        tests[name](value) if name in tests else table.c[name] == value
+        tests[name](value) if name in tests else columns[name] == value
         for name, value in filters.items()
         if value is not None
     ]
 
 
 def _read_run(connection: Connection, tenant: str, run_id: str) -> RunRecord | None:
-    columns = (table.c[name] for name in _FIELDS)
+    columns = _list_columns(connection, tenant).values()
     query = select(*columns).where(table.c.tenant == tenant, table.c.id == run_id)
     row = connection.execute(query).one_or_none()
     return None if row is None else RunRecord(**dict(zip(_FIELDS, row, strict=True)))

@@ -8,7 +8,7 @@ import pytest
 
 from tallymark.errors import InvalidInput
 from tallymark.store import open_store
-from tallymark.store.address import parse_address
+from tallymark.store.database import parse_address
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_refused(text: str, message: str) -> None:
 
 
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tallymark.store.address.find_spec", lambda _: None)
+    monkeypatch.setattr("tallymark.store.database.find_spec", lambda _: None)
     with pytest.raises(InvalidInput, match=r"pip install 'tallymark\[postgres\]'"):
         open_store("postgresql://host/db")
 

@@ -1,0 +1,189 @@
+"""Leases: who works on something, and until when, by the database's clock.
+
+A lease is claimed, renewed while the work goes on, and given back. One that has run out, or whose
+process has ended on this machine, can be claimed by another. Whoever stores what the work came to
+holds the lease in the same transaction: nothing is stored by the token of somebody earlier. See
+docs/decisions/0026-leases.md.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from sqlalchemy import (
+    Column,
+    Index,
+    PrimaryKeyConstraint,
+    Table,
+    delete,
+    select,
+    text,
+    update,
+)
+
+from tallymark.errors import InvalidInput, LeaseLost
+from tallymark.store.column_types import CodePointText, FiniteFloat, JsonText, json_text, metadata
+from tallymark.text import format_utc_moment
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection
+
+SECONDS = 60
+"""How long a lease lasts that nobody renews."""
+RENEWED_AFTER = 20.0
+"""Seconds after which whoever has nothing to store renews it all the same."""
+_NOW = {
+    # To the millisecond; `unixepoch('subsec')` is younger than the SQLite of many systems.
+    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
+    # Not `now()`, which stands still while a transaction waits for a lock.
+    "postgresql": "extract(epoch FROM clock_timestamp())::float8",
+}
+# One statement: of two that claim at once, the later finds the row of the other. Our own token is
+# there already when a claim is made again after a lost connection.
+_CLAIM = {
+    name: text(
+        "INSERT INTO leases (tenant, kind, subject, token, holder, claimed_at, expires_at)"  # noqa: S608
+        f" VALUES (:tenant, :kind, :subject, :token, :holder, {now}, {now} + {SECONDS})"
+        " ON CONFLICT (tenant, kind, subject) DO UPDATE SET token = excluded.token,"
+        " holder = excluded.holder, claimed_at = excluded.claimed_at,"
+        " expires_at = excluded.expires_at"
+        f" WHERE leases.expires_at <= {now} OR leases.token IN (:token, :gone) RETURNING token"
+    )
+    for name, now in _NOW.items()
+}
+try:
+    _MACHINE = "{} {}".format(
+        Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip(),
+        Path("/proc/self/ns/pid").readlink(),
+    )
+except OSError:  # not Linux: there, only time shows that a process has ended
+    _MACHINE = ""
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("kind", CodePointText, nullable=False),
+    Column("subject", CodePointText, nullable=False),
+    Column("token", CodePointText, nullable=False),
+    Column("holder", JsonText, nullable=False),
+    Column("claimed_at", FiniteFloat, nullable=False),
+    Column("expires_at", FiniteFloat, nullable=False),
+    PrimaryKeyConstraint("tenant", "kind", "subject", name="pk_leases"),
+    Index("ix_leases_expiry", "tenant", "kind", "expires_at"),
+)
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """The process that has a lease."""
+
+    user: str
+    host: str
+    process: int
+    machine: str
+    """This boot of this machine, as its containers see it: process numbers are unique in there."""
+    started: str
+    """When it began, in the kernel's ticks, since its number may be given to another one later."""
+
+    def __str__(self) -> str:
+        return f"{self.user} on {self.host}, process {self.process}"
+
+    @property
+    def is_gone(self) -> bool:
+        """True when the process is known to have ended; that of another machine never is."""
+        if not self.machine or self.machine != _MACHINE:
+            return False
+        try:
+            os.kill(self.process, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            pass  # somebody else's, and there
+        return _describe_process(self.process).started not in (self.started, "")
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The claim of one worker to one thing, known by its token."""
+
+    tenant: str
+    kind: str
+    subject: str
+    token: str = msgspec.field(default_factory=lambda: secrets.token_hex(16))
+
+    def claim(self, connection: Connection, *, gone: str | None = None) -> None:
+        """Takes the lease, or refuses with who has it; `gone` is a token whose holder has ended."""
+        values = {
+            **msgspec.structs.asdict(self),
+            "holder": json_text(_describe_process(os.getpid())),
+            "gone": gone or self.token,
+        }
+        if connection.execute(_CLAIM[connection.dialect.name], values).first() is not None:
+            return
+        token, holder, since = self._read_holder(connection)
+        if holder.is_gone and gone is None:
+            self.claim(connection, gone=token)
+            return
+        raise InvalidInput(
+            f"the {self.kind} {self.subject} is held by {holder}, since {since}",
+            hint=f"wait for it, or stop it; a process that has died lets go within {SECONDS} s",
+        )
+
+    def hold(self, connection: Connection, *, seconds: float = SECONDS) -> None:
+        """Renews the lease; until the transaction ends, nobody can take it. 0 gives it back.
+
+        The row stays: whoever took it in between is so told from nobody.
+        """
+        until = text(f"{_NOW[connection.dialect.name]} + {seconds:g}")
+        mine = (leases.c[name] == value for name, value in msgspec.structs.asdict(self).items())
+        if not connection.execute(update(leases).where(*mine).values(expires_at=until)).rowcount:
+            _, holder, since = self._read_holder(connection)
+            raise LeaseLost(
+                f"the {self.kind} {self.subject} was taken over by {holder}, at {since}",
+                hint="what is done here from then on is not stored",
+            )
+
+    def remove(self, connection: Connection) -> None:
+        """Forgets who had it, together with the thing itself."""
+        connection.execute(delete(leases).where(*self._list_conditions()))
+
+    def _list_conditions(self) -> list[ColumnElement[bool]]:
+        names = [column.name for column in leases.primary_key]
+        return [leases.c[name] == getattr(self, name) for name in names]
+
+    def _read_holder(self, connection: Connection) -> tuple[str, Holder, str]:
+        """Whose it is now: the token, who, and since when."""
+        columns = (leases.c.token, leases.c.holder, leases.c.claimed_at)
+        row = connection.execute(select(*columns).where(*self._list_conditions())).one_or_none()
+        if row is None:
+            raise LeaseLost(f"the {self.kind} {self.subject} was removed meanwhile")
+        return row.token, msgspec.convert(row.holder, Holder), format_utc_moment(row.claimed_at)
+
+
+def find_live(connection: Connection, tenant: str, kind: str) -> list[str]:
+    """What is being worked on: leases that have not run out and whose process has not ended."""
+    live = leases.c.expires_at > text(_NOW[connection.dialect.name])
+    query = select(leases.c.subject, leases.c.holder).where(live)
+    rows = connection.execute(query.filter_by(tenant=tenant, kind=kind))
+    return [subject for subject, held in rows if not msgspec.convert(held, Holder).is_gone]
+
+
+def _describe_process(number: int) -> Holder:
+    """A process of this machine; only our own has a user that is sure to be right."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as in many containers
+        user = f"user {os.getuid()}"
+    started = ""
+    with suppress(OSError):
+        told = Path(f"/proc/{number}/stat").read_text("utf-8", "replace")
+        # Behind the name of the program, which may hold anything: its state, and much more.
+        fields = told.rpartition(")")[2].split()
+        started = "ended" if fields[0] in "ZX" else fields[19]
+    return Holder(user, platform.node(), number, _MACHINE, started)

@@ -1,0 +1,76 @@
+"""Output that nobody reads any more (`| head`): nothing is spoilt by it, and nothing is said."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.cli.tally_process import TALLY, Tally
+
+SUITE = """
+metadata: {name: many, model: python/loud.py:agent}
+evals:
+"""
+
+
+@pytest.fixture
+def tally(tmp_path: Path) -> Tally:
+    rows = "".join(f"  - {{prompt: 'q{n}', checks: [{{match: no}}]}}\n" for n in range(40))
+    (tmp_path / "many.yaml").write_text(SUITE + rows)
+    (tmp_path / "loud.py").write_text("def agent(prompt):\n    print('loud ' * 999)\n    return ''")
+    return Tally(tmp_path)
+
+
+def leave(tally: Tally, *arguments: str) -> tuple[int, str]:
+    """The exit code of a command whose output is closed before it begins, and its errors."""
+    read, write = os.pipe()
+    os.close(read)
+    process = subprocess.run(
+        [str(TALLY), *arguments],
+        cwd=tally.folder,
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write)
+    return process.returncode, process.stderr.decode()
+
+
+def test_a_run_whose_output_is_closed_is_whole_and_its_gates_count(tally: Tally) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [str(TALLY), "run", "many.yaml", "--fail-under", "50"]
+    done = subprocess.run(command, cwd=tally.folder, stdout=write, stderr=write, check=False)
+    os.close(write)
+    assert done.returncode == 1
+    (run,) = tally.json("runs")["runs"]
+    # What an agent prints is lost with the rest, and does not fail it.
+    assert (run["status"], run["failed"], run["errors"]) == ("completed", 40, 0)
+
+
+@pytest.mark.parametrize("arguments", [("show", "latest", "--json"), ("--help",)])
+def test_who_stops_reading_is_no_failure(tally: Tally, arguments: tuple[str, ...]) -> None:
+    tally("run", "many.yaml")
+    assert leave(tally, *arguments) == (0, "")
+
+
+def test_a_mistake_is_still_one(tally: Tally) -> None:
+    assert leave(tally, "show", "latest")[0] == 2
+
+
+def test_a_terminal_that_is_closed_stops_no_run(tally: Tally) -> None:
+    main, terminal = pty.openpty()
+    (tally.folder / "slow.sh").write_text("#!/bin/sh\ncat >/dev/null\nsleep 0.1\necho yes\n")
+    (tally.folder / "slow.sh").chmod(0o755)
+    command = [str(TALLY), "run", "many.yaml", "-m", "cmd/./slow.sh"]
+    with subprocess.Popen(
+        command, cwd=tally.folder, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal
+    ) as process:
+        os.close(terminal)
+        os.read(main, 1)
+        os.close(main)
+        assert process.wait() == 0
+    assert [each["status"] for each in tally.json("runs")["runs"]] == ["completed"]
