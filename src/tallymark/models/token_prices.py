@@ -40,6 +40,13 @@ class Pricing(msgspec.Struct, frozen=True):
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
 
 
+def load_prices() -> None:
+    """Load the table now."""
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 (heavy)
+
+    get_snapshot()
+
+
 @cache
 def find_prices(url: str) -> Callable[[str, int, int], float | None] | None:
     """The price table for an address: dollars for a model's input and output tokens.
