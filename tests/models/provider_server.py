@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A good answer. `output` of None echoes the prompt; `usage` of False leaves the tokens out, and
-    what is neither True nor False stands there as it is."""
+    """A good answer. `output` of None echoes the prompt; `usage` of False leaves the tokens out.
+
+    A `usage` that is neither True nor False stands there as it is.
+    """
 
     output: str | None = None
     latency: float | None = None

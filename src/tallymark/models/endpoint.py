@@ -27,7 +27,7 @@ from tallymark.models.model_answers import (
 from tallymark.models.model_failures import http_failure, one_line
 from tallymark.models.provider_setup import open_compatible_provider
 from tallymark.models.token_count import load_tokenizer
-from tallymark.models.token_prices import find_prices
+from tallymark.models.token_prices import find_prices, load_prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,8 @@ class EndpointModel:
         """Loads the client, the tokenizer and the price table."""
         load_http()
         load_tokenizer()
-        self._find_prices()
+        if self._find_prices() is not None:
+            load_prices()
 
     async def answer(self, request: Request) -> Answer:
         """The endpoint's answer."""

@@ -6,8 +6,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
 from pydantic_ai.direct import model_request
+from pydantic_ai.messages import ModelResponse, TextPart
+from pydantic_ai.models.function import FunctionModel
 
-from tallymark.event_loops import LoopTurns
+from tallymark.event_loops import LoopTurns, run_to_end
+from tallymark.models.model import Message, Request
 from tallymark.models.model_answers import finish_answer
 from tallymark.models.provider_failures import translate_failure
 from tallymark.models.provider_steps import ProviderSteps, make_history
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.settings import ModelSettings
 
-    from tallymark.models.model import Answer, Request
+    from tallymark.models.model import Answer
 
 
 class GivenModel:
@@ -30,9 +33,12 @@ class GivenModel:
         self._turns = LoopTurns()
 
     def load(self) -> None:
-        """Loads the tokenizer and the price table; the rest is the model's own business."""
+        """Loads what asking any model of pydantic-ai needs; the rest is this one's business."""
         load_tokenizer()
         load_prices()
+        history = make_history(Request(messages=(Message("user", "Are you there?"),)))
+        stand_in = FunctionModel(lambda *_: ModelResponse(parts=[TextPart("Yes.")]))
+        run_to_end(lambda: model_request(stand_in, history))
 
     async def answer(self, request: Request) -> Answer:
         """The model's words; it is open as long as somebody of the loop asks."""

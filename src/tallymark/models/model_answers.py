@@ -26,7 +26,7 @@ _INPUT_TOKENS = ("input_tokens", "prompt_tokens")
 _OUTPUT_TOKENS = ("output_tokens", "completion_tokens")
 _COUNTS = {*_INPUT_TOKENS, *_OUTPUT_TOKENS, "total_tokens"}
 MOST_TOKENS = 2**53
-"""More than any answer takes; from here on numbers lose digits, and larger ones cannot be stored."""
+"""More than any answer takes; from here on numbers lose digits or cannot be stored."""
 _ARGUMENTS = ("arguments", "input", "args")
 _RESULT = ("output", "result")
 

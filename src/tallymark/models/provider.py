@@ -22,6 +22,7 @@ from tallymark.models.provider_setup import explain_failure
 from tallymark.models.provider_steps import ProviderSteps, make_history
 from tallymark.models.provider_tools import Toolboxes
 from tallymark.models.token_count import load_tokenizer
+from tallymark.models.token_prices import load_prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +53,7 @@ class ProviderModel:
         """`connect` is called for each event loop that asks, but the first one gets `first`."""
         self.name = name
         self._connect = connect
+        self._loaded = False
         self._pricing = pricing
         self._lines = LoopLocal(
             lambda: _ProviderLine(name, connect()),
@@ -60,8 +62,11 @@ class ProviderModel:
 
     def load(self) -> None:
         """Loads what the libraries load at their first request, by a rehearsal of one."""
-        load_tokenizer()
-        run_to_end(self._rehearse)
+        if not self._loaded:
+            load_tokenizer()
+            load_prices()
+            run_to_end(self._rehearse)
+            self._loaded = True
 
     async def _rehearse(self) -> None:
         connection = self._connect()

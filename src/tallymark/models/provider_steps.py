@@ -146,6 +146,6 @@ class ProviderSteps:
 def _read_tokens(response: ModelResponse) -> tuple[int | None, int | None]:
     """As the provider reports them; no input at all, or too much, means that it does not."""
     usage = response.usage
-    if not 0 < usage.input_tokens < MOST_TOKENS > usage.output_tokens:
+    if not 0 < usage.input_tokens < MOST_TOKENS or usage.output_tokens >= MOST_TOKENS:
         return None, None
     return usage.input_tokens, usage.output_tokens

@@ -41,10 +41,10 @@ class Pricing(msgspec.Struct, frozen=True):
 
 
 def load_prices() -> None:
-    """Load the table now."""
-    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 (heavy)
+    """Load the table now, and what it takes to look something up there."""
+    from genai_prices import Usage, calc_price  # noqa: PLC0415 (heavy)
 
-    get_snapshot()
+    calc_price(Usage(input_tokens=1, output_tokens=1), "gpt-4o", provider_id="openai")
 
 
 @cache
