@@ -153,8 +153,8 @@ class EndpointModel:
         try:
             if self._address.speaks_chat:
                 return _draft_chat_answer(said, latency)
-            data = msgspec.json.decode(said, type=dict[str, Any])
-            return draft_answer(drop_odd_usage(data), latency)
+            data = drop_odd_usage(msgspec.json.decode(said, type=dict[str, Any]))
+            return draft_answer(data, latency)
         except (*_UNREADABLE, WrongShape) as error:
             raise ModelError(
                 f"{self.name} gave an answer that cannot be read: {one_line(error)}",
@@ -236,7 +236,11 @@ def _draft_chat_answer(said: bytes, latency: float) -> Answer:
     message = completion.choices[0].message
     content = message.content or message.refusal or ""
     output = content if isinstance(content, str) else "".join(part.text for part in content)
-    sent, received, cost = read_usage(drop_odd_usage({"usage": completion.usage}))
+    usage = {"usage": completion.usage}
+    try:
+        sent, received, cost = read_usage(usage)
+    except WrongShape:
+        sent, received, cost = read_usage(drop_odd_usage(usage))
     return Answer(
         output=output,
         latency=latency,

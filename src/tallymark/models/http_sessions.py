@@ -67,5 +67,6 @@ class HttpSessions:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._connections, ssl=self._trust or True),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),  # one answer must not change the next
             **self._options,
         )

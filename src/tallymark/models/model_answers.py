@@ -189,7 +189,7 @@ def _read_count(data: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
     value = _find_first(data, keys)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST_TOKENS:
         raise WrongShape(f"{keys[0]} must be a whole number of at least 0, not {value!r:.40}")
     return value
 

@@ -53,7 +53,8 @@ class ProviderConnection:
         if self._chooses and self._requests is not None and await self._requests.lack_responses():
             from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 (heavy)
 
-            self.model = OpenAIChatModel(self.model.model_name, provider=self.model.provider)
+            provider: Any = self.model.provider
+            self.model = OpenAIChatModel(self.model.model_name, provider=provider)
             await self._rehearse()
 
     async def close(self) -> None:
