@@ -22,8 +22,9 @@ _GATHERING = 0.02
 class ResultWriter:
     """Commits whatever is queued, some milliseconds after the first of it came.
 
-    So a result is durable soon, and many that come one after the other share a commit. `stored` is called in the writer's thread with what a commit has made durable.
-    Storage that fails, fails the next call of `put`, `aput` or `close`.
+    So a result is durable soon, and many that come one after the other share a commit. `stored` is
+    called in the writer's thread with what a commit has made durable. Storage that fails, fails the
+    next call of `put`, `aput` or `close`.
     """
 
     def __init__(
