@@ -4,7 +4,8 @@ Ideal is 100 / 0.05 s = 2,000 answers a second. The promises: the `http://` mode
 a run of 10,000 cases, checked and stored, takes at most 1.25 times the processor time of a plain
 aiohttp loop that only asks and reads; a provider is ten times as quick as through Inspect, and
 takes at most half the processor time of its library alone, over the same aiohttp. A broken promise
-makes this exit with 1. The server runs in a process of its own and does as little as it can. Sides that are compared take turns in one process, and the best of each counts.
+makes this exit with 1. The server runs in a process of its own and does as little as it can. Sides
+that are compared take turns in one process, and the best of each counts.
 """
 
 from __future__ import annotations
