@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from tallymark.errors import InvalidInput, ModelError, ScorerError, WorkFailed
-from tallymark.judging.judge_model import JudgeModel, accept_judge, open_judge
+from tallymark.judging.judge_model import (
+    OPEN_JUDGES,
+    JudgeModel,
+    accept_judge,
+    load_judges,
+    open_judge,
+)
 from tallymark.models import Answer, Message, Request, retries
 
 ASKED = (Message("system", "Judge."), Message("user", "It."))
@@ -54,6 +60,24 @@ def test_a_judge_is_told_and_set_as_asked() -> None:
     model = Watched()
     assert ask(JudgeModel(model), settings={"temperature": 0}) == ["It."]
     assert model.asked == [Request(messages=ASKED, settings={"temperature": 0})]
+
+
+class Slow(Watched):
+    """A model that takes a while to load."""
+
+    loaded = 0
+
+    def load(self) -> None:
+        self.loaded += 1
+
+
+def test_all_judges_that_somebody_holds_are_loaded() -> None:
+    slow, plain, gone = Slow(), Watched(), Slow()
+    judges = [JudgeModel(slow), JudgeModel(plain), JudgeModel(gone)]
+    del judges[2]
+    load_judges()
+    assert (slow.loaded, gone.loaded) == (1, 0)
+    assert set(judges) <= OPEN_JUDGES
 
 
 def test_a_failure_that_may_pass_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A good answer. `output` of None echoes the prompt; `usage` of False leaves the tokens out."""
+    """A good answer. `output` of None echoes the prompt; `usage` of False leaves the tokens out.
+
+    A `usage` that is neither True nor False stands there as it is.
+    """
 
     output: str | None = None
     latency: float | None = None
     tools: tuple[tuple[str, dict[str, Any]], ...] = ()
-    usage: bool = True
+    usage: Any = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,9 @@ class ProviderServer:
         self.latency = latency
         self.count: Counter[str] = Counter()
         """Requests by prompt."""
+        self.paths: Counter[str] = Counter()
+        self.responses_status: int | None = None
+        """What a server without the responses API answers there."""
         self.bodies: list[dict[str, Any]] = []
         """Every request's body, in order."""
         self.headers: list[dict[str, str]] = []
@@ -146,7 +152,14 @@ class ProviderServer:
             self.most_active = max(self.most_active, self.active)
             try:
                 body = json.loads(await request.read())
-                prompt = prompt_of(body)
+                self.paths[request.path] += 1
+                if request.path == "/v1/responses" and self.responses_status is not None:
+                    return web.Response(status=self.responses_status, text="nothing here")
+                try:
+                    prompt = prompt_of(body)
+                except KeyError as missing:
+                    error = {"message": f"{missing} is missing"}
+                    return web.json_response({"error": error}, status=400)
                 self.count[prompt] += 1
                 self.bodies.append(body)
                 self.headers.append(dict(request.headers))
@@ -258,9 +271,14 @@ def _chat(output: str, reply: Reply, body: dict[str, Any]) -> dict[str, Any]:
         "model": body.get("model"),
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
     }
-    if reply.usage:
-        answer["usage"] = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
-    return answer
+    usage = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
+    return answer | _usage(reply, usage)
+
+
+def _usage(reply: Reply, usual: dict[str, Any]) -> dict[str, Any]:
+    if reply.usage is False:
+        return {}
+    return {"usage": usual if reply.usage is True else reply.usage}
 
 
 def _anthropic(output: str, reply: Reply, body: dict[str, Any]) -> dict[str, Any]:
@@ -277,7 +295,7 @@ def _anthropic(output: str, reply: Reply, body: dict[str, Any]) -> dict[str, Any
         "content": content,
         "stop_reason": "tool_use" if reply.tools else "end_turn",
         "stop_sequence": None,
-        "usage": {"input_tokens": 11, "output_tokens": 7},
+        **_usage(reply, {"input_tokens": 11, "output_tokens": 7}),
     }
 
 
@@ -303,7 +321,7 @@ def _events(message: dict[str, Any]) -> web.Response:
         text += _event("content_block_delta", index=index, delta=delta)
         text += _event("content_block_stop", index=index)
     end = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    text += _event("message_delta", delta=end, usage=message["usage"])
+    text += _event("message_delta", delta=end, usage=message.get("usage"))
     return web.Response(text=text + _event("message_stop"), headers=_SSE)
 
 
@@ -329,6 +347,13 @@ def _responses(output: str, reply: Reply, body: dict[str, Any]) -> dict[str, Any
         }
         for i, (name, arguments) in enumerate(reply.tools)
     ]
+    usage = {
+        "input_tokens": 11,
+        "output_tokens": 7,
+        "total_tokens": 18,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }
     return {
         "id": "resp_1",
         "object": "response",
@@ -339,19 +364,12 @@ def _responses(output: str, reply: Reply, body: dict[str, Any]) -> dict[str, Any
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
-        "usage": {
-            "input_tokens": 11,
-            "output_tokens": 7,
-            "total_tokens": 18,
-            "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens_details": {"reasoning_tokens": 0},
-        },
+        **_usage(reply, usage),
     }
 
 
 def _plain(output: str, reply: Reply, body: dict[str, Any]) -> dict[str, Any]:
-    usage = {"input_tokens": 11, "output_tokens": 7}
-    return {"output": output, **({"usage": usage} if reply.usage else {})}
+    return {"output": output, **_usage(reply, {"input_tokens": 11, "output_tokens": 7})}
 
 
 async def _main(latency: float) -> None:

@@ -221,7 +221,6 @@ def test_other_shapes_of_content(body: dict[str, Any], output: str) -> None:
         ('{"usage": {"a": ' + "[" * 100_000, "recursion"),
         ({"choices": [1]}, "Expected `object`, got `int`"),
         ({"choices": [{"message": {"content": 4}}]}, "got `int`"),
-        ({"choices": [{"message": {}}], "usage": {"prompt_tokens": -1}}, "input_tokens must be"),
     ],
 )
 def test_a_completion_of_the_wrong_shape_is_worth_another_try(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,9 +22,11 @@ from tests.models.provider_server import (
 
 from tallymark.errors import InvalidInput, ModelError
 from tallymark.models import Answer, Message, Request, open_model
-from tallymark.models.provider_setup import PROVIDERS
+from tallymark.models.provider_connection import _THROUGH_OPENAI
+from tallymark.models.provider_setup import PROVIDERS, _make_package_error
 
 OPENAI, CHAT, ANTHROPIC = "openai/gpt-5-mini", "openai-chat:gpt-5-mini", "anthropic/claude-opus-5"
+USAGE = {"prompt_tokens": 12, "completion_tokens": 3, "input_tokens": 12, "output_tokens": 3}
 ALL = pytest.mark.parametrize("reference", [OPENAI, CHAT, ANTHROPIC])
 
 
@@ -79,6 +82,106 @@ def test_settings_are_sent(server: ProviderServer, reference: str) -> None:
     asked = Request(messages=(Message("user", "hi"),), settings={"max_tokens": 77})
     ask(reference, asked)
     assert 77 in server.bodies[0].values()
+
+
+@ALL
+def test_the_answers_after_the_first_are_like_it(server: ProviderServer, reference: str) -> None:
+    """Only for the first one does the library make the head of the request."""
+    questions = ["hi", "and now?", "Grüße, 日本語"]
+
+    async def asking() -> list[Answer]:
+        model = open_model(reference)
+        answers = [await model.answer(request(question)) for question in questions]
+        await model.close()
+        return answers
+
+    answers = asyncio.run(asking())
+    assert [answer.output for answer in answers] == questions
+    assert len({answer.cost for answer in answers}) == 1
+    first, *others = [{**headers, "Content-Length": ""} for headers in server.headers]
+    assert all(each == first for each in others)
+    assert first.get("Authorization", first.get("X-Api-Key")) in ("Bearer none", "none")
+    first, *others = [{**body, "input": "", "messages": ""} for body in server.bodies]
+    assert all(each == first for each in others)
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_a_server_with_chat_completions_only_is_asked_for_those(
+    server: ProviderServer, status: int
+) -> None:
+    server.responses_status = status
+
+    async def asking() -> list[Answer]:
+        model = open_model(OPENAI)
+        answers = await asyncio.gather(*(model.answer(request(f"{n}")) for n in range(5)))
+        await model.close()
+        return answers
+
+    assert [answer.output for answer in asyncio.run(asking())] == ["0", "1", "2", "3", "4"]
+    assert server.paths == {"/v1/responses": 1, "/v1/chat/completions": 5}
+
+
+def test_a_server_with_the_responses_api_is_asked_for_responses(server: ProviderServer) -> None:
+    assert ask(OPENAI).output == "hi"
+    assert server.paths == {"/v1/responses": 2}  # the first was empty, and was refused
+    assert server.count == {"hi": 1}
+
+
+def test_a_refusal_of_the_request_itself_is_no_reason_to_ask_elsewhere(
+    server: ProviderServer,
+) -> None:
+    server.on("hi", Fail(404, code="model_not_found"))
+    with pytest.raises(ModelError, match="answered 404 Not Found: scripted 404"):
+        ask(OPENAI)
+    assert "/v1/chat/completions" not in server.paths
+
+
+def test_openai_itself_is_not_tried_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    from openai import AsyncOpenAI
+
+    from tallymark.models.quick_requests import QuickRequests
+
+    requests = QuickRequests(AsyncOpenAI(api_key="none", base_url="https://api.openai.com/v1"))
+    monkeypatch.setattr(requests, "_send", None)
+    assert asyncio.run(requests.lack_responses()) is False
+
+
+ODD_USAGES: list[Any] = [
+    False,
+    None,
+    "12",
+    [1],
+    7,
+    {},
+    {key: str(count) for key, count in USAGE.items()},
+    {**USAGE, "prompt_tokens": -1, "input_tokens": -1},
+    dict.fromkeys(USAGE, 2.5),
+    dict.fromkeys(USAGE, True),
+    {**USAGE, "prompt_tokens": 10**30, "input_tokens": 10**30},
+    {"completion_tokens": 3, "output_tokens": 3},
+    dict.fromkeys(USAGE, 0),
+]
+
+
+@pytest.mark.parametrize("usage", ODD_USAGES, ids=str)
+@pytest.mark.parametrize("reference", [OPENAI, CHAT, "{}/v1#m"])
+def test_an_answer_with_an_odd_usage_is_kept_and_its_tokens_counted_here(
+    server: ProviderServer, reference: str, usage: Any
+) -> None:
+    server.on("hi", Reply("hello there", usage=usage))
+    answer = ask(reference.format(server.url))
+    assert answer.output == "hello there"
+    assert (answer.input_tokens, answer.output_tokens) == (1, 2)
+    assert (answer.tokens_counted_by, answer.cost) == ("local", None)
+
+
+@pytest.mark.parametrize("reference", [OPENAI, CHAT, "{}/v1#m", "{}/plain"])
+def test_what_can_be_believed_of_an_odd_usage_is(server: ProviderServer, reference: str) -> None:
+    odd = {"prompt_tokens_details": "none", "output_tokens_details": {"reasoning_tokens": "x"}}
+    server.on("hi", Reply("hello", usage={**USAGE, **odd, "total_tokens": None, "more": {"a": []}}))
+    answer = ask(reference.format(server.url))
+    assert (answer.input_tokens, answer.output_tokens) == (12, 3)
+    assert answer.tokens_counted_by == "provider"
 
 
 def test_pricing_overrides_the_table(server: ProviderServer) -> None:
@@ -178,9 +281,79 @@ def test_a_missing_key_says_what_to_set(
         open_model(reference)
 
 
+@pytest.mark.parametrize(
+    ("reference", "variables", "said"),
+    [
+        (
+            "ollama/x",
+            {},
+            "the address of its server; set OLLAMA_BASE_URL, such as http://localhost:11434/v1",
+        ),
+        (
+            "vllm/x",
+            {},
+            "the address of its server; set VLLM_BASE_URL, such as http://localhost:8000/v1",
+        ),
+        ("azure/x", {}, "the address of its server; set AZURE_OPENAI_ENDPOINT"),
+        (
+            "azure/x",
+            {"AZURE_OPENAI_ENDPOINT": "http://x"},
+            "an API key; set AZURE_OPENAI_API_KEY",
+        ),
+        (
+            "azure/x",
+            {"AZURE_OPENAI_ENDPOINT": "http://x", "AZURE_OPENAI_API_KEY": "k"},
+            "an API version; set OPENAI_API_VERSION",
+        ),
+        ("bedrock/x", {}, "a region; set AWS_DEFAULT_REGION"),
+    ],
+)
+def test_what_is_missing_is_called_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, reference: str, variables: dict[str, str], said: str
+) -> None:
+    for name in list(os.environ):
+        if name.startswith(("OLLAMA", "VLLM", "AZURE", "AWS", "OPENAI")):
+            monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ModelError) as caught:
+        open_model(reference)
+    assert str(caught.value) == f"{reference} needs {said}"
+
+
+@pytest.mark.parametrize("kind", sorted(_THROUGH_OPENAI))
+def test_providers_that_speak_as_openai_does_need_no_more_than_a_key(
+    monkeypatch: pytest.MonkeyPatch, server: ProviderServer, kind: str
+) -> None:
+    name = {"openai-chat": "OPENAI", "openai-responses": "OPENAI", "vercel": "VERCEL_AI_GATEWAY"}
+    monkeypatch.setenv(f"{name.get(kind, kind.upper())}_API_KEY", "none")
+    monkeypatch.setenv(f"{name.get(kind, kind.upper())}_BASE_URL", f"{server.url}/v1")
+    asyncio.run(open_model(f"{kind}/some/model").close())
+
+
+@pytest.mark.parametrize("reference", ["ollama/x", "vllm/x"])
+def test_a_server_of_ones_own_needs_its_address_only(
+    monkeypatch: pytest.MonkeyPatch, server: ProviderServer, reference: str
+) -> None:
+    kind = reference.partition("/")[0].upper()
+    monkeypatch.delenv(f"{kind}_API_KEY", raising=False)
+    monkeypatch.setenv(f"{kind}_BASE_URL", f"{server.url}/v1")
+    answer = ask(reference)
+    assert (answer.output, answer.input_tokens, answer.cost) == ("hi", 11, None)
+
+
 def test_a_missing_package_says_what_to_install() -> None:
-    with pytest.raises(ModelError, match=r"groq/x needs a package: .*pydantic-ai-slim\[groq\]"):
+    with pytest.raises(ModelError) as caught:
         open_model("groq/x")
+    assert str(caught.value) == (
+        'groq/x needs the package of groq; install it with pip install "pydantic-ai-slim[groq]"'
+    )
+
+
+def test_a_missing_package_that_comes_with_ours_names_our_extra() -> None:
+    said = 'Please install `openai`, you can use `pip install "pydantic-ai-slim[openai]"`'
+    error = _make_package_error("openai/x", ImportError(said))
+    assert str(error).endswith('install it with pip install "tallymark[models]"')
 
 
 def test_without_pydantic_ai_it_says_what_to_install() -> None:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from tallymark.errors import InvalidInput
 from tallymark.models import Answer, Model, Request, open_model
 from tallymark.models.endpoint import EndpointModel, _parse_address
+from tallymark.models.model import Loadable
 from tallymark.models.model_answers import finish_answer
 from tallymark.scoring.score import show_value
 
@@ -68,6 +69,11 @@ class _CountedAgent:
         self.name = model.name
         self._model = model
         self._pricing = pricing
+
+    def load(self) -> None:
+        """Loads what the agent needs."""
+        if isinstance(self._model, Loadable):
+            self._model.load()
 
     async def answer(self, request: Request) -> Answer:
         """The agent's answer with our count, and the price that the suite gives."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -11,6 +13,7 @@ from tallymark.errors import InvalidInput, ModelError, ScorerError
 from tallymark.event_loops import LoopLocal
 from tallymark.judging.kept_answers import JudgeMemory
 from tallymark.models import Pace, Request, answer_with_retries
+from tallymark.models.model import Loadable
 from tallymark.models.model_kinds import ModelReference, open_model
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import check_url, read_api_key
@@ -35,8 +38,10 @@ class JudgeModel:
 
     def __init__(self, model: Model, *, at_once: int = _AT_ONCE) -> None:
         self.name = model.name
-        self._model = model
+        self.model = model
         self._lines = LoopLocal(lambda: _JudgeLine(model, Pace(at_once)))
+        with _opening:
+            OPEN_JUDGES.add(self)
 
     async def ask(
         self,
@@ -51,9 +56,23 @@ class JudgeModel:
         await line.open()
         request = Request(messages=messages, settings=dict(settings or {}))
         answer, _ = await answer_with_retries(
-            self._model, request, line.pace, tries=tries, timeout=seconds
+            self.model, request, line.pace, tries=tries, timeout=seconds
         )
         return replace(answer, model=self.name) if answer.model is None else answer
+
+
+OPEN_JUDGES: WeakSet[JudgeModel] = WeakSet()
+"""All that may be asked in this process, whichever check or scorer holds them."""
+_opening = Lock()
+
+
+def load_judges() -> None:
+    """Load what asking them needs, before anybody's time is measured."""
+    with _opening:
+        models = [judge.model for judge in OPEN_JUDGES]
+    for model in models:
+        if isinstance(model, Loadable):
+            model.load()
 
 
 class _JudgeLine:

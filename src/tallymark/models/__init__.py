@@ -1,6 +1,6 @@
 """Reaching a model or an agent: providers, replay, endpoints, programs, Python functions."""
 
-from tallymark.models.model import Answer, McpServer, Message, Model, Request
+from tallymark.models.model import Answer, Loadable, McpServer, Message, Model, Request
 from tallymark.models.model_answers import trace_of
 from tallymark.models.model_kinds import open_model
 from tallymark.models.pace import Pace
@@ -9,6 +9,7 @@ from tallymark.models.token_count import count_tokens
 
 __all__ = [
     "Answer",
+    "Loadable",
     "McpServer",
     "Message",
     "Model",

@@ -21,7 +21,7 @@ import msgspec
 from tallymark.errors import WorkFailed
 from tallymark.event_loops import LoopLocal
 from tallymark.left_behind import call_in_thread
-from tallymark.models.model import Answer
+from tallymark.models.model import Answer, Loadable
 
 if TYPE_CHECKING:
     from tallymark.models.model import Model, Request
@@ -61,6 +61,11 @@ class CachedModel:
         self._path = Path(path)
         self._pricing = pricing
         self._files = LoopLocal(self._open_files, first=self._open_files())
+
+    def load(self) -> None:
+        """Loads what the model needs."""
+        if isinstance(self._model, Loadable):
+            self._model.load()
 
     async def answer(self, request: Request) -> Answer:
         """The stored answer, marked `cached`, or the model's, stored before it is given."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.errors import WorkFailed
+from tallymark.models.model import Loadable
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ class RecordedModel:
         # The file's own lock is between processes: threads of one share the descriptor.
         self._lock = Lock()
         self._open()
+
+    def load(self) -> None:
+        """Loads what the model needs."""
+        if isinstance(self._model, Loadable):
+            self._model.load()
 
     async def answer(self, request: Request) -> Answer:
         """The model's answer, on disk before it is given."""

@@ -21,6 +21,7 @@ from tallymark.errors import InvalidInput, ModelError
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import finish_answer
 from tallymark.models.model_failures import one_line
+from tallymark.models.token_count import load_tokenizer
 
 if TYPE_CHECKING:
     from tallymark.models.model import Request
@@ -36,23 +37,28 @@ class CommandModel:
         self._folder = reference.folder
         self._pricing = reference.pricing
 
+    def load(self) -> None:
+        """Loads the tokenizer: no program counts its tokens."""
+        load_tokenizer()
+
     async def answer(self, request: Request) -> Answer:
         """What the program prints. Cancelled, the program and all it started are killed."""
         if request.mcp_servers:
             raise ModelError(
                 f"{self.name} cannot be given MCP servers", hint="leave mcp_server out"
             )
-        began = perf_counter()
         # It has no name, only a descriptor that the program inherits: nothing is left behind.
         with tempfile.TemporaryFile() as conversation:
             conversation.write(msgspec.json.encode(request.messages))
             conversation.seek(0)
+            began = perf_counter()
             program = await self._start(conversation)
             code = await program.finish(request.prompt.encode())
+            seconds = perf_counter() - began
         if code:
             raise self._make_failure(code, program.said)
         text = program.output.decode(errors="replace").removesuffix("\n")
-        draft = Answer(output=text, latency=perf_counter() - began)
+        draft = Answer(output=text, latency=seconds)
         return await finish_answer(request, draft, self._pricing)
 
     async def close(self) -> None:

@@ -13,6 +13,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from tallymark.models.provider import ProviderModel
 from tallymark.models.provider_connection import ProviderConnection
 from tallymark.models.provider_transport import make_aiohttp_client
+from tallymark.models.quick_requests import QuickRequests
 
 if TYPE_CHECKING:
     from tallymark.models.token_prices import Pricing
@@ -33,6 +34,7 @@ def make_compatible_provider(
         client = make_aiohttp_client()
         # A key is always given: without one the library would send OPENAI_API_KEY to any address.
         provider = CompatibleProvider(base_url=base_url, api_key=key or "none", http_client=client)
-        return ProviderConnection(OpenAIChatModel(model, provider=provider), client)
+        requests = QuickRequests(provider.client)
+        return ProviderConnection(OpenAIChatModel(model, provider=provider), client, requests)
 
     return ProviderModel(name, connect, pricing)

@@ -15,15 +15,25 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError
-from tallymark.models.http_sessions import HttpSessions, find_proxy, make_sendable
+from tallymark.models.http_sessions import HttpSessions, find_proxy, load_http, make_sendable
 from tallymark.models.model import Answer
-from tallymark.models.model_answers import WrongShape, draft_answer, finish_answer, read_usage
+from tallymark.models.model_answers import (
+    WrongShape,
+    draft_answer,
+    drop_odd_usage,
+    finish_answer,
+    read_usage,
+)
 from tallymark.models.model_failures import http_failure, one_line
 from tallymark.models.provider_setup import open_compatible_provider
-from tallymark.models.token_prices import find_prices
+from tallymark.models.token_count import load_tokenizer
+from tallymark.models.token_prices import find_prices, load_prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from io import BytesIO
+
+    from aiohttp import ClientSession
 
     from tallymark.models.model import Request
     from tallymark.models.model_kinds import ModelReference
@@ -67,15 +77,21 @@ class EndpointModel:
             headers["Authorization"] = f"Bearer {key}"
         self._sessions = HttpSessions(connections=connections, headers=headers)
 
+    def load(self) -> None:
+        """Loads the client, the tokenizer and the price table."""
+        load_http()
+        load_tokenizer()
+        if self._find_prices() is not None:
+            load_prices()
+
     async def answer(self, request: Request) -> Answer:
         """The endpoint's answer."""
         if request.mcp_servers:
             return await self._open_tool_user().answer(request)
-        body = _make_body(request, self._address)
-        # The price table is slow when first asked, so that is done before anything waits for us.
-        prices = None if self._pricing is not None else find_prices(self._address.url)
+        body = make_sendable(msgspec.json.encode(_make_body(request, self._address)))
+        session, prices = self._sessions.get(), self._find_prices()
         began = perf_counter()
-        said = await self._post(body)
+        said = await self._post(session, body)
         draft = self._read(said, perf_counter() - began)
         answer = await finish_answer(request, draft, self._pricing)
         if prices is None or answer.cost is not None:
@@ -106,18 +122,21 @@ class EndpointModel:
             )
         return self._tool_user
 
+    def _find_prices(self) -> Callable[[str, int, int], float | None] | None:
+        return None if self._pricing is not None else find_prices(self._address.url)
+
     def _add_price(self, answer: Answer, prices: Callable[[str, int, int], float | None]) -> Answer:
         model = answer.model or self._address.model or ""
         cost = prices(model, answer.input_tokens or 0, answer.output_tokens or 0)
         return msgspec.structs.replace(answer, cost=cost)
 
-    async def _post(self, body: dict[str, Any]) -> bytes:
+    async def _post(self, session: ClientSession, body: bytes | BytesIO) -> bytes:
         import aiohttp  # noqa: PLC0415 (heavy)
 
         try:
-            async with self._sessions.get().post(
+            async with session.post(
                 self._address.url,
-                data=make_sendable(msgspec.json.encode(body)),
+                data=body,
                 allow_redirects=False,
                 proxy=self._address.proxy,
             ) as response:
@@ -134,7 +153,8 @@ class EndpointModel:
         try:
             if self._address.speaks_chat:
                 return _draft_chat_answer(said, latency)
-            return draft_answer(msgspec.json.decode(said, type=dict[str, Any]), latency)
+            data = drop_odd_usage(msgspec.json.decode(said, type=dict[str, Any]))
+            return draft_answer(data, latency)
         except (*_UNREADABLE, WrongShape) as error:
             raise ModelError(
                 f"{self.name} gave an answer that cannot be read: {one_line(error)}",
@@ -160,7 +180,7 @@ class _Completion(msgspec.Struct):
 
     choices: list[_CompletionChoice] = []
     model: str | None = None
-    usage: dict[str, Any] | None = None
+    usage: Any = None
 
 
 def open_endpoint(reference: ModelReference) -> EndpointModel:
@@ -216,12 +236,16 @@ def _draft_chat_answer(said: bytes, latency: float) -> Answer:
     message = completion.choices[0].message
     content = message.content or message.refusal or ""
     output = content if isinstance(content, str) else "".join(part.text for part in content)
-    sent, received, cost = read_usage(completion.usage or {})
+    usage = {"usage": completion.usage}
+    try:
+        sent, received, cost = read_usage(usage)
+    except WrongShape:
+        sent, received, cost = read_usage(drop_odd_usage(usage))
     return Answer(
         output=output,
         latency=latency,
-        input_tokens=sent,
-        output_tokens=received,
+        input_tokens=sent or None,  # no prompt has none: such a server does not count
+        output_tokens=received if sent else None,
         cost=cost,
         model=completion.model,
     )

@@ -32,6 +32,13 @@ def find_proxy(scheme: str, host: str) -> str | None:
     return None if proxy_bypass(host) else getproxies().get(scheme)
 
 
+def load_http() -> None:
+    """Load the client now, and what Python itself loads when it first looks up a name."""
+    import aiohttp  # noqa: F401, PLC0415 (heavy)
+
+    "".encode("idna")
+
+
 class HttpSessions:
     """Makes a session when first asked, since connections belong to the loop that opened them."""
 
@@ -60,5 +67,6 @@ class HttpSessions:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._connections, ssl=self._trust or True),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),  # one answer must not change the next
             **self._options,
         )

@@ -7,6 +7,7 @@ import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
+import jsonschema  # type: ignore[import-untyped]
 from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError
 from pydantic_ai.mcp import MCPToolset
@@ -31,6 +32,7 @@ class McpConnection:
 
     async def open(self, model: str) -> list[dict[str, Any]]:
         """Connects, and gives the server's tools in the protocol's own form."""
+        jsonschema.validate({}, {})  # or it is loaded while the first result is waited for
         try:
             await self._toolset.__aenter__()
             self._entered = True

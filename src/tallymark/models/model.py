@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -51,7 +51,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     output: str
     latency: float
-    """Seconds from the request to the whole answer, waiting in our own queue not included."""
+    """Seconds from the request to the whole answer: neither waiting in our own queue is in it, nor
+    loading, nor counting tokens."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     tokens_counted_by: Literal["provider", "local"] | None = None
@@ -77,4 +78,15 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Frees connections and processes."""
+        ...
+
+
+@runtime_checkable
+class Loadable(Protocol):
+    """A model that needs what takes a while to load."""
+
+    def load(self) -> None:
+        """Loads all of it, and asks nothing. Whoever measures calls this before the first request:
+        what is loaded later is charged to every answer that is on its way.
+        """
         ...

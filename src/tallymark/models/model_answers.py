@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _OUTPUT = ("output", "text", "response")
 _INPUT_TOKENS = ("input_tokens", "prompt_tokens")
 _OUTPUT_TOKENS = ("output_tokens", "completion_tokens")
+_COUNTS = {*_INPUT_TOKENS, *_OUTPUT_TOKENS, "total_tokens"}
+MOST_TOKENS = 2**53
+"""More than any answer takes; from here on numbers lose digits or cannot be stored."""
 _ARGUMENTS = ("arguments", "input", "args")
 _RESULT = ("output", "result")
 
@@ -95,6 +98,32 @@ def read_usage(data: Mapping[str, Any]) -> tuple[int | None, int | None, float |
     )
 
 
+def drop_odd_usage(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data without the counts and costs that cannot be believed, for an answer to be kept."""
+    said = {key: value for key, value in data.items() if key in _COUNTS or key == "cost"}
+    kept = {key: value for key, value in data.items() if key not in said}
+    if "usage" in kept:
+        kept["usage"] = _keep_numbers(kept["usage"])
+    return kept | _keep_numbers(said)
+
+
+def _keep_numbers(usage: object) -> dict[str, Any]:
+    """The numbers of a usage, and of the details within it."""
+    if not isinstance(usage, Mapping):
+        return {}
+    return {
+        key: _keep_numbers(value) if isinstance(value, Mapping) else value
+        for key, value in usage.items()
+        if isinstance(value, Mapping) or _is_believable(key, value)
+    }
+
+
+def _is_believable(key: str, value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int if key in _COUNTS else int | float):
+        return False
+    return 0 <= value < MOST_TOKENS
+
+
 def read_amount(data: Mapping[str, Any], key: str) -> float | None:
     """A number of at least 0, or None."""
     value = data.get(key)
@@ -160,7 +189,7 @@ def _read_count(data: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
     value = _find_first(data, keys)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST_TOKENS:
         raise WrongShape(f"{keys[0]} must be a whole number of at least 0, not {value!r:.40}")
     return value
 

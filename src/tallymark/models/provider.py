@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from pydantic_ai.direct import model_request
 
 from tallymark.errors import ModelError
-from tallymark.event_loops import LoopLocal
+from tallymark.event_loops import LoopLocal, run_to_end
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import finish_answer
 from tallymark.models.provider_connection import ProviderConnection, connect
@@ -21,6 +21,8 @@ from tallymark.models.provider_failures import translate_failure
 from tallymark.models.provider_setup import explain_failure
 from tallymark.models.provider_steps import ProviderSteps, make_history
 from tallymark.models.provider_tools import Toolboxes
+from tallymark.models.token_count import load_tokenizer
+from tallymark.models.token_prices import load_prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,11 +52,26 @@ class ProviderModel:
     ) -> None:
         """`connect` is called for each event loop that asks, but the first one gets `first`."""
         self.name = name
+        self._connect = connect
+        self._loaded = False
         self._pricing = pricing
         self._lines = LoopLocal(
             lambda: _ProviderLine(name, connect()),
             first=None if first is None else _ProviderLine(name, first),
         )
+
+    def load(self) -> None:
+        """Loads what the libraries load at their first request, by a rehearsal of one."""
+        if not self._loaded:
+            load_tokenizer()
+            load_prices()
+            run_to_end(self._rehearse)
+            self._loaded = True
+
+    async def _rehearse(self) -> None:
+        connection = self._connect()
+        await connection.open()
+        await connection.close()
 
     async def answer(self, request: Request) -> Answer:
         """The model's last words, after all the tool calls that it wanted."""
@@ -62,16 +79,19 @@ class ProviderModel:
         await line.open()
         tools = await line.tools.of(request.mcp_servers)
         conversation = make_history(request)
-        steps = ProviderSteps(self._pricing)
-        began = perf_counter()
+        steps, latency = ProviderSteps(self._pricing), 0.0
         for _ in range(_ROUNDS):
-            asked = perf_counter()
+            began = perf_counter()
             response = await self._ask_model(line, conversation, request, tools.parameters)
-            steps.keep_model_call(conversation, response, asked)
+            seconds = perf_counter() - began
+            latency += seconds
+            steps.keep_model_call(conversation, response, seconds)
             if not response.tool_calls:
-                draft = steps.draft(response, perf_counter() - began)
+                draft = steps.draft(response, latency)
                 return await finish_answer(request, draft, self._pricing)
+            began = perf_counter()
             returned = await tools.call_all(response.tool_calls, steps)
+            latency += perf_counter() - began
             conversation += [response, returned]
         raise ModelError(f"{self.name} still calls tools after {_ROUNDS} rounds")
 
@@ -118,7 +138,8 @@ class _ProviderLine:
         if not self._open:
             async with self._opening:
                 if not self._open:
-                    await self.connection.model.__aenter__()
+                    await self.connection.open()
+                    await self.connection.choose_protocol()
                     self._open = True
 
     async def close(self) -> None:

@@ -29,7 +29,15 @@ PROVIDERS = (
 )
 """Known without loading pydantic-ai, for messages. What else it knows works too."""
 
-_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
+_VARIABLE = re.compile(r"\b(?!AZURE_VOICELIVE)[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
+"""Not those of a service for speech, which stand beside those that count."""
+_EXAMPLES = {
+    "OLLAMA_BASE_URL": "http://localhost:11434/v1",
+    "VLLM_BASE_URL": "http://localhost:8000/v1",
+}
+_EXTRA = re.compile(r"pydantic-ai-slim\[(\w[\w-]*)\]")
+_OUR_EXTRA = {"anthropic", "google", "mcp", "openai"}
+"""What comes with tallymark[models]."""
 
 
 def open_provider(reference: ModelReference, kinds: tuple[str, ...]) -> ProviderModel:
@@ -86,15 +94,38 @@ def _check_known(kind: str, kinds: tuple[str, ...]) -> None:
 
 
 def _make_package_error(name: str, error: ImportError) -> ModelError:
-    if (error.name or "").partition(".")[0] == "pydantic_ai":
-        return ModelError(
-            f"{name} needs pydantic-ai", hint='install it with pip install "tallymark[models]"'
-        )
-    return ModelError(f"{name} needs a package: {one_line(error)}")
+    found = _EXTRA.search(str(error))
+    if found is not None:
+        what = f"the package of {found[1]}"
+        package = "tallymark[models]" if found[1] in _OUR_EXTRA else found[0]
+    elif (error.name or "").partition(".")[0] == "pydantic_ai":
+        what, package = "pydantic-ai", "tallymark[models]"
+    else:
+        return ModelError(f"{name} needs a package: {one_line(error)}")
+    return ModelError(f"{name} needs {what}", hint=f'install it with pip install "{package}"')
 
 
 def _make_unusable_error(name: str, error: Exception) -> ModelError:
     variables = list(dict.fromkeys(_VARIABLE.findall(str(error))))
-    if variables:
-        return ModelError(f"{name} needs an API key", hint=f"set {' or '.join(variables)}")
-    return ModelError(f"{name} cannot be used: {one_line(error)}")
+    if "region_name" in str(error):  # Bedrock's library names its parameter
+        variables = ["AWS_DEFAULT_REGION"]
+    if not variables:
+        return ModelError(f"{name} cannot be used: {one_line(error)}")
+    example = _EXAMPLES.get(variables[0])
+    also = "" if example is None else f", such as {example}"
+    return ModelError(
+        f"{name} needs {_name_need(variables[0])}", hint=f"set {' or '.join(variables)}{also}"
+    )
+
+
+def _name_need(variable: str) -> str:
+    """What a variable is for, by the end of its name."""
+    match variable.rpartition("_")[2]:
+        case "URL" | "ENDPOINT":
+            return "the address of its server"
+        case "VERSION":
+            return "an API version"
+        case "REGION":
+            return "a region"
+        case _:
+            return "an API key"

@@ -5,12 +5,13 @@ Before it, our conversation in pydantic-ai's terms.
 
 from __future__ import annotations
 
-from time import perf_counter, time
+from time import time
 from typing import TYPE_CHECKING
 
 from pydantic_ai import messages
 
 from tallymark.models.model import Answer
+from tallymark.models.model_answers import MOST_TOKENS
 from tallymark.traces import Span
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
     from tallymark.models.model import Request
     from tallymark.models.token_prices import Pricing
+
+
+_unpriced: set[tuple[str | None, ...]] = set()
+"""Models that the price table does not have: it takes longest to find that out."""
 
 
 def make_history(request: Request) -> list[ModelMessage]:
@@ -57,10 +62,9 @@ class ProviderSteps:
         self._spans: list[Span] = []
 
     def keep_model_call(
-        self, conversation: list[ModelMessage], response: ModelResponse, began: float
+        self, conversation: list[ModelMessage], response: ModelResponse, seconds: float
     ) -> None:
-        """Keeps a model call that has ended; `began` is by `perf_counter`."""
-        seconds = perf_counter() - began
+        """Keeps a model call that has ended just now."""
         sent, received = _read_tokens(response)
         finish = response.finish_reason
         self._spans.append(
@@ -81,10 +85,9 @@ class ProviderSteps:
         )
 
     def keep_tool_call(
-        self, call: ToolCallPart, began: float, result: str, error: str | None
+        self, call: ToolCallPart, seconds: float, result: str, error: str | None
     ) -> None:
-        """Keeps a tool call that has ended, well or not."""
-        seconds = perf_counter() - began
+        """Keeps a tool call that has ended just now, well or not."""
         arguments = call.args_as_json_str()
         self._spans.append(
             Span(
@@ -128,17 +131,21 @@ class ProviderSteps:
             return self._pricing.cost(sent or 0, received or 0) if known else None
         if response.usage.cost is not None:
             return float(response.usage.cost)
-        if sent is None:
+        name = (response.provider_url, response.provider_name, response.model_name)
+        if sent is None or name in _unpriced:
             return None
         try:
             return float(response.cost().total_price)
-        except (LookupError, ValueError, AssertionError):
-            return None
+        except LookupError:
+            _unpriced.add(name)
+        except (ValueError, AssertionError):
+            pass
+        return None
 
 
 def _read_tokens(response: ModelResponse) -> tuple[int | None, int | None]:
-    """As the provider reports them; no input at all means that it does not."""
+    """As the provider reports them; no input at all, or too much, means that it does not."""
     usage = response.usage
-    if not usage.input_tokens:
+    if not 0 < usage.input_tokens < MOST_TOKENS or usage.output_tokens >= MOST_TOKENS:
         return None, None
     return usage.input_tokens, usage.output_tokens

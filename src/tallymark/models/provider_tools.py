@@ -104,6 +104,7 @@ class Toolbox:
         began = perf_counter()
         try:
             content, error = await self._read_result(call)
+            seconds = perf_counter() - began
         except ModelError:
             raise
         except Exception as gone:
@@ -119,7 +120,7 @@ class Toolbox:
             tool_call_id=call.tool_call_id,
             outcome="success" if error is None else "failed",
         )
-        steps.keep_tool_call(call, began, part.model_response_str(wrap_if_error=False), error)
+        steps.keep_tool_call(call, seconds, part.model_response_str(wrap_if_error=False), error)
         return part
 
     async def _read_result(self, call: ToolCallPart) -> tuple[Any, str | None]:

@@ -6,8 +6,11 @@ time that a request takes of the processor.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import aiohttp
 import httpx2
@@ -15,10 +18,28 @@ import httpx2
 from tallymark.models.http_sessions import HttpSessions, find_proxy, make_sendable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from ssl import SSLContext
 
 _SECONDS = httpx2.Timeout(600, connect=10)
+Script: TypeAlias = Callable[[httpx2.Request], httpx2.Response]
+"""Gives the answer to a request, or raises what sending it would."""
+_script: ContextVar[Script | None] = ContextVar("tallymark_http_script", default=None)
+
+
+@contextmanager
+def play(script: Script) -> Iterator[None]:
+    """Let a script answer what is sent here meanwhile: nothing goes over the network."""
+    token = _script.set(script)
+    try:
+        yield
+    finally:
+        _script.reset(token)
+
+
+def find_script() -> Script | None:
+    """The script that answers now."""
+    return _script.get()
 
 
 def make_aiohttp_client() -> httpx2.AsyncClient:
@@ -28,9 +49,12 @@ def make_aiohttp_client() -> httpx2.AsyncClient:
 
 class _AiohttpTransport(httpx2.AsyncBaseTransport):
     def __init__(self) -> None:
-        self._sessions = HttpSessions(trust=_load_certificates(), auto_decompress=False)
+        self._sessions = HttpSessions(trust=load_certificates(), auto_decompress=False)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        script = find_script()
+        if script is not None:
+            return script(request)
         headers = [(key, value) for key, value in request.headers.items() if key != "host"]
         try:
             response = await self._sessions.get().request(
@@ -40,10 +64,10 @@ class _AiohttpTransport(httpx2.AsyncBaseTransport):
                 data=make_sendable(await request.aread()),
                 allow_redirects=False,
                 proxy=find_proxy(request.url.scheme, request.url.host),
-                timeout=_make_timeout(request),
+                timeout=make_timeout(request),
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _translate_error(error, request) from error
+            raise translate_error(error, request) from error
         return httpx2.Response(
             response.status,
             headers=list(response.raw_headers),
@@ -55,7 +79,7 @@ class _AiohttpTransport(httpx2.AsyncBaseTransport):
 
 
 @cache
-def _load_certificates() -> SSLContext:
+def load_certificates() -> SSLContext:
     """The certificates that httpx2 trusts; reading them takes a while."""
     return httpx2.create_ssl_context()
 
@@ -72,21 +96,22 @@ class _ResponseBody(httpx2.AsyncByteStream):
             async for chunk in self._response.content.iter_any():
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _translate_error(error, self._request) from error
+            raise translate_error(error, self._request) from error
 
     async def aclose(self) -> None:
         """Gives the connection back, or drops it when there is more to come."""
         self._response.release()
 
 
-def _make_timeout(request: httpx2.Request) -> aiohttp.ClientTimeout:
+def make_timeout(request: httpx2.Request) -> aiohttp.ClientTimeout:
+    """The request's own time limits, in aiohttp's terms."""
     seconds = request.extensions.get("timeout", {})
     return aiohttp.ClientTimeout(
         total=None, sock_connect=seconds.get("connect"), sock_read=seconds.get("read")
     )
 
 
-def _translate_error(error: Exception, request: httpx2.Request) -> httpx2.TransportError:
+def translate_error(error: Exception, request: httpx2.Request) -> httpx2.TransportError:
     """The same failure in httpx2's terms, which the libraries understand."""
     said = str(error) or type(error).__name__
     if isinstance(error, aiohttp.ConnectionTimeoutError):

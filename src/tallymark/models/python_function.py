@@ -26,6 +26,7 @@ from tallymark.models.model_answers import (
     finish_answer,
 )
 from tallymark.models.model_failures import one_line
+from tallymark.models.token_count import load_tokenizer
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class PythonFunctionModel:
         self._pricing = pricing
         self._prompt_first, self._filled = _match_parameters(name, function)
 
+    def load(self) -> None:
+        """Loads the tokenizer: most functions do not count their tokens."""
+        load_tokenizer()
+
     async def answer(self, request: Request) -> Answer:
         """What the function returns; what it raises is a ModelError."""
         if request.mcp_servers and "mcp_servers" not in self._filled:
@@ -57,26 +62,25 @@ class PythonFunctionModel:
                 f"{self.name} cannot be given MCP servers",
                 hint="add a parameter mcp_servers to the function, or leave mcp_server out",
             )
+        first = (request.prompt,) if self._prompt_first else ()
+        others = {name: _choose_argument(what, request) for name, what in self._filled.items()}
+        call = partial(self._function, *first, **others)
         began = perf_counter()
         try:
-            result = await self._call_function(request)
+            result = await self._make_call(call)
+            seconds = perf_counter() - began
         except ModelError:
             raise
         except (Exception, SystemExit) as error:
             raise ModelError(
                 f"{self.name} raised {type(error).__name__}: {one_line(error)}"
             ) from error
-        return await finish_answer(
-            request, self._draft(result, perf_counter() - began), self._pricing
-        )
+        return await finish_answer(request, self._draft(result, seconds), self._pricing)
 
     async def close(self) -> None:
         """Nothing is open."""
 
-    async def _call_function(self, request: Request) -> Any:
-        first = (request.prompt,) if self._prompt_first else ()
-        others = {name: _choose_argument(what, request) for name, what in self._filled.items()}
-        call = partial(self._function, *first, **others)
+    async def _make_call(self, call: Callable[[], Any]) -> Any:
         if is_async(self._function):
             return await call()
         result = await call_in_thread(call)

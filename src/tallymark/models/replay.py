@@ -19,6 +19,7 @@ from tallymark.errors import InvalidInput, ModelError, Place, Problem, suggest
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import WrongShape, draft_answer, finish_answer, read_amount
 from tallymark.models.model_failures import one_line
+from tallymark.models.token_count import load_tokenizer
 from tallymark.text import shorten_line
 
 if TYPE_CHECKING:
@@ -51,7 +52,14 @@ class ReplayModel:
         self._answers: dict[UserTurns, AnswersByEpoch] = {}
         self._told: dict[tuple[str, UserTurns], AnswersByEpoch] = {}
         """Where the system said something: by that too."""
+        self._counted = True
+        """False when some answer comes without its tokens."""
         self._read()
+
+    def load(self) -> None:
+        """Loads the tokenizer where it is needed: it judges while others are measured."""
+        if not self._counted:
+            load_tokenizer()
 
     async def answer(self, request: Request) -> Answer:
         """The recorded answer, with its recorded latency."""
@@ -94,6 +102,10 @@ class ReplayModel:
         places = [self._answers.setdefault(line.turns, {})]
         if line.system:
             places.append(self._told.setdefault((line.system, line.turns), {}))
+        self._counted &= isinstance(line.answer, str) or None not in (
+            line.answer.input_tokens,
+            line.answer.output_tokens,
+        )
         for known in places:
             known[len(known) if line.epoch is None else line.epoch] = line.answer
 

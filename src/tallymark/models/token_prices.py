@@ -40,6 +40,13 @@ class Pricing(msgspec.Struct, frozen=True):
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
 
 
+def load_prices() -> None:
+    """Load the table now, and what it takes to look something up there."""
+    from genai_prices import Usage, calc_price  # noqa: PLC0415 (heavy)
+
+    calc_price(Usage(input_tokens=1, output_tokens=1), "gpt-4o", provider_id="openai")
+
+
 @cache
 def find_prices(url: str) -> Callable[[str, int, int], float | None] | None:
     """The price table for an address: dollars for a model's input and output tokens.

@@ -17,7 +17,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, ModelError
-from tallymark.models.model import Answer, Message, Model, Request
+from tallymark.judging.judge_model import OPEN_JUDGES, load_judges
+from tallymark.models.model import Answer, Loadable, Message, Model, Request
 from tallymark.models.model_answers import trace_of
 from tallymark.models.pace import Pace
 from tallymark.models.retries import answer_with_retries
@@ -96,8 +97,12 @@ class SuiteEvaluation:
     async def run(self, add: Callable[[CaseResult], Awaitable[None]]) -> RunEnding:
         """Works until all is done or the budget is spent; `add` is given every result.
 
-        The model is closed at the end.
+        All that the model and its judges need is loaded before; the model is closed at the end.
         """
+        if isinstance(self.model, Loadable):
+            self.model.load()
+        if OPEN_JUDGES:
+            load_judges()
         workers = [asyncio.create_task(self._work(add)) for _ in range(self.workers)]
         try:
             await asyncio.gather(*workers)

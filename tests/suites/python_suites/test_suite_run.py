@@ -26,6 +26,7 @@ from tallymark.runs.record import CaseResult
 from tallymark.runs.run import Run
 from tallymark.scoring import EvalContext, Score, scorer
 from tallymark.suites import Suite, Test, arun, run
+from tallymark.suites.python_suites import suite_run
 from tallymark.testing import AsyncFakeAgent, FakeAgent
 from tallymark.traces import Span, Trace
 
@@ -71,6 +72,18 @@ def test_async_code_may_use_either_run(agent: Any) -> None:
     inside, awaited = asyncio.run(main())
     assert inside.passed
     assert awaited.passed
+
+
+def test_judges_are_loaded_before_the_agent_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    book: list[str] = []
+    monkeypatch.setattr(suite_run, "load_judges", lambda: book.append("loaded"))
+
+    def agent(given: str) -> str:
+        book.append("called")
+        return f"yes {given}"
+
+    run(suite("a"), agent)
+    assert book == ["loaded", "called"]
 
 
 def test_arun_calls_an_async_agent_in_the_running_loop() -> None:

@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 CAPACITY = 2000
 _MOST_TEXT = 32_000_000
+_GATHERING = 0.02
+"""Seconds that a commit waits for more results: it costs as much for one as for many."""
 
 
 class ResultWriter:
-    """Commits whatever is queued as soon as the last commit is done.
+    """Commits whatever is queued, some milliseconds after the first of it came.
 
-    So a result that comes alone is durable within milliseconds, and many that come at once share
-    a commit. `stored` is called in the writer's thread with what a commit has made durable.
-    Storage that fails, fails the next call of `put`, `aput` or `close`.
+    So a result is durable soon, and many that come one after the other share a commit. `stored` is
+    called in the writer's thread with what a commit has made durable. Storage that fails, fails the
+    next call of `put`, `aput` or `close`.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class ResultWriter:
         self._changed = threading.Condition()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._closing = False
+        self._ended = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="tally-results", daemon=True)
         self._thread.start()
@@ -79,6 +82,7 @@ class ResultWriter:
         """Stores what is queued, and ends. Blocks until that is done."""
         with self._changed:
             self._closing = True
+            self._ended.set()
             self._changed.notify_all()
         self._thread.join()
         if self._failure is not None:
@@ -104,13 +108,15 @@ class ResultWriter:
                     told = self._changed.wait_for(
                         lambda: self._queue or self._closing, RENEWED_AFTER
                     )
+                if not told:
+                    self._renew()
+                    continue
+                self._ended.wait(_GATHERING)
+                with self._changed:
                     batch, self._queue, self._text = self._queue, [], 0
                     self._changed.notify_all()
                     if self._waiting:
                         self._wake_tasks()
-                if not told:
-                    self._renew()
-                    continue
                 if not batch:
                     return
                 self._store.add_results(self._run_id, batch)

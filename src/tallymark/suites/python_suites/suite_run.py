@@ -18,6 +18,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput
 from tallymark.event_loops import run_to_end
+from tallymark.judging.judge_model import load_judges
 from tallymark.runs.ongoing_run import OngoingRun, make_id, open_keeper
 from tallymark.runs.record import RunRecord
 from tallymark.runs.run import Run
@@ -268,5 +269,6 @@ async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
 
 
 async def _run_all_cases(job: SuiteJob) -> None:
+    load_judges()  # while an agent is measured, it is too late
     await Crew(job).run()
     job.ongoing.ending = "finished"
