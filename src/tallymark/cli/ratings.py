@@ -10,7 +10,7 @@ import typer
 
 from tallymark.cli.app_session import Db, Live
 from tallymark.cli.streams import print_json
-from tallymark.text import Table, format_share, format_rating, list_some, say
+from tallymark.text import Table, format_rating, format_share, list_some, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
