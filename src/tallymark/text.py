@@ -50,7 +50,7 @@ def format_score(value: float | None, more: int = 0) -> str:
 
 def format_mean(value: float | None, more: int = 0) -> str:
     """A scorer's value or a rate from 0 to 1, for a column: three decimals, `-` for none."""
-    return "-" if value is None else _write_decimals(value, 3 + more, 3 + more)
+    return "-" if value is None else _write_decimals(value, 3 + more, 3 + more, 0.001)
 
 
 def format_value(value: float | None, more: int = 0) -> str:
@@ -160,9 +160,9 @@ _TINY, _HUGE = 1e-15, 1e15
 """Beyond these, numbers other than money have an exponent."""
 
 
-def _write_decimals(value: float, decimals: int, digits: int) -> str:
-    """With so many decimals; what they would hide, or what is huge, with significant digits."""
-    if value == 0 or 0.1 <= abs(value) < _HUGE:
+def _write_decimals(value: float, decimals: int, digits: int, least: float = 0.1) -> str:
+    """With so many decimals; what is smaller than `least`, or huge, with significant digits."""
+    if value == 0 or least <= abs(value) < _HUGE:
         return f"{value + 0.0:,.{decimals}f}"
     return format_number(value, digits, decimals)
 

@@ -38,7 +38,7 @@ CALL = {"span_type": "generation"}
         pytest.param(
             Usage(cost=0.25),
             Constraints(cost=0.1),
-            ["it cost $0.25, and $0.1 is allowed"],
+            ["it cost $0.2500, and $0.1000 is allowed"],
             id="too dear",
         ),
         pytest.param(
@@ -61,7 +61,7 @@ CALL = {"span_type": "generation"}
             [
                 "it used 2 tokens, and 1 are allowed",
                 "it used 2 calls, and 1 are allowed",
-                "it cost $2, and $1 is allowed",
+                "it cost $2.0000, and $1.0000 is allowed",
             ],
             id="everything at once",
         ),

@@ -69,8 +69,8 @@ def test_explain_puts_values_in() -> None:
     arguments = ["--set", "a=1", "--set", "b=0", "-s", "total_cost=0.5"]
     done = tally("formula", "explain", "(a * 3 + b * 2) / total_cost", *arguments)
     assert done.returncode == 0
-    assert done.stdout.startswith("(a * 3 + b * 2) / total_cost = 6\n")
-    assert "a * 3  6  100.0%" in done.stdout
+    assert done.stdout.startswith("(a * 3 + b * 2) / total_cost = 6.00\n")
+    assert "a * 3  6.00  100.0%" in done.stdout
 
 
 def test_explain_says_why_there_is_no_score() -> None:
@@ -146,7 +146,7 @@ def test_a_formula_may_start_with_a_minus(formula: str) -> None:
 
 def test_one_that_starts_with_a_minus_is_explained_with_values() -> None:
     for words in (("-success_pct", "-s", "success_pct=5"), ("-s", "success_pct=5", "-success_pct")):
-        assert tally("formula", "explain", *words).stdout.startswith("-success_pct = -5\n")
+        assert tally("formula", "explain", *words).stdout.startswith("-success_pct = -5.00\n")
 
 
 def test_an_option_that_does_not_exist_is_no_formula() -> None:

@@ -74,7 +74,7 @@ def test_gates_decide_the_exit_code(tally: Tally) -> None:
     assert tally("run", suite, "-m", "replay/careful", "--fail-under", "50").returncode == 0
     low = tally("run", suite, "-m", "replay/hasty", "--fail-under", "50")
     assert low.returncode == 1
-    assert "replay/hasty scored 31.6467, under 50" in low.stderr
+    assert "replay/hasty scored 31.65, under 50" in low.stderr
     careful = tally.json("runs", "-m", "replay/careful")["runs"][0]["id"]
     gate = ("--baseline", careful, "--fail-on-regression", "--strict")
     worse = tally("run", suite, "-m", "replay/hasty", *gate)

