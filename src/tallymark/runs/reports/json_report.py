@@ -31,34 +31,38 @@ def stream_json(runs: Sequence[Run]) -> Iterator[str]:
 
 def stream_document(value: Any, pad: str = "") -> Iterator[str]:
     """Plain values in which runs stand, as JSON text; of the runs, result by result."""
+    inner = f"{pad}  "
     if isinstance(value, Run):
-        value = _describe_run(value) | {"results": _list_results(value)}
-    entries: Iterator[tuple[str, Any]]
-    if isinstance(value, dict) and any(map(_is_streamed, value.values())):
-        ends, entries = "{}", ((f"{json.dumps(key)}: ", each) for key, each in value.items())
-    elif isinstance(value, Iterator) or (isinstance(value, list) and any(map(_is_streamed, value))):
-        ends, entries = "[]", (("", each) for each in value)
+        yield _dump(_describe_run(value), pad).removesuffix(f"\n{pad}}}")
+        yield f',\n{inner}"results": ['
+        comma = ""
+        for result in _list_results(value):
+            yield f"{comma}\n{inner}  {_dump(result, f'{inner}  ')}"
+            comma = ","
+        yield f"\n{inner}]\n{pad}}}" if comma else f"]\n{pad}}}"
+    elif isinstance(value, dict | list) and value and _holds_runs(value):
+        keyed = isinstance(value, dict)
+        entries = value.items() if isinstance(value, dict) else ((None, each) for each in value)
+        comma = "{" if keyed else "["
+        for key, each in entries:
+            yield f"{comma}\n{inner}{json.dumps(key)}: " if keyed else f"{comma}\n{inner}"
+            yield from stream_document(each, inner)
+            comma = ","
+        yield f"\n{pad}{'}' if keyed else ']'}"
     else:
-        yield _dump(value).replace("\n", f"\n{pad}")
-        return
-    yield ends[0]
-    comma = ""
-    for key, each in entries:
-        yield f"{comma}\n{pad}  {key}"
-        yield from stream_document(each, f"{pad}  ")
-        comma = ","
-    yield f"\n{pad}{ends[1]}" if comma else ends[1]
+        yield _dump(value, pad)
 
 
-def _is_streamed(value: Any) -> bool:
-    runs = isinstance(value, list) and any(isinstance(each, Run) for each in value)
-    return runs or isinstance(value, Run | Iterator)
+def _holds_runs(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_runs, value.values()))
+    return isinstance(value, Run) or (isinstance(value, list) and any(map(_holds_runs, value)))
 
 
-def _dump(value: Any) -> str:
+def _dump(value: Any, pad: str) -> str:
     # Python indents at a tenth of the speed at which it writes without.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=msgspec.structs.asdict)
-    return msgspec.json.format(text, indent=2)
+    return msgspec.json.format(text, indent=2).replace("\n", f"\n{pad}")
 
 
 def run_document(run: Run) -> dict[str, Any]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _KEY = ("tenant", "run_id", "case_name", "epoch")
 _CHUNK = 500
-_AT_HAND = 100
+_AT_HAND = 250
 _JUDGE = "llm_judge"
 _BEYOND = 2**63  # a BIGINT is smaller
 
@@ -137,7 +137,7 @@ def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator
 def pick_results(
     connection: Connection, tenant: str, run_id: str, keys: Iterable[tuple[str, int]]
 ) -> Iterator[CaseResult]:
-    """The results with these cases and epochs, in this order, a hundred in memory at a time."""
+    """The results with these cases and epochs, in this order, few in memory at a time."""
     columns = [each for each in table.c if each.name not in ("tenant", "run_id")]
     _spare_memory(connection)
     left = iter(keys)
