@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tallymark.text import (
     Table,
+    add_known,
     align_numbers,
     clean,
     clean_excerpt,
@@ -69,6 +70,20 @@ from tallymark.text import (
 )
 def test_numbers(write: Callable[[float | None], str], value: float | None, text: str) -> None:
     assert write(value) == text
+
+
+@pytest.mark.parametrize(
+    ("parts", "total"),
+    [
+        ([0.1, 0.1, 0.1], 0.3),
+        ([0.1, 0.2, None], None),
+        ([1 / 3], 1 / 3),
+        ([1, 2**60], 2**60 + 1),
+        ([], 0),
+    ],
+)
+def test_sums_are_exact(parts: list[float | None], total: float | None) -> None:
+    assert add_known(parts) == total
 
 
 def test_differences_have_a_sign() -> None:

@@ -7,19 +7,21 @@ did: their text is cleaned as well, because it may hold anything.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.table import Table as RichTable
 
+Amount = TypeVar("Amount", int, float)
 UNKNOWN = "unknown"
 UNDEFINED = "undefined"
 
@@ -34,6 +36,20 @@ _FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "�
 
 
 # Numbers.
+
+
+def add_known(parts: Iterable[Amount | None]) -> Amount | None:
+    """The sum to the 15 digits that a float keeps of a decimal number: 3 times 0.1 is 0.3.
+
+    None where a part is not known.
+    """
+    known = list(parts)
+    given = [part for part in known if part is not None]
+    if len(given) < len(known):
+        return None
+    if len(given) < 2 or all(isinstance(part, int) for part in given):
+        return sum(given)
+    return float(f"{math.fsum(given):.15g}")
 
 
 def format_score(value: float | None) -> str:

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from tallymark.errors import InvalidInput, ModelError
+from tallymark.errors import InvalidInput, ModelError, TallymarkError
 from tallymark.models.model import Answer, Message, Model, Request
 from tallymark.models.model_answers import trace_of
 from tallymark.models.pace import Pace
@@ -24,6 +24,7 @@ from tallymark.models.retries import answer_with_retries
 from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.tally import Amounts
+from tallymark.text import add_known
 
 if TYPE_CHECKING:
     from tallymark.runs.ongoing_run import RunEnding
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from tallymark.suites.suite_definition import Case
     from tallymark.traces import Trace
 
-_Amount = TypeVar("_Amount", int, float)
 DEFAULT_THREADS = 10
 _MOST_REFUSALS = 20
 """A model that refused this many cases, and answered none, will not answer the rest."""
@@ -129,9 +129,9 @@ class SuiteEvaluation:
             result = await self._ask_turns(case, job.epoch)
         except ModelError as error:
             self._lose_hope(error)
-            result = self._make_error(job, str(error))
+            result = self._make_error(job, error, error.tries)
         except InvalidInput as error:  # a row that makes a check invalid
-            result = self._make_error(job, str(error))
+            result = self._make_error(job, error)
         safe: CaseResult = self.suite.redact(result)
         return safe
 
@@ -140,8 +140,10 @@ class SuiteEvaluation:
         if self.refused >= _MOST_REFUSALS and not self.answered:
             self.ending = "hopeless"
 
-    def _make_error(self, job: CaseJob, error: str) -> CaseResult:
-        return CaseResult(case=job.case.key, epoch=job.epoch, status="error", error=error)
+    def _make_error(self, job: CaseJob, error: TallymarkError, tries: int = 1) -> CaseResult:
+        return CaseResult(
+            case=job.case.key, epoch=job.epoch, status="error", error=str(error), tries=tries
+        )
 
     async def _ask_turns(self, case: FilledCase, epoch: int) -> CaseResult:
         """Asks turn by turn; most cases have one turn."""
@@ -171,11 +173,15 @@ class SuiteEvaluation:
         self, case: FilledCase, epoch: int
     ) -> tuple[Request, Answer, int, list[CheckResult]]:
         """Asks the turns of a conversation; its answers come back as one."""
-        said, checks, total, tries = list[str](), list[CheckResult](), _ConversationTotal(), 0
+        said, checks, total, tries = list[str](), list[CheckResult](), _ConversationTotal(), 1
         asked, request = case.asked, _NOTHING_ASKED
         while (messages := case.messages(said)) is not None:
-            request, answer, tried = await self._request_answer(case, messages, epoch)
-            tries += tried
+            try:
+                request, answer, tried = await self._request_answer(case, messages, epoch)
+            except ModelError as error:
+                error.tries = max(tries, error.tries)
+                raise
+            tries = max(tries, tried)
             turn = asked[len(said)]
             said.append(answer.output)
             total.add(answer, request)
@@ -223,10 +229,10 @@ class _ConversationTotal:
         before = self.answer
         self.answer = replace(
             answer,
-            latency=before.latency + answer.latency,
-            cost=_add_known(before.cost, answer.cost),
-            input_tokens=_add_known(before.input_tokens, answer.input_tokens),
-            output_tokens=_add_known(before.output_tokens, answer.output_tokens),
+            latency=add_known((before.latency, answer.latency)) or 0.0,
+            cost=add_known((before.cost, answer.cost)),
+            input_tokens=add_known((before.input_tokens, answer.input_tokens)),
+            output_tokens=add_known((before.output_tokens, answer.output_tokens)),
             spans=before.spans + answer.spans,
         )
 
@@ -249,10 +255,6 @@ async def _check_turn(
         elif checks.items:
             results += checks.run(subject)
     return results
-
-
-def _add_known(first: _Amount | None, second: _Amount | None) -> _Amount | None:
-    return None if first is None or second is None else first + second
 
 
 class _Budget:
@@ -287,7 +289,8 @@ class _Budget:
     def _fits(self) -> bool:
         if not self.spent.known:
             return self.under_way == 0
-        return self.spent.total + self.spent.high * (self.under_way + 1) <= self.limit
+        starting = [self.spent.high] * (self.under_way + 1)
+        return (add_known([self.spent.total, *starting]) or 0.0) <= self.limit
 
 
 def plan_cases(suite: FilledSuite, limits: RunLimits) -> Iterator[CaseJob]:
