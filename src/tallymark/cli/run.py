@@ -137,7 +137,10 @@ def _run_suite(
     try:
         if resume is not None:
             return [app.runs.resume(resume, options, watch)]
-        return app.runs.run(load_suite(suite or Path()), models, options, watch)
+        definition = load_suite(suite or Path())
+        for warning in definition.warnings:
+            say(f"tally: {warning}", err=True)
+        return app.runs.run(definition, models, options, watch)
     except KeyboardInterrupt:
         known = f"tally run --resume {watch.current}" if watch.current else "tally run"
         say(f"\ntally: stopped; what is done is kept; go on with: {known}", err=True)

@@ -55,6 +55,8 @@ class _SuiteFindings:
         self.source = reader.source
 
     def all(self) -> Iterator[Finding]:
+        for each in self.definition.warnings:
+            yield Finding("quotes", "warning", each.message, each.place, each.hint)
         yield from self.formula()
         yield from self.same_prompts()
         yield from self.texts()
