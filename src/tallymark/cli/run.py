@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import closing, nullcontext, redirect_stdout
 from pathlib import Path
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.app.runs import RunOptions
     from tallymark.runs.run import Run
+
+_SPENDS = re.compile("(?!echo[/:])").match
+"""A model that may cost something; an echo never does."""
 
 
 def run(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -140,6 +144,12 @@ def _run_suite(
         definition = load_suite(suite or Path())
         for warning in definition.warnings:
             say(f"tally: {warning}", err=True)
+        chosen = models or definition.models
+        if "_cost" in definition.formula and any(map(_SPENDS, chosen)):
+            from tallymark.suites.unknown_prices import HINT, find_unknown_prices
+
+            for message in find_unknown_prices(definition, chosen):
+                say(f"tally: {message}; {HINT}", err=True)
         return app.runs.run(definition, models, options, watch)
     except KeyboardInterrupt:
         known = f"tally run --resume {watch.current}" if watch.current else "tally run"
