@@ -18,6 +18,7 @@ from tallymark.text import say
 
 COMMANDS = {
     "init": "init:init",
+    "import": "import_:import_",
     "validate": "validate:validate",
     "run": "run:run",
     "runs": "runs:runs",
