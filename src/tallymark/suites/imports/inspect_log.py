@@ -12,7 +12,7 @@ import string
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallymark.errors import InvalidInput, TraceError
+from tallymark.errors import InvalidInput, Problem, TraceError
 from tallymark.models.provider_setup import PROVIDERS
 from tallymark.suites.imports.imported_suite import Check, ImportedSuite, NotCarried
 from tallymark.suites.imports.text_patterns import found_any
@@ -33,7 +33,7 @@ _SETTINGS = (
     *("temperature", "top_p", "max_tokens", "seed", "stop_seqs"),
     *("presence_penalty", "frequency_penalty"),
 )
-_WRAPPED = r"[*$(\s]*{}[*$)\s]*"
+_WRAPPED = r"[*$(\s]*{}[*$)]*,*"
 _ANSWER_LINE = r"^ANSWER\s*:\s*[*$(]*[A-Za-z\d ,]+[*$)]*\s*(?:$|\.)"
 _ANSWER = r"ANSWER\s*:\s*[*$(]*[A-Za-z\d ,]+[*$)]*(?:[^\w]|$)"
 
@@ -62,8 +62,7 @@ def import_log(path: Path, made: ImportedSuite) -> None:
             except NotCarried as why:
                 made.leave_out(None, f"the sample {key}: {why}")
     if not evals:
-        message = f"{path} leaves no sample"
-        raise InvalidInput([*made.left_out, *InvalidInput(message).problems])
+        raise InvalidInput([*made.left_out, Problem(f"{path} leaves nothing to ask")])
     made.document = {"metadata": _carry_metadata(header, made), "evals": list(evals.values())}
 
 
@@ -211,9 +210,9 @@ def _carry_choice(_: dict[str, Any], targets: list[str]) -> str:
     """The last line `ANSWER: X`, or without such a line the last `ANSWER: X` anywhere."""
     if len(targets) != 1 or not re.fullmatch("[A-Za-z]", targets[0]):
         raise NotCarried("several choices are right")
-    letter = _WRAPPED.format(targets[0]) + ",?"
+    letter = _WRAPPED.format(targets[0])
     line = rf"^ANSWER\s*:\s*{letter}\s*(?:$|\.)(?![\s\S]*{_ANSWER_LINE})"
-    anywhere = rf"ANSWER\s*:\s*{letter}(?:[^\w]|$)(?![\s\S]*{_ANSWER})"
+    anywhere = rf"ANSWER\s*:\s*{letter} *(?:[^\w ,]|$)(?![\s\S]*{_ANSWER})"
     return rf"(?im){line}|\A(?![\s\S]*{_ANSWER_LINE})[\s\S]*{anywhere}"
 
 

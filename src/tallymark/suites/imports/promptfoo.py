@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tallymark.documents.source import read_source
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, Place, Problem
 from tallymark.suites.imports.imported_suite import ImportedSuite, NotCarried
 from tallymark.suites.imports.promptfoo_assertions import carry_assertions, read_csv_assertion
 from tallymark.suites.imports.promptfoo_templates import (
@@ -23,6 +23,7 @@ from tallymark.suites.imports.promptfoo_templates import (
     replace_names,
     write_variable,
 )
+from tallymark.traces.lenient_json import as_list, as_mapping
 
 _CARRIED = (
     *("description", "prompts", "providers", "targets", "tests", "defaultTest", "scenarios"),
@@ -69,7 +70,7 @@ class _Config:
         self.path = path
         self.config = config
         self.made = made
-        self.default: Test = self._dict(config.get("defaultTest"))
+        self.default: Test = as_mapping(config.get("defaultTest"))
 
     def carry(self) -> None:
         for key in self.config:
@@ -78,19 +79,15 @@ class _Config:
         prompts = list(self._list_prompts())
         metadata = self._carry_metadata()
         evals = [each for test in self._list_tests() for each in self._carry_test(test, prompts)]
-        if not evals:
-            raise InvalidInput(
-                [*self.made.left_out, *InvalidInput(f"{self.path} leaves no test").problems]
-            )
+        if not evals or not prompts:
+            nothing = Problem(f"{self.path} leaves nothing to ask")
+            raise InvalidInput([*self.made.left_out, nothing])
         several = {"prompts": [self._make_shared(each) for each in prompts]}
         self.made.document = {
             "metadata": metadata,
             **(several if len(prompts) > 1 else {}),
             "evals": evals,
         }
-
-    def _dict(self, value: Any) -> dict[str, Any]:
-        return value if isinstance(value, dict) else {}
 
     def _carry_metadata(self) -> dict[str, Any]:
         metadata: dict[str, Any] = {"name": self.path.stem.removesuffix(".promptfoo")}
@@ -103,11 +100,11 @@ class _Config:
             models = [model for model, _ in named]
             metadata["model"] = models[0] if len(models) == 1 else models
             metadata |= self._carry_settings([given for _, given in named])
-        options = self._dict(self.config.get("evaluateOptions"))
+        options = as_mapping(self.config.get("evaluateOptions"))
         for theirs, ours in (("repeat", "epochs"), ("maxConcurrency", "threads")):
             if isinstance(options.get(theirs), int) and options[theirs] > 0:
                 metadata[ours] = options[theirs]
-        judge = self._dict(self.default.get("options")).get("provider")
+        judge = as_mapping(self.default.get("options")).get("provider")
         if isinstance(judge, str | dict) and (model := self._carry_provider(judge)):
             metadata["judge"] = model
         return metadata
@@ -129,7 +126,7 @@ class _Config:
         return None
 
     def _carry_settings(self, providers: list[Any]) -> dict[str, Any]:
-        configs = [self._dict(self._dict(each).get("config")) for each in providers]
+        configs = [as_mapping(as_mapping(each).get("config")) for each in providers]
         if any(config != configs[0] for config in configs):
             self.made.leave_out(self.config, "settings that differ from provider to provider")
             return {}
@@ -178,12 +175,12 @@ class _Config:
     def _list_tests(self) -> Iterator[Test]:
         yield from self._read_tests(self.config.get("tests"), self.config)
         scenarios = self.config.get("scenarios")
-        for scenario in scenarios if isinstance(scenarios, list) else []:
-            rows = list(self._read_tests(self._dict(scenario).get("config"), scenario))
-            tests = list(self._read_tests(self._dict(scenario).get("tests"), scenario))
+        for scenario in as_list(scenarios):
+            rows = list(self._read_tests(as_mapping(scenario).get("config"), scenario))
+            tests = list(self._read_tests(as_mapping(scenario).get("tests"), scenario))
             for row, test in product(rows, tests):
-                vars_ = {**self._dict(row.get("vars")), **self._dict(test.get("vars"))}
-                asserts = [*(row.get("assert") or []), *(test.get("assert") or [])]
+                vars_ = {**as_mapping(row.get("vars")), **as_mapping(test.get("vars"))}
+                asserts = [*as_list(row.get("assert")), *as_list(test.get("assert"))]
                 both = {**row, **test, "vars": vars_, "assert": asserts}
                 self.made.locate(both, str(self.path), 0)
                 yield both
@@ -211,12 +208,19 @@ class _Config:
                 yield from self._read_tests(self.made.read(path), None)
             elif path.suffix == ".jsonl":
                 for number, line in enumerate(read_source(path).text.splitlines(), 1):
-                    test = json.loads(line) if line.strip() else None
-                    if isinstance(test, dict):
-                        self.made.locate(test, str(path), number)
-                        yield test
+                    if line.strip():
+                        yield self._read_line(line, path, number)
             else:
                 raise NotCarried("they are in a program or an unknown kind of file")
+
+    def _read_line(self, line: str, path: Path, number: int) -> Test:
+        try:
+            test = as_mapping(json.loads(line))
+        except ValueError as error:
+            place = Place(str(path), number)
+            raise InvalidInput(f"the line is not JSON: {error}", place=place) from None
+        self.made.locate(test, str(path), number)
+        return test
 
     def _read_rows(self, path: Path) -> Iterator[Test]:
         rows = csv.DictReader(io.StringIO(read_source(path).text, newline=""))
@@ -234,7 +238,7 @@ class _Config:
                 elif key == "__description":
                     test["description"] = value
                 elif key == "__threshold" and value.strip():
-                    test["threshold"] = float(value)
+                    test["threshold"] = _read_number(value)
                 elif not key.startswith("__"):
                     test["vars"][key] = value
             self.made.locate(test, str(path), rows.line_num)
@@ -242,14 +246,14 @@ class _Config:
 
     def _carry_test(self, test: Test, prompts: list[str]) -> Iterator[dict[str, Any]]:
         """An eval for each combination of the variables that have several values."""
-        options = {**self._dict(self.default.get("options")), **self._dict(test.get("options"))}
+        options = {**as_mapping(self.default.get("options")), **as_mapping(test.get("options"))}
         if wrong := [key for key in ("transform", "postprocess") if key in options]:
             self.made.leave_out(test, f"a test whose answers a {wrong[0]} changes")
             return
         for key in ("provider", "providers", "prompts"):
             if key in test:
                 self.made.leave_out(test, f"that a test has {key} of its own")
-        variables = {**self._dict(self.default.get("vars")), **self._dict(test.get("vars"))}
+        variables = {**as_mapping(self.default.get("vars")), **as_mapping(test.get("vars"))}
         # A list whose first value is no text is one value.
         lists = {key: each for key, each in variables.items() if isinstance(each, list)}
         spread = {key: each for key, each in lists.items() if isinstance((each or [0])[0], str)}
@@ -264,8 +268,8 @@ class _Config:
         self, test: Test, values: dict[str, Any], options: dict[str, Any], prompts: list[str]
     ) -> dict[str, Any]:
         render = make_render(values)
-        own = [] if options.get("disableDefaultAsserts") else self.default.get("assert") or []
-        listed = [self._resolve(each) for each in [*own, *(test.get("assert") or [])]]
+        own = [] if options.get("disableDefaultAsserts") else as_list(self.default.get("assert"))
+        listed = [self._resolve(each) for each in [*own, *as_list(test.get("assert"))]]
         threshold = test.get("threshold", self.default.get("threshold"))
         self.made.locate(listed, *self.made.find_place(test))
         checks = carry_assertions(listed, threshold, render, self.made)
@@ -283,12 +287,19 @@ class _Config:
 
     def _resolve(self, assertion: Any) -> Any:
         """The assertion that a reference names."""
-        named = str(self._dict(assertion).get("$ref", ""))
+        named = str(as_mapping(assertion).get("$ref", ""))
         start = "#/assertionTemplates/"
         if named.startswith(start):
-            found = self._dict(self.config.get("assertionTemplates"))
+            found = as_mapping(self.config.get("assertionTemplates"))
             return found.get(named.removeprefix(start), assertion)
         return assertion
+
+
+def _read_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _make_turns(prompt: str, around: tuple[str, str], render: Render) -> dict[str, Any]:

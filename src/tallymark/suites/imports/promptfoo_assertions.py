@@ -15,6 +15,7 @@ from typing import Any
 from tallymark.suites.imports import text_patterns as patterns
 from tallymark.suites.imports.imported_suite import Check, ImportedSuite, NotCarried, merge_checks
 from tallymark.suites.imports.promptfoo_templates import Render, write_as_javascript
+from tallymark.traces.lenient_json import as_list
 
 _MOST_COMBINED = 8
 _OTHER_JUDGE = "your own judge (metadata.judge) may find otherwise"
@@ -75,7 +76,7 @@ def _carry(assertion: Any, render: Render, made: ImportedSuite) -> list[Check]:
         raise NotCarried("it has no type")
     if assertion["type"] == "assert-set":
         threshold = assertion.get("threshold")
-        listed = assertion.get("assert") or []
+        listed = as_list(assertion.get("assert"))
         return carry_assertions(listed, threshold, render, made)
     if "transform" in assertion:
         raise NotCarried("its transform is a program")
