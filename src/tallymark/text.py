@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -49,7 +49,8 @@ def add_known(parts: Iterable[Amount | None]) -> Amount | None:
         return None
     if len(given) < 2 or all(isinstance(part, int) for part in given):
         return sum(given)
-    return float(f"{math.fsum(given):.15g}")
+    total: Any = float(f"{math.fsum(given):.15g}")
+    return total
 
 
 def format_score(value: float | None) -> str:

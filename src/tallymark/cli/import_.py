@@ -23,7 +23,7 @@ def import_(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Turn promptfoo's configuration, or the samples of an Inspect log, into a suite."""
+    """Turn a promptfoo configuration or an Inspect log into a suite."""
     from tallymark.suites.imports.imported_suite import import_suite, write_yaml
 
     path = output or Path(f"{source.stem}.suite.yaml")

@@ -42,22 +42,28 @@ def read_unquoted(source: Source, holds: str) -> tuple[Node | None, list[Problem
     InvalidInput where it cannot be read even so.
     """
     lines, told = list(source.lines), dict[int, Problem]()
-    for _ in range(1 + _MOST_PARSED // (1 + len(source.text))):
-        stopped = None
-        try:
-            root, problems = parse_yaml(Source("\n".join(lines), source.name, source.folder), holds)
-        except InvalidInput as error:
-            root, problems, stopped = None, list(error.problems), error
+    rounds = 1 + _MOST_PARSED // (1 + len(source.text))
+    while True:
+        root, problems, stopped = _parse(Source("\n".join(lines), source.name), holds)
         places = [problem.place for problem in problems if problem.place is not None]
-        wrong = {place.line for place in places if place.line} - set(told)
-        mended = {number: line for number in wrong if (line := _quote_line(source, number))}
-        if not mended:
+        wrong = {place.line for place in places if place.line is not None} - told.keys()
+        found = [(number, _quote_line(source, number)) for number in sorted(wrong)]
+        mended = [(number, quoted) for number, quoted in found if quoted is not None]
+        if not mended or len(told) >= rounds:
             break
-        for number, (line, warning) in mended.items():
+        for number, (line, warning) in mended:
             lines[number - 1], told[number] = line, warning
     if stopped is not None:
         raise stopped
     return root, problems, [told[number] for number in sorted(told)]
+
+
+def _parse(source: Source, holds: str) -> tuple[Node | None, list[Problem], InvalidInput | None]:
+    """What the parser finds, and why it stopped where it did."""
+    try:
+        return *parse_yaml(source, holds), None
+    except InvalidInput as error:
+        return None, list(error.problems), error
 
 
 def _quote_line(source: Source, number: int) -> tuple[str, Problem] | None:
