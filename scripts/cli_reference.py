@@ -11,7 +11,18 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "cli.md"
 COMMANDS = [
-    *("init", "validate", "run", "runs", "show", "compare", "rescore", "score", "scorers"),
+    *(
+        "init",
+        "import",
+        "validate",
+        "run",
+        "runs",
+        "show",
+        "compare",
+        "rescore",
+        "score",
+        "scorers",
+    ),
     *("schema", "docs", "doctor"),
     *("formula check", "formula explain", "plugin check", "plugin paused", "plugin resume"),
     *("challenge init", "challenge check", "challenge publish", "challenge list", "challenge show"),

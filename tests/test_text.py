@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tallymark import text as text_module
 from tallymark.text import (
     Table,
+    add_known,
     align_numbers,
     clean,
     clean_excerpt,
@@ -152,6 +153,20 @@ def test_beside_a_bound_a_number_is_never_rounded_to_it(
     write: Callable[..., str], value: float, bound: float, text: str
 ) -> None:
     assert format_beside(write, value, bound) == text
+
+
+@pytest.mark.parametrize(
+    ("parts", "total"),
+    [
+        ([0.1, 0.1, 0.1], 0.3),
+        ([0.1, 0.2, None], None),
+        ([1 / 3], 1 / 3),
+        ([1, 2**60], 2**60 + 1),
+        ([], 0),
+    ],
+)
+def test_sums_are_exact(parts: list[float | None], total: float | None) -> None:
+    assert add_known(parts) == total
 
 
 def test_differences_have_a_sign() -> None:

@@ -140,7 +140,7 @@ class ModelError(WorkFailed):
 
     `retryable` tells whether asking again can help (429, overload, a dropped connection), and
     `retry_after` how many seconds the other side asked us to wait. `throttled` says that we were
-    told to slow down.
+    told to slow down. `tries` is how often was asked.
     """
 
     def __init__(
@@ -151,11 +151,13 @@ class ModelError(WorkFailed):
         retryable: bool = False,
         throttled: bool = False,
         retry_after: float | None = None,
+        tries: int = 1,
     ) -> None:
         super().__init__(message, hint=hint)
         self.retryable = retryable
         self.throttled = throttled
         self.retry_after = retry_after
+        self.tries = tries
 
 
 class OrganiserFault(WorkFailed):

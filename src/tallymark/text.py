@@ -12,11 +12,11 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 """Columns of what is written for a terminal."""
+Amount = TypeVar("Amount", int, float)
 UNKNOWN = "unknown"
 UNDEFINED = "undefined"
 
@@ -38,6 +39,21 @@ _FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "�
 
 
 # Numbers.
+
+
+def add_known(parts: Iterable[Amount | None]) -> Amount | None:
+    """The sum to the 15 digits that a float keeps of a decimal number: 3 times 0.1 is 0.3.
+
+    None where a part is not known.
+    """
+    known = list(parts)
+    given = [part for part in known if part is not None]
+    if len(given) < len(known):
+        return None
+    if len(given) < 2 or all(isinstance(part, int) for part in given):
+        return sum(given)
+    total: Any = float(f"{math.fsum(given):.15g}")
+    return total
 
 
 def format_score(value: float | None, more: int = 0) -> str:

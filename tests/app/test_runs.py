@@ -223,12 +223,60 @@ def test_a_secret_is_nowhere_but_in_the_request(tmp_path: Path) -> None:
         assert secret.encode() not in path.read_bytes(), path.name
 
 
-def test_secrets_are_not_recorded(app: App, tmp_path: Path) -> None:
-    text = SUITE.replace("2 + 2 is 4", "\"{{secret('token')}} 4\"")
-    options = RunOptions(values={"token": "hunter2-correct"}, record=tmp_path / "answers.jsonl")
+TOKEN = "hunter2-correct"
+ECHO = "def answer(prompt):\n    return 'the key is hunter2-correct'\n"
+ASKED = """
+metadata: {name: s, model: "python/agent.py:answer", %s}
+evals:
+  - {prompt: "%s", checks: [%s]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("metadata", "prompt", "check"),
+    [
+        ("", "say {{secret('token')}}", ""),
+        ("vars: {v: \"{{secret('token')}}\"}", "say {{var('v')}}", ""),
+        ("system_prompt: \"{{secret('token')}}\"", "hi", ""),
+        ("judge: echo/x", "hi", "{llm_judge: \"Says it {{secret('token')}}?\"}"),
+    ],
+)
+def test_secrets_are_not_recorded(tmp_path: Path, metadata: str, prompt: str, check: str) -> None:
+    app = App(str(tmp_path / "tally.db"))
+    (tmp_path / "agent.py").write_text(ECHO)
+    text = ASKED % (metadata, prompt, check)
+    options = RunOptions(values={"token": TOKEN}, record=tmp_path / "answers.jsonl")
     with pytest.raises(InvalidInput, match="would hold the secrets of the suite: token"):
         app.runs.run(load_suite(suite(tmp_path, text)), [], options, Silent())
+    app.close()
     assert not (tmp_path / "answers.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "check"),
+    [
+        ("settings: {extra: {user: \"{{secret('token')}}\"}}", "{match: '*key*'}"),
+        ("", "{match: \"*{{secret('token')}}*\"}"),
+        ("vars: {unused: \"{{secret('token')}}\"}", "{match: '*key*'}"),
+    ],
+)
+def test_where_no_secret_would_be_recorded_answers_are(
+    tmp_path: Path, metadata: str, check: str
+) -> None:
+    """The model tells the secret all the same, and that is not kept either."""
+    app = App(str(tmp_path / "tally.db"))
+    (tmp_path / "agent.py").write_text(ECHO)
+    path = suite(tmp_path, ASKED % (metadata, "hi", check))
+    files = {"record": tmp_path / "answers.jsonl", "cache": tmp_path / "cache.db"}
+    for _ in range(2):
+        options = RunOptions(values={"token": TOKEN}, **files)
+        (run,) = app.runs.run(load_suite(path), [], options, Silent())
+        assert run.record.passed == 1
+    app.close()
+    for kept in tmp_path.iterdir():
+        if kept.name != "agent.py":
+            assert TOKEN.encode() not in kept.read_bytes(), kept.name
+    assert "the key is ***token***" in files["record"].read_text()
 
 
 def test_a_provider_that_fails_half_its_calls_loses_no_case(app: App, tmp_path: Path) -> None:

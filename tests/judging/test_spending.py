@@ -43,7 +43,7 @@ def plain(ctx: EvalContext) -> float:
     [
         pytest.param([], JudgeSpending(None, 0, 0, 0, 0.0), id="nobody was asked"),
         pytest.param([answer()], JudgeSpending("tiny", 1, 10, 2, 0.1), id="one"),
-        pytest.param([answer()] * 10, JudgeSpending("tiny", 10, 100, 20, 1.0), id="sums are exact"),
+        pytest.param([answer()] * 3, JudgeSpending("tiny", 3, 30, 6, 0.3), id="sums are exact"),
         pytest.param(
             [answer(), answer(None)], JudgeSpending("tiny", 2, 20, 4, None), id="unknown cost"
         ),

@@ -34,6 +34,8 @@ class Reply:
     latency: float | None = None
     tools: tuple[tuple[str, dict[str, Any]], ...] = ()
     usage: Any = True
+    tokens: tuple[int, int] = (11, 7)
+    """Sent and answered, as the usage says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +273,8 @@ def _chat(output: str, reply: Reply, body: dict[str, Any]) -> dict[str, Any]:
         "model": body.get("model"),
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
     }
-    usage = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
+    sent, said = reply.tokens
+    usage = {"prompt_tokens": sent, "completion_tokens": said, "total_tokens": sent + said}
     return answer | _usage(reply, usage)
 
 
@@ -295,7 +298,7 @@ def _anthropic(output: str, reply: Reply, body: dict[str, Any]) -> dict[str, Any
         "content": content,
         "stop_reason": "tool_use" if reply.tools else "end_turn",
         "stop_sequence": None,
-        **_usage(reply, {"input_tokens": 11, "output_tokens": 7}),
+        **_usage(reply, {"input_tokens": reply.tokens[0], "output_tokens": reply.tokens[1]}),
     }
 
 

@@ -14,7 +14,7 @@ from tallymark.formula import MORE_METRICS, RUN_METRICS
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import Run
-from tallymark.runs.tally import Tally, eval_of
+from tallymark.runs.tally import Amounts, Tally, eval_of
 
 RESULTS = [
     CaseResult(case="sum", status="passed", latency=1.0, cost=0.25),
@@ -163,6 +163,15 @@ def test_sums_are_exact() -> None:
         CaseResult(case=f"c{n}", status="passed", cost=c) for n, c in enumerate([1e14, 1.0, 1.0])
     ]
     assert Tally(far).metrics()["total_cost"] == 1e14 + 2
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=300), st.integers(1, 20))
+def test_a_sum_does_not_depend_on_how_its_values_came(values: list[float], size: int) -> None:
+    whole, parts = Amounts(), Amounts()
+    whole.add(values)
+    for at in range(0, len(values), size):
+        parts.add(values[at : at + size])
+    assert parts.sum == whole.sum == math.fsum(values)
 
 
 @given(

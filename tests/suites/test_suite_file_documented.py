@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.suites.suite_texts import load, mistakes
 
-from tallymark.errors import InvalidInput
 from tallymark.suites.suite_file import load_suite
+from tallymark.suites.suite_findings import validate
 
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").is_file())
 EXAMPLES = ROOT / "examples" / "suites"
@@ -52,19 +52,20 @@ def test_the_formulas_of_the_document(formula: str) -> None:
     assert suite.formula == formula.partition("  #")[0]
 
 
-def test_the_invalid_example_is_shown_how_to_quote_it() -> None:
-    with pytest.raises(InvalidInput) as caught:
-        load_suite(Path(__file__).parent / "example-3-as-printed.yaml")
-    (problem,) = caught.value.problems
-    assert problem.place is not None
-    assert (problem.place.line, problem.place.column) == (7, 18)
-    assert problem.hint == 'put the text in quotes: prompt: "Solve: 2x + 5 = 15"'
+def test_the_example_without_quotes_is_read_as_the_text_it_plainly_is() -> None:
+    printed = load_suite(Path(__file__).parent / "example-3-as-printed.yaml")
+    (warning,) = printed.warnings
+    assert warning.place is not None
+    assert (warning.place.line, warning.place.column) == (7, 13)
+    assert warning.hint == 'put the text in quotes: prompt: "Solve: 2x + 5 = 15"'
+    quoted = load_suite(EXAMPLES / "comprehensive-scoring.yaml")
+    assert printed.hash == quoted.hash
+    assert quoted.warnings == ()
 
 
-def test_that_hint_mends_it() -> None:
-    broken = (Path(__file__).parent / "example-3-as-printed.yaml").read_text(encoding="utf-8")
-    mended = broken.replace("prompt: Solve: 2x + 5 = 15", 'prompt: "Solve: 2x + 5 = 15"')
-    assert mistakes(mended) == []
+def test_validate_tells_it_too() -> None:
+    _, findings = validate(Path(__file__).parent / "example-3-as-printed.yaml")
+    assert "quotes" in {finding.code for finding in findings}
 
 
 @pytest.mark.parametrize("name", ["max_latency", "min_cost", "avg_latency", "success_pct"])

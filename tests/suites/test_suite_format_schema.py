@@ -189,3 +189,43 @@ def test_prompts_fit_both_or_neither(
 ) -> None:
     document = {"evals": evals} | ({} if prompts is None else {"prompts": prompts})
     assert accepts(document) is loads(document, tmp_path) is fits
+
+
+def with_eval(**keys: Any) -> dict[str, Any]:
+    return {"evals": [{"prompt": "a", "checks": [], **keys}]}
+
+
+def with_scorer(name: str) -> dict[str, Any]:
+    return with_eval(checks=[{"scorer": {"use": "word_count", "name": name}}])
+
+
+NAMES = {
+    **dict.fromkeys(("a", "a-b", "_", "e5", "1a", "5-x", "-a", "total_tokens", "x" * 128), True),
+    **dict.fromkeys(("", " ", "two words", "ä", "a.b", "a\nb", "x" * 129), False),
+    **dict.fromkeys(("12", "-5", "1e", "1e-3", "007", "-", "--"), False),
+    **dict.fromkeys(("success_pct", "max_latency", "total_cost", "sqrt", "if", "clamp"), False),
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "fine"),
+    [
+        *((with_eval(name=name), fine) for name, fine in NAMES.items()),
+        *((with_eval(name=name), False) for name in ("max", "min", "avg", "total", 5, None, [])),
+        *((with_scorer(name), fine) for name, fine in NAMES.items()),
+        (with_scorer("avg"), True),
+        (with_scorer("{{var('name')}} x"), True),
+        (with_eval(cases_from="rows.txt"), False),
+        (with_eval(cases_from={"file": "rows"}), False),
+        ({"evals": [{"turns": ["a"]}]}, False),
+        ({"evals": [{"turns": [{"user": "a"}]}]}, False),
+        ({"evals": [{"turns": [{"user": "a", "checks": []}]}]}, True),
+        ({"evals": [{"turns": ["a"], "scorers": "word_count"}]}, True),
+        ({**with_eval(), "score": "{{secret('k')}}"}, False),
+        ({**with_eval(), "score": {"formula": "success_pct * {{ secret('k') }}"}}, False),
+        ({**with_eval(), "score": "success_pct * {{var('k')}}"}, True),
+    ],
+    ids=repr,
+)
+def test_what_the_loader_refuses_the_schema_refuses(document: Any, fine: bool) -> None:
+    assert (accepts(document), loads(document, EXAMPLES[0].parent)) == (fine, fine)

@@ -65,6 +65,10 @@ def test_a_trace_sums_up_its_spans(question: str, answer: object) -> None:
     assert getattr(RUN, question) == answer
 
 
+def test_the_cost_of_spans_adds_up_exactly() -> None:
+    assert Trace(spans=[Span(cost=0.1)] * 3).cost == 0.3
+
+
 @pytest.mark.parametrize("question", ["input_tokens", "output_tokens", "tokens", "cost"])
 def test_a_total_that_no_span_knows_is_unknown_not_zero(question: str) -> None:
     assert getattr(EMPTY, question) is None

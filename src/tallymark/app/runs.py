@@ -68,6 +68,7 @@ class RunService:
             secrets=known_secrets,
             judge=options.judge,
             open_judge=partial(open_judge, record=options.record, cache=options.cache),
+            recorded=options.record is not None,
         )
 
     def resolve_like(
@@ -84,12 +85,6 @@ class RunService:
         self, definition: SuiteDefinition, options: RunOptions
     ) -> tuple[dict[str, str], dict[str, str]]:
         """What is known of variables, and of secrets."""
-        if definition.secret_names and (options.record or options.cache):
-            names = ", ".join(definition.secret_names)
-            raise InvalidInput(
-                f"recorded and cached answers would hold the secrets of the suite: {names}",
-                hint="leave out --record and --cache, or use variables instead",
-            )
         if not definition.var_names and not definition.secret_names:
             return {}, {}
         stored = self.app.store.vars() if self.app.store.exists else {}
@@ -291,4 +286,5 @@ def _open_model(reference: str, suite: FilledSuite, options: RunOptions) -> Mode
         pricing=suite.definition.pricing,
         record=options.record,
         cache=options.cache,
+        redact=suite.redact,
     )

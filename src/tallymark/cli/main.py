@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "init": "init:init",
+    "import": "import_:import_",
     "validate": "validate:validate",
     "run": "run:run",
     "runs": "runs:runs",

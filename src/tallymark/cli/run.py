@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from contextlib import closing, nullcontext, redirect_stdout
@@ -40,6 +41,9 @@ _EVERY = 5.0
 """Seconds between lines that say how far it is."""
 _FAILURES_SHOWN = 20
 """Failures that are told as they come; the summary has them all."""
+
+_SPENDS = re.compile("(?!echo[/:])").match
+"""A model that may cost something; an echo never does."""
 
 
 def run(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -165,6 +169,14 @@ def _run_suite(
         definition = load_suite(suite or Path())
         if options.choice is not None:
             tell_missing(options.choice, definition)
+        for warning in definition.warnings:
+            say(f"tally: {warning}", err=True)
+        chosen = models or definition.models
+        if "_cost" in definition.formula and any(map(_SPENDS, chosen)):
+            from tallymark.suites.unknown_prices import HINT, find_unknown_prices
+
+            for message in find_unknown_prices(definition, chosen):
+                say(f"tally: {message}; {HINT}", err=True)
         return app.runs.run(definition, models, options, watch)
     except KeyboardInterrupt:
         known = f"tally run --resume {watch.current}" if watch.current else "tally run"

@@ -27,11 +27,17 @@ class Reader:
     """Reads a document, and keeps every mistake with its place and the keys that lead there."""
 
     def __init__(
-        self, source: Source, root: Node | None = None, problems: Iterable[Problem] = ()
+        self,
+        source: Source,
+        root: Node | None = None,
+        problems: Iterable[Problem] = (),
+        warnings: Iterable[Problem] = (),
     ) -> None:
         self.source = source
         self.root = MappingNode() if root is None else root
         self.problems = list(problems)
+        self.warnings = tuple(warnings)
+        """What was read, but should be written otherwise."""
         self.mistakes = len(self.problems)
         """How many there are, those included that are too many to tell."""
         self.path: list[str] = []
@@ -203,10 +209,21 @@ def open_document(given: Path | Source, holds: str) -> Reader:
     if (source.name or "").endswith(".json"):
         # YAML has no tabs between tokens, and JSON has none in its texts.
         source = Source(source.text.replace("\t", " "), source.name, source.folder)
-    root, problems = parse_yaml(source, holds)
+    warnings = list[Problem]()
+    try:
+        root, problems = parse_yaml(source, holds)
+    except InvalidInput as error:
+        if holds != "suite":
+            raise
+        root, problems = None, list(error.problems)
+    if problems and holds == "suite":
+        # Rare, and so it is loaded only now.
+        from tallymark.documents.unquoted_texts import read_unquoted  # noqa: PLC0415
+
+        root, problems, warnings = read_unquoted(source, holds)
     if root is None:
         raise InvalidInput("the file is empty", place=source.place(0))
-    return Reader(source, root, problems)
+    return Reader(source, root, problems, warnings)
 
 
 def read_plain(path: Path, holds: str) -> Any:

@@ -56,6 +56,8 @@ class TextShape(Shape):
 
     called: str = "text"
     may_be_empty: bool = False
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    """What is asked of it besides, by whoever looks at it later, as JSON Schema."""
 
     def read(self, node: Node, reader: Reader) -> Any:
         if isinstance(node, ScalarNode):
@@ -67,7 +69,8 @@ class TextShape(Shape):
         return self.refuse(node, reader)
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "string"} if self.may_be_empty else {"type": "string", "pattern": r"\S"}
+        filled = {} if self.may_be_empty else {"pattern": r"\S"}
+        return {"type": "string", **filled, **self.rules}
 
 
 @dataclass(frozen=True)

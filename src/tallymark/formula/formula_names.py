@@ -149,6 +149,20 @@ def eval_name_problems(names: Sequence[str | None]) -> list[tuple[int, Problem]]
     return sorted(found, key=lambda pair: pair[0])
 
 
+def make_name_schema(*, of_eval: bool) -> dict[str, Any]:
+    """What is refused of a single name, as JSON Schema; names next to each other it cannot see."""
+    reserved = {*FUNCTIONS, *RUN_METRICS}
+    if of_eval:
+        reserved |= {made.removesuffix(end) for made in RUN_METRICS for end in DERIVED}
+    no_name = [{"enum": sorted(reserved)}, {"pattern": f"^(-+|{_NUMERIC.pattern})$"}]
+    return {
+        "type": "string",
+        "pattern": f"^{WELL_FORMED.pattern}$",
+        "maxLength": MAX_NAME,
+        "not": {"anyOf": no_name},
+    }
+
+
 def _find_name_problems(name: str, what: str) -> Iterator[Problem]:
     shown = name if len(name) <= 40 else name[:40] + "..."
     if name == "":

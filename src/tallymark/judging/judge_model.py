@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tallymark.judging.kept_answers import OpenAnswers
     from tallymark.models import Answer, Message, Model
+    from tallymark.models.model import Redact
 
 _AT_ONCE = 64
 _FILE_KINDS = frozenset({"python", "cmd", "replay"})
@@ -102,6 +103,7 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
     folder: str | Path | None = None,
     record: str | Path | None = None,
     cache: str | Path | None = None,
+    redact: Redact | None = None,
     model_name: str | None = None,
     api_key_env: str | None = None,
     at_once: int = _AT_ONCE,
@@ -117,7 +119,9 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
         reference = _name_model_at(reference, model_name)
         key = read_api_key(api_key_env, "llm_judge") or ""
     try:
-        model = open_model(reference, folder=folder, record=record, cache=cache, key=key)
+        model = open_model(
+            reference, folder=folder, record=record, cache=cache, key=key, redact=redact
+        )
     except ModelError as error:  # a key or a package: as good as a wrong name, before anything runs
         raise InvalidInput(error.problems) from None
     return JudgeModel(model, at_once=at_once)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from tallymark.text import add_known
 
 if TYPE_CHECKING:
     from tallymark.models.model import Answer
@@ -46,9 +47,9 @@ class JudgeSpending(msgspec.Struct, frozen=True):
         return cls(
             models.pop() if len(models) == 1 else None,
             sum(each.asked for each in listed),
-            _add_known(sum, [each.input_tokens for each in listed]),
-            _add_known(sum, [each.output_tokens for each in listed]),
-            _add_known(math.fsum, [each.cost for each in listed]),
+            add_known(each.input_tokens for each in listed),
+            add_known(each.output_tokens for each in listed),
+            add_known(each.cost for each in listed),
         )
 
     def to_metadata(self) -> dict[str, Any]:
@@ -78,7 +79,3 @@ def _walk_spending(metadata: Mapping[str, Any]) -> Iterator[JudgeSpending]:
     for part in metadata.get("breakdown", ()):  # a composite's
         if isinstance(part, Mapping) and isinstance(part.get("metadata"), Mapping):
             yield from _walk_spending(part["metadata"])
-
-
-def _add_known(add: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
-    return None if None in parts else add(parts)

@@ -24,7 +24,7 @@ from tallymark.left_behind import call_in_thread
 from tallymark.models.model import Answer, Loadable
 
 if TYPE_CHECKING:
-    from tallymark.models.model import Model, Request
+    from tallymark.models.model import Model, Redact, Request
     from tallymark.models.token_prices import Pricing
 
 _TABLE = "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer BLOB) WITHOUT ROWID"
@@ -55,11 +55,18 @@ class CachedModel:
     sees to both. A file that fails in the middle costs the saving, not the answer.
     """
 
-    def __init__(self, model: Model, path: str | Path, pricing: Pricing | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        path: str | Path,
+        pricing: Pricing | None = None,
+        redact: Redact | None = None,
+    ) -> None:
         self.name = model.name
         self._model = model
         self._path = Path(path)
         self._pricing = pricing
+        self._redact = redact
         self._files = LoopLocal(self._open_files, first=self._open_files())
 
     def load(self) -> None:
@@ -68,13 +75,17 @@ class CachedModel:
             self._model.load()
 
     async def answer(self, request: Request) -> Answer:
-        """The stored answer, marked `cached`, or the model's, stored before it is given."""
+        """The stored answer, marked `cached`, or the model's, stored before it is given.
+
+        One that holds a secret is not stored: without it, checks could judge it differently.
+        """
         key, files = self._make_key(request), self._files.get()
         found = self._find_answer(files, key)
         if found is not None:
             return msgspec.structs.replace(found, cached=True)
         answer = await self._model.answer(request)
-        await call_in_thread(partial(self._keep_answer, files, key, answer))
+        if self._redact is None or self._redact(answer) == answer:
+            await call_in_thread(partial(self._keep_answer, files, key, answer))
         return answer
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from tallymark.models.model import Loadable
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
-    from tallymark.models.model import Answer, Model, Request
+    from tallymark.models.model import Answer, Model, Redact, Request
 
 
 class RecordedModel:
@@ -25,9 +25,10 @@ class RecordedModel:
     leaves no half line behind it.
     """
 
-    def __init__(self, model: Model, path: str | Path) -> None:
+    def __init__(self, model: Model, path: str | Path, redact: Redact | None = None) -> None:
         self.name = model.name
         self._model = model
+        self._redact = redact
         self._path = Path(path)
         self._file: int | None = None
         # The file's own lock is between processes: threads of one share the descriptor.
@@ -42,7 +43,8 @@ class RecordedModel:
     async def answer(self, request: Request) -> Answer:
         """The model's answer, on disk before it is given."""
         answer = await self._model.answer(request)
-        line = msgspec.json.encode(make_replay_line(request, answer)) + b"\n"
+        told = make_replay_line(request, answer)
+        line = msgspec.json.encode(told if self._redact is None else self._redact(told)) + b"\n"
         with self._lock:
             self._append(line)
         return answer

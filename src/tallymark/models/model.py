@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from tallymark.traces import Span
+
+Redact = Callable[[Any], Any]
+"""From any data to the same without secrets."""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):

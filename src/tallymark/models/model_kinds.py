@@ -27,7 +27,7 @@ from tallymark.models.token_prices import Pricing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tallymark.models.model import Model
+    from tallymark.models.model import Model, Redact
 
 _SHAPE = re.compile(r"([A-Za-z][\w.-]*)[/:](.+)", re.DOTALL)
 
@@ -84,7 +84,7 @@ KINDS: dict[str, Callable[[ModelReference], Model]] = {
 }
 
 
-def open_model(
+def open_model(  # noqa: PLR0913 (what is said about one model, by keyword)
     reference: str,
     *,
     folder: str | Path | None = None,
@@ -92,17 +92,18 @@ def open_model(
     record: str | Path | None = None,
     cache: str | Path | None = None,
     key: str | None = None,
+    redact: Redact | None = None,
 ) -> Model:
     """The model that a reference names.
 
     `folder` is where files are looked for, `pricing` overrides the price table, `record` is a file
     to which every answer is appended for `replay/`, `cache` a file of answers not to ask for again;
-    `key` is for an address, as in `ModelReference`.
+    `key` is for an address, as in `ModelReference`; `redact` keeps secrets out of both files.
     """
     named = ModelReference.parse(reference, folder=folder, pricing=pricing, key=key)
     model = KINDS[named.kind](named) if named.kind in KINDS else open_provider(named, tuple(KINDS))
     if cache is not None:
-        model = CachedModel(model, cache, named.pricing)
+        model = CachedModel(model, cache, named.pricing, redact)
     if record is not None:
-        model = RecordedModel(model, record)
+        model = RecordedModel(model, record, redact)
     return model

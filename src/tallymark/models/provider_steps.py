@@ -12,6 +12,7 @@ from pydantic_ai import messages
 
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import MOST_TOKENS
+from tallymark.text import add_known
 from tallymark.traces import Span
 
 if TYPE_CHECKING:
@@ -111,7 +112,6 @@ class ProviderSteps:
         calls = [span for span in self._spans if span.span_type == "generation"]
         sent = [call.input_tokens for call in calls if call.input_tokens is not None]
         received = [call.output_tokens for call in calls if call.output_tokens is not None]
-        costs = [call.cost for call in calls if call.cost is not None]
         known = len(sent) == len(received) == len(calls)
         return Answer(
             output=response.text or "",
@@ -119,7 +119,7 @@ class ProviderSteps:
             input_tokens=sum(sent) if known else None,
             output_tokens=sum(received) if known else None,
             tokens_counted_by="provider" if known else None,
-            cost=sum(costs) if len(costs) == len(calls) else None,
+            cost=add_known(call.cost for call in calls),
             model=response.model_name,
             spans=tuple(sorted(self._spans, key=lambda span: span.start_ms or 0)),
         )

@@ -89,6 +89,7 @@ def _make_last_error(error: ModelError, number: int) -> ModelError:
         retryable=error.retryable,
         throttled=error.throttled,
         retry_after=error.retry_after,
+        tries=number,
     )
 
 

@@ -72,6 +72,24 @@ def find_prices(url: str) -> Callable[[str, int, int], float | None] | None:
     return price
 
 
+def may_be_priced(kind: str, name: str, reference: str) -> bool:
+    """Can it be known what a model costs? By the price table, or because it may tell it itself.
+
+    The kind and the name are those of its reference.
+    """
+    if kind in ("http", "https"):
+        return find_prices(reference) is not None
+    if kind in ("cmd", "echo", "python", "replay"):
+        return kind != "echo"
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 (heavy)
+
+    try:
+        get_snapshot().find_provider_model(name, None, kind.removesuffix("-responses"), None)
+    except LookupError:
+        return False
+    return True
+
+
 def _is_price(value: object) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]

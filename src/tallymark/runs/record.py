@@ -69,6 +69,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     tokens_counted_by: Literal["provider", "local"] | None = None
     error: str | None = None
     tries: int = 1
+    """How often was asked; in a conversation, in the turn that took the most."""
     trace: Trace | None = None
 
     @property

@@ -8,6 +8,7 @@ equally likely.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from math import comb
 
@@ -63,4 +64,4 @@ def mean_repeats(each: Iterable[Repeats]) -> Repeats | None:
 
 
 def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+    return math.fsum(values) / len(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,14 @@ from tallymark.runs.repeats import Repeats, mean_repeats, summarise_repeats
 from tallymark.runs.scorer_summary import ScorerSummary, summarise_scorers
 from tallymark.runs.statistics import Interval, NoInterval
 from tallymark.runs.tally import FormulaScore, Tally
-from tallymark.text import align_numbers, clean_line, format_count, format_percent, format_score
+from tallymark.text import (
+    add_known,
+    align_numbers,
+    clean_line,
+    format_count,
+    format_percent,
+    format_score,
+)
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
@@ -115,14 +123,13 @@ class CaseView:
     def latency(self) -> float | None:
         """The mean over the epochs that know it."""
         known = [r.latency for r in self.results if r.latency is not None]
-        return sum(known) / len(known) if known else None
+        return math.fsum(known) / len(known) if known else None
 
     @property
     def cost(self) -> float | None:
         """The sum over all epochs; None when one that ran does not know."""
         ran = [result.cost for result in self.results if result.status != "error"]
-        known = [cost for cost in ran if cost is not None]
-        return sum(known) if ran and len(known) == len(ran) else None
+        return ran[0] if len(ran) == 1 else add_known(ran) if ran else None
 
 
 class Run:

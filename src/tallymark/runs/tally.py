@@ -25,7 +25,7 @@ from tallymark.formula import (
 )
 from tallymark.formula.formula_names import WELL_FORMED
 from tallymark.runs.record import CaseResult, CheckResult
-from tallymark.text import UNDEFINED
+from tallymark.text import UNDEFINED, add_known
 
 MetricValues = dict[str, float | None]
 MEASURES = ("latency", "cost")
@@ -51,6 +51,8 @@ class Amounts(msgspec.Struct, gc=False):
     low: float = math.inf
     high: float = -math.inf
     squares: float = 0.0
+    rest: float = 0.0
+    """What the sum lacks to be exact, so that it does not depend on how values came together."""
 
     @property
     def total(self) -> float:
@@ -61,7 +63,9 @@ class Amounts(msgspec.Struct, gc=False):
         """Takes more values into account."""
         if values:
             self.known += len(values)
-            self.sum = math.fsum((self.sum, *values))
+            parts = (self.sum, self.rest, *values)
+            self.sum = math.fsum(parts)
+            self.rest = math.fsum((*parts, -self.sum)) if math.isfinite(self.sum) else 0.0
             self.low = min(self.low, *values)
             self.high = max(self.high, *values)
             self.squares += sum([value * value for value in values])
@@ -248,7 +252,7 @@ class Tally:
         self, result: CaseResult
     ) -> tuple[float | None, tuple[str, ...], tuple[float, ...]]:
         """What judges cost, and what each scorer measured, also in the alternatives of an `or`."""
-        judges: float | None = 0.0
+        judged = list[float | None]()
         names = list[str]()
         values = list[float]()
         checks = list(result.checks)
@@ -256,7 +260,7 @@ class Tally:
             if check.parts:  # they go to the end of the list, and are met there
                 checks += check.parts
             if check.judge is not None or check.kind == "llm_judge":
-                judges = _add_known(judges, _find_judge_cost(check))
+                judged.append(_find_judge_cost(check))
             if check.name is None:
                 continue
             counts = self.scorers[check.name]
@@ -270,6 +274,7 @@ class Tally:
             if check.value is not None:
                 names.append(check.name)
                 values.append(check.value)
+        judges = add_known(judged) if judged else 0.0
         return judges, tuple(names), tuple(values)
 
     def _note_again(self, case: str, name: str | None, seen: Seen) -> None:
@@ -390,10 +395,6 @@ def _find_judge_cost(check: CheckResult) -> float | None:
         return check.judge.cost
     # With a value, it was kept by a version that did not ask what its judge cost.
     return 0.0 if check.value is None else None
-
-
-def _add_known(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
 
 
 def run_wide(counts: Counts, errors: int, latencies: Sequence[float]) -> MetricValues:

@@ -18,6 +18,7 @@ from tallymark.documents.shapes import (
     TextShape,
     one_or_many,
 )
+from tallymark.formula.formula_names import make_name_schema
 from tallymark.scoring import Expected
 from tallymark.suites.checks.check_definition import CheckSpec
 from tallymark.suites.checks_format import CHECKS
@@ -77,12 +78,13 @@ def _has_key(node: Node, key: str) -> bool:
     return isinstance(node, MappingNode) and key in node.entries
 
 
+_DATASET = {"pattern": r"\.([cC][sS][vV]|[jJ][sS][oO][nN][lL])$"}
 CASES_FROM = KindShape(
-    scalar=TextShape("the path of a .csv or .jsonl file"),
+    scalar=TextShape("the path of a .csv or .jsonl file", rules=_DATASET),
     mapping=RecordShape(
         "a mapping with 'file'",
         {
-            "file": Key(TextShape(), "A .csv or .jsonl file.", required=True),
+            "file": Key(TextShape(rules=_DATASET), "A .csv or .jsonl file.", required=True),
             "id": Key(TextShape(), "The column that names its rows; `id` where there is one."),
             "limit": Key(NumberShape(low=1, whole=True), "Take the first rows only."),
         },
@@ -92,7 +94,7 @@ EVAL = RecordShape(
     "a mapping with 'prompt' and 'checks'",
     {
         "name": Key(
-            TextShape("a name"),
+            TextShape("a name", rules=make_name_schema(of_eval=True)),
             "How formulas call it: letters, digits, _ and -; unique, not reserved.",
         ),
         "prompt": Key(TextShape(), "What the model is asked."),
@@ -127,7 +129,19 @@ EVAL = RecordShape(
     _require_prompt_and_checks,
     {
         "not": {"required": ["prompt", "turns"]},
-        "anyOf": [{"required": [key]} for key in ("checks", "scorers", "turns")],
+        "anyOf": [
+            {"required": ["checks"]},
+            {"required": ["scorers"]},
+            {
+                "required": ["turns"],
+                "properties": {
+                    "turns": {
+                        "description": "Without checks of the eval, a turn has some.",
+                        "contains": {"type": "object", "required": ["checks"]},
+                    }
+                },
+            },
+        ],
     },
 )
 

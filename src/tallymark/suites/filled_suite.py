@@ -206,7 +206,7 @@ def _varies_in_prompt_only(entry: Eval, suite: SuiteDefinition) -> bool:
     )
 
 
-def resolve(
+def resolve(  # noqa: PLR0913 (where values and judges come from, by keyword)
     definition: SuiteDefinition,
     *,
     vars: Mapping[str, Any] | None = None,  # noqa: A002 (the word of the format)
@@ -214,12 +214,13 @@ def resolve(
     judge: CheckJudge | None = None,
     open_judge: Callable[..., JudgeModel] = open_judge,
     load: Callable[..., Scorer] = load_scorer,
+    recorded: bool = False,
 ) -> FilledSuite:
     """The suite with these values; InvalidInput names all that are missing, before anything runs.
 
     The mappings may hold more than the suite uses, such as the whole environment. `judge` is for
     `llm_judge` checks: a model's reference, or a function from prompt to answer. Judges are opened
-    here, each once, by `open_judge`.
+    here, each once, by `open_judge`. What is `recorded` may not ask for secrets.
     """
     if definition.prompts and definition.prompt is None:
         names = ", ".join(repr(each.name) for each in definition.prompts)
@@ -228,11 +229,19 @@ def resolve(
     values = TemplateValues(definition, vars or {}, secrets or {}) if definition.uses else None
     if values is not None and (problems := list(values.problems())):
         raise InvalidInput(problems)
+    reach: dict[str, Any] = {"folder": definition.folder}
+    if values is not None and values.secrets:
+        reach["redact"] = Redactor(values.secrets).redact
+        if recorded and (asked := _find_asked_secrets(definition, values)):
+            raise InvalidInput(
+                f"recorded answers would hold the secrets of the suite: {', '.join(asked)}",
+                hint="leave out --record, or use variables instead",
+            )
     setting = CheckSetting(
         folder=definition.folder,
         suite_threshold=definition.threshold,
         judge=judge,
-        open_judge=cache(partial(open_judge, folder=definition.folder)),
+        open_judge=cache(partial(open_judge, **reach)),
         load=_remember_scorers(load),
     )
     suite = FilledSuite(definition, values, setting)
@@ -248,6 +257,21 @@ def resolve(
                 place = Source("", definition.source).place(case.eval.line)
                 raise InvalidInput(message, place=place) from None
     return suite
+
+
+def _find_asked_secrets(definition: SuiteDefinition, values: TemplateValues) -> list[str]:
+    """The secrets that stand in what the model or its judge is asked."""
+    redactors = {name: Redactor({name: value}) for name, value in values.secrets.items()}
+    found: set[str] = set()
+    for case in definition.cases:
+        entry = case.eval
+        told: list[Any] = [definition.system_prompt, entry.system_prompt]
+        told += [(turn.user, turn.assistant) for turn in entry.turns]
+        if judged := [spec.config for spec in entry.all_checks() if spec.kind == "llm_judge"]:
+            told += [*judged, entry.expected, entry.metadata]
+        asked = fill_templates(told, values.case(case))
+        found |= {name for name, each in redactors.items() if each.redact(asked) != asked}
+    return sorted(found)
 
 
 def _fill_spec(spec: CheckSpec, fill: Callable[[Any], Any]) -> CheckSpec:

@@ -16,6 +16,7 @@ from tallymark.suites.checks.check_types import find_value_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from tallymark.errors import Problem
     from tallymark.models.token_prices import Pricing
 
 DEFAULT_FORMULA = "success_pct"
@@ -151,6 +152,8 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     hash: str = ""
     """Changes whenever the suite or one of its datasets does."""
     source: str | None = None
+    warnings: tuple[Problem, ...] = ()
+    """What its file should write otherwise."""
     folder: Path = msgspec.field(default_factory=Path)
     """Where the paths in the suite start."""
 

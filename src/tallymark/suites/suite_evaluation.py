@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from tallymark.errors import InvalidInput, ModelError
+from tallymark.errors import InvalidInput, ModelError, TallymarkError
 from tallymark.judging.judge_model import OPEN_JUDGES, load_judges
 from tallymark.models.model import Answer, Loadable, Message, Model, Request
 from tallymark.models.model_answers import trace_of
@@ -26,6 +26,7 @@ from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.tally import Amounts
 from tallymark.suites.filled_suite import join_turns
+from tallymark.text import add_known
 
 if TYPE_CHECKING:
     from tallymark.runs.ongoing_run import RunEnding
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from tallymark.suites.suite_definition import Case
     from tallymark.traces import Trace
 
-_Amount = TypeVar("_Amount", int, float)
 DEFAULT_THREADS = 10
 _MOST_REFUSALS = 20
 """A model that refused this many cases, and answered none, will not answer the rest."""
@@ -137,9 +137,9 @@ class SuiteEvaluation:
             result = await self._ask_turns(case, job.epoch)
         except ModelError as error:
             self._lose_hope(error)
-            result = self._make_error(job, str(error))
+            result = self._make_error(job, error, error.tries)
         except InvalidInput as error:  # a row that makes a check invalid
-            result = self._make_error(job, str(error))
+            result = self._make_error(job, error)
         safe: CaseResult = self.suite.redact(result)
         return safe
 
@@ -148,10 +148,14 @@ class SuiteEvaluation:
         if self.refused >= _MOST_REFUSALS and not self.answered:
             self.ending = "hopeless"
 
-    def _make_error(self, job: CaseJob, error: str) -> CaseResult:
-        asked = self.suite.fill_input(job.case)
+    def _make_error(self, job: CaseJob, error: TallymarkError, tries: int = 1) -> CaseResult:
         return CaseResult(
-            case=job.case.key, epoch=job.epoch, status="error", input=asked, error=error
+            case=job.case.key,
+            epoch=job.epoch,
+            status="error",
+            input=self.suite.fill_input(job.case),
+            error=str(error),
+            tries=tries,
         )
 
     async def _ask_turns(self, case: FilledCase, epoch: int) -> CaseResult:
@@ -185,11 +189,15 @@ class SuiteEvaluation:
         self, case: FilledCase, epoch: int
     ) -> tuple[Request, Answer, int, list[CheckResult]]:
         """Asks the turns of a conversation; its answers come back as one."""
-        said, checks, total, tries = list[str](), list[CheckResult](), _ConversationTotal(), 0
+        said, checks, total, tries = list[str](), list[CheckResult](), _ConversationTotal(), 1
         asked, request = case.asked, _NOTHING_ASKED
         while (messages := case.messages(said)) is not None:
-            request, answer, tried = await self._request_answer(case, messages, epoch)
-            tries += tried
+            try:
+                request, answer, tried = await self._request_answer(case, messages, epoch)
+            except ModelError as error:
+                error.tries = max(tries, error.tries)
+                raise
+            tries = max(tries, tried)
             turn = asked[len(said)]
             said.append(answer.output)
             total.add(answer, request)
@@ -237,10 +245,10 @@ class _ConversationTotal:
         before = self.answer
         self.answer = replace(
             answer,
-            latency=before.latency + answer.latency,
-            cost=_add_known(before.cost, answer.cost),
-            input_tokens=_add_known(before.input_tokens, answer.input_tokens),
-            output_tokens=_add_known(before.output_tokens, answer.output_tokens),
+            latency=add_known((before.latency, answer.latency)) or 0.0,
+            cost=add_known((before.cost, answer.cost)),
+            input_tokens=add_known((before.input_tokens, answer.input_tokens)),
+            output_tokens=add_known((before.output_tokens, answer.output_tokens)),
             spans=before.spans + answer.spans,
         )
 
@@ -263,10 +271,6 @@ async def _check_turn(
         elif checks.items:
             results += checks.run(subject)
     return results
-
-
-def _add_known(first: _Amount | None, second: _Amount | None) -> _Amount | None:
-    return None if first is None or second is None else first + second
 
 
 class _Budget:
@@ -301,7 +305,8 @@ class _Budget:
     def _fits(self) -> bool:
         if not self.spent.known:
             return self.under_way == 0
-        return self.spent.total + self.spent.high * (self.under_way + 1) <= self.limit
+        starting = [self.spent.high] * (self.under_way + 1)
+        return (add_known([self.spent.total, *starting]) or 0.0) <= self.limit
 
 
 def plan_cases(suite: FilledSuite, limits: RunLimits) -> Iterator[CaseJob]:

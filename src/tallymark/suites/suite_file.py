@@ -117,6 +117,7 @@ class SuiteLoader:
             document=stored,
             hash=hashlib.sha256(b"\0".join(hashed)).hexdigest(),
             source=source.name,
+            warnings=self.reader.warnings,
             folder=source.folder,
             **score,
             **_read_metadata(metadata),

@@ -19,6 +19,7 @@ from tallymark.suites.checks.check_types import CHECK_TYPES, build_check
 from tallymark.suites.checks.llm_judge import answer_nothing
 from tallymark.suites.suite_file import SuiteLoader
 from tallymark.suites.templates import find_near_misses, has_templates
+from tallymark.suites.unknown_prices import HINT, find_unknown_prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,6 +56,8 @@ class _SuiteFindings:
         self.source = reader.source
 
     def all(self) -> Iterator[Finding]:
+        for each in self.definition.warnings:
+            yield Finding("quotes", "warning", each.message, each.place, each.hint)
         yield from self.formula()
         yield from self.same_prompts()
         yield from self.texts()
@@ -103,6 +106,9 @@ class _SuiteFindings:
         if suite.pricing is not None and len(suite.models) > 1:
             message = f"one pricing stands for {len(suite.models)} models"
             yield self.warning("pricing", message, self.reader.place("metadata", "pricing").line)
+        for message in find_unknown_prices(suite, suite.models):
+            line = self.reader.place("metadata", "model").line
+            yield self.warning("price", message, line, HINT)
         used = {use.name for use in suite.uses}
         for name in suite.vars:
             if name not in used:

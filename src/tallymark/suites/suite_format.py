@@ -104,7 +104,14 @@ SCORE = record_or_short(
     "formula",
     "a mapping with 'formula'",
     {
-        "formula": Key(TextShape("text with a formula"), "The score of a run.", required=True),
+        "formula": Key(
+            TextShape(
+                "text with a formula",
+                rules={"not": {"pattern": r"\{\{\s*secret\b"}},  # it is shown
+            ),
+            "The score of a run.",
+            required=True,
+        ),
         "undefined": Key(NumberShape(), "The score where the formula has no value."),
     },
 )

@@ -39,7 +39,7 @@ _OUTSIDE = ("init", "scorer", "scorers")
 
 def make_sample_trace(sample: dict[str, Any], header: dict[str, Any]) -> Trace:
     """The trace of a sample; `header` is the log's `eval` part."""
-    sample = _put_back_attachments(sample)
+    sample = put_back_attachments(sample)
     model = as_label(header.get("model"))
     events = [
         each for each in map(as_mapping, as_list(sample.get("events"))) if not each.get("pending")
@@ -89,7 +89,7 @@ def _collect_scores(sample: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _put_back_attachments(sample: dict[str, Any]) -> dict[str, Any]:
+def put_back_attachments(sample: dict[str, Any]) -> dict[str, Any]:
     """The sample with its long texts, which stand apart, put back where they are referred to."""
     texts = as_mapping(sample.get("attachments"))
 

@@ -6,12 +6,12 @@ Times are milliseconds, as in the files people have; costs are US dollars. `None
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
 
 from tallymark.errors import TraceError
+from tallymark.text import add_known
 from tallymark.traces.lenient_json import to_json_safe
 from tallymark.traces.trace_fields import read_trace_fields
 
@@ -188,7 +188,7 @@ class Trace(
                 given = span.input_tokens + (given or 0)
             if span.output_tokens is not None:
                 gave = span.output_tokens + (gave or 0)
-        return Spending(math.fsum(costs) if costs else None, given, gave)
+        return Spending(add_known(costs) if costs else None, given, gave)
 
     @property
     def roots(self) -> list[Span]:

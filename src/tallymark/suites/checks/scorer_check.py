@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import AnyShape, Key, NumberShape, TextShape, record_or_short
+from tallymark.formula.formula_names import make_name_schema
 from tallymark.scoring.scorer_reference import ScorerReference
 from tallymark.suites.checks.check_definition import (
     CheckSetting,
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from tallymark.scoring import Scorer
 
 _REFERENCE = TextShape("a scorer such as word_count or checks.py:polite")
+_TEMPLATE = {"pattern": r"\{\{"}
+_NAME = TextShape("a name", rules={"anyOf": [_TEMPLATE, make_name_schema(of_eval=False)]})
 _SHAPE = record_or_short(
     "use",
     "a mapping with the scorer's reference in 'use'",
     {
         "use": Key(_REFERENCE, "The scorer: a name, file.py:name or module:name.", required=True),
-        "name": Key(TextShape("a name"), "How formulas call its value."),
+        "name": Key(_NAME, "How formulas call its value."),
         "options": Key(AnyShape(MappingNode, "a mapping of options"), "The scorer's options."),
         "threshold": Key(NumberShape(low=0, high=1), "The value that passes."),
     },

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from tallymark.errors import Place, TraceError
 from tallymark.traces.dialect import Dialect
@@ -39,8 +39,23 @@ def sniff_bytes(head: bytes) -> bool:
     return head.startswith(_ZIP_MAGIC)
 
 
+class LoggedSample(NamedTuple):
+    """A sample as the log has it."""
+
+    sample: Any
+    header: dict[str, Any]
+    """The log's `eval` part."""
+    place: Place
+
+
 def read(source: TraceSource) -> Iterator[Trace | TraceError]:
-    """Every sample's trace, or the reason why there is none.
+    """Every sample's trace, or the reason why there is none."""
+    for found in read_samples(source):
+        yield found if isinstance(found, TraceError) else _read_sample(*found)
+
+
+def read_samples(source: TraceSource) -> Iterator[LoggedSample | TraceError]:
+    """Every sample of every epoch, or the reason why it cannot be read.
 
     A `.eval` file is a zip with one JSON member a sample, or (large samples) one folder a sample
     with its sequences cut into chunks. Inspect itself is not needed.
@@ -52,7 +67,7 @@ def read(source: TraceSource) -> Iterator[Trace | TraceError]:
         yield from _read_json(source)
 
 
-def _read_zip(members: ZipMembers, source: TraceSource) -> Iterator[Trace | TraceError]:
+def _read_zip(members: ZipMembers, source: TraceSource) -> Iterator[LoggedSample | TraceError]:
     header: dict[str, Any] = {}
     for name in _HEADERS:
         if name in members.names:
@@ -72,7 +87,7 @@ def _read_zip(members: ZipMembers, source: TraceSource) -> Iterator[Trace | Trac
             except TraceError as error:
                 yield error
             else:
-                yield _read_sample(sample, as_mapping(header.get("eval")), place)
+                yield LoggedSample(sample, as_mapping(header.get("eval")), place)
 
 
 def _add_sequences(sample: Any, members: ZipMembers, folder: str, place: Place) -> dict[str, Any]:
@@ -95,7 +110,7 @@ def _add_sequences(sample: Any, members: ZipMembers, folder: str, place: Place) 
     }
 
 
-def _read_json(source: TraceSource) -> Iterator[Trace | TraceError]:
+def _read_json(source: TraceSource) -> Iterator[LoggedSample | TraceError]:
     header: dict[str, Any] = {}
     for record in read_records(source, arrays=[("samples",)], kept=[("eval",)]):
         try:
@@ -106,13 +121,13 @@ def _read_json(source: TraceSource) -> Iterator[Trace | TraceError]:
         if record.path == ("eval",):
             header = as_mapping(value)
         elif record.path:
-            yield _read_sample(value, header, record.place)
+            yield LoggedSample(value, header, record.place)
         else:
             log = as_mapping(value)
             if "eval" not in log:
                 yield TraceError("not an Inspect log: there is no eval in it", place=record.place)
             for sample in as_list(log.get("samples")):
-                yield _read_sample(sample, as_mapping(log.get("eval")), record.place)
+                yield LoggedSample(sample, as_mapping(log.get("eval")), record.place)
 
 
 def _read_sample(sample: Any, header: dict[str, Any], place: Place) -> Trace | TraceError:

@@ -1,0 +1,45 @@
+"""`tally import`: another tool's configuration, or its log, as a suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tallymark.cli.streams import print_json
+from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.text import format_count, say
+
+
+def import_(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="promptfooconfig.yaml, or an Inspect log."),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The suite; FILE.suite.yaml without it.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Turn a promptfoo configuration or an Inspect log into a suite."""
+    from tallymark.suites.imports.imported_suite import import_suite, write_yaml
+
+    path = output or Path(f"{source.stem}.suite.yaml")
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} exists already", hint="name another file, or add --force")
+    made = import_suite(source)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(write_yaml(made.document), encoding="utf-8")
+    except OSError as error:
+        raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
+    evals = len(made.document["evals"])
+    if as_json:
+        left_out = [problem.to_dict() for problem in made.left_out]
+        print_json({"suite": str(path), "evals": evals, "left_out": left_out})
+        return
+    for problem in made.left_out:
+        say(f"not carried over: {problem}", err=True)
+    say(f"wrote {path}: {format_count(evals, 'eval')}; run it with: tally run {path}")

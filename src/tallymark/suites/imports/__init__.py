@@ -1,0 +1,1 @@
+"""From other tools' configurations and logs to suites: one module for each tool."""

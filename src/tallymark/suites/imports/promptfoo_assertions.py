@@ -1,0 +1,286 @@
+"""promptfoo's assertions as checks, where they mean the same.
+
+Its texts are compared to the letter, so most become regular expressions. A judge or an embedding
+of ours is another one than promptfoo's: such checks are carried over, and that is said.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterable
+from itertools import combinations
+from typing import Any
+
+from tallymark.suites.imports import text_patterns as patterns
+from tallymark.suites.imports.imported_suite import Check, ImportedSuite, NotCarried, merge_checks
+from tallymark.suites.imports.promptfoo_templates import Render, write_as_javascript
+from tallymark.traces.lenient_json import as_list
+
+_MOST_COMBINED = 8
+_OTHER_JUDGE = "your own judge (metadata.judge) may find otherwise"
+_CSV_ASSERTION = re.compile(r"(not-)?([a-z][a-z-]*)(?:\((\d+(?:\.\d+)?)\))?(?::([\s\S]*))?")
+_OTHER_KINDS = (
+    *("answer-relevance", "bleu", "classifier", "contains-html", "contains-json", "contains-sql"),
+    *("contains-xml", "context-faithfulness", "context-recall", "context-relevance", "factuality"),
+    *("finish-reason", "g-eval", "gleu", "guardrails", "is-html", "is-refusal", "is-sql", "is-xml"),
+    *("is-valid-function-call", "is-valid-openai-function-call", "is-valid-openai-tools-call"),
+    *(
+        "javascript",
+        "meteor",
+        "model-graded-factuality",
+        "moderation",
+        "perplexity",
+        "pi",
+        "python",
+    ),
+    *(
+        "perplexity-score",
+        "rouge-n",
+        "ruby",
+        "search-rubric",
+        "select-best",
+        "webhook",
+        "word-count",
+    ),
+)
+"""Without a check that says the same."""
+_LISTS = ("contains-all", "contains-any", "icontains-all", "icontains-any")
+
+
+def carry_assertions(
+    given: list[Any], threshold: Any, render: Render, made: ImportedSuite
+) -> list[Check]:
+    """The checks of a test; with a threshold, whatever of its assertions reaches it."""
+    if not isinstance(threshold, int | float) or isinstance(threshold, bool):
+        return [check for each in given for check in _carry_or_tell(each, render, made)]
+    try:
+        parts = [(_carry(each, render, made), _weigh(each)) for each in given]
+        return _combine(parts, float(threshold))
+    except NotCarried as why:
+        made.leave_out(given, f"the assertions under the threshold {threshold}: {why}")
+        return []
+
+
+def _carry_or_tell(assertion: Any, render: Render, made: ImportedSuite) -> list[Check]:
+    try:
+        return _carry(assertion, render, made)
+    except NotCarried as why:
+        kind = assertion.get("type") if isinstance(assertion, dict) else assertion
+        made.leave_out(assertion, f"the assertion {kind}: {why}")
+        return []
+
+
+def _carry(assertion: Any, render: Render, made: ImportedSuite) -> list[Check]:
+    if not isinstance(assertion, dict) or not isinstance(assertion.get("type"), str):
+        raise NotCarried("it has no type")
+    if assertion["type"] == "assert-set":
+        threshold = assertion.get("threshold")
+        listed = as_list(assertion.get("assert"))
+        return carry_assertions(listed, threshold, render, made)
+    if "transform" in assertion:
+        raise NotCarried("its transform is a program")
+    kind = assertion["type"].removeprefix("not-")
+    carry = _KINDS.get(kind)
+    if carry is None:
+        raise NotCarried("there is no check like it")
+    if isinstance(assertion.get("value"), str) and assertion["value"].startswith("file://"):
+        raise NotCarried(f"its value is in {assertion['value']}")
+    if note := _NOTES.get(kind):
+        made.leave_out(assertion, f"the verdict of {kind}: {note}")
+    return carry(_Assertion(assertion, render))
+
+
+class _Assertion:
+    """One assertion, its value with the variables filled in."""
+
+    def __init__(self, given: dict[str, Any], render: Render) -> None:
+        self.inverse = given["type"].startswith("not-")
+        self.raw = given.get("value")
+        self.render = render
+        self.threshold = given.get("threshold")
+
+    @property
+    def text(self) -> str:
+        """The value as JavaScript writes it."""
+        if isinstance(self.raw, dict | list) or self.raw in (None, ""):
+            raise NotCarried("it has no text to compare with")
+        return self.render(write_as_javascript(self.raw))
+
+    @property
+    def texts(self) -> list[str]:
+        """The values of a list, which may be one text with commas."""
+        if isinstance(self.raw, list):
+            return [self.render(write_as_javascript(each)) for each in self.raw]
+        return [each.strip() for each in next(csv.reader([self.text], skipinitialspace=True))]
+
+    @property
+    def amount(self) -> float:
+        """The threshold as a number."""
+        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int | float):
+            raise NotCarried("it has no threshold")
+        return self.threshold
+
+    def refuse_inverse(self) -> None:
+        if self.inverse:
+            raise NotCarried("there is no check for its opposite")
+
+    def search(self, *needed: str) -> list[Check]:
+        """All of these patterns are found; of an inverse assertion, not all."""
+        if self.inverse:
+            return [{"regex": patterns.not_all(needed)}]
+        return [{"regex": needed[0] if len(needed) == 1 else list(needed)}]
+
+
+def _equals(given: _Assertion) -> list[Check]:
+    if isinstance(given.raw, dict | list):
+        given.refuse_inverse()
+        return _fits_schema({"const": given.raw})
+    return given.search(patterns.equals(given.text))
+
+
+def _contains_all(given: _Assertion, *, ignore_case: bool = False) -> list[Check]:
+    return given.search(*(patterns.found(each, ignore_case=ignore_case) for each in given.texts))
+
+
+def _regex(given: _Assertion) -> list[Check]:
+    pattern = patterns.translate_javascript(given.text)
+    if pattern is None:
+        raise NotCarried(f"Python has no regular expression like {given.text}")
+    return given.search(pattern)
+
+
+def _is_json(given: _Assertion) -> list[Check]:
+    given.refuse_inverse()
+    if given.raw is not None and not isinstance(given.raw, dict):
+        raise NotCarried("its schema is a text")
+    if "'format':" in repr(given.raw):
+        raise NotCarried("its schema has a format, which is not checked here")
+    return _fits_schema(given.raw or {})
+
+
+def _fits_schema(schema: dict[str, Any]) -> list[Check]:
+    # promptfoo's validator takes a schema that does not say its draft for draft 7.
+    dated = {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
+    # Not the check `json_schema`: that one looks into code blocks too.
+    return [{"scorer": {"use": "json_schema", "options": {"schema": dated}, "threshold": 1}}]
+
+
+def _cost(given: _Assertion) -> list[Check]:
+    given.refuse_inverse()
+    return [{"max_cost": given.amount}]
+
+
+def _latency(given: _Assertion) -> list[Check]:
+    given.refuse_inverse()
+    if given.amount <= 0:
+        raise NotCarried("no answer is that quick")
+    return [{"max_latency": given.amount / 1000}]
+
+
+def _levenshtein(given: _Assertion) -> list[Check]:
+    edits = 5 if given.threshold is None else given.amount
+    return given.search(patterns.within_edits(given.text, int(edits)))
+
+
+def _similar(given: _Assertion) -> list[Check]:
+    given.refuse_inverse()
+    threshold = 0.75 if given.threshold is None else given.amount
+    return [{"semantic": {"expected": given.text, "threshold": threshold}}]
+
+
+def _rubric(given: _Assertion) -> list[Check]:
+    given.refuse_inverse()
+    criteria: Check = {"criteria": given.text}
+    return [
+        {
+            "llm_judge": criteria
+            if given.threshold is None
+            else {**criteria, "threshold": given.amount}
+        }
+    ]
+
+
+_KINDS: dict[str, Callable[[_Assertion], list[Check]]] = {
+    "equals": _equals,
+    "contains": lambda given: given.search(patterns.found(given.text)),
+    "icontains": lambda given: given.search(patterns.found(given.text, ignore_case=True)),
+    "contains-all": _contains_all,
+    "icontains-all": lambda given: _contains_all(given, ignore_case=True),
+    "contains-any": lambda given: given.search(patterns.found_any(given.texts)),
+    "icontains-any": lambda given: given.search(patterns.found_any(given.texts, ignore_case=True)),
+    "starts-with": lambda given: given.search(patterns.starts_with(given.text)),
+    "ends-with": lambda given: given.search(patterns.ends_with(given.text)),
+    "regex": _regex,
+    "is-json": _is_json,
+    "cost": _cost,
+    "latency": _latency,
+    "levenshtein": _levenshtein,
+    "similar": _similar,
+    "llm-rubric": _rubric,
+    "model-graded-closedqa": _rubric,
+}
+_NOTES = {
+    "similar": "another embedding may find otherwise",
+    "llm-rubric": _OTHER_JUDGE,
+    "model-graded-closedqa": _OTHER_JUDGE,
+}
+
+
+def _weigh(assertion: dict[str, Any]) -> float:
+    """What it counts under a threshold."""
+    if assertion["type"] == "assert-set" or assertion["type"].removeprefix("not-") in _NOTES:
+        raise NotCarried(f"{assertion['type']} is no plain yes or no")
+    weight = assertion.get("weight", 1)
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or weight < 0:
+        raise NotCarried(f"the weight {weight!r}")
+    return float(weight)
+
+
+def _combine(parts: list[tuple[list[Check], float]], threshold: float) -> list[Check]:
+    """At least one of the smallest groups of assertions whose weight is enough."""
+    total = sum(weight for _, weight in parts)
+    if threshold <= 0:
+        return []
+    if len(parts) > _MOST_COMBINED:
+        raise NotCarried(f"they are more than {_MOST_COMBINED}")
+
+    def is_enough(chosen: Iterable[int]) -> bool:
+        return total > 0 and sum(parts[i][1] for i in chosen) / total >= threshold
+
+    groups: list[tuple[int, ...]] = []
+    for size in range(1, len(parts) + 1):
+        for chosen in combinations(range(len(parts)), size):
+            if is_enough(chosen) and not any(set(group) <= set(chosen) for group in groups):
+                groups.append(chosen)
+    if not groups:
+        return [{"regex": patterns.NEVER}]
+    merged = [merge_checks([check for i in group for check in parts[i][0]]) for group in groups]
+    return merged if len(merged) == 1 else [{"or": merged}]
+
+
+def read_csv_assertion(text: str) -> dict[str, Any]:
+    """An assertion as a cell of a column `__expected` writes it."""
+    for start, kind in (
+        ("javascript:", "javascript"),
+        ("fn:", "javascript"),
+        ("eval:", "javascript"),
+        ("python:", "python"),
+        ("grade:", "llm-rubric"),
+        ("llm-rubric:", "llm-rubric"),
+    ):
+        if text.startswith(start):
+            return {"type": kind, "value": text.removeprefix(start)}
+    if text.startswith("file://"):
+        return {"type": "python" if ".py" in text else "javascript", "value": text}
+    found = _CSV_ASSERTION.fullmatch(text)
+    if found is None or found[2] not in (*_KINDS, *_OTHER_KINDS):
+        return {"type": "equals", "value": text}
+    inverse, kind, threshold, value = found.groups()
+    value = None if value is None else value.strip()
+    read: dict[str, Any] = {"type": (inverse or "") + kind, "value": value}
+    if kind in _LISTS and value is not None:
+        read["value"] = [each.strip() for each in value.split(",")]
+    if kind in ("cost", "latency", "levenshtein", "similar"):
+        read["threshold"] = float(threshold or (0.8 if kind == "similar" else 0.75))
+    return read

@@ -1,0 +1,213 @@
+"""A promptfoo configuration becomes a suite that asks and checks the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.suites.imports.imported_runs import import_text, left_out, prompts, run_imported
+
+from tallymark.errors import InvalidInput
+
+CONFIG = """
+description: Every way to write a test
+prompts:
+  - file://prompt.txt
+providers: [echo]
+defaultTest:
+  vars: {greeting: Hello, who: nobody}
+  assert:
+    - type: contains
+      value: "{{greeting}}"
+assertionTemplates:
+  polite: {type: icontains, value: please}
+evaluateOptions: {maxConcurrency: 3, repeat: 2}
+tests:
+  - description: plain
+    vars: {who: Ann, text: one}
+    assert: [{type: contains, value: "Ann: one"}]
+  - description: many values
+    vars: {who: [Ann, Bob], text: [1, 2.0, true]}
+    assert: [{type: contains, value: "{{who}}: {{text}}"}, {type: contains, value: Bob}]
+  - vars: {who: "{{greeting}} you", text: null}
+    assert: [{type: equals, value: "Hello, Hello you: "}]
+  - options: {prefix: "Please. ", suffix: " Thanks"}
+    vars: {who: Di, text: x}
+    assert: [{$ref: "#/assertionTemplates/polite"}, {type: regex, value: "Thanks$"}]
+  - file://rows.csv
+  - file://more.yaml
+  - file://lines.jsonl
+scenarios:
+  - config:
+      - vars: {who: S1}
+      - vars: {who: S2}
+    tests:
+      - vars: {text: t1}
+        assert: [{type: contains, value: S1}]
+"""
+FILES = {
+    "prompt__txt": "{{greeting}}, {{ who }}: {{text}}\n",
+    "rows__csv": """
+who,text,__expected,__expected2,__description
+Row,a,contains: Row,"regex:a$",first row
+Row,b,equals: Hello,,
+""".lstrip(),
+    "more__yaml": """
+- vars: {who: More, text: m}
+  assert: [{type: icontains-any, value: [MORE, none]}]
+""",
+    "lines__jsonl": '{"vars": {"who": "Line", "text": "l"}}\n\n',
+}
+
+
+def test_it_asks_and_judges_as_promptfoo_does(tmp_path: Path) -> None:
+    """Prompts and passes are those of promptfoo's own run with its echo."""
+    made = import_text(tmp_path, CONFIG, **FILES)
+    results = run_imported(made)[: len(made.document["evals"])]
+    assert [(result.output, result.passed) for result in results] == [
+        ("Hello, Ann: one", True),
+        ("Hello, Ann: 1,2,true", False),
+        ("Hello, Bob: 1,2,true", True),
+        ("Hello, Hello you: ", True),
+        ("Please. Hello, Di: x Thanks", True),
+        ("Hello, Row: a", True),
+        ("Hello, Row: b", False),
+        ("Hello, More: m", True),
+        ("Hello, Line: l", True),
+        ("Hello, S1: t1", True),
+        ("Hello, S2: t1", False),
+    ]
+    assert made.left_out == []
+    names = [entry.get("name") for entry in made.document["evals"]]
+    assert names[:6] == ["plain", "many-values", "many-values-2", None, None, "first-row"]
+    assert made.document["metadata"] == {
+        "name": "promptfooconfig",
+        "description": "Every way to write a test",
+        "model": "echo/prompt",
+        "epochs": 2,
+        "threads": 3,
+    }
+
+
+def test_messages_become_a_conversation(tmp_path: Path) -> None:
+    chat = (
+        '[{"role": "system", "content": "Be {{tone}}."}, {"role": "user", "content": "{{a}}"},'
+        ' {"role": "assistant", "content": "ok"}, {"role": "user", "content": "and?"}]'
+    )
+    rest = "providers: openai:chat:gpt-5-mini\ntests: [{vars: {tone: kind, a: hi}}]"
+    made = import_text(tmp_path, f"prompts: ['{chat}']\n{rest}")
+    assert made.document["evals"] == [
+        {
+            "system_prompt": "Be kind.",
+            "turns": [{"user": "hi", "assistant": "ok"}, "and?"],
+            "checks": [],
+        }
+    ]
+    assert made.document["metadata"]["model"] == "openai/gpt-5-mini"
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("openai:gpt-5-mini", "openai/gpt-5-mini"),
+        ("openai:chat:gpt-5-mini", "openai/gpt-5-mini"),
+        ("openai:responses:gpt-5-mini", "openai-responses/gpt-5-mini"),
+        ("anthropic:messages:claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
+        ("ollama:chat:llama3:8b", "ollama/llama3:8b"),
+        ("vertex:gemini-2.5-pro", "google-cloud/gemini-2.5-pro"),
+        ("openrouter:meta/llama-3", "openrouter/meta/llama-3"),
+        ("echo", "echo/prompt"),
+        ("file://provider.py", None),
+        ("https://example.test/api", None),
+    ],
+)
+def test_providers(tmp_path: Path, provider: str, model: str | None) -> None:
+    made = import_text(tmp_path, f"prompts: [hi]\nproviders: ['{provider}']\n")
+    assert made.document["metadata"].get("model") == model
+    told = [f"promptfooconfig.yaml:1: the provider {provider}; name a model with -m"]
+    assert left_out(made, tmp_path) == ([] if model else told)
+
+
+def test_settings_judge_and_several_models(tmp_path: Path) -> None:
+    text = """
+prompts: [hi]
+providers:
+  - {id: "openai:gpt-5-mini", config: {temperature: 0, stop: [x], organization: me}}
+  - {id: "openai:gpt-5", config: {temperature: 0, stop: [x], organization: me}}
+defaultTest: {options: {provider: "openai:gpt-5-nano"}}
+outputPath: out.json
+nunjucksFilters: {a: b.js}
+"""
+    made = import_text(tmp_path, text)
+    assert made.document["metadata"] == {
+        "name": "promptfooconfig",
+        "model": ["openai/gpt-5-mini", "openai/gpt-5"],
+        "settings": {"temperature": 0, "stop_sequences": ["x"]},
+        "judge": "openai/gpt-5-nano",
+    }
+    assert left_out(made, tmp_path) == [
+        "promptfooconfig.yaml:2: the key nunjucksFilters",
+        "promptfooconfig.yaml:4: the provider's setting organization",
+    ]
+
+
+def test_several_prompts_are_a_matrix(tmp_path: Path) -> None:
+    text = """
+prompts: ["Say {{word}}", "Shout {{ word }} to {{who.name}} for {{env.TEAM}}"]
+providers: [echo]
+tests: [{vars: {word: hi, who: {name: Ann}, unused: 1}, assert: [{type: contains, value: hi}]}]
+"""
+    made = import_text(tmp_path, text)
+    assert made.document["prompts"] == [
+        "Say {{var('word')}}",
+        "Shout {{var('word')}} to {{var('who.name')}} for {{var('TEAM')}}",
+    ]
+    assert made.document["evals"] == [
+        {"vars": {"word": "hi", "who.name": "Ann"}, "checks": [{"regex": "hi"}]}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "prompts: [hi, '{% if x %}a{% endif %}']",
+            ":1: the prompt '{% if x %}a{% endif %}': the template",
+        ),
+        (
+            "prompts: [hi, 'file://p.py']",
+            ":1: the prompt 'file://p.py': it is a program or a table",
+        ),
+        (
+            "prompts: [hi]\ntests:\n  - {vars: {}}\n  - https://example.test/x.csv",
+            ":3: the tests in https://example.test/x.csv",
+        ),
+        (
+            "prompts: [hi]\ntests:\n  - {vars: {}}\n  - options: {transform: output}",
+            ":4: a test whose answers a transform changes",
+        ),
+        (
+            "prompts: ['{{x}}']\ntests:\n  - {vars: {x: a}}\n  - vars: {x: {y: 1}}",
+            ":4: a test: a mapping stands in a text",
+        ),
+        ("prompts: [hi]\ntests:\n  - {provider: echo}", ":3: that a test has provider of its own"),
+    ],
+)
+def test_what_cannot_be_carried_over_is_told(tmp_path: Path, text: str, said: str) -> None:
+    made = import_text(tmp_path, text)
+    assert any(each.startswith(f"promptfooconfig.yaml{said}") for each in left_out(made, tmp_path))
+    assert prompts(made) == ["a" if "{{x}}" in text else "hi"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 1", "is neither of promptfoo nor of Inspect"),
+        ("prompts: ['{% x %}']", "leaves nothing to ask"),
+        ("prompts: [hi]\ntests: file://gone.csv", "there is no file"),
+        ("prompts: [hi]\ntests: file://bad.jsonl", "bad.jsonl:1: the line is not JSON"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        import_text(tmp_path, text, bad__jsonl="nope\n")
