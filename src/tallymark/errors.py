@@ -8,6 +8,7 @@
     └── WorkFailed            the input is fine, the work could not be done (exit code 3)
         ├── RuleChanged       a score by a rule that has changed meanwhile
         ├── ModelError        a request to a model that was not answered
+        ├── NotMeasured       what a scorer looks at is not in the trace
         └── OrganiserFault    what an organiser's files did wrong, told without what is in them
 
 Each carries one or more `Problem`s: what is wrong, where, and how to mend it. A scorer that
@@ -128,6 +129,10 @@ class WorkFailed(TallymarkError):
 
 class RuleChanged(WorkFailed):
     """A score by a rule that has changed since it was read. It must be scored again."""
+
+
+class NotMeasured(WorkFailed):
+    """What a scorer looks at is not in the trace. Its score is then a failed one, not a 0."""
 
 
 class ModelError(WorkFailed):

@@ -1,15 +1,17 @@
-"""What a test expects, or the failed score that says what is missing."""
+"""What a test expects, and what the trace shows; or what is missing to measure by it."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
+from tallymark.errors import NotMeasured
 from tallymark.scoring import Score
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.scoring import EvalContext
+    from tallymark.traces import Span
 
 
 def make_missing_score(scorer: str, what: str) -> Score:
@@ -36,6 +38,19 @@ def read_expected_tools(ctx: EvalContext, scorer: str) -> list[str] | Score:
     """The names of the expected tools, in order."""
     names = ctx.expected.tool_names
     return make_missing_score(scorer, "expected.tool_calls") if names is None else names
+
+
+def read_tool_calls(ctx: EvalContext) -> list[Span]:
+    """The tool calls; a trace with neither these nor a model call does not tell whether any."""
+    calls = ctx.trace.tool_calls
+    if not calls and not ctx.trace.generations:
+        raise NotMeasured("tool calls are unknown: the trace has no model call and no tool call")
+    return calls
+
+
+def read_called_tools(ctx: EvalContext) -> list[str]:
+    """The names of the tools that were called, in order."""
+    return [call.tool_name or call.name for call in read_tool_calls(ctx)]
 
 
 def find_unpaired(wanted: list[str], called: list[str]) -> tuple[list[str], list[str]]:

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.errors import InvalidInput, suggest
+from tallymark.errors import InvalidInput, NotMeasured, suggest
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
     from typing import Self
 
 _CAMEL = {"outputContains": "output_contains", "toolCalls": "tool_calls"}
+_NO_ANSWER = (
+    "no answer was seen: the trace has no model call with its output, and no output of its root"
+)
 _PARTS = ("trace", "expected", "metadata", "config")
 
 
@@ -117,8 +120,11 @@ class EvalContext(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def output(self) -> str:
-        """The output of the last model call; empty when there is none."""
-        return self.trace.last_output
+        """What the agent answered; where no answer was seen, `NotMeasured` is raised."""
+        answer = self.trace.answer
+        if answer is None:
+            raise NotMeasured(_NO_ANSWER)
+        return answer
 
     @property
     def input(self) -> str:

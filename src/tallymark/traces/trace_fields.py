@@ -122,7 +122,7 @@ def _read_metadata(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _make_choice(*choices: str) -> tuple[str, Callable[[Any], Any]]:
+def _make_choice(*choices: Any) -> tuple[str, Callable[[Any], Any]]:
     def read(value: Any) -> Any:
         if value not in choices:
             raise ValueError
@@ -139,6 +139,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "amount": ("a finite number of at least 0", _read_amount),
     "count": ("a whole number of at least 0", _read_count),
     "metadata": ("an object", _read_metadata),
+    "flag": _make_choice(True, False),
     "status": _make_choice("ok", "error"),
     "span_type": _make_choice("span", "generation", "tool", "retrieval", "event"),
 }
@@ -173,6 +174,7 @@ _SPAN = _make_table(
         "parent_id": "label",
         "input": "text",
         "output": "text",
+        "output_seen": "flag",
         "tool_name": "label",
         "tool_input": "text",
         "tool_output": "text",
