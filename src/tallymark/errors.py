@@ -4,6 +4,7 @@
     ├── InvalidInput          what the user wrote is wrong                (exit code 2)
     │   ├── FormulaError      a formula, or a name declared for one
     │   ├── TraceError        a trace file, or a record in it
+    │   │   └── CutShort      a compressed file that ends too early: what is whole was read
     │   └── ScorerError       a scorer's name, definition or config
     └── WorkFailed            the input is fine, the work could not be done (exit code 3)
         ├── RuleChanged       a score by a rule that has changed meanwhile
@@ -117,6 +118,10 @@ class FormulaError(InvalidInput):
 
 class TraceError(InvalidInput):
     """A trace file that cannot be read, or a broken record in it."""
+
+
+class CutShort(TraceError):
+    """A compressed file that ends too early. All that is whole in it has been read."""
 
 
 class ScorerError(InvalidInput):

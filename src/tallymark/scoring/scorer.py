@@ -137,7 +137,7 @@ class Scorer:
         ):
             raise error
         if isinstance(error, NotMeasured):
-            return Score.failed(f"{self.name}: {error}")
+            return Score.failed(str(error))
         return Score.failed(describe_raised(self.name, error))
 
     def replace(

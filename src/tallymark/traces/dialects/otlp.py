@@ -1,14 +1,17 @@
 """OpenTelemetry's OTLP exports, protobuf or JSON, put together into traces.
 
-The spans of a trace may come in several batches, so they wait, still encoded, until the file
-ends or `WAITING_BYTES` of them have come together. Then the trace that got its last span
-longest ago is let go, first among those whose root has arrived. A span that comes later than
-that starts a second trace with the same id.
+The spans of a trace may come in several batches, anywhere in the file, so they wait, still
+encoded, until the file ends. When `WAITING_BYTES` of them have come together they go to disk.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from errno import ENOSPC
+from os import SEEK_END, strerror
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import msgspec
 
 from tallymark.errors import Place, TraceError
 from tallymark.traces import otlp_json
@@ -31,7 +34,7 @@ _ARRAYS = (("resourceSpans",), ("resource_spans",))
 class _Batch(Protocol):
     resource: dict[str, Any]
 
-    def spans(self, place: Place) -> Iterator[tuple[str, bool, bytes]]: ...
+    def spans(self, place: Place) -> Iterator[tuple[str, bytes]]: ...
 
 
 class _Arrival(NamedTuple):
@@ -54,14 +57,15 @@ def sniff_bytes(head: bytes) -> bool:
 
 def read(source: TraceSource) -> Iterator[Trace | TraceError]:
     """Every trace, or the reason why there is none."""
-    waiting = _WaitingTraces()
     arrivals = _read_protobuf(source) if sniff_bytes(source.head) else _read_json(source)
-    try:
-        for arrival in arrivals:
-            yield from [arrival] if isinstance(arrival, TraceError) else waiting.take(arrival)
-    except TraceError as error:  # the file ends here, but not the traces that wait
-        yield error
-    yield from waiting.rest()
+    with TemporaryFile(buffering=0) as disk:  # or a full disk is noticed only when it is closed
+        waiting = _WaitingTraces(disk)
+        try:
+            for arrival in arrivals:
+                yield from [arrival] if isinstance(arrival, TraceError) else waiting.take(arrival)
+        except TraceError as error:  # the file ends here, but not the traces that wait
+            yield error
+        yield from waiting.rest()
 
 
 def _read_protobuf(source: TraceSource) -> Iterator[_Arrival | TraceError]:
@@ -103,64 +107,86 @@ def _read_json(source: TraceSource) -> Iterator[_Arrival | TraceError]:
 
 
 class _PendingTrace:
-    """The spans of a trace that have come so far."""
+    """The spans of a trace that have come so far: here, and in pieces of the file on disk."""
 
-    def __init__(self, arrival: _Arrival, number: int) -> None:
-        self.number = number
+    __slots__ = ("_decode", "_pieces", "_place", "_resource", "spans")
+
+    def __init__(self, arrival: _Arrival, resource: dict[str, Any]) -> None:
         self.spans: list[bytes] = []
-        self.size = 0
+        self._pieces: list[tuple[int, int]] = []
         self._decode = arrival.decode
         self._place = arrival.place
-        self._resource = arrival.batch.resource
+        self._resource = resource
 
-    def trace(self) -> Trace | TraceError:
+    def move_to(self, disk: IO[bytes]) -> None:
+        """Writes the spans to the end of the file."""
+        packed = msgspec.msgpack.encode(self.spans)
+        start = disk.seek(0, SEEK_END)
+        if disk.write(packed) < len(packed):
+            raise OSError(ENOSPC, strerror(ENOSPC))
+        self._pieces.append((start, len(packed)))
+        self.spans = []
+
+    def trace(self, disk: IO[bytes]) -> Trace | TraceError:
         try:
-            return assemble([self._decode(raw) for raw in self.spans], self._resource)
+            return assemble([self._decode(raw) for raw in self._all_spans(disk)], self._resource)
         except RecursionError:
             return TraceError("a span is nested too deeply to read", place=self._place)
         except TraceError as error:
             return error
 
+    def _all_spans(self, disk: IO[bytes]) -> Iterator[bytes]:
+        for start, size in self._pieces:
+            disk.seek(start)
+            yield from msgspec.msgpack.decode(disk.read(size), type=list[bytes])
+        yield from self.spans
+
 
 class _WaitingTraces:
-    """Traces that may still get spans; in each group the one longest without any stands first."""
+    """All traces of a file, in the order of their first spans."""
 
-    def __init__(self) -> None:
-        self._rooted: dict[str, _PendingTrace] = {}
-        self._rootless: dict[str, _PendingTrace] = {}
-        self._size = self._seen = 0
+    def __init__(self, disk: IO[bytes]) -> None:
+        self._disk = disk
+        self._traces: dict[str, _PendingTrace] = {}
+        self._in_memory: set[_PendingTrace] = set()
+        self._size = 0
+        self._resources: dict[bytes, dict[str, Any]] = {}
 
-    def take(self, arrival: _Arrival) -> Iterator[Trace | TraceError]:
-        """Takes a batch in, and lets traces go if too much is waiting."""
+    def take(self, arrival: _Arrival) -> Iterator[TraceError]:
+        """Takes a batch in, and moves spans to disk if too many are waiting."""
+        # Most batches come from the same few resources, so each is kept once.
+        key = msgspec.json.encode(arrival.batch.resource)
+        resource = self._resources.setdefault(key, arrival.batch.resource)
         try:
-            for trace_id, is_root, raw in arrival.batch.spans(arrival.place):
-                self._add(trace_id, raw, arrival, is_root=is_root)
+            for trace_id, raw in arrival.batch.spans(arrival.place):
+                pending = self._traces.get(trace_id)
+                if pending is None:
+                    pending = self._traces[trace_id] = _PendingTrace(arrival, resource)
+                pending.spans.append(raw)
+                self._in_memory.add(pending)
+                self._size += len(raw)
         except TraceError as error:
             yield error
-        while self._size > WAITING_BYTES:
-            group = self._rooted or self._rootless
-            pending = group.pop(next(iter(group)))
-            self._size -= pending.size
-            yield pending.trace()
+        if self._size > WAITING_BYTES:
+            self._spill(arrival.place)
 
-    def _add(self, trace_id: str, raw: bytes, arrival: _Arrival, *, is_root: bool) -> None:
-        # Taken out and put in again: a dict keeps the order of insertion, so the first is the one
-        # that has waited longest for a span.
-        is_root |= trace_id in self._rooted
-        pending = self._rooted.pop(trace_id, None) or self._rootless.pop(trace_id, None)
-        if pending is None:
-            self._seen += 1
-            pending = _PendingTrace(arrival, self._seen)
-        (self._rooted if is_root else self._rootless)[trace_id] = pending
-        pending.spans.append(raw)
-        pending.size += len(raw)
-        self._size += len(raw)
+    def _spill(self, place: Place) -> None:
+        try:
+            for pending in self._in_memory:
+                pending.move_to(self._disk)
+        except OSError as error:
+            self._traces.clear()  # what is left of them would be parts
+            what = f"{WAITING_BYTES >> 20} MB of spans wait, and there is no place on disk for them"
+            hint = "let TMPDIR name a folder with more room"
+            raise TraceError(f"{what}: {error.strerror}", place=place, hint=hint) from None
+        self._in_memory.clear()
+        self._size = 0
 
     def rest(self) -> Iterator[Trace | TraceError]:
-        """All that still wait, in the order of their first spans."""
-        waiting = [*self._rooted.values(), *self._rootless.values()]
-        for pending in sorted(waiting, key=lambda each: each.number):
-            yield pending.trace()
+        """Every trace."""
+        for pending in self._traces.values():
+            yield pending.trace(self._disk)
+            pending.spans = []
 
 
 DIALECT = Dialect(
