@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import socket
 from collections.abc import Iterator
 
@@ -60,6 +61,11 @@ def test_only_the_accuracy_is_needed(
         (Reply({"accuracy": None}), "gave no value"),
         (Reply(b'{"accuracy": NaN}'), "did not answer with JSON"),
         (Reply({"accuracy": 1, "explanation": 3}), "reason is text, not 3"),
+        (Reply({"accuracy": 1, "x": "y" * 5_000_000}), "answered with more than 4 MB"),
+        (
+            Reply(gzip.compress(b" " * 50_000_000), headers={"Content-Encoding": "gzip"}),
+            "answered with more than 4 MB",
+        ),
     ],
 )
 def test_an_answer_that_is_none_is_a_failed_score_and_not_a_zero(
