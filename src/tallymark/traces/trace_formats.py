@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from tallymark.errors import CutShort, Place, TraceError, suggest
-from tallymark.traces.dialects import atif, inspect_log, jsonl, otlp, promptfoo
+from tallymark.traces.dialects import atif, inspect_log, jsonl, langsmith, otlp, promptfoo
 from tallymark.traces.json_records import JsonHead
 from tallymark.traces.trace_source import OnProgress, Progress, TraceSource, open_source
 
@@ -29,6 +29,7 @@ class _File(NamedTuple):
 FORMATS: dict[str, Dialect] = {
     each.name: each
     for each in (
+        langsmith.DIALECT,
         jsonl.DIALECT,
         inspect_log.DIALECT,
         otlp.DIALECT,

@@ -13,8 +13,7 @@ import pytest
 import zstandard
 
 from tallymark.errors import TraceError
-from tallymark.traces import Trace
-from tallymark.traces.dialects import otlp
+from tallymark.traces import Trace, span_arrivals
 
 Read = Callable[..., list[Trace]]
 EXPORTS = ["otel_sdk", "pydantic_ai", "pydantic_ai_v2", "openinference", "openllmetry"]
@@ -183,7 +182,7 @@ def test_spans_that_wait_on_disk_come_back_to_their_traces(
         request(span("t3", "late", "root")),
     )
     in_memory = read(path)
-    monkeypatch.setattr(otlp, "WAITING_BYTES", bytes_in_memory)
+    monkeypatch.setattr(span_arrivals, "WAITING_BYTES", bytes_in_memory)
     assert read(path) == in_memory
     assert [(t.trace_id, len(t.spans)) for t in in_memory] == [
         ("open", 2),
@@ -192,8 +191,8 @@ def test_spans_that_wait_on_disk_come_back_to_their_traces(
 
 
 def test_a_full_disk_is_said(tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(otlp, "WAITING_BYTES", 0)
-    monkeypatch.setattr(otlp, "TemporaryFile", partial(open, "/dev/full", "r+b"))
+    monkeypatch.setattr(span_arrivals, "WAITING_BYTES", 0)
+    monkeypatch.setattr(span_arrivals, "TemporaryFile", partial(open, "/dev/full", "r+b"))
     told: list[TraceError] = []
     path = write(tmp_path / "a.json", request(span("a", "root")))
     assert read(path, skip_broken=True, on_broken=told.append) == []
