@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.traces.call_price import price
 from tallymark.traces.chat_messages import (
-    ChatMessage,
     conversation_metadata,
     last_text,
     parse_messages,
 )
+from tallymark.traces.flat_records import list_conversation_spans
 from tallymark.traces.lenient_json import (
     as_amount,
     as_count,
@@ -26,7 +26,6 @@ from tallymark.traces.lenient_json import (
     as_text,
     to_unix_ms,
 )
-from tallymark.traces.otel_traces import add_requested_tools
 from tallymark.traces.trace import Span, Trace
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ def make_sample_trace(sample: dict[str, Any], header: dict[str, Any]) -> Trace:
     ]
     pool = as_list(as_mapping(sample.get("events_data")).get("messages"))
     spans = sorted(_list_event_spans(events, pool, None), key=lambda span: span.start_ms or 0.0)
+    said = [] if spans else parse_messages(sample.get("messages"))
     task = as_label(header.get("task")) or "sample"
     identity, epoch = as_label(sample.get("id")) or "", as_count(sample.get("epoch"))
     return Trace(
@@ -54,7 +54,7 @@ def make_sample_trace(sample: dict[str, Any], header: dict[str, Any]) -> Trace:
         status="error" if sample.get("error") else "ok",
         duration_ms=(as_amount(sample.get("total_time")) or 0.0) * 1000,
         metadata=_collect_metadata(sample, task, model),
-        spans=spans or _list_message_spans(sample, model),
+        spans=spans or [Span(**each) for each in list_conversation_spans(said, model)],
     )
 
 
@@ -274,24 +274,3 @@ _READERS: dict[str, Callable[[dict[str, Any], list[Any]], dict[str, Any]]] = {
     "info": _read_note_event,
     "input": _read_note_event,
 }
-
-
-def _list_message_spans(sample: dict[str, Any], model: str | None) -> list[Span]:
-    """Spans from the conversation alone: each answer of the model, and the tools it asked for."""
-    asked: list[ChatMessage] = []
-    spans = []
-    for index, message in enumerate(parse_messages(sample.get("messages"))):
-        if message.role == "assistant":
-            spans.append(
-                Span(
-                    span_id=f"message-{index + 1}",
-                    name=model or "model",
-                    span_type="generation",
-                    input=last_text(asked, "user"),
-                    output=message.text,
-                    model=model,
-                    metadata=conversation_metadata(asked, [message]),
-                )
-            )
-        asked = [*asked, message]
-    return add_requested_tools(spans, asked)

@@ -21,8 +21,6 @@ from tallymark.traces.trace import Span, Trace
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tallymark.traces.chat_messages import ChatMessage
-
 
 _CONVERSATION = ("messages", "tool_calls", *PRICED_BY)
 """What a model call keeps in its metadata that others are made of: tool calls, and prices."""
@@ -156,11 +154,11 @@ def _add_price(span: Span) -> Span:
     return span if cost is None else replace(span, cost=cost)
 
 
-def add_requested_tools(spans: list[Span], said: Iterable[ChatMessage] = ()) -> list[Span]:
+def add_requested_tools(spans: list[Span]) -> list[Span]:
     """The spans with a tool span after each tool call that a model asked for.
 
-    For traces that hold only model calls. What the tool answered is taken from what was said,
-    or from the messages of a later model call, where it is visible.
+    For traces that hold only model calls. What the tool answered is taken from the messages of a
+    later model call, where it is visible.
     """
     answers = {
         result["id"]: result["text"]
@@ -168,7 +166,6 @@ def add_requested_tools(spans: list[Span], said: Iterable[ChatMessage] = ()) -> 
         for message in as_list(span.metadata.get("messages"))
         for result in as_list(as_mapping(message).get("tool_results"))
     }
-    answers |= {result.id: result.text for message in said for result in message.results}
     complete: list[Span] = []
     for span in spans:
         complete.append(span)

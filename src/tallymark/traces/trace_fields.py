@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tallymark.errors import Place, TraceError
+from tallymark.traces.flat_records import spread_record
 from tallymark.traces.lenient_json import compact
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def read_trace_fields(
 ) -> tuple[Fields, list[Fields]]:
     """The fields of a trace but for its spans, and the fields of each span."""
     _require_mapping(data, "a trace", place)
-    flat = _flatten(data, place)
+    flat = spread_record(_flatten(data, place))
     spans = flat.pop("spans", None) or []
     if not isinstance(spans, Sequence) or isinstance(spans, str | bytes):
         _refuse("spans", "a list", spans, place)
@@ -189,4 +190,5 @@ _SPAN = _make_table(
         "metadata": "metadata",
     },
     parent_span_id="parent_id",
+    cost_usd="cost",
 )

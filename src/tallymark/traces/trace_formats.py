@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from tallymark.errors import CutShort, Place, TraceError, suggest
-from tallymark.traces.dialects import atif, inspect_log, jsonl, langsmith, otlp, promptfoo
+from tallymark.traces.dialects import atif, inspect_log, jsonl, langsmith, otlp, promptfoo, records
 from tallymark.traces.json_records import JsonHead
 from tallymark.traces.trace_source import OnProgress, Progress, TraceSource, open_source
 
@@ -35,6 +35,7 @@ FORMATS: dict[str, Dialect] = {
         otlp.DIALECT,
         atif.DIALECT,
         promptfoo.DIALECT,
+        records.DIALECT,
     )
 }
 """By name, in the order in which they are tried."""
