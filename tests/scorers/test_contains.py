@@ -66,3 +66,10 @@ def test_refused_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ScorerError) as refused:
         contains(**options)
     assert message in str(refused.value)
+
+
+def test_some_texts_may_be_in_any_case() -> None:
+    ctx = said("Sunny in PARIS", output_contains=["Sun"], output_icontains=["paris", "rain"])
+    score = contains().score(ctx)
+    assert (score.value, score.reason) == (2 / 3, "Found 2 of 3 (missing: 'rain')")
+    assert contains().score(said("PAR", output_icontains=["par"])).value == 1.0

@@ -14,6 +14,7 @@ from tallymark.scorers.edit_distance import edit_distance
     [
         ({}, "kitten", "sitting", 4 / 7, "3 edits in 7 characters"),
         ({}, "Paris", "Paris", 1.0, "0 edits in 5 characters"),
+        ({}, "kitten", ["mitten", "sitting"], 5 / 6, "1 edits in 6 characters"),
         ({}, " Paris\n", "Paris", 1.0, "0 edits in 5 characters"),
         ({"strip": False}, "Paris\n", "Paris", 5 / 6, "1 edits in 6 characters"),
         ({}, "PARIS", "paris", 0.0, "5 edits in 5 characters"),

@@ -23,6 +23,8 @@ LONG = "The quick brown fox jumps over the lazy dog"
         ({}, "a  b\nc", "a b c", False),
         ({"normalize_whitespace": True}, " a  b\nc ", "a b c", True),
         ({}, "東京🎉", "東京🎉", True),
+        ({}, "two", ["2", "two"], True),
+        ({}, "three", ["2", "two"], False),
         ({}, "", "", True),
         ({}, "", "Paris", False),
         ({}, "Paris", "", False),

@@ -16,6 +16,7 @@ from tallymark.scorers.numeric_closeness import numeric_closeness
         ({}, "101", 100, 1.0),  # the tolerance is 1
         ({}, "105.5", 100, 0.5),  # halfway between 1 and 10
         ({}, "94.5", 100, 0.5),
+        ({}, "94.5", ["7", "100"], 0.5),
         ({}, "110", 100, 0.0),
         ({}, "1e999", 100, 0.0),
         ({}, "0", 0, 1.0),

@@ -19,19 +19,29 @@ def make_missing_score(scorer: str, what: str) -> Score:
     return Score.failed(f"{scorer} needs {what}, and none was given")
 
 
-def read_expected_text(ctx: EvalContext, scorer: str) -> str | Score:
-    """`expected.output` as text; a number or a truth value as JSON writes it."""
+def read_expected_texts(ctx: EvalContext, scorer: str) -> list[str] | Score:
+    """`expected.output` as text, or several where it is a list of texts: any of them is right.
+
+    A number or a truth value is written as in JSON.
+    """
     wanted = ctx.expected.output
     if isinstance(wanted, str):
-        return wanted
+        return [wanted]
     if wanted is None:
         return make_missing_score(scorer, "expected.output")
     if isinstance(wanted, bool | int | float):
-        return json.dumps(wanted)
+        return [json.dumps(wanted)]
+    if has_alternatives(wanted):
+        return list(wanted)
     return Score.failed(
         f"{scorer} compares texts, and expected.output is {show_value(wanted)}; "
         "for data, use json_match"
     )
+
+
+def has_alternatives(wanted: object) -> bool:
+    """True for a list of texts, each of which is as good as the others."""
+    return isinstance(wanted, list) and bool(wanted) and all(isinstance(t, str) for t in wanted)
 
 
 def read_expected_tools(ctx: EvalContext, scorer: str) -> list[str] | Score:
