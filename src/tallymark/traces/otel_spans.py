@@ -22,7 +22,12 @@ from tallymark.traces.lenient_json import (
     as_text,
     compact,
 )
-from tallymark.traces.otel_conversation import Conversation, read_conversation, unflatten
+from tallymark.traces.otel_conversation import (
+    ANSWERED,
+    Conversation,
+    read_conversation,
+    unflatten,
+)
 from tallymark.traces.otel_libraries import translate
 from tallymark.traces.trace import Span, SpanType
 
@@ -184,8 +189,8 @@ def _read_talk(otel: OtelSpan, talk: Conversation, kind: SpanType) -> dict[str, 
         answered = as_text(otel.first(_OUTPUT))
     if kind == "retrieval" and not answered and (documents := _list_documents(otel)):
         answered = compact(documents)
-    seen = bool(talk.answered or otel.failed or otel.first(_OUTPUT) is not None)
-    return {"input": asked, "output": answered, "output_seen": seen or kind != "generation"}
+    seen = talk.answered or otel.failed or otel.first((*ANSWERED, *_OUTPUT)) is not None
+    return {"input": asked, "output": answered, "output_seen": bool(seen) or kind != "generation"}
 
 
 def _list_documents(otel: OtelSpan) -> list[Any]:
