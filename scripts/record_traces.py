@@ -60,6 +60,8 @@ LANGSMITH = {
     "LANGSMITH_ENDPOINT": "{recorder}",
     "LANGSMITH_API_KEY": "none",
 }
+# What its autologging asks for beside what it declares.
+MLFLOW = ("mlflow-skinny", OTLP, "openai", "numpy", "pandas")
 RECORDINGS = (
     Recording(
         "langfuse.pb",
@@ -90,12 +92,18 @@ RECORDINGS = (
     Recording(
         "mlflow.pb",
         "mlflow_agent.py",
-        ("mlflow-tracing", OTLP, "openai"),
+        MLFLOW,
         {
             "MLFLOW_TRACKING_URI": "{recorder}",
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "{recorder}/v1/traces",
             "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
         },
+    ),
+    Recording(
+        "mlflow_trace.jsonl",
+        "mlflow_agent.py",
+        MLFLOW,
+        {"MLFLOW_TRACKING_URI": "file:./mlruns", "MLFLOW_ALLOW_FILE_STORE": "true"},
     ),
     Recording(
         "langsmith_otel.pb",
@@ -136,7 +144,7 @@ class Recorder(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def content(self) -> bytes:
-        """OTLP requests one after another are one request; LangSmith's runs come line by line."""
+        """OTLP requests one after another are one request; other things come line by line."""
         lines = [json.dumps(run, separators=(",", ":")) + "\n" for run in self.runs.values()]
         return b"".join(self.exports) + "".join(lines).encode()
 
@@ -164,6 +172,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.path.endswith("/traces"):
             self.server.exports.append(_forget_machine(body))
+        elif self.path == "/file":
+            self.server.exports.append(body)
         elif "/runs" in self.path:
             for run in read_runs(body, self.headers.get("Content-Type") or "", self.path):
                 self.server.runs.setdefault(run["id"], {}).update(run)

@@ -1,4 +1,11 @@
-"""MLflow: autologging of OpenAI's client; the OTLP exporter is named by the environment."""
+"""MLflow: autologging of OpenAI's client; as OpenTelemetry spans, or as a trace of its own store.
+
+The environment says which: it names an OTLP exporter, or allows the store in files.
+"""
+
+import json
+import os
+import urllib.request
 
 import mlflow
 from openai import OpenAI
@@ -15,3 +22,8 @@ def desk(question: str) -> str:
 
 desk(QUESTION)
 mlflow.flush_trace_async_logging()
+if "MLFLOW_ALLOW_FILE_STORE" in os.environ:
+    trace = json.loads(mlflow.get_trace(mlflow.get_last_active_trace_id()).to_json())
+    del trace["info"]["tags"], trace["info"]["trace_metadata"]  # they tell of this machine
+    body = json.dumps(trace).encode() + b"\n"
+    urllib.request.urlopen(f"{os.environ['RECORDER']}/file", data=body).close()

@@ -52,6 +52,17 @@ def test_langfuse_says_what_a_call_used_and_cost() -> None:
     assert (found.input_tokens, found.output_tokens, found.cost) == (7, 2, 0.25)
 
 
+def test_langfuse_says_that_a_step_failed() -> None:
+    found = span(
+        of={
+            "langfuse.observation.type": "span",
+            "langfuse.observation.level": "ERROR",
+            "langfuse.observation.status_message": "no answer",
+        }
+    )
+    assert (found.status, found.error) == ("error", "no answer")
+
+
 @pytest.mark.parametrize(
     ("kind", "span_type"),
     [("retriever", "retrieval"), ("event", "event"), ("guardrail", "span"), ("TOOL", "tool")],
@@ -93,4 +104,9 @@ def test_the_names_of_the_conventions_win() -> None:
 
 def test_what_was_understood_is_not_kept_twice() -> None:
     found = span(of={"mlflow.spanType": '"AGENT"', "mlflow.spanInputs": '{"q": "hi"}', "x": 1})
-    assert (found.input, found.metadata) == ("hi", {"gen_ai.operation.name": "agent", "x": 1})
+    assert found.input == "hi"
+    assert found.metadata == {
+        "gen_ai.operation.name": "agent",
+        "mlflow.spanType": '"AGENT"',
+        "x": 1,
+    }

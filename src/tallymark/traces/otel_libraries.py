@@ -63,7 +63,7 @@ def _translate(library: _Library, name: str, attributes: Attributes) -> Attribut
         if theirs in attributes:
             found[ours] = read_plain(attributes[theirs])
     if kind == "execute_tool":
-        found.setdefault("gen_ai.tool.name", name)
+        found.setdefault("gen_ai.tool.name", attributes.get("traceloop.entity.name") or name)
         found["gen_ai.tool.call.arguments"] = unwrap_arguments(read_plain(asked))
         found["gen_ai.tool.call.result"] = unwrap_value(read_plain(answered))
     elif kind == "chat":
@@ -75,7 +75,7 @@ def _translate(library: _Library, name: str, attributes: Attributes) -> Attribut
         prompt = as_mapping(given).get("prompt")
         found["input.value"] = unwrap_value(given) if prompt is None else prompt
         found["output.value"] = unwrap_value(read_plain(answered))
-    taken = {library.kind, *library.asked, *library.answered, *library.also}
+    taken = {*library.asked, *library.answered, *library.also}
     rest = {key: value for key, value in attributes.items() if key not in taken}
     return {**{key: value for key, value in found.items() if value is not None}, **rest}
 
@@ -182,6 +182,6 @@ _LIBRARIES = (
         "traceloop.span.kind",
         ("traceloop.entity.input",),
         ("traceloop.entity.output",),
-        {"traceloop.entity.name": "gen_ai.tool.name"},
+        {},
     ),
 )

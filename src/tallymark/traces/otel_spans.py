@@ -120,6 +120,9 @@ class OtelSpan:
 def to_span(otel: OtelSpan) -> Span:
     """Our span; a price is not looked up here, and totals of agents are still on it."""
     otel.attributes = translate(otel.name, otel.attributes)
+    if otel.attributes.get("langfuse.observation.level") == "ERROR":
+        otel.failed = True
+        otel.message = as_text(otel.attributes.get("langfuse.observation.status_message"))
     talk = read_conversation(otel.attributes, otel.events)
     kind = find_span_type(otel)
     fields = _read_tool(otel) if kind == "tool" else _read_talk(otel, talk, kind)

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from tallymark.errors import CutShort, Place, TraceError, suggest
-from tallymark.traces.dialects import atif, inspect_log, jsonl, langsmith, otlp, promptfoo, records
+from tallymark.traces.dialects import (
+    atif,
+    inspect_log,
+    jsonl,
+    langsmith,
+    mlflow,
+    otlp,
+    promptfoo,
+    records,
+)
 from tallymark.traces.json_records import JsonHead
 from tallymark.traces.trace_source import OnProgress, Progress, TraceSource, open_source
 
@@ -30,6 +39,7 @@ FORMATS: dict[str, Dialect] = {
     each.name: each
     for each in (
         langsmith.DIALECT,
+        mlflow.DIALECT,
         jsonl.DIALECT,
         inspect_log.DIALECT,
         otlp.DIALECT,

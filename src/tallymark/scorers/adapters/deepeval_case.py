@@ -42,7 +42,10 @@ def make_test_case(ctx: EvalContext) -> LLMTestCase:
     )
 
 
-def _list_tools_called(ctx: EvalContext) -> list[ToolCall]:
+def _list_tools_called(ctx: EvalContext) -> list[ToolCall] | None:
+    """None where the trace does not tell: it has no tool call, and no model call either."""
+    if not ctx.trace.tool_calls and not ctx.trace.generations:
+        return None
     return [
         ToolCall(
             name=find_tool_name(span),
