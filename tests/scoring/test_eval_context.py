@@ -87,6 +87,12 @@ def test_what_is_missing_is_none_and_never_an_attribute_error() -> None:
     assert ctx.config.timeout is None
 
 
+def test_a_call_that_was_not_recorded_is_not_called_missing() -> None:
+    ctx = EvalContext(Trace(spans=[Span(span_type="generation", output_seen=False)]))
+    with pytest.raises(NotMeasured, match="does not record what its model calls said"):
+        assert ctx.output
+
+
 def test_other_keys_of_expected_and_config_are_kept_as_written() -> None:
     ctx = EvalContext.from_dict(
         {

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 _CAMEL = {"outputContains": "output_contains", "toolCalls": "tool_calls"}
-_NO_ANSWER = (
-    "no answer was seen: the trace has no model call with its output, and no output of its root"
-)
+_NO_CALL = "no answer was seen: the trace has no model call, and no output of its root"
+_NOT_RECORDED = "no answer was seen: the trace does not record what its model calls said"
 _PARTS = ("trace", "expected", "metadata", "config")
 
 
@@ -123,7 +122,7 @@ class EvalContext(msgspec.Struct, frozen=True, gc=False):
         """What the agent answered; where no answer was seen, `NotMeasured` is raised."""
         answer = self.trace.answer
         if answer is None:
-            raise NotMeasured(_NO_ANSWER)
+            raise NotMeasured(_NOT_RECORDED if self.trace.generations else _NO_CALL)
         return answer
 
     @property
