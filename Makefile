@@ -75,4 +75,4 @@ lock:
 	  --no-annotate --no-header pyproject.toml -o constraints.txt
 
 clean:
-	rm -rf $(VENV) $(PEERS) dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) .venv-recorded dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

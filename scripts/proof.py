@@ -19,6 +19,7 @@ from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
 from scripts.rating_worlds import judge_ratings
+from scripts.record_traces import tell_recordings
 from scripts.score_worlds import tell_alarms, tell_coverage, tell_power
 
 PAGE = TREE / "bench" / "proof.md"
@@ -85,6 +86,13 @@ def prove_scores() -> ProofSection:
     return ProofSection("Scores", holds, body)
 
 
+def prove_recordings() -> ProofSection:
+    """What tracing libraries write today is read."""
+    holds, table = tell_recordings()
+    said = "One agent, watched by each library in its newest version, in an environment of its own:"
+    return ProofSection("Recorded traces", holds, f"{said}\n\n{table}")
+
+
 def _get_room(trial: MutantTrial) -> str:
     return f"{Path(trial.mutant.file).parent.as_posix()}/"
 
@@ -92,6 +100,7 @@ def _get_room(trial: MutantTrial) -> str:
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "mutants": prove_mutants,
     "ratings": prove_ratings,
+    "recordings": prove_recordings,
     "slow": prove_thoroughly,
     "scores": prove_scores,
 }

@@ -4,11 +4,13 @@
     ├── InvalidInput          what the user wrote is wrong                (exit code 2)
     │   ├── FormulaError      a formula, or a name declared for one
     │   ├── TraceError        a trace file, or a record in it
+    │   │   └── CutShort      a compressed file that ends too early: what is whole was read
     │   └── ScorerError       a scorer's name, definition or config
     └── WorkFailed            the input is fine, the work could not be done (exit code 3)
         ├── RuleChanged       a score by a rule that has changed meanwhile
         ├── LeaseLost         somebody else works on it now
         ├── ModelError        a request to a model that was not answered
+        ├── NotMeasured       what a scorer looks at is not in the trace
         └── OrganiserFault    what an organiser's files did wrong, told without what is in them
 
 Each carries one or more `Problem`s: what is wrong, where, and how to mend it. A scorer that
@@ -119,6 +121,10 @@ class TraceError(InvalidInput):
     """A trace file that cannot be read, or a broken record in it."""
 
 
+class CutShort(TraceError):
+    """A compressed file that ends too early. All that is whole in it has been read."""
+
+
 class ScorerError(InvalidInput):
     """A scorer that is not known, not well defined, or wrongly configured."""
 
@@ -133,6 +139,10 @@ class RuleChanged(WorkFailed):
 
 class LeaseLost(WorkFailed):
     """What is worked on here was taken over by another process. Nothing more of it is stored."""
+
+
+class NotMeasured(WorkFailed):
+    """What a scorer looks at is not in the trace. Its score is then a failed one, not a 0."""
 
 
 class ModelError(WorkFailed):

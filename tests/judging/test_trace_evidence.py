@@ -22,8 +22,6 @@ def test_each_part_stands_between_its_own_fences() -> None:
     ("part", "shown"),
     [
         ("input", "(empty)"),
-        ("output", "(empty)"),
-        ("tools", "(no tool was called)"),
     ],
 )
 def test_what_is_not_there_is_said(part: ShownPart, shown: str) -> None:
@@ -32,7 +30,12 @@ def test_what_is_not_there_is_said(part: ShownPart, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("part", "words"),
-    [("expected", "the test states none"), ("context", "the trace has no retrieval")],
+    [
+        ("output", "no answer was seen"),
+        ("expected", "the test states none"),
+        ("context", "the trace has no retrieval"),
+        ("tools", "the trace has no model call and no tool"),
+    ],
 )
 def test_what_a_rubric_cannot_do_without(part: ShownPart, words: str) -> None:
     with pytest.raises(WorkFailed, match=words):

@@ -19,8 +19,8 @@ def said(output: str, /, **expected: Any) -> EvalContext:
 
 
 def called(*names: str, **expected: Any) -> EvalContext:
-    """A trace of calls of these tools."""
-    return ran(*(tool(name) for name in names), **expected)
+    """A trace of calls of these tools, and of the model that asked for them."""
+    return ran(*(tool(name) for name in names), model("Done."), **expected)
 
 
 def model(output: str = "", **fields: Any) -> Span:

@@ -31,6 +31,12 @@ def test_an_unknown_cost_is_no_zero(ctx: EvalContext) -> None:
     assert (score.value, score.error) == (None, "cost is unknown: no span of the trace states one")
 
 
+def test_a_model_without_a_price_makes_the_sum_unknown() -> None:
+    calls = [model("x", cost=0.01, input_tokens=5), model("y", model="mine", output_tokens=9)]
+    score = cost(target=0.01, limit=0.05).score(ran(*calls))
+    assert (score.value, score.error) == (None, "cost is unknown: the price of mine is not known")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

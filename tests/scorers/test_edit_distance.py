@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scorers.contexts import NOTHING, ran, said
+from tests.scorers.contexts import NOTHING, said
 
 from tallymark.errors import ScorerError
 from tallymark.scorers.edit_distance import edit_distance
@@ -14,6 +14,7 @@ from tallymark.scorers.edit_distance import edit_distance
     [
         ({}, "kitten", "sitting", 4 / 7, "3 edits in 7 characters"),
         ({}, "Paris", "Paris", 1.0, "0 edits in 5 characters"),
+        ({}, "kitten", ["mitten", "sitting"], 5 / 6, "1 edits in 6 characters"),
         ({}, " Paris\n", "Paris", 1.0, "0 edits in 5 characters"),
         ({"strip": False}, "Paris\n", "Paris", 5 / 6, "1 edits in 6 characters"),
         ({}, "PARIS", "paris", 0.0, "5 edits in 5 characters"),
@@ -31,11 +32,6 @@ def test_the_fewer_edits_the_better(
     score = edit_distance(**options).score(said(output, output=expected))
     assert score.value == pytest.approx(value)
     assert score.reason == reason
-
-
-def test_no_spans_are_an_empty_output() -> None:
-    score = edit_distance().score(ran(output="Paris"))
-    assert (score.value, score.metadata) == (0.0, {"distance": 5})
 
 
 def test_a_text_too_long_to_compare_is_no_zero() -> None:

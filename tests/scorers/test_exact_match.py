@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scorers.contexts import NOTHING, ran, said
+from tests.scorers.contexts import NOTHING, said
 
 from tallymark.errors import ScorerError
 from tallymark.scorers.exact_match import exact_match
@@ -23,6 +23,8 @@ LONG = "The quick brown fox jumps over the lazy dog"
         ({}, "a  b\nc", "a b c", False),
         ({"normalize_whitespace": True}, " a  b\nc ", "a b c", True),
         ({}, "東京🎉", "東京🎉", True),
+        ({}, "two", ["2", "two"], True),
+        ({}, "three", ["2", "two"], False),
         ({}, "", "", True),
         ({}, "", "Paris", False),
         ({}, "Paris", "", False),
@@ -52,11 +54,6 @@ def test_the_reason_shows_the_difference(
     options: dict[str, Any], output: str, expected: str, reason: str
 ) -> None:
     assert exact_match(**options).score(said(output, output=expected)).reason == reason
-
-
-def test_no_spans_are_an_empty_output() -> None:
-    score = exact_match().score(ran(output="Paris"))
-    assert (score.value, score.reason) == (0.0, "Empty output")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import socket
 from collections.abc import Iterator
 
 import pytest
-from tests.scorers.contexts import NOTHING, said
+from tests.scorers.contexts import said
 from tests.scorers.local_server import LocalServer, Reply, serving
 
 from tallymark.errors import ScorerError, WorkFailed
@@ -60,6 +61,11 @@ def test_only_the_accuracy_is_needed(
         (Reply({"accuracy": None}), "gave no value"),
         (Reply(b'{"accuracy": NaN}'), "did not answer with JSON"),
         (Reply({"accuracy": 1, "explanation": 3}), "reason is text, not 3"),
+        (Reply({"accuracy": 1, "x": "y" * 5_000_000}), "answered with more than 4 MB"),
+        (
+            Reply(gzip.compress(b" " * 50_000_000), headers={"Content-Encoding": "gzip"}),
+            "answered with more than 4 MB",
+        ),
     ],
 )
 def test_an_answer_that_is_none_is_a_failed_score_and_not_a_zero(
@@ -78,7 +84,7 @@ def test_a_service_that_hangs_fails_when_the_time_is_up(server: LocalServer) -> 
 def test_a_service_that_is_not_there_fails() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: refused
-        score = fact_check(f"http://127.0.0.1:{taken.getsockname()[1]}/").score(NOTHING)
+        score = fact_check(f"http://127.0.0.1:{taken.getsockname()[1]}/").score(said("x"))
     assert score.value is None
     assert "could not be reached" in str(score.error)
 
@@ -99,14 +105,14 @@ def test_the_key_comes_from_the_environment_and_is_not_kept(
 ) -> None:
     monkeypatch.setenv("FACTS_KEY", "s3cret")
     server.will(Reply(GOOD))
-    score = fact_check(server.url, api_key_env="FACTS_KEY").score(NOTHING)
+    score = fact_check(server.url, api_key_env="FACTS_KEY").score(said("x"))
     assert server.headers[0]["Authorization"] == "Bearer s3cret"
     assert "s3cret" not in str(score.to_dict())
 
 
 def test_a_query_does_not_show_in_errors(server: LocalServer) -> None:
     server.will(Reply(status=401))
-    score = fact_check(f"{server.url}/verify?key=s3cret").score(NOTHING)
+    score = fact_check(f"{server.url}/verify?key=s3cret").score(said("x"))
     assert "s3cret" not in str(score.error)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scorers.contexts import NOTHING, called, model, ran, tool
+from tests.scorers.contexts import NOTHING, model, ran, tool
 
 from tallymark.errors import ScorerError
 from tallymark.scorers.iterations import iterations
@@ -21,7 +21,7 @@ def test_the_fewer_the_better(calls: int, value: float) -> None:
     assert score.metadata == {"model_calls": calls}
 
 
-@pytest.mark.parametrize("ctx", [NOTHING, called("search")])
+@pytest.mark.parametrize("ctx", [NOTHING, ran(tool("search"))])
 def test_a_trace_without_a_model_call_has_no_value(ctx: EvalContext) -> None:
     score = iterations(target=3, limit=7).score(ctx)
     assert (score.value, score.error) == (

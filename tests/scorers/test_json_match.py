@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.scorers.contexts import NOTHING, ran, said
+from tests.scorers.contexts import NOTHING, said
 
 from tallymark.errors import ScorerError
 from tallymark.scorers.json_match import json_match
@@ -79,10 +79,6 @@ def test_output_that_is_no_json_is_a_zero(output: str, reason: str) -> None:
 
 def test_json_in_a_fence_is_taken_when_asked_for() -> None:
     assert json_match(fenced=True).score(said("So:\n```json\n7\n```", output=7)).value == 1.0
-
-
-def test_no_spans_are_an_empty_output() -> None:
-    assert json_match().score(ran(output=7)).reason == "Empty output"
 
 
 @pytest.mark.parametrize(

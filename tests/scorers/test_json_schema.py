@@ -7,7 +7,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tests.scorers.contexts import NOTHING, said
+from tests.scorers.contexts import said
 
 from tallymark.errors import ScorerError
 from tallymark.scorers.json_schema import json_schema
@@ -45,10 +45,6 @@ def test_only_the_first_errors_are_told_each_cut_to_a_line() -> None:
     nulls = json_schema({"items": {"type": "null"}})
     assert nulls.score(said("[0, 1, 2]")).reason == three
     assert nulls.score(said("[0, 1, 2, 3, 4]")).reason == f"{three}; and more"
-
-
-def test_no_spans_are_an_empty_output() -> None:
-    assert json_schema(PERSON).score(NOTHING).reason == "Empty output"
 
 
 def test_json_in_a_fence_is_taken_when_asked_for() -> None:

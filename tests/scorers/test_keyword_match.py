@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scorers.contexts import NOTHING, said
+from tests.scorers.contexts import said
 
 from tallymark.errors import ScorerError
 from tallymark.scorers.keyword_match import keyword_match
@@ -32,10 +32,6 @@ def test_the_document_s_values(
     assert score.value == value
     assert score.reason == f"Matched {matched}/{len(options['keywords'])} keywords"
     assert score.metadata == {"missing": missing}
-
-
-def test_a_trace_without_spans_has_no_keywords() -> None:
-    assert keyword_match(["a"]).score(NOTHING).value == 0.0
 
 
 @pytest.mark.parametrize(

@@ -181,9 +181,11 @@ class TestWithAFunction:
         ctx = ran(Span(span_type="retrieval", output="facts"), tool("search"), model("an answer"))
         assert llm_judge(rubric, judge=judge).score(ctx).value == value
 
-    def test_no_spans_can_be_judged_too(self) -> None:
-        judge, _ = says('{"choice": "unhelpful"}')
-        assert llm_judge("helpfulness", judge=judge).score(NOTHING).value == 0.0
+    def test_no_answer_is_not_judged(self) -> None:
+        judge, asked = says('{"choice": "unhelpful"}')
+        score = llm_judge("helpfulness", judge=judge).score(NOTHING)
+        assert str(score.error).startswith("llm_judge: no answer was seen")
+        assert not asked
 
     def test_choices_replace_the_rubrics_numbers(self) -> None:
         judge, _ = says('{"choice": "incomplete"}')

@@ -44,14 +44,20 @@ def test_the_share_of_failures_made_good(spans: list[Span], value: float, reason
     assert (score.value, score.reason) == (value, reason)
 
 
-CLEAN = [NOTHING, said(""), ran(FINE), ran(Span(span_type="event", error="x"))]
+NO_CALLS = [NOTHING, ran(Span(span_type="event", error="x"))]
+CLEAN = [said(""), ran(FINE)]
 
 
-@pytest.mark.parametrize("ctx", CLEAN)
+@pytest.mark.parametrize("ctx", NO_CALLS + CLEAN)
 def test_where_nothing_failed_there_is_nothing_to_measure(ctx: EvalContext) -> None:
     score = recovery().score(ctx)
     assert score.value is None
     assert score.error == "recovery has nothing to measure: no call of the trace failed"
+
+
+@pytest.mark.parametrize("ctx", NO_CALLS)
+def test_without_any_call_nobody_knows_whether_one_would_have_failed(ctx: EvalContext) -> None:
+    assert recovery(no_errors=1).score(ctx).value is None
 
 
 @pytest.mark.parametrize("ctx", CLEAN)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scorers.contexts import NOTHING, said
+from tests.scorers.contexts import said
 
 from tallymark.errors import ScorerError
 from tallymark.scorers.regex_match import regex_match
@@ -36,10 +36,6 @@ def test_a_pattern_is_found_or_not(options: dict[str, Any], output: str, found: 
     score = regex_match(**options).score(said(output))
     assert score.value == float(found)
     assert score.reason == ("Pattern matched" if found else "Pattern not found")
-
-
-def test_a_trace_without_spans_has_an_empty_output() -> None:
-    assert regex_match("x").score(NOTHING).value == 0.0
 
 
 def test_a_search_that_explodes_is_stopped_and_has_no_value() -> None:

@@ -72,6 +72,26 @@ EXPECTED = st.builds(
     | st.lists(TOOLS | st.fixed_dictionaries({"name": TOOLS, "arguments": DATA}), max_size=4),
     extra=st.dictionaries(st.just("plan"), DATA | st.lists(TOOLS), max_size=1),
 )
+UNKNOWN = [
+    EvalContext(Trace(duration_ms=9.0, spans=spans), expected)
+    for expected in [Expected(output="1", output_contains=["1"], tool_calls=["search"])]
+    for spans in (
+        [],
+        [Span(name="a step in a dialect that we do not know", metadata={"x": 1})],
+        [Span(span_type="event", name="note", output="not an answer")],
+    )
+]
+READ_OTHER_THINGS = {"error_rate", "latency"}
+
+
+@pytest.mark.parametrize("ctx", UNKNOWN)
+@pytest.mark.parametrize("name", sorted(REFERENCES.keys() - READ_OTHER_THINGS))
+def test_what_was_not_seen_is_not_zero(name: str, ctx: EvalContext) -> None:
+    score = load_scorer(REFERENCES[name]).score(ctx)
+    assert score.value is None
+    assert score.error is not None
+
+
 CONTEXTS = st.builds(
     EvalContext,
     st.builds(Trace, duration_ms=st.floats(0, 1e308), spans=st.lists(SPANS, max_size=6)),

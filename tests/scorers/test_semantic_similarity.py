@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from tests.scorers.contexts import NOTHING, said
+from tests.scorers.contexts import said
 from tests.scorers.local_server import LocalServer, Reply, serving
 
 from tallymark.errors import ScorerError
@@ -81,10 +81,6 @@ def test_nothing_to_compare_with_is_a_failed_score(expected: dict[str, Any], wor
     score = OFFLINE.score(said("an answer", **expected))
     assert score.value is None
     assert words in str(score.error)
-
-
-def test_no_spans_is_an_empty_output() -> None:
-    assert semantic_similarity("anything").score(NOTHING).value == 0.0
 
 
 def test_the_model_is_loaded_once_however_many_threads_ask() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scorers.contexts import NOTHING, said
+from tests.scorers.contexts import said
 
 from tallymark.errors import ScorerError
 from tallymark.scorers.sentiment import sentiment
@@ -30,10 +30,6 @@ def test_the_document_s_values(
     assert (score.value, score.reason) == (value, reason)
     known = {} if counts is None else {"positive_count": counts[0], "negative_count": counts[1]}
     assert score.metadata == known
-
-
-def test_a_trace_without_spans_is_neutral() -> None:
-    assert sentiment().score(NOTHING).value == 0.5
 
 
 def test_words_of_one_s_own_are_found_in_any_case() -> None:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.scorers.contexts import NOTHING, called, ran, tool
+from tests.scorers.contexts import NOTHING, called, model, ran, tool
 
 from tallymark.errors import ScorerError
 from tallymark.scorers.tool_arguments import tool_arguments
@@ -17,7 +17,7 @@ FINE = "All expected arguments were given"
 def ctx(made: Calls, expected: Calls) -> EvalContext:
     wanted = [{"name": name, "arguments": arguments} for name, arguments in expected]
     spans = [tool(name, json.dumps(arguments)) for name, arguments in made]
-    return ran(*spans, tool_calls=wanted)
+    return ran(*spans, model("Done."), tool_calls=wanted)
 
 
 @pytest.mark.parametrize(

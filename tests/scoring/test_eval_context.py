@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, NotMeasured
 from tallymark.scoring import Config, EvalContext, Expected
 from tallymark.traces import Span, Trace
 
@@ -77,12 +77,20 @@ def test_a_trace_may_be_given_as_one() -> None:
 
 def test_what_is_missing_is_none_and_never_an_attribute_error() -> None:
     ctx = EvalContext(Trace())
-    assert (ctx.input, ctx.output, ctx.spans, ctx.metadata) == ("", "", [], {})
+    assert (ctx.input, ctx.spans, ctx.metadata) == ("", [], {})
+    with pytest.raises(NotMeasured, match="no answer was seen"):
+        assert ctx.output
     assert ctx.expected.output is None
     assert ctx.expected.output_contains is None
     assert ctx.expected.tool_calls is None
     assert ctx.expected.tool_names is None
     assert ctx.config.timeout is None
+
+
+def test_a_call_that_was_not_recorded_is_not_called_missing() -> None:
+    ctx = EvalContext(Trace(spans=[Span(span_type="generation", output_seen=False)]))
+    with pytest.raises(NotMeasured, match="does not record what its model calls said"):
+        assert ctx.output
 
 
 def test_other_keys_of_expected_and_config_are_kept_as_written() -> None:

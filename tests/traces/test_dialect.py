@@ -88,7 +88,7 @@ def test_they_are_read_by_the_name_of_the_dialect(one_more: WithOneMore) -> None
 
 def test_it_is_offered_where_a_format_is_not_known(one_more: WithOneMore) -> None:
     (one_more.folder / "x.json").write_text('{"a": 1}', encoding="utf-8")
-    assert "promptfoo, diary" in one_more.tally("score", "x.json", *GOOD).stderr
+    assert "records, diary" in one_more.tally("score", "x.json", *GOOD).stderr
     wrong = one_more.tally("score", "x.json", "--format", "dairy", *GOOD).stderr
     assert "did you mean 'diary'?" in wrong
 

@@ -93,6 +93,63 @@ def test_a_call_inside_the_same_call_is_one() -> None:
     assert [span.span_id for span in trace.tool_calls] == ["x", "other"]
 
 
+SAID = {"gen_ai.completion": "Paris", "gen_ai.request.model": "gpt-4o-mini"}
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [("o", None, CHAT), ("i", "o", CHAT | SAID | USED)],
+        [("o", None, CHAT | SAID), ("i", "o", CHAT | USED)],
+        [("o", None, CHAT | USED), ("i", "o", CHAT | SAID)],
+        [("o", None, CHAT), ("m", "o", CHAT | USED), ("i", "m", CHAT | SAID)],
+    ],
+)
+def test_the_outer_of_two_calls_has_what_only_the_inner_one_knows(spans: Any) -> None:
+    trace = built(*spans)
+    (call,) = trace.generations
+    assert (call.span_id, call.output, call.model) == ("o", "Paris", "gpt-4o-mini")
+    assert (trace.tokens, trace.cost) == (11, 0.5)
+
+
+def test_what_is_priced_by_the_inner_call_is_priced() -> None:
+    used = {"gen_ai.usage.input_tokens": 10**6, "gen_ai.usage.output_tokens": 0}
+    (call,) = built(("o", None, CHAT), ("i", "o", CHAT | SAID | used)).generations
+    assert call.cost == pytest.approx(0.15)
+
+
+def test_a_tool_reported_twice_has_the_arguments_of_either() -> None:
+    given = {"gen_ai.tool.call.arguments": '{"q": 1}', "gen_ai.tool.call.result": "hit"}
+    (call,) = built(("o", None, tool("a")), ("i", "o", tool("a") | given)).tool_calls
+    assert (call.span_id, call.tool_input, call.tool_output) == ("o", '{"q": 1}', "hit")
+
+
+def test_a_call_that_holds_several_is_a_step() -> None:
+    trace = built(("o", None, CHAT | USED), ("a", "o", CHAT | USED), ("b", "o", CHAT | SAID | USED))
+    assert [call.span_id for call in trace.generations] == ["a", "b"]
+    assert (trace.tokens, trace.answer) == (22, "Paris")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "answer"),
+    [
+        (USED, None),
+        ({"gen_ai.input.messages": '[{"role": "user", "content": "hi"}]'}, None),
+        ({"gen_ai.completion": ""}, ""),
+        ({"gen_ai.output.messages": '[{"role": "assistant", "content": ""}]'}, ""),
+        (SAID, "Paris"),
+    ],
+)
+def test_an_answer_that_was_not_recorded_is_not_empty(
+    attributes: dict[str, Any], answer: str | None
+) -> None:
+    assert built(("g", None, CHAT | attributes)).answer == answer
+
+
+def test_a_call_that_failed_has_no_answer_and_that_is_known() -> None:
+    assert assemble([OtelSpan("t", "g", failed=True, attributes=CHAT)]).answer == ""
+
+
 def test_a_pending_span_is_not_a_span() -> None:
     trace = built(("a", None, {}), ("b", "a", {"logfire.span_type": "pending_span"}))
     assert [span.span_id for span in trace.spans] == ["a"]

@@ -6,10 +6,12 @@ import json
 import math
 from datetime import date
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tallymark.errors import TraceError
 from tallymark.traces import Span, Trace
@@ -87,6 +89,46 @@ def test_an_empty_trace_asked_and_answered_nothing() -> None:
 def test_last_output_is_of_the_last_generation_even_when_it_is_empty() -> None:
     spans = [Span(span_type="generation", output="x"), Span(span_type="generation")]
     assert Trace(spans=spans).last_output == ""
+
+
+UNSEEN = Span(span_type="generation", output_seen=False)
+SAID = Span(span_id="g", parent_id="a", span_type="generation", output="said")
+
+
+@pytest.mark.parametrize(
+    ("spans", "answer"),
+    [
+        ([], None),
+        ([Span(name="step")], None),
+        ([Span(span_type="tool", output="sunny"), Span(span_type="event", output="x")], None),
+        ([UNSEEN], None),
+        ([SAID, UNSEEN], None),
+        ([Span(span_type="generation")], ""),
+        ([Span(span_id="a", output="told"), SAID], "said"),
+        ([Span(span_id="a", output="told"), replace(SAID, output="")], "told"),
+        ([Span(span_id="a", output="told"), UNSEEN], "told"),
+        # Around the agent a web server, which has no output; inside it, parts of the answer.
+        (
+            [
+                Span(span_id="http"),
+                Span(span_id="a", parent_id="http", output="told"),
+                Span(span_id="step", parent_id="a", output="a part"),
+            ],
+            "told",
+        ),
+    ],
+)
+def test_an_answer_is_none_when_none_was_seen(spans: list[Span], answer: str | None) -> None:
+    assert Trace(spans=spans).answer == answer
+    assert Trace(spans=spans).last_output == (answer or "")
+
+
+def test_children_are_found_without_looking_at_every_span() -> None:
+    spans = [Span(span_id=str(n), parent_id=str(n // 2)) for n in range(1, 100)]
+    trace = Trace(spans=spans)
+    assert [child.span_id for child in trace.children(spans[4])] == ["10", "11"]
+    with patch.object(Trace, "spans", property(lambda _: pytest.fail("all spans looked at again"))):
+        assert [child.span_id for child in trace.children(spans[5])] == ["12", "13"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from tallymark.errors import TraceError
+from tallymark.errors import CutShort, TraceError
 from tallymark.traces import FORMATS, Trace, read_traces
 from tallymark.traces import trace_formats as reading_module
 from tallymark.traces.trace_source import Progress, open_source
@@ -152,16 +152,30 @@ def test_compressed_files_are_read_as_they_are(
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
 @pytest.mark.parametrize("cut", [0.3, 0.9])
-def test_compressed_data_that_is_cut_short_is_reported(
+def test_compressed_data_that_is_cut_short_gives_what_is_whole(
     tmp_path: Path, read: Read, compress: Callable[[bytes], bytes], cut: float
 ) -> None:
     data = compress(b"".join(b'{"trace_id":"%d","spans":[]}\n' % i for i in range(60_000)))
     (tmp_path / "a.jsonl").write_bytes(data[: int(len(data) * cut)])
-    with pytest.raises(TraceError, match="damaged or cut short after"):
+    with pytest.raises(CutShort, match="cut short, and all that is whole"):
         read(tmp_path / "a.jsonl")
     told: list[TraceError] = []
-    read(tmp_path / "a.jsonl", skip_broken=True, on_broken=told.append)
-    assert len(told) == 1
+    found = read(tmp_path / "a.jsonl", on_broken=told.append)
+    assert [trace.trace_id for trace in found] == [str(number) for number in range(len(found))]
+    assert len(found) > 60_000 * cut * 0.4
+    assert [type(each) for each in told] == [CutShort]
+
+
+@pytest.mark.parametrize("name", ["own.jsonl", "pydantic_ai.otlp.jsonl", "inspect_sums.json"])
+def test_what_is_cut_short_is_told_once_whatever_the_format(
+    fixtures: Path, tmp_path: Path, read: Read, name: str
+) -> None:
+    data = gzip.compress((fixtures / name).read_bytes())
+    (tmp_path / f"{name}.gz").write_bytes(data[:-9])  # the checksum, and a byte of the data
+    told: list[TraceError] = []
+    whole, cut = read(name), read(tmp_path / f"{name}.gz", on_broken=told.append)
+    assert len(whole) - 1 <= len(cut)
+    assert [type(each) for each in told] == [CutShort]
 
 
 def test_a_line_too_long_for_memory_is_refused(

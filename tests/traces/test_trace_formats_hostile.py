@@ -178,7 +178,7 @@ def test_no_depth_of_nesting_escapes(
 
 
 def test_no_fixture_tells_about_the_machine_it_was_made_on() -> None:
-    for path in sorted(FIXTURES.iterdir()):
+    for path in sorted(FIXTURES.rglob("*.*")):
         with open_source(path, Progress(None, None)) as source:
             contents = [source.head] if path.suffix != ".py" else []
             if path.suffix == ".eval":

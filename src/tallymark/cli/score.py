@@ -27,7 +27,7 @@ from tallymark.cli.run_ending import (
     require_baseline,
 )
 from tallymark.cli.streams import read_text
-from tallymark.errors import InvalidInput, Problem, WorkFailed
+from tallymark.errors import CutShort, InvalidInput, Problem, WorkFailed
 from tallymark.text import format_number, say
 
 if TYPE_CHECKING:
@@ -301,7 +301,8 @@ class _BrokenRecords:
     def note(self, error: TraceError) -> None:
         self.count += 1
         if self.count <= _SHOWN:
-            say(f"tally: skipped {error.render()}", err=True)
+            word = "warning:" if isinstance(error, CutShort) else "skipped"
+            say(f"tally: {word} {error.render()}", err=True)
 
     def tell(self) -> None:
         if self.count > _SHOWN:

@@ -90,6 +90,8 @@ def _show_tools(ctx: EvalContext) -> str:
         call = {"tool": find_tool_name(span), "arguments": read_tool_arguments(span)}
         outcome = {"error": span.error or "failed"} if span.failed else {}
         calls.append(write_as_text({**call, "result": read_tool_result(span), **outcome}))
+    if not calls and not ctx.trace.generations:
+        raise WorkFailed("the rubric shows tool calls, but the trace has no model call and no tool")
     return "\n".join(calls) or "(no tool was called)"
 
 

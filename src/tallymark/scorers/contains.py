@@ -23,22 +23,29 @@ def contains(
 ) -> Callable[[EvalContext], Score]:
     """Texts found in the output / texts; with mode="any", 1 when one of them is found, else 0.
 
-    The texts are `values`, or else expected.output_contains. `threshold=1` passes only outputs
-    that have them all.
+    The texts are `values`, or else expected.output_contains and, found in any case, those of
+    expected.output_icontains. `threshold=1` passes only outputs that have them all.
     """
     if values is not None:
         demand_texts("contains", "values", values)
 
     def score(ctx: EvalContext) -> Score:
-        texts = ctx.expected.output_contains if values is None else values
-        if not texts:
+        loose: list[str] = []
+        if values is None:
+            texts = ctx.expected.output_contains or []
+            loose = ctx.expected.extra.get("output_icontains") or []
+        else:
+            texts = values
+        if not texts and not loose:
             return make_missing_score("contains", "expected.output_contains or the option `values`")
         output = ctx.output
         if ignore_case:
-            output = output.casefold()
-            absent = [text for text in texts if text.casefold() not in output]
-        else:
-            absent = [text for text in texts if text not in output]
+            texts, loose = [], [*texts, *loose]
+        absent = [text for text in texts if text not in output]
+        if loose:
+            folded = output.casefold()
+            absent += [text for text in loose if text.casefold() not in folded]
+            texts = [*texts, *loose]
         found = len(texts) - len(absent)
         if found == 0 and not output.strip():
             return Score(0.0, "Empty output")

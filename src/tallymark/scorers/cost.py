@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.scorers.budget_score import make_budget_score
 from tallymark.scoring import Score, configurable
-from tallymark.text import format_money
+from tallymark.text import format_money, list_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def cost(target: float, limit: float) -> Callable[[EvalContext], Score]:
     """1 up to `target` US dollars, falling linearly to 0 at `limit` US dollars.
 
-    The cost is the sum over the spans that state one; when none does, the score is a failed one.
+    The cost is the sum over the spans that state one. When none does, or a model call that states
+    its tokens has no price beside others that do, the score is a failed one.
     """
     value = make_budget_score("cost", target, limit)
     bounds = f"(target {format_money(target)}, limit {format_money(limit)})"
@@ -27,6 +28,11 @@ def cost(target: float, limit: float) -> Callable[[EvalContext], Score]:
         dollars = ctx.trace.cost
         if dollars is None:
             return Score.failed("cost is unknown: no span of the trace states one")
+        calls = ctx.trace.generations
+        unpriced = [call for call in calls if call.cost is None and call.tokens is not None]
+        if unpriced and any(call.cost is not None for call in calls):
+            models = list_some(sorted({call.model or call.name for call in unpriced}))
+            return Score.failed(f"cost is unknown: the price of {models} is not known")
         return Score(value(dollars), f"Cost {format_money(dollars)} {bounds}", {"cost": dollars})
 
     return score

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.expectations import read_expected_text
+from tallymark.scorers.expectations import read_expected_texts
 from tallymark.scorers.sequence_distance import levenshtein
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.scorer_options import demand
@@ -21,8 +21,9 @@ def edit_distance(
 ) -> Callable[[EvalContext], Score]:
     """1 - Levenshtein distance / length of the longer text, between output and expected.output.
 
-    Lengths are in characters. A text longer than `max_length` is not compared but a failed
-    score, because the time grows with the product of the lengths.
+    Where several texts are expected, the nearest counts. Lengths are in characters. A text longer
+    than `max_length` is not compared but a failed score, because the time grows with the product
+    of the lengths.
     """
     demand(max_length > 0, "edit_distance", "max_length", max_length, "more than 0")
 
@@ -31,11 +32,14 @@ def edit_distance(
         return text.casefold() if ignore_case else text
 
     def score(ctx: EvalContext) -> Score:
-        wanted = read_expected_text(ctx, "edit_distance")
-        if isinstance(wanted, Score):
-            return wanted
+        texts = read_expected_texts(ctx, "edit_distance")
+        if isinstance(texts, Score):
+            return texts
         output = tidy(ctx.output)
-        wanted = tidy(wanted)
+        scores = [compare(output, tidy(text)) for text in texts]
+        return max(scores, key=lambda each: -1.0 if each.value is None else each.value)
+
+    def compare(output: str, wanted: str) -> Score:
         longer = max(len(output), len(wanted))
         if longer > max_length:
             return Score.failed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.expectations import read_expected_text
+from tallymark.scorers.expectations import read_expected_texts
 from tallymark.scoring import Score, configurable
 from tallymark.text import quote_some
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def exact_match(
     ignore_case: bool = False, strip: bool = True, normalize_whitespace: bool = False
 ) -> Callable[[EvalContext], Score]:
-    """1 when the output equals expected.output, else 0.
+    """1 when the output equals expected.output, or one of the texts in it, else 0.
 
     White space around both does not count unless `strip` is false; with
     `normalize_whitespace`, any white space between words is as good as one space.
@@ -32,15 +32,17 @@ def exact_match(
         return text.casefold() if ignore_case else text
 
     def score(ctx: EvalContext) -> Score:
-        wanted = read_expected_text(ctx, "exact_match")
-        if isinstance(wanted, Score):
-            return wanted
-        output, wanted = tidy(ctx.output), tidy(wanted)
-        if output == wanted:
+        texts = read_expected_texts(ctx, "exact_match")
+        if isinstance(texts, Score):
+            return texts
+        output, wanted = tidy(ctx.output), [tidy(text) for text in texts]
+        if output in wanted:
             return Score(1.0, "Output equals the expected text")
         if not output.strip():
             return Score(0.0, "Empty output")
-        return Score(0.0, _describe_difference(wanted, output))
+        if len(wanted) > 1:
+            return Score(0.0, f"Expected one of {quote_some(wanted)}, got {quote_some([output])}")
+        return Score(0.0, _describe_difference(wanted[0], output))
 
     return score
 

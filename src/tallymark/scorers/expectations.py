@@ -1,15 +1,17 @@
-"""What a test expects, or the failed score that says what is missing."""
+"""What a test expects, and what the trace shows; or what is missing to measure by it."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
+from tallymark.errors import NotMeasured
 from tallymark.scoring import Score
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.scoring import EvalContext
+    from tallymark.traces import Span
 
 
 def make_missing_score(scorer: str, what: str) -> Score:
@@ -17,25 +19,48 @@ def make_missing_score(scorer: str, what: str) -> Score:
     return Score.failed(f"{scorer} needs {what}, and none was given")
 
 
-def read_expected_text(ctx: EvalContext, scorer: str) -> str | Score:
-    """`expected.output` as text; a number or a truth value as JSON writes it."""
+def read_expected_texts(ctx: EvalContext, scorer: str) -> list[str] | Score:
+    """`expected.output` as text, or several where it is a list of texts: any of them is right.
+
+    A number or a truth value is written as in JSON.
+    """
     wanted = ctx.expected.output
     if isinstance(wanted, str):
-        return wanted
+        return [wanted]
     if wanted is None:
         return make_missing_score(scorer, "expected.output")
     if isinstance(wanted, bool | int | float):
-        return json.dumps(wanted)
+        return [json.dumps(wanted)]
+    if has_alternatives(wanted):
+        return list(wanted)
     return Score.failed(
         f"{scorer} compares texts, and expected.output is {show_value(wanted)}; "
         "for data, use json_match"
     )
 
 
+def has_alternatives(wanted: object) -> bool:
+    """True for a list of texts, each of which is as good as the others."""
+    return isinstance(wanted, list) and bool(wanted) and all(isinstance(t, str) for t in wanted)
+
+
 def read_expected_tools(ctx: EvalContext, scorer: str) -> list[str] | Score:
     """The names of the expected tools, in order."""
     names = ctx.expected.tool_names
     return make_missing_score(scorer, "expected.tool_calls") if names is None else names
+
+
+def read_tool_calls(ctx: EvalContext) -> list[Span]:
+    """The tool calls; a trace with neither these nor a model call does not tell whether any."""
+    calls = ctx.trace.tool_calls
+    if not calls and not ctx.trace.generations:
+        raise NotMeasured("tool calls are unknown: the trace has no model call and no tool call")
+    return calls
+
+
+def read_called_tools(ctx: EvalContext) -> list[str]:
+    """The names of the tools that were called, in order."""
+    return [call.tool_name or call.name for call in read_tool_calls(ctx)]
 
 
 def find_unpaired(wanted: list[str], called: list[str]) -> tuple[list[str], list[str]]:

@@ -9,6 +9,9 @@ import msgspec
 from tallymark.errors import WorkFailed
 from tallymark.text import format_number
 
+MOST_BYTES = 4 * 1024 * 1024
+"""Of an answer; two embeddings of 4,096 numbers take a twentieth of it."""
+
 
 async def post_json(url: str, body: Any, *, seconds: float, key: str | None = None) -> Any:
     """The decoded JSON answer to a JSON body; everything else is a WorkFailed."""
@@ -21,7 +24,7 @@ async def post_json(url: str, body: Any, *, seconds: float, key: str | None = No
             aiohttp.ClientSession(timeout=limit, headers=headers, trust_env=True) as session,
             session.post(url, json=body, allow_redirects=False) as response,
         ):
-            answer = await response.read()
+            answer = await _read_bounded(response.content)
     except TimeoutError:
         raise WorkFailed(
             f"{_hide_query(url)} did not answer in {format_number(seconds)} s"
@@ -35,6 +38,16 @@ async def post_json(url: str, body: Any, *, seconds: float, key: str | None = No
         return msgspec.json.decode(answer)
     except msgspec.DecodeError as error:
         raise WorkFailed(f"{_hide_query(url)} did not answer with JSON: {error}") from None
+
+
+async def _read_bounded(content: Any) -> bytes:
+    """The body, if it is not more than a scorer's answer can sensibly be."""
+    body = b""
+    async for chunk in content.iter_chunked(MOST_BYTES):
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise WorkFailed(f"it answered with more than {MOST_BYTES >> 20} MB, which is not read")
+    return body
 
 
 def _hide_query(url: str) -> str:

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Literal
 
-from tallymark.scorers.expectations import make_missing_score
+from tallymark.scorers.expectations import has_alternatives, make_missing_score
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import demand
@@ -38,7 +38,8 @@ def numeric_closeness(
 
     The tolerance is max(absolute, relative * |expected|). The number is the last (or first) in
     the output, written with a decimal point; commas between thousands are understood, units and
-    percent signs are not. expected.output is a number, or text that is one.
+    percent signs are not. expected.output is a number, or text that is one; of several
+    texts the nearest counts.
     """
     name = "numeric_closeness"
     demand(0 <= relative < math.inf, name, "relative", relative, "a finite number, 0 or more")
@@ -49,20 +50,21 @@ def numeric_closeness(
         expected = ctx.expected.output
         if expected is None:
             return make_missing_score(name, "expected.output")
-        wanted = _as_number(expected)
-        if wanted is None:
+        several = expected if has_alternatives(expected) else [expected]
+        wanted = [number for each in several if (number := _as_number(each)) is not None]
+        if not wanted or len(wanted) < len(several):
             return Score.failed(f"{name}: expected.output is {show_value(expected)}, not a number")
         output = ctx.output
         numbers = _NUMBER.findall(output.replace(_MINUS, "-"))
         if not numbers:
             return Score(0.0, "No number in the output" if output.strip() else "Empty output")
         got = float(numbers[-1 if take == "last" else 0].replace(",", ""))
-        error = abs(got - wanted)
-        tolerance = max(absolute, relative * abs(wanted))
-        return Score(
-            _value(error, tolerance, zero_at),
-            f"Got {format_digits(got)}, expected {format_digits(wanted)}",
-        )
+        values = [
+            _value(abs(got - each), max(absolute, relative * abs(each)), zero_at) for each in wanted
+        ]
+        best = max(values)
+        nearest = wanted[values.index(best)]
+        return Score(best, f"Got {format_digits(got)}, expected {format_digits(nearest)}")
 
     return score
 

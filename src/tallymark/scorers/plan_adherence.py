@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tallymark.errors import NotMeasured
 from tallymark.scorers.expectations import make_missing_score
 from tallymark.scorers.sequence_distance import longest_common
 from tallymark.scoring import Score, configurable
@@ -39,6 +40,8 @@ def plan_adherence(
         steps = [
             span.tool_name or span.name for span in ctx.trace.spans if span.span_type == span_type
         ]
+        if not steps and not ctx.trace.generations:
+            raise NotMeasured(f"the trace has no {span_type} spans and no model call")
         if not steps:
             return Score(0.0, "No steps found")
         done = longest_common(planned, steps)

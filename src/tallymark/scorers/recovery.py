@@ -22,7 +22,8 @@ def recovery(no_errors: float | None = None) -> Callable[[EvalContext], Score]:
     """Failed calls that a later call of the same kind made good / failed calls.
 
     Calls are tool calls, of the same kind when they call the same tool, model calls and
-    retrievals. Where none failed there is nothing to measure: a failed score, or `no_errors`.
+    retrievals. Where none failed there is nothing to measure: a failed score, or `no_errors` if
+    there was a call.
     """
     if no_errors is not None:
         demand(0 <= no_errors <= 1, "recovery", "no_errors", no_errors, "from 0 to 1")
@@ -45,7 +46,7 @@ def recovery(no_errors: float | None = None) -> Callable[[EvalContext], Score]:
             left = f" (not: {list_some(lost[::-1])})" if lost else ""
             recovered = failed - len(lost)
             return Score(recovered / failed, f"Recovered from {recovered} of {failed} errors{left}")
-        if no_errors is None:
+        if no_errors is None or not succeeded:
             return Score.failed("recovery has nothing to measure: no call of the trace failed")
         return Score(no_errors, "No errors")
 

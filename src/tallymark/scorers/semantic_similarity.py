@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tallymark.errors import ScorerError, WorkFailed
-from tallymark.scorers.expectations import read_expected_text
+from tallymark.scorers.expectations import read_expected_texts
 from tallymark.scorers.json_post import post_json
 from tallymark.scoring import EvalContext, Score, configurable
 from tallymark.scoring.score import make_json_safe
@@ -59,7 +59,7 @@ def semantic_similarity(
         if isinstance(texts, Score):
             return texts
         try:
-            body = {"model": model_name, "input": list(texts)}
+            body = {"model": model_name, "input": texts}
             return _read_answer(await post_json(model, body, seconds=timeout, key=key))
         except WorkFailed as error:
             return Score.failed(f"{_NAME}: {error}")
@@ -67,16 +67,16 @@ def semantic_similarity(
     return remote
 
 
-def _choose_texts(ctx: EvalContext, reference: str | None) -> tuple[str, str] | Score:
-    """The two texts to compare, or the score where no embedding is needed for it."""
-    wanted = read_expected_text(ctx, _NAME) if reference is None else reference
+def _choose_texts(ctx: EvalContext, reference: str | None) -> list[str] | Score:
+    """The output and what to compare it with, or the score where no embedding is needed for it."""
+    wanted = read_expected_texts(ctx, _NAME) if reference is None else [reference]
     if isinstance(wanted, Score):
         return wanted
-    if ctx.output == wanted:
+    if ctx.output in wanted:
         return Score(1.0, "The output equals the reference")
     if not ctx.output.strip():
         return Score(0.0, "Empty output")
-    return make_json_safe(ctx.output), make_json_safe(wanted)  # half surrogate pairs have no tokens
+    return [make_json_safe(text) for text in (ctx.output, *wanted)]  # half surrogates: no tokens
 
 
 def _score_offline(ctx: EvalContext, reference: str | None) -> Score:
@@ -122,10 +122,13 @@ def _read_answer(answer: Any) -> Score:
 def _similarity(vectors: Iterable[Any]) -> Score:
     import numpy as np  # noqa: PLC0415 (heavy)
 
-    left, right = (np.asarray(vector, dtype=np.float64) for vector in vectors)
+    left, *others = (np.asarray(vector, dtype=np.float64) for vector in vectors)
     with np.errstate(all="ignore"):  # what overflows is refused below
-        lengths = float(np.linalg.norm(left) * np.linalg.norm(right))
-        cosine = float(left @ right) / lengths if lengths else 0.0
+        lengths = [float(np.linalg.norm(left) * np.linalg.norm(right)) for right in others]
+        cosine = max(
+            float(left @ right) / length if length else 0.0
+            for right, length in zip(others, lengths, strict=True)
+        )
     if not math.isfinite(cosine):
         raise ValueError("an embedding is not finite")
     value = min(1.0, max(0.0, cosine))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallymark.documents.agent_json import read_json
-from tallymark.scorers.expectations import make_missing_score
+from tallymark.scorers.expectations import make_missing_score, read_tool_calls
 from tallymark.scorers.json_comparison import is_same
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value
@@ -36,7 +36,7 @@ def tool_arguments(exact_keys: bool = False) -> Callable[[EvalContext], Score]:
         names = {name for name, _ in expected}
         calls = [
             (name, _read_arguments(call))
-            for call in ctx.trace.tool_calls
+            for call in read_tool_calls(ctx)
             if (name := call.tool_name or call.name) in names
         ]
         total = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallymark.documents.agent_json import read_json
+from tallymark.scorers.expectations import read_tool_calls
 from tallymark.scoring import Score, configurable
 from tallymark.text import list_some
 
@@ -26,7 +27,7 @@ def tool_params(required: dict[str, list[str]] | None = None) -> Callable[[EvalC
     needs = {"search": ["query"]} if required is None else required
 
     def score(ctx: EvalContext) -> Score:
-        calls = ctx.trace.tool_calls
+        calls = read_tool_calls(ctx)
         if not calls:
             return Score(0.0, "No tool calls found")
         issues: list[str] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from tallymark.scorers.expectations import find_unpaired, read_expected_tools
+from tallymark.scorers.expectations import find_unpaired, read_called_tools, read_expected_tools
 from tallymark.scoring import Score, configurable
 from tallymark.text import list_some
 
@@ -29,7 +29,7 @@ def tool_selection(
         wanted = read_expected_tools(ctx, "tool_selection")
         if isinstance(wanted, Score):
             return wanted
-        called = ctx.trace.tool_names
+        called = read_called_tools(ctx)
         if not count_repeats:
             wanted = list(dict.fromkeys(wanted))
             called = list(dict.fromkeys(called))

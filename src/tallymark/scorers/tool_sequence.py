@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from tallymark.scorers.expectations import find_unpaired, read_expected_tools
+from tallymark.scorers.expectations import find_unpaired, read_called_tools, read_expected_tools
 from tallymark.scorers.sequence_distance import longest_common
 from tallymark.scoring import Score, configurable
 from tallymark.text import list_some
@@ -29,7 +29,7 @@ def tool_sequence(mode: Mode = "similar") -> Callable[[EvalContext], Score]:
         wanted = read_expected_tools(ctx, "tool_sequence")
         if isinstance(wanted, Score):
             return wanted
-        called = ctx.trace.tool_names
+        called = read_called_tools(ctx)
         value = _value(mode, wanted, called)
         if value == 1.0:
             return Score(value, f"Called {_join_names(called)}, as expected")

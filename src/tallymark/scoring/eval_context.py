@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.errors import InvalidInput, suggest
+from tallymark.errors import InvalidInput, NotMeasured, suggest
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
     from typing import Self
 
 _CAMEL = {"outputContains": "output_contains", "toolCalls": "tool_calls"}
+_NO_CALL = "no answer was seen: the trace has no model call, and no output of its root"
+_NOT_RECORDED = "no answer was seen: the trace does not record what its model calls said"
 _PARTS = ("trace", "expected", "metadata", "config")
 
 
@@ -117,8 +119,11 @@ class EvalContext(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def output(self) -> str:
-        """The output of the last model call; empty when there is none."""
-        return self.trace.last_output
+        """What the agent answered; where no answer was seen, `NotMeasured` is raised."""
+        answer = self.trace.answer
+        if answer is None:
+            raise NotMeasured(_NOT_RECORDED if self.trace.generations else _NO_CALL)
+        return answer
 
     @property
     def input(self) -> str:

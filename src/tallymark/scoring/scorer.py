@@ -12,7 +12,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, Literal
 
-from tallymark.errors import ScorerError
+from tallymark.errors import NotMeasured, ScorerError
 from tallymark.importing import is_async
 from tallymark.scoring.code_hashes import code_hash
 from tallymark.scoring.score import Origin, Score, as_number, show_value
@@ -136,6 +136,8 @@ class Scorer:
             and threading.current_thread() is threading.main_thread()
         ):
             raise error
+        if isinstance(error, NotMeasured):
+            return Score.failed(str(error))
         return Score.failed(describe_raised(self.name, error))
 
     def replace(

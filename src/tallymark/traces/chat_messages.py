@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from tallymark.errors import TraceError
 from tallymark.traces.lenient_json import as_label, as_list, as_mapping, as_text, compact, decode
 
-_CALLS = ("tool_call", "tool_use", "function_call")
-_RESULTS = ("tool_call_response", "tool_result", "function_call_output")
+_CALLS = ("tool_call", "tool_use", "function_call", "tool-call")
+_RESULTS = ("tool_call_response", "tool_result", "function_call_output", "tool-result")
 _TEXTS = ("text", "input_text", "output_text")
 _SILENT = (
     *("reasoning", "thinking", "redacted_thinking", "refusal", "data"),
@@ -63,8 +63,10 @@ class ChatMessage(NamedTuple):
 def parse_messages(value: Any, role: str = "user") -> list[ChatMessage]:
     """The messages in a value: a list, one message, JSON text of either, or plain text."""
     value = unpack_json(value)
-    if isinstance(value, dict) and isinstance(value.get("messages"), list):
-        value = value["messages"]
+    if isinstance(value, dict):
+        # A request with its messages, or a whole response of a model.
+        held = (value[key] for key in ("messages", "choices") if isinstance(value.get(key), list))
+        value = next(held, value)
     if isinstance(value, list):
         return [_read_message(each, role) for each in value]
     return [_read_message(value, role)] if value else []
@@ -156,20 +158,23 @@ def _read_call(value: Any) -> ToolCall | None:
     value = as_mapping(value.get("tool_call")) or value
     function = value.get("function")
     inner = function if isinstance(function, dict) else value
-    name = as_label(function) or as_label(inner.get("name"))
+    name = as_label(function) or as_label(inner.get("name")) or as_label(inner.get("toolName"))
     if name is None:
         return None
     arguments = next((inner[key] for key in ("arguments", "input", "args") if key in inner), None)
     shown = arguments if isinstance(arguments, str) else compact(arguments or {})
-    return ToolCall(_find_first(value, "call_id", "id"), name, shown)
+    return ToolCall(_find_first(value, "call_id", "id", "toolCallId"), name, shown)
 
 
 def _read_result(part: dict[str, Any]) -> ToolResult:
     answer = next(
         (part[key] for key in ("response", "result", "content", "output") if key in part), None
     )
+    if isinstance(answer, dict) and "value" in answer:  # as Vercel's AI SDK has it
+        answer = answer["value"]
     return ToolResult(
-        _find_first(part, "tool_use_id", "tool_call_id", "call_id", "id"), _read_content(answer)[0]
+        _find_first(part, "tool_use_id", "tool_call_id", "call_id", "id", "toolCallId"),
+        _read_content(answer)[0],
     )
 
 

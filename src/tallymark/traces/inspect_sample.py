@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from tallymark.traces.call_price import price
 from tallymark.traces.chat_messages import (
-    ChatMessage,
     conversation_metadata,
     last_text,
     parse_messages,
 )
+from tallymark.traces.flat_records import list_conversation_spans
 from tallymark.traces.lenient_json import (
     as_amount,
     as_count,
@@ -26,7 +28,6 @@ from tallymark.traces.lenient_json import (
     as_text,
     to_unix_ms,
 )
-from tallymark.traces.otel_traces import add_requested_tools
 from tallymark.traces.trace import Span, Trace
 
 if TYPE_CHECKING:
@@ -39,13 +40,16 @@ _OUTSIDE = ("init", "scorer", "scorers")
 
 def make_sample_trace(sample: dict[str, Any], header: dict[str, Any]) -> Trace:
     """The trace of a sample; `header` is the log's `eval` part."""
-    sample = put_back_attachments(sample)
+    sample = put_back_attachments(_read_old_transcript(sample))
     model = as_label(header.get("model"))
     events = [
         each for each in map(as_mapping, as_list(sample.get("events"))) if not each.get("pending")
     ]
     pool = as_list(as_mapping(sample.get("events_data")).get("messages"))
     spans = sorted(_list_event_spans(events, pool, None), key=lambda span: span.start_ms or 0.0)
+    if not spans:
+        said = parse_messages(sample.get("messages"))
+        spans = [Span(**each) for each in list_conversation_spans(said, model)]
     task = as_label(header.get("task")) or "sample"
     identity, epoch = as_label(sample.get("id")) or "", as_count(sample.get("epoch"))
     return Trace(
@@ -54,7 +58,7 @@ def make_sample_trace(sample: dict[str, Any], header: dict[str, Any]) -> Trace:
         status="error" if sample.get("error") else "ok",
         duration_ms=(as_amount(sample.get("total_time")) or 0.0) * 1000,
         metadata=_collect_metadata(sample, task, model),
-        spans=spans or _list_message_spans(sample, model),
+        spans=_add_usage(spans, sample, model),
     )
 
 
@@ -71,13 +75,19 @@ def _collect_metadata(sample: dict[str, Any], task: str, model: str | None) -> d
         "input": asked,
         "target": target,
         "choices": sample.get("choices"),
-        "expected": {"output": as_text(targets[0])} if targets else None,
+        "expected": _collect_expected(targets),
         "scores": _collect_scores(sample),
         "metadata": as_mapping(sample.get("metadata")),
         "error": as_label(as_mapping(sample.get("error")).get("message")),
         "limit": as_label(as_mapping(sample.get("limit")).get("type")),
     }
     return {key: value for key, value in known.items() if value not in (None, "", {})}
+
+
+def _collect_expected(targets: list[Any]) -> dict[str, Any] | None:
+    """Of several targets, any one is right."""
+    texts = [as_text(target) for target in targets]
+    return {"output": texts if len(texts) > 1 else texts[0]} if texts else None
 
 
 def _collect_scores(sample: dict[str, Any]) -> dict[str, Any]:
@@ -87,6 +97,28 @@ def _collect_scores(sample: dict[str, Any]) -> dict[str, Any]:
         name: {key: as_mapping(score)[key] for key in wanted if key in as_mapping(score)}
         for name, score in as_mapping(sample.get("scores")).items()
     }
+
+
+def _read_old_transcript(sample: dict[str, Any]) -> dict[str, Any]:
+    """Logs of 2024 have events and long texts under `transcript`, and one score."""
+    old = as_mapping(sample.get("transcript"))
+    if not old:
+        return sample
+    score = sample.get("score")
+    now = {"events": old.get("events"), "attachments": old.get("content")}
+    return {**now, **({} if score is None else {"scores": {"score": score}}), **sample}
+
+
+def _add_usage(spans: list[Span], sample: dict[str, Any], model: str | None) -> list[Span]:
+    """The spans with the sample's own totals, where no call knows what it used."""
+    last = max((i for i, each in enumerate(spans) if each.span_type == "generation"), default=None)
+    if last is None or any(span.tokens is not None for span in spans):
+        return spans
+    totals = as_mapping(sample.get("model_usage"))
+    own = as_mapping(totals.get(model or "")) or as_mapping(
+        as_mapping(sample.get("output")).get("usage")
+    )
+    return [*spans[:last], replace(spans[last], **_read_usage(own, model, {})), *spans[last + 1 :]]
 
 
 def put_back_attachments(sample: dict[str, Any]) -> dict[str, Any]:
@@ -274,24 +306,3 @@ _READERS: dict[str, Callable[[dict[str, Any], list[Any]], dict[str, Any]]] = {
     "info": _read_note_event,
     "input": _read_note_event,
 }
-
-
-def _list_message_spans(sample: dict[str, Any], model: str | None) -> list[Span]:
-    """Spans from the conversation alone: each answer of the model, and the tools it asked for."""
-    asked: list[ChatMessage] = []
-    spans = []
-    for index, message in enumerate(parse_messages(sample.get("messages"))):
-        if message.role == "assistant":
-            spans.append(
-                Span(
-                    span_id=f"message-{index + 1}",
-                    name=model or "model",
-                    span_type="generation",
-                    input=last_text(asked, "user"),
-                    output=message.text,
-                    model=model,
-                    metadata=conversation_metadata(asked, [message]),
-                )
-            )
-        asked = [*asked, message]
-    return add_requested_tools(spans, asked)

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _ASKED = ("gen_ai.input.messages", "gen_ai.prompt")
-_ANSWERED = ("gen_ai.output.messages", "gen_ai.completion")
+ANSWERED = ("gen_ai.output.messages", "gen_ai.completion")
 _ASKED_INDEXED = ("gen_ai.prompt", "llm.input_messages")
 _ANSWERED_INDEXED = ("gen_ai.completion", "llm.output_messages")
 _WHOLE = ("pydantic_ai.all_messages", "all_messages_events")
 _SYSTEM = "gen_ai.system_instructions"
 _TAKEN = frozenset(
-    (*_ASKED, *_ANSWERED, *_WHOLE, _SYSTEM, "events", "request_data", "response_data")
+    (*_ASKED, *ANSWERED, *_WHOLE, _SYSTEM, "events", "request_data", "response_data")
 )
 _INDEXED = tuple(f"{name}." for name in _ASKED_INDEXED + _ANSWERED_INDEXED)
 _DETAILS = "gen_ai.client.inference.operation.details"
@@ -44,7 +44,7 @@ def read_conversation(
     if not said and not events:
         return Conversation([], [], frozenset())
     asked = _read_attributes(said, _ASKED, _ASKED_INDEXED, "user")
-    answered = _read_attributes(said, _ANSWERED, _ANSWERED_INDEXED, "assistant")
+    answered = _read_attributes(said, ANSWERED, _ANSWERED_INDEXED, "assistant")
     if not asked or not answered:
         told, replied = _read_events(events) or _read_bodies(said)
         asked, answered = asked or told, answered or replied

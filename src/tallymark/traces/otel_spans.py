@@ -1,7 +1,8 @@
 """One OpenTelemetry span as one of ours.
 
 Three dialects are read: the GenAI conventions of OpenTelemetry in their current and older names
-(and what pydantic-ai, Logfire and OpenLLMetry add to them), and OpenInference. Each field has a
+(and what pydantic-ai and Logfire add to them; `otel_libraries` translates others), and
+OpenInference. Each field has a
 table of the attributes it may come from, the first that is present wins. Attributes that no
 table names stay in the span's metadata: definitions of tools among them, which are not calls.
 """
@@ -21,7 +22,13 @@ from tallymark.traces.lenient_json import (
     as_text,
     compact,
 )
-from tallymark.traces.otel_conversation import Conversation, read_conversation, unflatten
+from tallymark.traces.otel_conversation import (
+    ANSWERED,
+    Conversation,
+    read_conversation,
+    unflatten,
+)
+from tallymark.traces.otel_libraries import translate
 from tallymark.traces.trace import Span, SpanType
 
 _TOOL_NAME = ("gen_ai.tool.name", "tool.name", "mcp.tool.name", "traceloop.entity.name")
@@ -36,7 +43,7 @@ _TOOL_OUTPUT = (
     "traceloop.entity.output",
 )
 _INPUT = ("input.value", "gen_ai.retrieval.query.text", "traceloop.entity.input")
-_OUTPUT = ("final_result", "output.value", "traceloop.entity.output")
+_OUTPUT = ("final_result", "output.value", "traceloop.entity.output", "return")
 _MODEL = (
     *("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"),
     *("embedding.model_name", "llm.request.model", "model_name"),
@@ -56,6 +63,7 @@ _CACHED = (
     *("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.details.cache_read_tokens"),
     *("gen_ai.usage.cache_read_input_tokens", "llm.token_count.prompt_details.cache_read"),
 )
+PRICED_BY = _PROVIDER + _CACHED
 _TAKEN = frozenset(
     _TOOL_NAME + _TOOL_INPUT + _TOOL_OUTPUT + _INPUT + _OUTPUT + _MODEL + _INPUT_TOKENS
     + _OUTPUT_TOKENS + _COST + _DOCUMENTS
@@ -69,6 +77,7 @@ _OPERATIONS: dict[str, SpanType] = {
     "generate_content": "generation",
     "execute_tool": "tool",
     "retrieval": "retrieval",
+    "event": "event",
 }
 _INFERENCE: dict[str, SpanType] = {
     "LLM": "generation",
@@ -110,6 +119,10 @@ class OtelSpan:
 
 def to_span(otel: OtelSpan) -> Span:
     """Our span; a price is not looked up here, and totals of agents are still on it."""
+    otel.attributes = translate(otel.name, otel.attributes)
+    if otel.attributes.get("langfuse.observation.level") == "ERROR":
+        otel.failed = True
+        otel.message = as_text(otel.attributes.get("langfuse.observation.status_message"))
     talk = read_conversation(otel.attributes, otel.events)
     kind = find_span_type(otel)
     fields = _read_tool(otel) if kind == "tool" else _read_talk(otel, talk, kind)
@@ -179,7 +192,8 @@ def _read_talk(otel: OtelSpan, talk: Conversation, kind: SpanType) -> dict[str, 
         answered = as_text(otel.first(_OUTPUT))
     if kind == "retrieval" and not answered and (documents := _list_documents(otel)):
         answered = compact(documents)
-    return {"input": asked, "output": answered}
+    seen = talk.answered or otel.failed or otel.first((*ANSWERED, *_OUTPUT)) is not None
+    return {"input": asked, "output": answered, "output_seen": bool(seen) or kind != "generation"}
 
 
 def _list_documents(otel: OtelSpan) -> list[Any]:

@@ -9,13 +9,21 @@ from msgspec.structs import replace
 from tallymark.traces.call_price import price
 from tallymark.traces.chat_messages import unpack_json
 from tallymark.traces.lenient_json import as_label, as_list, as_mapping, to_json_safe
-from tallymark.traces.otel_spans import OtelEvent, OtelSpan, find_provider_and_cached, to_span
+from tallymark.traces.otel_spans import (
+    PRICED_BY,
+    OtelEvent,
+    OtelSpan,
+    find_provider_and_cached,
+    to_span,
+)
 from tallymark.traces.trace import Span, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tallymark.traces.chat_messages import ChatMessage
+
+_CONVERSATION = ("messages", "tool_calls", *PRICED_BY)
+"""What a model call keeps in its metadata that others are made of: tool calls, and prices."""
 
 
 def assemble(found: Iterable[OtelSpan], resource: dict[str, Any] | None = None) -> Trace:
@@ -47,22 +55,57 @@ def assemble(found: Iterable[OtelSpan], resource: dict[str, Any] | None = None) 
 
 
 def _drop_doubles(spans: list[Span]) -> list[Span]:
-    """A model call directly inside a model call, or a tool inside the same tool, is one call."""
+    """A model call directly inside a model call, or a tool inside the same tool, is one call.
+
+    The outer one counts, with what only the inner one knows. A model call that holds several is
+    not one of them, but a step.
+    """
+    kept = {id(span): span for span in spans}
     by_id = {span.span_id: span for span in spans}
-
-    def is_double(span: Span) -> bool:
+    inside: dict[int, list[Span]] = {}
+    for span in spans:
         outer = by_id.get(span.parent_id or "")
-        if outer is None or outer.span_type != span.span_type:
-            return False
-        same = span.span_type == "tool" and outer.tool_name == span.tool_name
-        return same or span.span_type == "generation"
+        if outer is not None and outer is not span and _is_same_call(outer, span):
+            inside.setdefault(id(outer), []).append(span)
+    for outer in reversed(spans):  # what stands deepest first, so that it is handed up all the way
+        inner = inside.get(id(outer), [])
+        if len(inner) == 1:
+            kept[id(outer)] = _inherit(kept[id(outer)], kept[id(inner[0])])
+            kept[id(inner[0])] = replace(
+                kept[id(inner[0])],
+                span_type="span",
+                input_tokens=None,
+                output_tokens=None,
+                cost=None,
+            )
+        elif inner:
+            kept[id(outer)] = replace(outer, span_type="span")
+    return list(kept.values())
 
-    return [
-        replace(span, span_type="span", input_tokens=None, output_tokens=None, cost=None)
-        if is_double(span)
-        else span
-        for span in spans
-    ]
+
+def _is_same_call(outer: Span, inner: Span) -> bool:
+    if outer.span_type != inner.span_type:
+        return False
+    same_tool = inner.span_type == "tool" and outer.tool_name == inner.tool_name
+    return same_tool or inner.span_type == "generation"
+
+
+def _inherit(outer: Span, inner: Span) -> Span:
+    """The outer of two reports of one call, with what only the inner one has."""
+    more: dict[str, Any] = {
+        name: getattr(inner, name)
+        for name in ("input", "output", "tool_input", "tool_output", "model")
+        if not getattr(outer, name)
+    }
+    if not _has_usage(outer):
+        more |= {name: getattr(inner, name) for name in ("input_tokens", "output_tokens", "cost")}
+    said = {key: inner.metadata[key] for key in _CONVERSATION if key in inner.metadata}
+    return replace(
+        outer,
+        **more,
+        output_seen=outer.output_seen or inner.output_seen,
+        metadata={**said, **outer.metadata},
+    )
 
 
 def _drop_totals(spans: list[Span]) -> list[Span]:
@@ -111,11 +154,11 @@ def _add_price(span: Span) -> Span:
     return span if cost is None else replace(span, cost=cost)
 
 
-def add_requested_tools(spans: list[Span], said: Iterable[ChatMessage] = ()) -> list[Span]:
+def add_requested_tools(spans: list[Span]) -> list[Span]:
     """The spans with a tool span after each tool call that a model asked for.
 
-    For traces that hold only model calls. What the tool answered is taken from what was said,
-    or from the messages of a later model call, where it is visible.
+    For traces that hold only model calls. What the tool answered is taken from the messages of a
+    later model call, where it is visible.
     """
     answers = {
         result["id"]: result["text"]
@@ -123,7 +166,6 @@ def add_requested_tools(spans: list[Span], said: Iterable[ChatMessage] = ()) -> 
         for message in as_list(span.metadata.get("messages"))
         for result in as_list(as_mapping(message).get("tool_results"))
     }
-    answers |= {result.id: result.text for message in said for result in message.results}
     complete: list[Span] = []
     for span in spans:
         complete.append(span)

@@ -43,8 +43,6 @@ class _Key(msgspec.Struct):
 
     traceId: str = ""  # noqa: N815
     trace_id: str = ""
-    parentSpanId: str | None = None  # noqa: N815
-    parent_span_id: str | None = None
 
 
 _REQUEST = msgspec.json.Decoder(_Request)
@@ -59,8 +57,8 @@ class JsonBatch:
         self._batch = batch
         self.resource = _read_attributes(as_mapping(batch.resource).get("attributes"))
 
-    def spans(self, place: Place) -> Iterator[tuple[str, bool, bytes]]:
-        """Each span's trace id, whether it is a root, and its bytes."""
+    def spans(self, place: Place) -> Iterator[tuple[str, bytes]]:
+        """Each span's trace id, and its bytes."""
         batch = self._batch
         scopes = batch.scopeSpans or batch.scope_spans or batch.instrumentationLibrarySpans or []
         for scope in scopes:
@@ -69,7 +67,7 @@ class JsonBatch:
                 trace_id = key.traceId or key.trace_id
                 if not trace_id:
                     raise TraceError("a span has no traceId", place=place)
-                yield trace_id, not (key.parentSpanId or key.parent_span_id), bytes(raw)
+                yield trace_id, bytes(raw)
 
 
 def read_request(raw: bytes, place: Place) -> list[JsonBatch]:

@@ -30,13 +30,13 @@ class ProtoBatch:
         self._batch = batch
         self.resource = _read_attributes(batch.resource.attributes)
 
-    def spans(self, place: Place) -> Iterator[tuple[str, bool, bytes]]:
-        """Each span's trace id, whether it is a root, and its bytes."""
+    def spans(self, place: Place) -> Iterator[tuple[str, bytes]]:
+        """Each span's trace id, and its bytes."""
         for scope in self._batch.scope_spans:
             for span in scope.spans:
                 if not span.trace_id:
                     raise TraceError("a span has no trace id", place=place)
-                yield span.trace_id.hex(), not span.parent_span_id, span.SerializeToString()
+                yield span.trace_id.hex(), span.SerializeToString()
 
 
 def read_request(raw: bytes, place: Place) -> list[ProtoBatch]:

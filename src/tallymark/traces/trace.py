@@ -6,6 +6,7 @@ Times are milliseconds, as in the files people have; costs are US dollars. `None
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
@@ -52,6 +53,8 @@ class Span(
     parent_id: str | None = None
     input: str = ""
     output: str = ""
+    output_seen: bool = True
+    """False where the source tells of the call, but not of what came out of it."""
     tool_name: str | None = None
     tool_input: str | None = None
     tool_output: str | None = None
@@ -83,7 +86,7 @@ class Trace(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
-    gc=False,
+    dict=True,  # for the index of `children`
 ):
     """One run of an agent, its spans in the order they began."""
 
@@ -149,12 +152,29 @@ class Trace(
         return next((span.input for span in self.spans if span.input), "")
 
     @property
-    def last_output(self) -> str:
-        """The output of the last model call; empty when there is none."""
+    def answer(self) -> str | None:
+        """What the agent answered; None when no answer was seen, empty when an empty one was.
+
+        It is the output of the last model call; where that has none, of the outermost span that
+        has one: an agent, or a chain.
+        """
         for span in reversed(self.spans):
             if span.span_type == "generation":
-                return span.output
-        return ""
+                if span.output:
+                    return span.output
+                return self._find_outermost_output() or ("" if span.output_seen else None)
+        return self._find_outermost_output()
+
+    @property
+    def last_output(self) -> str:
+        """The answer as text: empty also when none was seen."""
+        return self.answer or ""
+
+    def _find_outermost_output(self) -> str | None:
+        held = [(depth, each) for depth, each in self.walk() if each.output]
+        held = [(depth, each) for depth, each in held if each.span_type == "span"]
+        outermost = min((depth for depth, _ in held), default=0)
+        return next((each.output for depth, each in reversed(held) if depth == outermost), None)
 
     @property
     def input_tokens(self) -> int | None:
@@ -198,16 +218,22 @@ class Trace(
 
     def children(self, span: Span) -> list[Span]:
         """The spans directly below one span, in order."""
-        return [each for each in self.spans if each.parent_id == span.span_id]
+        return list(self._below.get(span.span_id, ()))
+
+    @cached_property
+    def _below(self) -> dict[str | None, list[Span]]:
+        """The spans by their parents, sorted once for all that ask."""
+        below: dict[str | None, list[Span]] = {}
+        for span in self.spans:
+            below.setdefault(span.parent_id, []).append(span)
+        return below
 
     def walk(self) -> Iterator[tuple[int, Span]]:
         """Every span with its depth, parents before children, each exactly once.
 
         Spans whose parents form a circle are reached from the first of them.
         """
-        below: dict[str | None, list[Span]] = {}
-        for span in self.spans:
-            below.setdefault(span.parent_id, []).append(span)
+        below = self._below
         # By identity: ids in foreign files may be empty, or used twice.
         seen: set[int] = set()
         for start in [*self.roots, *self.spans]:

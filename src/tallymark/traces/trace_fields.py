@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tallymark.errors import Place, TraceError
+from tallymark.traces.flat_records import spread_record
 from tallymark.traces.lenient_json import compact
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def read_trace_fields(
 ) -> tuple[Fields, list[Fields]]:
     """The fields of a trace but for its spans, and the fields of each span."""
     _require_mapping(data, "a trace", place)
-    flat = _flatten(data, place)
+    flat = spread_record(_flatten(data, place))
     spans = flat.pop("spans", None) or []
     if not isinstance(spans, Sequence) or isinstance(spans, str | bytes):
         _refuse("spans", "a list", spans, place)
@@ -122,7 +123,7 @@ def _read_metadata(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _make_choice(*choices: str) -> tuple[str, Callable[[Any], Any]]:
+def _make_choice(*choices: Any) -> tuple[str, Callable[[Any], Any]]:
     def read(value: Any) -> Any:
         if value not in choices:
             raise ValueError
@@ -139,6 +140,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "amount": ("a finite number of at least 0", _read_amount),
     "count": ("a whole number of at least 0", _read_count),
     "metadata": ("an object", _read_metadata),
+    "flag": _make_choice(True, False),
     "status": _make_choice("ok", "error"),
     "span_type": _make_choice("span", "generation", "tool", "retrieval", "event"),
 }
@@ -173,6 +175,7 @@ _SPAN = _make_table(
         "parent_id": "label",
         "input": "text",
         "output": "text",
+        "output_seen": "flag",
         "tool_name": "label",
         "tool_input": "text",
         "tool_output": "text",
@@ -187,4 +190,5 @@ _SPAN = _make_table(
         "metadata": "metadata",
     },
     parent_span_id="parent_id",
+    cost_usd="cost",
 )

@@ -7,8 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
-from tallymark.errors import Place, TraceError, suggest
-from tallymark.traces.dialects import atif, inspect_log, jsonl, otlp, promptfoo
+from tallymark.errors import CutShort, Place, TraceError, suggest
+from tallymark.traces.dialects import (
+    atif,
+    inspect_log,
+    jsonl,
+    langsmith,
+    mlflow,
+    otlp,
+    promptfoo,
+    records,
+)
 from tallymark.traces.json_records import JsonHead
 from tallymark.traces.trace_source import OnProgress, Progress, TraceSource, open_source
 
@@ -29,11 +38,14 @@ class _File(NamedTuple):
 FORMATS: dict[str, Dialect] = {
     each.name: each
     for each in (
+        langsmith.DIALECT,
+        mlflow.DIALECT,
         jsonl.DIALECT,
         inspect_log.DIALECT,
         otlp.DIALECT,
         atif.DIALECT,
         promptfoo.DIALECT,
+        records.DIALECT,
     )
 }
 """By name, in the order in which they are tried."""
@@ -50,8 +62,9 @@ def read_traces(
     """The traces of a file, a folder, a binary stream, or several of these, one at a time.
 
     A broken record is raised as a `TraceError` with its position. With `skip_broken` it is given
-    to `on_broken` instead, and reading goes on. `on_progress` is called with the bytes done and
-    the bytes in all (None for streams). In a folder, files that are no traces are passed over.
+    to `on_broken` instead, and reading goes on; so is, in any case, the news that a compressed file
+    is cut short, once all that is whole in it was given. `on_progress` is called with the bytes
+    done and in all (None for streams). In a folder, files that are no traces are passed over.
     """
     if format is not None and format not in FORMATS:
         hint = f"the formats are {', '.join(FORMATS)}"
@@ -78,7 +91,7 @@ def _raise_or_skip(
     for each in found:
         if not isinstance(each, TraceError):
             yield each
-        elif not skip_broken:
+        elif not skip_broken and not (on_broken and isinstance(each, CutShort)):
             raise each
         elif on_broken is not None:
             on_broken(each)
@@ -94,13 +107,26 @@ def _read_files(
                 kind = chosen or _detect_format(source)
                 if kind is not None:
                     fruitless.pop(file.folder, None)
-                    yield from kind.read(source)
+                    yield from _read_source(kind, source)
                 elif source.head and file.folder is None:
                     yield _unknown_error(source.name, "not a trace file that I know")
         except TraceError as error:
             yield error
     for folder in fruitless:
         yield _unknown_error(str(folder), "no file in it is a trace file that I know")
+
+
+def _read_source(kind: Dialect, source: TraceSource) -> Iterator[Trace | TraceError]:
+    """All that is in it; what stumbles over the end of a damaged file says nothing new."""
+    try:
+        for each in kind.read(source):
+            if source.damage is None or not isinstance(each, TraceError):
+                yield each
+    except TraceError as error:
+        if source.damage is None:
+            yield error
+    if source.damage is not None:
+        yield source.damage
 
 
 def _list_files(where: Where | Iterable[Where]) -> list[_File]:

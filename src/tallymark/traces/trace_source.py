@@ -1,6 +1,7 @@
 """Bytes from a file or a stream: decompressed on the way, counted for progress, looked into.
 
-gzip and zstd are read as streams; data that is damaged or cut short raises one of `DAMAGE`.
+gzip and zstd are read as streams. Where their data is damaged or cut short the content ends, and
+`TraceSource.damage` says why.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from tallymark.errors import Place, TraceError
+from tallymark.errors import CutShort, Place, TraceError
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -72,6 +73,11 @@ class TraceSource:
         self.whole = len(self.head) < _BUFFER - len(_BYTE_ORDER_MARK)
         """True when `head` is all there is."""
 
+    @property
+    def damage(self) -> TraceError | None:
+        """Why the content ended before its end, once all that can be read has been."""
+        return self.stream.raw.damage if self.stream.raw.ended else None
+
     def place(self, line: int | None = None, part: str = "") -> Place:
         """Where a record stands: a line of the file, or a named part of it."""
         return Place(source=f"{self.name}:{part}" if part else self.name, line=line)
@@ -118,9 +124,10 @@ def _open_content(
 ) -> Buffered:
     """The stream, buffered and counted, and decompressed where it is compressed."""
     # Progress counts the bytes of the file, so it is taken before anything is decompressed.
-    counted = io.BufferedReader(_Filling(raw, name, progress), _BUFFER)
+    counted = io.BufferedReader(_Filling(raw.read, name, progress), _BUFFER)
     inner = open_decompressed(counted.peek(), counted)
-    return counted if inner is None else io.BufferedReader(_Filling(inner, name), _BUFFER)
+    # `read1`: where the data is damaged, `read` loses what it had expanded before that.
+    return counted if inner is None else io.BufferedReader(_Filling(inner.read1, name), _BUFFER)
 
 
 class _Filling(io.RawIOBase):
@@ -128,19 +135,23 @@ class _Filling(io.RawIOBase):
 
     def __init__(
         self,
-        stream: IO[bytes] | io.BufferedIOBase | io.RawIOBase,
+        read: Callable[[int], bytes | None],
         name: str,
         progress: Progress | None = None,
     ) -> None:
-        self._stream = stream
+        self._read_some = read
         self._name = name
         self._progress = progress
         self._position = 0
+        self.damage: TraceError | None = None
+        self.ended = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
+        # Not raised: what came before it in this buffer would be lost.
+        self.ended = self.damage is not None
         filled = 0
         while filled < len(buffer) and (chunk := self._read(len(buffer) - filled)):
             buffer[filled : filled + len(chunk)] = chunk
@@ -151,34 +162,33 @@ class _Filling(io.RawIOBase):
         return filled
 
     def _read(self, size: int) -> bytes:
-        try:
-            return self._stream.read(size) or b""
-        except DAMAGE as error:
-            what = f"damaged or cut short after {self._position} bytes: {error}"
-            raise TraceError(what, place=Place(source=self._name)) from None
+        if self.damage is None:
+            try:
+                return self._read_some(size) or b""
+            except DAMAGE as error:
+                kind, what = (
+                    (CutShort, "cut short")
+                    if isinstance(error, EOFError)
+                    else (TraceError, "damaged")
+                )
+                said = f"{what}, and all that is whole before that was read: {error}"
+                self.damage = kind(said, place=Place(source=self._name))
+        return b""
 
 
-def open_decompressed(head: bytes, stream: IO[bytes]) -> io.BufferedIOBase | io.RawIOBase | None:
+def open_decompressed(head: bytes, stream: IO[bytes]) -> Any:
     """What a compressed stream holds, by its first bytes; None when it is not compressed."""
     if head.startswith(GZIP_MAGIC):
         import gzip  # noqa: PLC0415 (only for compressed files)
 
         return gzip.GzipFile(fileobj=stream)
-    return _ZstdFile(stream) if head.startswith(ZSTD_MAGIC) else None
+    return zstd.ZstdFile(stream) if head.startswith(ZSTD_MAGIC) else None
 
 
 def decompress_zstd(data: bytes, limit: int) -> bytes:
     """What zstd frames hold, if that is not more than the limit."""
     # Bounded while it grows, because hostile bytes grow ten thousandfold.
-    content = _ZstdFile(io.BytesIO(data)).read(limit + 1)
+    content = zstd.ZstdFile(io.BytesIO(data)).read(limit + 1)
     if len(content) > limit:
         raise OSError(f"it expands to more than {limit >> 20} MB")
     return content
-
-
-class _ZstdFile(zstd.ZstdFile):
-    def read(self, size: int | None = -1) -> bytes:
-        try:
-            return super().read(size)
-        except EOFError:
-            raise EOFError("the zstd data ends in the middle of a frame") from None

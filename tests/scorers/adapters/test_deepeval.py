@@ -149,7 +149,7 @@ def test_what_the_trace_does_not_tell_is_none() -> None:
     metric = Looks()
     from_deepeval(metric).score(NOTHING)
     (case,) = metric.seen
-    assert (case.input, case.actual_output, case.tools_called) == ("", "", [])
+    assert (case.input, case.actual_output, case.tools_called) == ("", "", None)
     assert (case.expected_output, case.expected_tools, case.retrieval_context) == (None,) * 3
 
 

@@ -19,7 +19,7 @@ from tallymark.errors import TraceError
 from tallymark.traces import Trace, read_traces
 
 Read = Callable[..., list[Trace]]
-HEADER = {
+HEADER: dict[str, Any] = {
     "version": 2,
     "status": "success",
     "eval": {"task": "sums", "model": "openai/gpt-4o-mini"},
@@ -225,10 +225,40 @@ def test_events_inside_a_tool_hang_below_it(traced: Traced) -> None:
 
 @pytest.mark.parametrize(
     ("target", "expected"),
-    [("2", {"output": "2"}), (["2", "two"], {"output": "2"}), ("", None), ([], None)],
+    [
+        ("2", {"output": "2"}),
+        (["2"], {"output": "2"}),
+        (["2", "two"], {"output": ["2", "two"]}),
+        ("", None),
+        ([], None),
+    ],
 )
 def test_the_target_is_what_is_expected(traced: Traced, target: Any, expected: Any) -> None:
     assert traced(sample(target=target)).metadata.get("expected") == expected
+
+
+def test_an_old_transcript_is_read(traced: Traced) -> None:
+    old = {
+        "events": [event("model", output=answered("tc://long"), uuid="m")],
+        "content": {"long": "The sum is 2."},
+    }
+    trace = traced(sample(transcript=old, score={"value": "C"}))
+    assert trace.answer == "The sum is 2."
+    assert trace.metadata["scores"] == {"score": {"value": "C"}}
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"model_usage": {HEADER["eval"]["model"]: {"input_tokens": 9, "output_tokens": 2}}},
+        {"output": {"usage": {"input_tokens": 9, "output_tokens": 2}}},
+    ],
+)
+def test_without_events_the_tokens_are_those_of_the_sample(traced: Traced, usage: Any) -> None:
+    said = [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}]
+    trace = traced(sample(messages=said, **usage))
+    assert (trace.answer, trace.input_tokens, trace.output_tokens) == ("2", 9, 2)
+    assert trace.cost is not None
 
 
 def test_nan_in_a_log_reads_as_unknown(tmp_path: Path, read: Read) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ import pytest
 import zstandard
 
 from tallymark.errors import TraceError
-from tallymark.traces import Trace
-from tallymark.traces.dialects import otlp
+from tallymark.traces import Trace, span_arrivals
 
 Read = Callable[..., list[Trace]]
 EXPORTS = ["otel_sdk", "pydantic_ai", "pydantic_ai_v2", "openinference", "openllmetry"]
@@ -170,28 +170,33 @@ def test_spans_of_a_trace_may_come_in_several_batches(tmp_path: Path, read: Read
     assert [(t.trace_id, len(t.spans)) for t in read(path)] == [("a", 3), ("b", 1), ("c", 1)]
 
 
-def test_what_waits_is_bounded_and_complete_traces_go_first(
-    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("bytes_in_memory", [0, 450])
+def test_spans_that_wait_on_disk_come_back_to_their_traces(
+    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch, bytes_in_memory: int
 ) -> None:
-    monkeypatch.setattr(otlp, "WAITING_BYTES", 450)
     path = write(
         tmp_path / "a.json",
         request(span("open", "one", "later", status={})),
         *(request(span(f"t{i}", "root", events=[])) for i in range(12)),
         request(span("open", "root")),
+        request(span("t3", "late", "root")),
     )
-    found = [(t.trace_id, len(t.spans)) for t in read(path)]
-    assert ("open", 2) in found
-    assert found[0] == ("t0", 1)
-    assert sorted(found)[1:] == sorted((f"t{i}", 1) for i in range(12))
+    in_memory = read(path)
+    monkeypatch.setattr(span_arrivals, "WAITING_BYTES", bytes_in_memory)
+    assert read(path) == in_memory
+    assert [(t.trace_id, len(t.spans)) for t in in_memory] == [
+        ("open", 2),
+        *((f"t{i}", 2 if i == 3 else 1) for i in range(12)),
+    ]
 
 
-def test_a_span_that_comes_too_late_starts_a_second_trace(
-    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(otlp, "WAITING_BYTES", 0)
-    path = write(tmp_path / "a.json", request(span("a", "root")), request(span("a", "late", "x")))
-    assert [(t.trace_id, len(t.spans)) for t in read(path)] == [("a", 1), ("a", 1)]
+def test_a_full_disk_is_said(tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(span_arrivals, "WAITING_BYTES", 0)
+    monkeypatch.setattr(span_arrivals, "TemporaryFile", partial(open, "/dev/full", "r+b"))
+    told: list[TraceError] = []
+    path = write(tmp_path / "a.json", request(span("a", "root")))
+    assert read(path, skip_broken=True, on_broken=told.append) == []
+    assert "there is no place on disk for them: No space left on device" in str(told[0])
 
 
 def test_a_file_that_is_cut_short_gives_what_came_before(tmp_path: Path, read: Read) -> None:

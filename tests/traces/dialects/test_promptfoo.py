@@ -44,7 +44,7 @@ def test_what_the_test_says_is_in_the_metadata(read: Read) -> None:
         "score": 1.0,
         "named_scores": {"brevity": 0.9},
         "reason": "All assertions passed",
-        "expected": {"output": "Paris", "output_contains": ["par"]},
+        "expected": {"output": "Paris", "output_icontains": ["par"]},
         "metadata": {"topic": "geography"},
     }
 

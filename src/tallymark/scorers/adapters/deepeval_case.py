@@ -28,7 +28,7 @@ def make_test_case(ctx: EvalContext) -> LLMTestCase:
     return LLMTestCase(
         name=ctx.trace.name or None,
         input=ctx.input,
-        actual_output=ctx.output,
+        actual_output=ctx.trace.last_output,
         expected_output=None if expected.output is None else write_as_text(expected.output),
         context=[context] if isinstance(context, str) else context,
         retrieval_context=found_context or None,
@@ -42,7 +42,10 @@ def make_test_case(ctx: EvalContext) -> LLMTestCase:
     )
 
 
-def _list_tools_called(ctx: EvalContext) -> list[ToolCall]:
+def _list_tools_called(ctx: EvalContext) -> list[ToolCall] | None:
+    """None where the trace does not tell: it has no tool call, and no model call either."""
+    if not ctx.trace.tool_calls and not ctx.trace.generations:
+        return None
     return [
         ToolCall(
             name=find_tool_name(span),

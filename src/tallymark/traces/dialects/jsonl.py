@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from tallymark.errors import TraceError
 from tallymark.traces.dialect import Dialect
+from tallymark.traces.flat_records import is_flat
 from tallymark.traces.json_records import read_records
 from tallymark.traces.lenient_json import decode
 from tallymark.traces.trace import Trace
@@ -46,10 +48,14 @@ def read(source: TraceSource) -> Iterator[Trace | TraceError]:
 def _read_leniently(record: JsonRecord) -> Trace | TraceError:
     try:
         data = decode(record.raw, record.place, nan_is_null=False)
-        if isinstance(data, dict) and not sniff(data):
+        if isinstance(data, dict) and not sniff(data) and not is_flat(data):
             marks = ", ".join(_MARKS)
-            return TraceError(f"a trace needs one of the keys {marks}", place=record.place)
-        return Trace.from_dict(data, place=record.place)
+            return TraceError(
+                f"a trace needs one of the keys {marks}, or an output", place=record.place
+            )
+        trace = Trace.from_dict(data, place=record.place)
+        named = trace.trace_id or "spans" in data or "trace" in data
+        return trace if named else replace(trace, trace_id=str(record.number))
     except RecursionError:
         return TraceError("the record is nested too deeply to read", place=record.place)
     except TraceError as error:

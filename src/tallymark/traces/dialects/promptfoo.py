@@ -32,7 +32,12 @@ _RESULT_MARKS = ({"promptIdx", "testIdx"}, {"success", "score", "latencyMs"})
 _FAILED_TO_RUN = 2
 _CODE = ("file", "exec", "python", "javascript", "package", "http", "https", "webhook")
 """Kinds of providers that name a program, not a model."""
-_CONTAINS = ("contains", "icontains", "contains-all", "icontains-all")
+_CONTAINS = {
+    "contains": "output_contains",
+    "contains-all": "output_contains",
+    "icontains": "output_icontains",
+    "icontains-all": "output_icontains",
+}
 
 
 def sniff(keys: Collection[str]) -> bool:
@@ -164,7 +169,7 @@ def _collect_expected(test: dict[str, Any]) -> dict[str, Any]:
             expected["output"] = as_text(check.get("value"))
         elif kind in _CONTAINS and value is not None:
             wanted = value if isinstance(value, list) else [value]
-            expected.setdefault("output_contains", []).extend(as_text(each) for each in wanted)
+            expected.setdefault(_CONTAINS[kind], []).extend(as_text(each) for each in wanted)
     return expected
 
 

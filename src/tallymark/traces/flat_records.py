@@ -1,0 +1,233 @@
+"""Records that are no list of spans, in the shape of one.
+
+Three kinds are in use: a question with its answer, a conversation (`messages`), and a tree whose
+steps hold others under `children`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from tallymark.traces.chat_messages import (
+    ChatMessage,
+    conversation_metadata,
+    last_text,
+    parse_messages,
+)
+from tallymark.traces.lenient_json import as_label, as_list, as_mapping
+
+Record = dict[str, Any]
+
+_ASKED = ("input", "question", "prompt", "query")
+_ANSWERED = ("output", "answer", "response", "completion")
+_EXPECTED = (
+    *("expected", "expected_output", "expectedOutput", "target"),
+    *("reference", "ground_truth", "ideal"),
+)
+_IDS = ("trace_id", "traceId", "id")
+_SPENT = {
+    "model": ("model",),
+    "input_tokens": ("input_tokens", "inputTokens", "prompt_tokens", "promptTokens"),
+    "output_tokens": ("output_tokens", "outputTokens", "completion_tokens", "completionTokens"),
+    "cost": ("cost", "cost_usd", "costUsd"),
+    "duration_ms": ("duration_ms", "durationMs", "latency_ms", "latencyMs"),
+    "error": ("error",),
+}
+_TYPES = {
+    "llm": "generation",
+    "chat_model": "generation",
+    "function": "tool",
+    "tool_call": "tool",
+    "retriever": "retrieval",
+    "agent": "span",
+    "chain": "span",
+}
+_SPAN_TYPES = ("span", "generation", "tool", "retrieval", "event")
+_KNOWN = frozenset(
+    (*_ASKED, *_ANSWERED, *_EXPECTED, *_IDS, "messages", "usage", "tool_calls", "toolCalls")
+).union(*_SPENT.values())
+
+
+def is_flat(keys: Collection[str]) -> bool:
+    """True when an object with these keys is such a record."""
+    if "output" in keys or "messages" in keys or ("children" in keys and "name" in keys):
+        return True
+    return any(key in keys for key in _ASKED) and any(key in keys for key in _ANSWERED)
+
+
+def spread_record(record: Mapping[str, Any]) -> Record:
+    """The record with `spans`, which it has already, or which are made of what it says."""
+    if record.get("spans") is not None:
+        return _spread_spans(record)
+    if isinstance(record.get("children"), list):
+        return _spread_tree(record)
+    if not is_flat(record):
+        return dict(record)
+    spans = _list_flat_spans(record)
+    return {
+        **{key: value for key, value in record.items() if key not in _KNOWN},
+        **_read_identity(record),
+        "duration_ms": spans[-1].get("duration_ms") if spans else None,
+        "spans": spans,
+    }
+
+
+def list_conversation_spans(messages: list[ChatMessage], model: str | None) -> list[Record]:
+    """The model's answers in a conversation, each followed by the tools that it asked for."""
+    told = {result.id: result.text for message in messages for result in message.results}
+    spans: list[Record] = []
+    for index, message in enumerate(messages):
+        if message.role != "assistant":
+            continue
+        span_id = f"message-{index + 1}"
+        spans.append(
+            {
+                "span_id": span_id,
+                "name": model or "model",
+                "span_type": "generation",
+                "input": last_text(messages[:index], "user"),
+                "output": message.text,
+                "model": model,
+                "metadata": conversation_metadata(messages[:index], [message]),
+            }
+        )
+        for number, call in enumerate(message.calls, start=1):
+            wish = {"name": call.name, "arguments": call.arguments, "result": told.get(call.id)}
+            tool = _make_tool_span(wish, f"{span_id}/tool-{number}")
+            spans.append({**tool, "metadata": {"requested_by": span_id}})
+    return spans
+
+
+def _list_flat_spans(record: Mapping[str, Any]) -> list[Record]:
+    """An answer as a model call, and the tools that the record says were called before it."""
+    messages = parse_messages(record.get("messages"))
+    answer = next((record[key] for key in _ANSWERED if record.get(key) is not None), None)
+    model = as_label(record.get("model"))
+    spent = _read_spent(record)
+    if messages and answer is None:
+        spans = list_conversation_spans(messages, model)
+        calls = [span for span in spans if span["span_type"] == "generation"]
+        if calls:  # what the whole took is told once
+            calls[-1] |= spent
+        return spans
+    said = parse_messages(answer, "assistant") if _is_message(answer) else []
+    asked = next((record[key] for key in _ASKED if record.get(key) is not None), None)
+    told = as_list(record.get("tool_calls") or record.get("toolCalls"))
+    wishes = told or [call._asdict() for message in said for call in message.calls]
+    tools = [_make_tool_span(call, f"tool-{n}") for n, call in enumerate(wishes, start=1)]
+    return [
+        *tools,
+        {
+            "span_id": "answer",
+            "name": as_label(record.get("name")) or "answer",
+            "span_type": "generation",
+            "input": last_text(messages, "user") if asked is None else asked,
+            "output": last_text(said, "assistant") if said else answer,
+            "output_seen": answer is not None,
+            **spent,
+        },
+    ]
+
+
+def _is_message(answer: Any) -> bool:
+    """True for a model's whole response, or one message of it; other data is the answer itself."""
+    keys = as_mapping(answer).keys()
+    return "choices" in keys or {"role", "content"} <= keys
+
+
+def _make_tool_span(call: Any, span_id: str) -> Record:
+    told: Mapping[str, Any] = {"name": call} if isinstance(call, str) else as_mapping(call)
+    inner = as_mapping(told.get("function")) or told
+    given = _find_first(inner, ("arguments", "args", "input"))
+    result = _find_first(told, ("result", "output"))
+    name = as_label(inner.get("name")) or "tool"
+    return {
+        "span_id": span_id,
+        "name": name,
+        "span_type": "tool",
+        "input": given,
+        "output": result,
+        "tool_name": name,
+        "tool_input": given,
+        "tool_output": result,
+    }
+
+
+def _read_spent(record: Mapping[str, Any]) -> Record:
+    told = {**record, **as_mapping(record.get("usage"))}
+    return {field: _find_first(told, keys) for field, keys in _SPENT.items()}
+
+
+def _find_first(record: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((found for key in keys if (found := record.get(key)) is not None), None)
+
+
+def _read_identity(record: Mapping[str, Any]) -> Record:
+    """The record's id, and what was expected: a mapping as it is, anything else as the output."""
+    found = {"trace_id": _find_first(record, _IDS)}
+    expected = _find_first(record, _EXPECTED)
+    if expected is not None:
+        found["expected"] = expected if isinstance(expected, dict) else {"output": expected}
+    return found
+
+
+def _spread_spans(record: Mapping[str, Any]) -> Record:
+    """What the record says of the whole as an outermost span, and steps out of their parents."""
+    spread = dict(record)
+    spans = record["spans"]
+    if isinstance(spans, list):
+        spans = [each for n, span in enumerate(spans, start=1) for each in _walk_tree(span, str(n))]
+        whole = {key: spread.pop(key) for key in ("input", "output") if key in spread}
+        if whole:
+            name = as_label(record.get("name")) or "trace"
+            spans = [{"span_id": "trace", "name": name, **whole}, *spans]
+    return {**spread, "spans": spans}
+
+
+def _spread_tree(record: Mapping[str, Any]) -> Record:
+    """A tree whose root is the record itself."""
+    identity = _read_identity(record)
+    root = {key: value for key, value in record.items() if key not in (*_IDS[:2], *_EXPECTED)}
+    kept = ("name", "status", "duration_ms", "durationMs")
+    return {
+        **identity,
+        **{key: record[key] for key in kept if key in record},
+        "spans": _walk_tree(root, "1"),
+    }
+
+
+def _walk_tree(root: Any, path: str) -> list[Any]:
+    """A step and all below it, parents first, each with an id and its parent's."""
+    spans: list[Any] = []
+    stack: list[tuple[Any, str | None, str]] = [(root, None, path)]
+    while stack:
+        step, above, here = stack.pop()
+        if not isinstance(step, Mapping):
+            spans.append(step)
+            continue
+        children = as_list(step.get("children"))
+        span = _name_step(step, here if children or above is not None else None)
+        if children:
+            del span["children"]
+        if above is not None:
+            span["parent_id"] = above
+        spans.append(span)
+        own = as_label(span.get("span_id")) or as_label(span.get("spanId"))
+        below = [(child, own, f"{here}.{n}") for n, child in enumerate(children, start=1)]
+        stack.extend(reversed(below))
+    return spans
+
+
+def _name_step(step: Mapping[str, Any], otherwise: str | None) -> Record:
+    """The step with the id and the type that it has under shorter names."""
+    span = dict(step)
+    if not span.keys() & {"span_id", "spanId"} and (named := as_label(span.get("id")) or otherwise):
+        span.pop("id", None)
+        span["span_id"] = named
+    kind = (as_label(span.get("type")) or "").lower()
+    kind = _TYPES.get(kind, kind)
+    if not span.keys() & {"span_type", "spanType"} and kind in _SPAN_TYPES:
+        del span["type"]
+        span["span_type"] = kind
+    return span

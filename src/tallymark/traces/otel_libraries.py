@@ -1,0 +1,187 @@
+"""What tracing libraries write on their spans, in the names that `otel_spans` reads.
+
+Langfuse, MLflow, LangSmith, Vercel's AI SDK and OpenLLMetry each have names of their own for what
+a span is, what went in and what came out. Here they become the GenAI conventions' names. A name of
+the conventions that is there already wins, and what was understood is not kept twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from tallymark.errors import TraceError
+from tallymark.traces.chat_messages import unpack_json
+from tallymark.traces.lenient_json import as_label, as_mapping, compact, decode
+
+Attributes = dict[str, Any]
+
+_KINDS = {
+    "generation": "chat",
+    "llm": "chat",
+    "chat_model": "chat",
+    "tool": "execute_tool",
+    "retriever": "retrieval",
+    "reranker": "retrieval",
+    "embedding": "embeddings",
+    "event": "event",
+}
+"""From the libraries' kinds of spans to operations; all others are steps that hold others."""
+_INPUT_TOKENS = ("input_tokens", "prompt_tokens", "input", "promptTokens", "inputTokens")
+_OUTPUT_TOKENS = (
+    *("output_tokens", "completion_tokens", "output", "completionTokens", "outputTokens"),
+)
+
+
+class _Library(NamedTuple):
+    """The names of one library's attributes."""
+
+    kind: str
+    asked: tuple[str, ...]
+    answered: tuple[str, ...]
+    also: Mapping[str, str]
+    """Other attributes, by the name of the conventions that each has."""
+    read: Callable[[Attributes], Attributes] = lambda _: {}
+    """What needs more than another name."""
+
+
+def translate(name: str, attributes: Attributes) -> Attributes:
+    """The attributes of a span in the conventions' names, with the span's own name for its tool."""
+    for library in _LIBRARIES:
+        if library.kind in attributes:
+            return _translate(library, name, attributes)
+    return attributes
+
+
+def _translate(library: _Library, name: str, attributes: Attributes) -> Attributes:
+    said = str(read_plain(attributes[library.kind])).lower()
+    asked = _find_first(attributes, library.asked)
+    answered = _find_first(attributes, library.answered)
+    found = {"gen_ai.operation.name": _KINDS.get(said, said), **library.read(attributes)}
+    kind = found["gen_ai.operation.name"]
+    for theirs, ours in library.also.items():
+        if theirs in attributes:
+            found[ours] = read_plain(attributes[theirs])
+    if kind == "execute_tool":
+        found.setdefault("gen_ai.tool.name", attributes.get("traceloop.entity.name") or name)
+        found["gen_ai.tool.call.arguments"] = unwrap_arguments(read_plain(asked))
+        found["gen_ai.tool.call.result"] = unwrap_value(read_plain(answered))
+    elif kind == "chat":
+        found.setdefault("gen_ai.input.messages", asked)
+        found.setdefault("gen_ai.output.messages", answered)
+    else:
+        given = unwrap_arguments(read_plain(asked))
+        # Vercel's AI SDK has the system's words beside the prompt.
+        prompt = as_mapping(given).get("prompt")
+        found["input.value"] = unwrap_value(given) if prompt is None else prompt
+        found["output.value"] = unwrap_value(read_plain(answered))
+    taken = {*library.asked, *library.answered, *library.also}
+    rest = {key: value for key, value in attributes.items() if key not in taken}
+    return {**{key: value for key, value in found.items() if value is not None}, **rest}
+
+
+def read_plain(value: Any) -> Any:
+    """The value of JSON text, where it is an object, an array or a text in quotes."""
+    if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"':
+        try:
+            return decode(value.encode("utf-8", "replace"))
+        except TraceError:
+            return value
+    return unpack_json(value)
+
+
+def unwrap_arguments(value: Any) -> Any:
+    """The arguments of a call that was recorded as `{"args": [...], "kwargs": {...}}`."""
+    if not isinstance(value, dict) or value.keys() != {"args", "kwargs"}:
+        # OpenLLMetry's LangChain notes what a step was given beside its tags and settings.
+        inner = as_mapping(value).get("inputs")
+        return value if inner is None else inner
+    if not value["args"]:
+        return value["kwargs"]
+    alone = not value["kwargs"] and isinstance(value["args"], list) and len(value["args"]) == 1
+    return value["args"][0] if alone else value
+
+
+def unwrap_value(value: Any) -> Any:
+    """The one value in a mapping with one key, such as `{"output": "Paris"}`, if it is text."""
+    if isinstance(value, dict) and len(value) == 1:
+        (inner,) = value.values()
+        return inner if isinstance(inner, str) else value
+    return value
+
+
+def _find_first(attributes: Attributes, names: tuple[str, ...]) -> Any:
+    return next((found for name in names if (found := attributes.get(name)) is not None), None)
+
+
+def _read_usage(value: Any) -> Attributes:
+    """Tokens from a mapping in any of the spellings."""
+    usage = as_mapping(read_plain(value))
+    return {
+        "gen_ai.usage.input_tokens": _find_first(usage, _INPUT_TOKENS),
+        "gen_ai.usage.output_tokens": _find_first(usage, _OUTPUT_TOKENS),
+    }
+
+
+def _read_langfuse(attributes: Attributes) -> Attributes:
+    cost = as_mapping(read_plain(attributes.get("langfuse.observation.cost_details")))
+    return {
+        **_read_usage(attributes.get("langfuse.observation.usage_details")),
+        "gen_ai.usage.cost": cost.get("total"),
+    }
+
+
+def _read_mlflow(attributes: Attributes) -> Attributes:
+    cost = as_mapping(read_plain(attributes.get("mlflow.llm.cost")))
+    return {
+        **_read_usage(attributes.get("mlflow.chat.tokenUsage")),
+        "gen_ai.usage.cost": cost.get("total_cost"),
+    }
+
+
+def _read_vercel(attributes: Attributes) -> Attributes:
+    """The AI SDK names a span's kind by the function that made it."""
+    operation = as_label(attributes.get("ai.operationId")) or ""
+    calls_model = operation.endswith((".doGenerate", ".doStream"))
+    kind = {"ai.toolCall": "execute_tool"}.get(operation, "chat" if calls_model else "invoke_agent")
+    calls = unpack_json(attributes.get("ai.response.toolCalls"))
+    said = attributes.get("ai.response.text") or attributes.get("ai.response.object")
+    answer = {"role": "assistant", "content": said, "tool_calls": calls}
+    usage = {key[9:]: value for key, value in attributes.items() if key.startswith("ai.usage.")}
+    return {
+        **_read_usage(usage),
+        "gen_ai.operation.name": "embeddings" if "embed" in operation.lower() else kind,
+        "gen_ai.output.messages": compact([answer]) if calls_model and (said or calls) else None,
+    }
+
+
+_LIBRARIES = (
+    _Library(
+        "langfuse.observation.type",
+        ("langfuse.observation.input", "langfuse.trace.input"),
+        ("langfuse.observation.output", "langfuse.trace.output"),
+        {"langfuse.observation.model.name": "gen_ai.request.model"},
+        _read_langfuse,
+    ),
+    _Library(
+        "mlflow.spanType",
+        ("mlflow.spanInputs",),
+        ("mlflow.spanOutputs",),
+        {"mlflow.llm.model": "gen_ai.request.model", "mlflow.llm.provider": "gen_ai.provider.name"},
+        _read_mlflow,
+    ),
+    _Library("langsmith.span.kind", ("gen_ai.prompt",), ("gen_ai.completion",), {}),
+    _Library(
+        "ai.operationId",
+        ("ai.prompt.messages", "ai.prompt", "ai.toolCall.args"),
+        ("ai.response.text", "ai.response.object", "ai.toolCall.result"),
+        {"ai.toolCall.name": "gen_ai.tool.name", "ai.model.id": "gen_ai.request.model"},
+        _read_vercel,
+    ),
+    _Library(
+        "traceloop.span.kind",
+        ("traceloop.entity.input",),
+        ("traceloop.entity.output",),
+        {},
+    ),
+)
