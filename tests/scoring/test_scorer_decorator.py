@@ -173,7 +173,7 @@ class _Idle:
     [
         (3, "a scorer is made of a function or a class, not 3"),
         (polite, "a scorer is made of a function or a class, not Scorer('polite')"),
-        (_two, "_two must take exactly one argument, the context"),
+        (_two, "_two asks for 'other', which no scorer is given"),
         (_none, "_none must take exactly one argument, the context"),
         (_Idle, "the class _Idle needs a method `evaluate(self, ctx)`"),
         (lambda ctx: 1, "'<lambda>' cannot name a scorer"),

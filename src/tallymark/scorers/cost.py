@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.budget_score import make_budget_score
+from tallymark.scorers.budget_score import Steps, describe_bounds, make_budget_score
 from tallymark.scoring import Score, configurable
 
 if TYPE_CHECKING:
@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 
 @configurable(blocking=False)
-def cost(target: float, limit: float) -> Callable[[EvalContext], Score]:
-    """1 up to `target` US dollars, falling linearly to 0 at `limit` US dollars.
+def cost(
+    target: float | None = None, limit: float | None = None, steps: Steps | None = None
+) -> Callable[[EvalContext], Score]:
+    """1 up to `target` US dollars, falling linearly to 0 at `limit` US dollars; or by `steps`.
 
     The cost is the sum over the spans that state one; when none does, the score is a failed one.
     """
-    value = make_budget_score("cost", target, limit)
-    bounds = f"(target ${target:g}, limit ${limit:g})"
+    value = make_budget_score("cost", target, limit, steps)
+    bounds = describe_bounds(target, limit, steps, lambda dollars: f"${dollars:g}")
 
     def score(ctx: EvalContext) -> Score:
         dollars = ctx.trace.cost

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, suggest
+from tallymark.scoring.plain_copies import NOTHING, FrozenList, freeze
+from tallymark.scoring.score import show_value
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
@@ -25,15 +29,17 @@ class _OpenMapping(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_dict(cls, given: Mapping[str, Any] | None, where: str) -> Self:
         """From a mapping in snake_case or the document's camelCase; None gives an empty one."""
-        values = _check_mapping(given, where)
-        known: dict[str, Any] = {}
-        extra: dict[str, Any] = {}
-        for key, value in values.items():
-            name = _CAMEL.get(key, key)
-            known_key = name in cls.__struct_fields__ and name != "extra"
-            (known if known_key else extra)[name if known_key else key] = value
+        values: Mapping[str, Any] = _check_mapping(given, where)
+        if "extra" in values or not values.keys() <= set(cls.__struct_fields__):
+            known: dict[str, Any] = {}
+            extra: dict[str, Any] = {}
+            for key, value in values.items():
+                name = _CAMEL.get(key, key)
+                known_key = name in cls.__struct_fields__ and name != "extra"
+                (known if known_key else extra)[name if known_key else key] = value
+            values = {**known, "extra": extra}
         try:
-            return msgspec.convert({**known, "extra": extra}, cls)
+            return msgspec.convert(values, cls)
         except msgspec.ValidationError as error:
             raise InvalidInput(f"{where}: {str(error).replace('$.', '')}") from None
 
@@ -62,6 +68,24 @@ class Expected(_OpenMapping, frozen=True, kw_only=True):
     tool_calls: list[str | dict[str, Any]] | None = None
     """Tools by name, or mappings with `name` and `arguments`; an empty list expects no call."""
 
+    @classmethod
+    def read(cls, given: object, where: str = "expected") -> Expected:
+        """From a mapping of these keys; any other value, a text first of all, is the output."""
+        if isinstance(given, Expected):
+            return given
+        if given is None or isinstance(given, Mapping):
+            return cls.from_dict(given, where)
+        return cls(output=given)
+
+    def freeze(self) -> Expected:
+        """The same, so that nobody can change it."""
+        return Expected(
+            extra=freeze(self.extra),
+            output=freeze(self.output),
+            output_contains=freeze(self.output_contains),
+            tool_calls=freeze(self.tool_calls),
+        )
+
     @property
     def tool_names(self) -> list[str] | None:
         """The names of the expected tools, in order; None when none were stated."""
@@ -83,13 +107,38 @@ class Config(_OpenMapping, frozen=True, kw_only=True):
     threshold: float | None = None
 
 
-class EvalContext(msgspec.Struct, frozen=True, gc=False):
+class EvalContext(msgspec.Struct, frozen=True, dict=True):
     """The sole argument of every trace scorer."""
 
     trace: Trace
     expected: Expected = msgspec.field(default_factory=Expected)
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     config: Config = msgspec.field(default_factory=Config)
+
+    def __post_init__(self) -> None:
+        """Refuse here what a scorer would stumble over."""
+        if (
+            not isinstance(self.trace, Trace)
+            or not isinstance(self.expected, Expected)
+            or not isinstance(self.metadata, dict)
+            or not isinstance(self.config, Config)
+        ):
+            self._refuse_parts()
+
+    def _refuse_parts(self) -> None:
+        wanted = (Trace, Expected, dict, Config)
+        for key, kind in zip(_PARTS, wanted, strict=True):
+            given = getattr(self, key)
+            if not isinstance(given, kind):
+                named = (
+                    "a mapping"
+                    if kind is dict
+                    else f"{'an' if key == 'expected' else 'a'} {kind.__name__}"
+                )
+                raise InvalidInput(
+                    f"context: {key} must be {named}, not {show_value(given)}",
+                    hint="EvalContext.from_dict takes plain data",
+                )
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> EvalContext:
@@ -105,9 +154,25 @@ class EvalContext(msgspec.Struct, frozen=True, gc=False):
             raise InvalidInput("context: the key 'trace' is missing")
         return cls(
             trace if isinstance(trace, Trace) else Trace.from_dict(trace),
-            Expected.from_dict(values.get("expected"), "expected"),
+            Expected.read(values.get("expected")),
             dict(_check_mapping(values.get("metadata"), "metadata")),
             Config.from_dict(values.get("config"), "config"),
+        )
+
+    @cached_property
+    def frozen(self) -> EvalContext:
+        """The same, so that nobody can change it: other scorers and epochs see it too."""
+        trace = self.trace
+        spans = [
+            replace(span, metadata=freeze(span.metadata) if span.metadata else NOTHING)
+            for span in trace.spans
+        ]
+        metadata = freeze(trace.metadata)
+        return EvalContext(
+            replace(trace, spans=FrozenList(spans), metadata=metadata),
+            self.expected.freeze(),
+            metadata if self.metadata is trace.metadata else freeze(self.metadata),
+            replace(self.config, extra=freeze(self.config.extra)),
         )
 
     @property

@@ -37,6 +37,10 @@ class Score(msgspec.Struct, frozen=True, gc=False):
     error: str | None = None
     label: str | None = None
     origin: Origin | None = None
+    name: str | None = None
+    """Of one of several scores from one call: how reports and formulas call it."""
+    parts: tuple[Score, ...] = ()
+    """The scores of a call that gave several; then there is no value here."""
 
     def __post_init__(self) -> None:
         """Hold the rules: a value is finite, a failed score has none, a reason is text."""
@@ -75,8 +79,22 @@ class Score(msgspec.Struct, frozen=True, gc=False):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that any JSON writer takes."""
-        plain: dict[str, Any] = make_json_safe(msgspec.structs.asdict(self))
+        fields = msgspec.structs.asdict(self)
+        told = {key: value for key, value in fields.items() if key not in ("name", "parts")}
+        if self.name is not None:
+            told["name"] = self.name
+        plain: dict[str, Any] = make_json_safe(told)
+        if self.parts:
+            plain["parts"] = [part.to_dict() for part in self.parts]
         return plain
+
+    def made_by(self, origin: Origin, name: str | None = None) -> Score:
+        """The same with its origin, and with its name where it is one of several."""
+        made = self.__copy__()  # it was checked when it was made
+        msgspec.structs.force_setattr(made, "origin", origin)
+        if name is not None:
+            msgspec.structs.force_setattr(made, "name", name)
+        return made
 
 
 def as_number(value: object) -> float:
