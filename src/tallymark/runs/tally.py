@@ -143,6 +143,12 @@ class ScorerCounts(msgspec.Struct, gc=False):
     unscored: int = 0
     labels: Counter[str] = msgspec.field(default_factory=Counter)
     first_error: str | None = None
+    passed: int = 0
+    """Scores that have reached their threshold."""
+    values: Any = msgspec.field(default_factory=lambda: array("d"))
+    """All that it measured, for what no sum can tell."""
+    confusion: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
+    """How often a label was given where one was expected: (expected, given)."""
 
 
 class Tally:
@@ -251,12 +257,16 @@ class Tally:
                 counts.scored += 1
                 if check.label is not None:
                     counts.labels[check.label] += 1
+                    if isinstance(expected := check.metadata.get("expected"), str):
+                        counts.confusion[expected, check.label] += 1
             else:
                 counts.unscored += 1
                 counts.first_error = counts.first_error or check.error
             if check.value is not None:
                 names.append(check.name)
                 values.append(check.value)
+                counts.values.append(check.value)
+                counts.passed += check.passed
         return judges, tuple(names), tuple(values)
 
     def _note_again(self, case: str, name: str | None, seen: _Seen) -> None:

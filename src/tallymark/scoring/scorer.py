@@ -161,9 +161,10 @@ class Scorer:
         name: str | None = None,
         threshold: float | None = None,
         retries: int | None = None,
+        gives: Sequence[str] | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> Scorer:
-        """The same scorer under another name, threshold, number of retries or stated config."""
+        """The same scorer with some of its facts changed."""
         return Scorer(
             self.function,
             name=self.name if name is None else name,
@@ -176,7 +177,7 @@ class Scorer:
             config=self.config if config is None else config,
             sources=self._sources,
             retries=self.retries if retries is None else retries,
-            gives=self.gives,
+            gives=self.gives if gives is None else gives,
         )
 
     def __repr__(self) -> str:

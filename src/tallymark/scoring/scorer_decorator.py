@@ -67,13 +67,14 @@ class ScorerBuilder(Generic[P]):
         name: str = ...,
         threshold: float = ...,
         retries: int = ...,
+        gives: Sequence[str] = ...,
         **options: Any,
     ) -> Scorer: ...
     def __call__(self, *args: Any, **options: Any) -> Scorer:
         """A scorer with these options, checked against the annotations.
 
-        Every scorer also takes `name`, `threshold` and `retries`. An instance of a class may say
-        its own `name`, `description` and `threshold`.
+        Every scorer also takes `name`, `threshold`, `retries` and `gives`. An instance of a class
+        may say its own `name`, `description` and `threshold`.
         """
         options, shared = split_shared(self.wrapped, options)
         made = self._build(args, options)

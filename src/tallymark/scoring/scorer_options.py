@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Builder = Callable[..., Any]
-SHARED_OPTIONS = ("name", "threshold", "retries")
+SHARED_OPTIONS = ("name", "threshold", "retries", "gives")
 """Options that every scorer takes."""
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 

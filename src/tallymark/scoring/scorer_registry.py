@@ -84,7 +84,7 @@ class Registry:
     def load(self, ref: str, /, **options: Any) -> Scorer:
         """The scorer that a reference names, built with the options in it and those given here.
 
-        Every scorer also takes the options `name`, `threshold` and `retries`.
+        Every scorer also takes the options `name`, `threshold`, `retries` and `gives`.
         """
         reference = ScorerReference.parse(ref)
         twice = [key for key in options if key in reference.options]

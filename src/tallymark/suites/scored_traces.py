@@ -85,7 +85,8 @@ class ScoredTraces:
         self._on_broken = on_broken
         self._store = store
         text = formula or DEFAULT_FORMULA
-        self._formula = parse_for_scorers(text, self._thresholds if formula else ())
+        names = [name for each in self._scorers for name in each.score_names] if formula else ()
+        self._formula = parse_for_scorers(text, names)
         self._record = self._make_record(name)
         self._ongoing: OngoingRun | None = None
         self._shown: dict[CaseStatus, list[tuple[float, int, CaseResult]]] = {}

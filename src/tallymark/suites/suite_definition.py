@@ -11,7 +11,7 @@ import msgspec
 from tallymark.formula import RUN_METRICS, Formula, Names, Variable
 from tallymark.formula.formula_names import DERIVED
 from tallymark.suites.checks.check_definition import Checks, CheckSpec
-from tallymark.suites.checks.check_types import find_value_name
+from tallymark.suites.checks.check_types import find_value_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -164,8 +164,7 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def scorer_names(self) -> tuple[str, ...]:
         """The names under which formulas find the values of checks that have one."""
         specs = (spec for each in self.evals for spec in each.all_checks())
-        names = map(find_value_name, specs)
-        return tuple(dict.fromkeys(name for name in names if name is not None))
+        return tuple(dict.fromkeys(name for spec in specs for name in find_value_names(spec)))
 
     @cached_property
     def names(self) -> Names:

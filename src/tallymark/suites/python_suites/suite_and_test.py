@@ -163,9 +163,11 @@ class Suite:
 
     @property
     def scorer_names(self) -> list[str]:
-        """The names of all scorers that judge some test."""
+        """The names of all scores that some test gets."""
         judges = (self._judges[test.name] for test in self.tests)
-        return list(dict.fromkeys(judge.name for each in judges for judge in each))
+        return list(
+            dict.fromkeys(name for each in judges for judge in each for name in judge.score_names)
+        )
 
     def only(self, tests: Iterable[Test]) -> Suite:
         """The same suite with some of its tests."""
