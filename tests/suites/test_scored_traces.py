@@ -216,7 +216,7 @@ def test_expectations_from_elsewhere_count_before_the_traces_own() -> None:
     assert values == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("told", [7, {"tool_calls": 3}])
+@pytest.mark.parametrize("told", [{"output_contains": "x"}, {"tool_calls": 3}])
 def test_an_expectation_that_cannot_be_read_is_a_broken_record(told: object) -> None:
     traces = [trace("yes", 1, metadata={"expected": told}), trace("yes", 2)]
     with pytest.raises(TraceError, match="trace 't-1': expected"):

@@ -33,7 +33,7 @@ def contains(
         texts = ctx.expected.output_contains if values is None else values
         if not texts:
             return make_missing_score("contains", "expected.output_contains or the option `values`")
-        output = ctx.output
+        output = ctx.output_text
         if ignore_case:
             output = output.casefold()
             absent = [text for text in texts if text.casefold() not in output]

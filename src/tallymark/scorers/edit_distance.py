@@ -34,7 +34,7 @@ def edit_distance(
         wanted = read_expected_text(ctx, "edit_distance")
         if isinstance(wanted, Score):
             return wanted
-        output = tidy(ctx.output)
+        output = tidy(ctx.output_text)
         wanted = tidy(wanted)
         longer = max(len(output), len(wanted))
         if longer > max_length:

@@ -35,7 +35,7 @@ def exact_match(
         wanted = read_expected_text(ctx, "exact_match")
         if isinstance(wanted, Score):
             return wanted
-        output, wanted = tidy(ctx.output), tidy(wanted)
+        output, wanted = tidy(ctx.output_text), tidy(wanted)
         if output == wanted:
             return Score(1.0, "Output equals the expected text")
         if not output.strip():

@@ -51,7 +51,7 @@ def numeric_closeness(
         wanted = _as_number(expected)
         if wanted is None:
             return Score.failed(f"{name}: expected.output is {show_value(expected)}, not a number")
-        output = ctx.output
+        output = ctx.output_text
         numbers = _NUMBER.findall(output.replace(_MINUS, "-"))
         if not numbers:
             return Score(0.0, "No number in the output" if output.strip() else "Empty output")

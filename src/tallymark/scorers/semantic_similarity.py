@@ -71,11 +71,13 @@ def _choose_texts(ctx: EvalContext, reference: str | None) -> tuple[str, str] | 
     wanted = read_expected_text(ctx, _NAME) if reference is None else reference
     if isinstance(wanted, Score):
         return wanted
-    if ctx.output == wanted:
+    if ctx.output_text == wanted:
         return Score(1.0, "The output equals the reference")
-    if not ctx.output.strip():
+    if not ctx.output_text.strip():
         return Score(0.0, "Empty output")
-    return make_json_safe(ctx.output), make_json_safe(wanted)  # half surrogate pairs have no tokens
+    return make_json_safe(ctx.output_text), make_json_safe(
+        wanted
+    )  # half surrogate pairs have no tokens
 
 
 def _score_offline(ctx: EvalContext, reference: str | None) -> Score:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 _CAMEL = {"outputContains": "output_contains", "toolCalls": "tool_calls"}
+_DATA_BEGINS = frozenset('{[-0123456789tfn"')
+"""What JSON begins with; most answers do not, and are told apart quickly."""
 _PARTS = ("trace", "expected", "metadata", "config")
 
 
@@ -119,26 +121,27 @@ class EvalContext(msgspec.Struct, frozen=True, dict=True):
         """Refuse here what a scorer would stumble over."""
         if (
             not isinstance(self.trace, Trace)
+            or not isinstance(self.trace.spans, list)
             or not isinstance(self.expected, Expected)
             or not isinstance(self.metadata, dict)
             or not isinstance(self.config, Config)
         ):
-            self._refuse_parts()
+            raise self._explain_refusal()
 
-    def _refuse_parts(self) -> None:
-        wanted = (Trace, Expected, dict, Config)
-        for key, kind in zip(_PARTS, wanted, strict=True):
+    def _explain_refusal(self) -> InvalidInput:
+        wanted = {
+            "trace": (Trace, "a Trace"),
+            "expected": (Expected, "an Expected"),
+            "metadata": (dict, "a mapping"),
+            "config": (Config, "a Config"),
+        }
+        for key, (kind, named) in wanted.items():
             given = getattr(self, key)
             if not isinstance(given, kind):
-                named = (
-                    "a mapping"
-                    if kind is dict
-                    else f"{'an' if key == 'expected' else 'a'} {kind.__name__}"
-                )
-                raise InvalidInput(
-                    f"context: {key} must be {named}, not {show_value(given)}",
-                    hint="EvalContext.from_dict takes plain data",
-                )
+                message = f"context: {key} must be {named}, not {show_value(given)}"
+                return InvalidInput(message, hint="EvalContext.from_dict takes plain data")
+        spans = show_value(self.trace.spans)
+        return InvalidInput(f"context: the trace's spans must be a list, not {spans}")
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> EvalContext:
@@ -163,10 +166,13 @@ class EvalContext(msgspec.Struct, frozen=True, dict=True):
     def frozen(self) -> EvalContext:
         """The same, so that nobody can change it: other scorers and epochs see it too."""
         trace = self.trace
-        spans = [
-            replace(span, metadata=freeze(span.metadata) if span.metadata else NOTHING)
-            for span in trace.spans
-        ]
+        try:
+            spans = [
+                replace(span, metadata=freeze(span.metadata) if span.metadata else NOTHING)
+                for span in trace.spans
+            ]
+        except (AttributeError, TypeError):
+            raise InvalidInput("context: the trace's spans must be Spans") from None
         metadata = freeze(trace.metadata)
         return EvalContext(
             replace(trace, spans=FrozenList(spans), metadata=metadata),
@@ -181,14 +187,33 @@ class EvalContext(msgspec.Struct, frozen=True, dict=True):
         return self.trace.spans
 
     @property
-    def output(self) -> str:
-        """The output of the last model call; empty when there is none."""
+    def output(self) -> Any:
+        """What the agent answered: a text, or JSON values where it returned data."""
+        text = self.output_text
+        data = text[:1] in _DATA_BEGINS and any(
+            span.output_is_data and span.output == text for span in self.trace.spans
+        )
+        return freeze(msgspec.json.decode(text)) if data else text
+
+    @property
+    def output_text(self) -> str:
+        """The output of the last model call as text; empty when there is none."""
         return self.trace.last_output
 
     @property
-    def input(self) -> str:
-        """What the agent was asked: the first input in the trace; empty when there is none."""
-        return next((span.input for span in self.trace.spans if span.input), "")
+    def input(self) -> Any:
+        """What the agent was asked, the first input in the trace: a text, or JSON values where it
+        was given data; empty when there is none.
+        """
+        first = next((span for span in self.trace.spans if span.input), None)
+        if first is None:
+            return ""
+        return freeze(msgspec.json.decode(first.input)) if first.input_is_data else first.input
+
+    @property
+    def input_text(self) -> str:
+        """The first input in the trace as text; empty when there is none."""
+        return self.trace.first_input
 
 
 def _check_mapping(given: object, where: str) -> Mapping[str, Any]:

@@ -44,7 +44,11 @@ class Score(msgspec.Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         """Hold the rules: a value is finite, a failed score has none, a reason is text."""
-        if self.reason.__class__ is not str or self.metadata.__class__ is not dict:
+        if (
+            self.reason.__class__ is not str
+            or self.metadata.__class__ is not dict
+            or self.parts.__class__ is not tuple
+        ):
             self._tidy()
         value = self.value
         if value is None:
@@ -62,6 +66,10 @@ class Score(msgspec.Struct, frozen=True, gc=False):
             raise ScorerError(f"a score's reason is text, not {show_value(reason)}")
         if not isinstance(metadata, Mapping | None):
             raise ScorerError(f"a score's metadata is a mapping, not {show_value(metadata)}")
+        parts: object = self.parts
+        if not isinstance(parts, list | tuple) or not all(isinstance(p, Score) for p in parts):
+            raise ScorerError(f"a score's parts are a list of scores, not {show_value(parts)}")
+        msgspec.structs.force_setattr(self, "parts", tuple(parts))
         msgspec.structs.force_setattr(self, "reason", str(reason or ""))
         msgspec.structs.force_setattr(self, "metadata", dict(metadata or {}))
 

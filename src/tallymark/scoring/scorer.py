@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from tallymark.errors import ScorerError
@@ -19,7 +20,7 @@ from tallymark.scoring.score import Origin, Score, as_number, show_value
 from tallymark.scoring.scorer_returns import SCORE_NAME, to_score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from tallymark.scoring.eval_context import EvalContext
 
@@ -85,7 +86,7 @@ class Scorer:
         self.blocking = not self.is_async and blocking is not False
         """True when the function may keep its thread waiting; `evaluate` then uses another."""
         self.version = version
-        self.config = dict(config or {})
+        self.config = _check_mapping(name, "config", config)
         self._sources = tuple(sources) or (function,)
         self._origin: Origin | None = None
 
@@ -114,6 +115,11 @@ class Scorer:
         timeout: float | None = None,  # noqa: ASYNC109 (late is a score, not an exception)
     ) -> Score:
         """The score of one context. `timeout` is in seconds; inline scorers do not need one."""
+        if timeout is not None and (
+            isinstance(timeout, bool) or not isinstance(timeout, int | float)
+        ):
+            message = f"{self.name}: timeout is {show_value(timeout)}; it must be seconds above 0"
+            raise ScorerError(message)
         if self.blocking:
             raw = await load_calls().call_blocking(self, ctx, timeout)
         else:
@@ -144,6 +150,10 @@ class Scorer:
             # Whose code this is decides: one's changes must not reach another's scores.
             return self._tried(ctx if self._is_ours else ctx.frozen)
         except BaseException as error:  # noqa: BLE001 (whatever a scorer raises is its own failure)
+            if not hasattr(type(ctx), "frozen"):  # nobody's failure but the caller's
+                message = f"{self.name} scores an EvalContext, not {show_value(ctx)}"
+                hint = "tallymark.testing.mock_context makes one"
+                raise ScorerError(message, hint=hint) from None
             return self.failure(error)
 
     def failure(self, error: BaseException) -> Score:
@@ -246,10 +256,17 @@ def _check_data_type(
 def _check_labels(name: str, labels: Mapping[str, float] | None) -> dict[str, float] | None:
     if labels is None:
         return None
+    _check_mapping(name, "labels", labels)
     return {
         label: _check_from_0_to_1(value, f"{name}: label {label!r}")
         for label, value in labels.items()
     }
+
+
+def _check_mapping(name: str, key: str, given: object) -> dict[str, Any]:
+    if given is None or isinstance(given, Mapping):
+        return dict(given or {})
+    raise ScorerError(f"{name}: {key} must be a mapping, not {show_value(given)}")
 
 
 def _check_threshold(name: str, threshold: float | None) -> float | None:

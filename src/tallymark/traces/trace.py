@@ -52,6 +52,9 @@ class Span(
     parent_id: str | None = None
     input: str = ""
     output: str = ""
+    input_is_data: bool = False
+    """True where the input was no text: then it is here as JSON. So is the next."""
+    output_is_data: bool = False
     tool_name: str | None = None
     tool_input: str | None = None
     tool_output: str | None = None

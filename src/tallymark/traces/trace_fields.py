@@ -34,7 +34,11 @@ def read_trace_fields(
 
 def _read_span_fields(span: Any, index: int, place: Place | None) -> Fields:
     _require_mapping(span, f"spans[{index}]", place)
-    return _read_fields(span, _SPAN, f"spans[{index}].", place)
+    fields = _read_fields(span, _SPAN, f"spans[{index}].", place)
+    for key in ("input", "output"):
+        if not isinstance(span.get(key), str | None):
+            fields[f"{key}_is_data"] = True
+    return fields
 
 
 def _flatten(data: Mapping[str, Any], place: Place | None) -> dict[str, Any]:
@@ -122,7 +126,7 @@ def _read_metadata(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _make_choice(*choices: str) -> tuple[str, Callable[[Any], Any]]:
+def _make_choice(*choices: Any) -> tuple[str, Callable[[Any], Any]]:
     def read(value: Any) -> Any:
         if value not in choices:
             raise ValueError
@@ -139,6 +143,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "amount": ("a finite number of at least 0", _read_amount),
     "count": ("a whole number of at least 0", _read_count),
     "metadata": ("an object", _read_metadata),
+    "flag": _make_choice(True, False),
     "status": _make_choice("ok", "error"),
     "span_type": _make_choice("span", "generation", "tool", "retrieval", "event"),
 }
@@ -173,6 +178,8 @@ _SPAN = _make_table(
         "parent_id": "label",
         "input": "text",
         "output": "text",
+        "input_is_data": "flag",
+        "output_is_data": "flag",
         "tool_name": "label",
         "tool_input": "text",
         "tool_output": "text",

@@ -27,8 +27,8 @@ def make_test_case(ctx: EvalContext) -> LLMTestCase:
     found_context: list[Any] = find_retrieved(ctx)
     return LLMTestCase(
         name=ctx.trace.name or None,
-        input=ctx.input,
-        actual_output=ctx.output,
+        input=ctx.input_text,
+        actual_output=ctx.output_text,
         expected_output=None if expected.output is None else write_as_text(expected.output),
         context=[context] if isinstance(context, str) else context,
         retrieval_context=found_context or None,

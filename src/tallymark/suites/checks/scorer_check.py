@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallymark.documents.nodes import MappingNode
-from tallymark.documents.shapes import AnyShape, Key, ListShape, NumberShape, TextShape, record_or_short
+from tallymark.documents.shapes import (
+    AnyShape,
+    Key,
+    ListShape,
+    NumberShape,
+    TextShape,
+    record_or_short,
+)
 from tallymark.scoring.scorer_reference import ScorerReference
 from tallymark.suites.checks.check_definition import (
     CheckSetting,

@@ -12,7 +12,12 @@ from tallymark.scoring.plain_copies import copy_plain
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer import describe_raised
 from tallymark.scoring.scorer_calls import evaluate_all
-from tallymark.suites.python_suites.answer_trace import CallFacts, make_failed_trace, to_trace
+from tallymark.suites.python_suites.answer_trace import (
+    CallFacts,
+    make_failed_trace,
+    make_plain,
+    to_trace,
+)
 from tallymark.suites.python_suites.span_capture import CURRENT_CATCH, CaughtSpans
 from tallymark.traces.lenient_json import compact
 
@@ -92,7 +97,11 @@ class AgentCall(CaughtSpans):
         test = self.plan.test
         milliseconds = (time.perf_counter() - self._began) * 1000
         return CallFacts(
-            f"{self.plan.path}#{self.epoch + 1}", test.name, _write_input(test.input), milliseconds
+            f"{self.plan.path}#{self.epoch + 1}",
+            test.name,
+            _write_input(test.input),
+            milliseconds,
+            input_is_data=_is_data(test.input),
         )
 
     def _close_capture(self) -> Trace | None:
@@ -103,7 +112,12 @@ def _write_input(given: object) -> str:
     """An input as a span's text."""
     if isinstance(given, str):
         return given
+    plain = make_plain(given)
     try:
-        return "" if given is None else compact(given)
+        return "" if given is None else compact(given if plain is None else plain)
     except Exception:  # noqa: BLE001 (an input may be anything, and only its text is wanted)
         return show_value(given)
+
+
+def _is_data(given: object) -> bool:
+    return not isinstance(given, str) and make_plain(given) is not None

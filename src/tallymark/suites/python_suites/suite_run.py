@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import math
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -29,8 +30,11 @@ from tallymark.suites.python_suites.crew import Crew
 from tallymark.suites.python_suites.span_capture import open_capture
 from tallymark.suites.python_suites.suite_and_test import (
     DEFAULT_TIMEOUT,
+    Suite,
+    Test,
     pick_first,
     require_count,
+    require_formula,
     require_threshold,
     require_timeout,
 )
@@ -48,7 +52,7 @@ if TYPE_CHECKING:
     from tallymark.formula import Formula
     from tallymark.runs.ongoing_run import RunKeeper
     from tallymark.runs.record import CaseResult
-    from tallymark.suites.python_suites.suite_and_test import Agent, Suite, Test
+    from tallymark.suites.python_suites.suite_and_test import Agent
 
 CALLS_AT_ONCE = 10
 """Calls of the agent at the same time when nobody says otherwise."""
@@ -107,6 +111,9 @@ class SuiteJob:
         on_result: Callable[[CaseResult], object] | None,
     ) -> None:
         where = f"run of {suite.name!r}"
+        if on_result is not None and not callable(on_result):
+            message = f"{where}: on_result must be a function, not {show_value(on_result)}"
+            raise InvalidInput(message)
         self.agent = _require_agent(suite, agent)
         self._on_result = on_result
         self._plans = list(
@@ -122,7 +129,7 @@ class SuiteJob:
         self._capture = open_capture()
         self._results: dict[int, CaseResult] = {}
         self._result_lock = Lock()
-        parsed = parse_formula(formula or suite.formula, suite)
+        parsed = parse_formula(require_formula(where, formula) or suite.formula, suite)
         record = self._make_record(suite, parsed, definition=keeper is not None)
         self.ongoing = OngoingRun(record, parsed, keeper=keeper, tally=Tally())
         if keeper is not None:
@@ -172,6 +179,18 @@ class SuiteJob:
         return self.ongoing.make_run([result for _, result in sorted(self._results.copy().items())])
 
 
+def make_suite(given: object) -> Suite:
+    """A suite as it is; of a test, or of some, the suite that has just these."""
+    if isinstance(given, Suite):
+        return given
+    if isinstance(given, Test):
+        return Suite(given.name, [given])
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        return Suite("tests", given)
+    hint = "write run(Suite(...), agent), run(Test(...), agent) or run([Test(...), ...], agent)"
+    raise InvalidInput(f"{show_value(given)} is neither a Suite nor Tests", hint=hint)
+
+
 def _require_agent(suite: Suite, given: Agent | None) -> Agent:
     agent = suite.agent if given is None else given
     if agent is None:
@@ -191,7 +210,7 @@ def _require_agent(suite: Suite, given: Agent | None) -> Agent:
 
 
 def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
-    suite: Suite,
+    suite: Suite | Test | Iterable[Test],
     agent: Agent | None = None,
     *,
     threshold: float | None = None,
@@ -204,13 +223,15 @@ def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
 ) -> Run:
     """Call the agent with every test's input, score what it did, and sum it up.
 
+    `suite` may also be a test with scorers of its own, or a list of such.
+
     An agent or a scorer that raises, hangs or returns rubbish spoils its own test only. After
     Ctrl-C the run has the results so far, and `interrupted` is true. `store` keeps the run: an
     address such as `.tally/tally.db`, or an open store.
     """
     with open_keeper(store) as keeper:
         job = SuiteJob(
-            suite,
+            make_suite(suite),
             agent,
             threshold=threshold,
             parallelism=parallelism,
@@ -226,7 +247,7 @@ def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
 
 
 async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
-    suite: Suite,
+    suite: Suite | Test | Iterable[Test],
     agent: Agent | None = None,
     *,
     threshold: float | None = None,
@@ -240,7 +261,7 @@ async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
     """`run` for async code: the agent is called in the loop that is running."""
     with open_keeper(store) as keeper:
         job = SuiteJob(
-            suite,
+            make_suite(suite),
             agent,
             threshold=threshold,
             parallelism=parallelism,
