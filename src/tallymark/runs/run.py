@@ -258,7 +258,7 @@ def outcome(
     formula: Formula, tally: Tally, *, undefined: float | None = None, interval: bool = True
 ) -> dict[str, Any]:
     """The fields of a `RunRecord` that sum it up. `undefined` stands in for a missing score."""
-    metrics = tally.metrics()
+    metrics = tally.metrics(formula.names)
     scored = tally.score(formula, metrics)
     found = find_interval(formula, tally) if interval and scored.score is not None else None
     low, high = getattr(found, "low", None), getattr(found, "high", None)

@@ -60,8 +60,8 @@ def _refuse(self: object, *_: object, **__: object) -> NoReturn:  # noqa: ARG001
 class FrozenDict(dict[Any, Any]):
     """A mapping that stays as it is; its copies are ordinary ones."""
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[type[dict[Any, Any]], tuple[dict[Any, Any]]]:
         return dict, (dict(self),)
@@ -70,9 +70,9 @@ class FrozenDict(dict[Any, Any]):
 class FrozenList(list[Any]):
     """A list that stays as it is; its copies are ordinary ones."""
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
-    append = clear = extend = insert = _refuse  # type: ignore[assignment]
-    pop = remove = reverse = sort = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = _refuse
+    pop = remove = reverse = sort = _refuse
 
     def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
         return list, (list(self),)

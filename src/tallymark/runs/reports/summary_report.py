@@ -101,9 +101,9 @@ def _write_scorers(run: Run) -> Iterator[StyledLine]:
     yield from (StyledLine(""), StyledLine("Scorers", "bold"))
     yield from (StyledLine(f"  {text}") for text in align_numbers([header, *rows]))
     for name, each in run.scorers.items():
-        if each.median is not None and each.p90 is not None and each.passed is not None:
-            told = f"median {each.median:.3f}, p90 {each.p90:.3f}"
-            reached = f"{format_percent(100 * each.passed)} reach their threshold"
+        if each.scored > 1 and each.median is not None:
+            told = f"median {_write_share(each.median)}, p90 {_write_share(each.p90)}"
+            reached = f"{format_percent(100 * (each.passed or 0.0))} reach their threshold"
             yield from wrap_lines(f"  {clean_line(name, 40)}: {told}, {reached}", indent=4)
         if each.labels:
             told = ", ".join(f"{label} {count:,}" for label, count in each.labels.items())
@@ -120,11 +120,11 @@ def _write_agreement(found: LabelAgreement) -> Iterator[StyledLine]:
     labels = list(found.precision)
     shown = [clean_line(label, 20) for label in labels]
     header = ("expected", *shown, "recall")
-    rows = [
-        (name, *(f"{found.confusion.get(each, {}).get(other, 0):,}" for other in labels),
-         _write_share(found.recall[each]))
-        for name, each in zip(shown, labels, strict=True)
-    ]  # fmt: skip
+    rows = []
+    for name, each in zip(shown, labels, strict=True):
+        counts = found.confusion.get(each, {})
+        told = (f"{counts.get(other, 0):,}" for other in labels)
+        rows.append((name, *told, _write_share(found.recall[each])))
     last = ("precision", *(_write_share(found.precision[each]) for each in labels), "")
     yield StyledLine(f"    {format_percent(100 * found.accuracy)} of the labels as expected")
     if len(labels) <= _MOST_LABELS:
