@@ -51,9 +51,7 @@ def mock_context(  # noqa: PLR0913 (what a scorer may look at, by keyword)
     )
 
 
-def _mock_trace(
-    output: Any, given: Any, tools: Iterable[str | Mapping[str, Any]], generation: dict[str, Any]
-) -> Trace:
+def _mock_trace(output: Any, given: Any, tools: Any, generation: dict[str, Any]) -> Trace:
     builder = TraceBuilder()
     if isinstance(tools, str | Mapping):
         tools = (tools,)

@@ -29,7 +29,7 @@ def with_default(output: str, most: int = 5) -> bool:
 
 
 def of_context_too(expected: str, ctx: EvalContext) -> bool:
-    return ctx.output == expected
+    return bool(ctx.output == expected)
 
 
 def of_context(anything: EvalContext, most: int = 5) -> bool:
@@ -64,7 +64,8 @@ def test_so_do_async_functions_classes_and_functions_of_options() -> None:
 
     assert waits.is_async
     assert asyncio.run(waits.evaluate(CTX)).value == 1.0
-    assert scorer(Judge)().score(CTX).value == 1.0
+    judge: Any = scorer(Judge)
+    assert judge().score(CTX).value == 1.0
     assert starts("Pa").score(CTX).value == 1.0
 
 

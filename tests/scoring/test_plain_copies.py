@@ -12,7 +12,7 @@ import pytest
 from tallymark.errors import ScorerError
 from tallymark.scoring.plain_copies import copy_plain, freeze
 
-PLAIN = {"a": [1, {"b": "c"}], "d": {}, "e": None}
+PLAIN: dict[str, Any] = {"a": [1, {"b": "c"}], "d": {}, "e": None}
 
 
 def test_a_copy_shares_nothing_that_can_be_changed() -> None:

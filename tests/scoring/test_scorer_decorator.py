@@ -65,7 +65,7 @@ class EndsWith:
         return f"Ends with {self.ending}"
 
     def evaluate(self, ctx: EvalContext) -> bool:
-        return ctx.output.endswith(self.ending)
+        return str(ctx.output).endswith(self.ending)
 
 
 ends_with = scorer(EndsWith)
@@ -187,4 +187,4 @@ def test_what_cannot_be_a_scorer_is_refused(target: Any, message: str) -> None:
 
 def test_wrong_facts_about_a_class_are_refused_where_it_is_defined() -> None:
     with pytest.raises(ScorerError, match="threshold is 7"):
-        scorer(threshold=7)(_Idle)  # type: ignore[arg-type]
+        scorer(threshold=7)(_Idle)

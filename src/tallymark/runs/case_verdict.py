@@ -59,7 +59,7 @@ def judge_trace(
     case: str, epoch: int, thresholds: Mapping[str, float], trace: Trace, scores: Iterable[Score]
 ) -> CaseResult:
     """The result of a trace that was scored, its scores in the order of the thresholds."""
-    checks = []
+    checks: list[CheckResult] = []
     for (name, threshold), score in zip(thresholds.items(), scores, strict=True):
         if score.parts:
             taken = {*thresholds, *(check.name for check in checks)} - {name}

@@ -119,12 +119,13 @@ class EvalContext(msgspec.Struct, frozen=True, dict=True):
 
     def __post_init__(self) -> None:
         """Refuse here what a scorer would stumble over."""
+        given: Any = self
         if (
-            not isinstance(self.trace, Trace)
-            or not isinstance(self.trace.spans, list)
-            or not isinstance(self.expected, Expected)
-            or not isinstance(self.metadata, dict)
-            or not isinstance(self.config, Config)
+            not isinstance(given.trace, Trace)
+            or not isinstance(given.trace.spans, list)
+            or not isinstance(given.expected, Expected)
+            or not isinstance(given.metadata, dict)
+            or not isinstance(given.config, Config)
         ):
             raise self._explain_refusal()
 

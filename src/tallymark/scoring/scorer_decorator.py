@@ -27,8 +27,7 @@ class ContextEvaluator(Protocol):
         """Anything that a scorer may return, or an awaitable of it."""
 
 
-ScorerFunction = Callable[..., Any]
-"""Of the context, or of what it names: `def f(output, expected)`."""
+ScorerFunction = Callable[["EvalContext"], Any]
 
 
 class ScorerFacts(TypedDict, total=False):
@@ -121,12 +120,16 @@ class ScorerDecorator(Protocol):
     def __call__(
         self, target: Callable[P, ContextEvaluator | ScorerFunction], /
     ) -> ScorerBuilder[P]: ...
+    @overload
+    def __call__(self, target: Callable[..., Any], /) -> Scorer: ...
 
 
 @overload
 def scorer(target: ScorerFunction, /) -> Scorer: ...
 @overload
 def scorer(target: Callable[P, ContextEvaluator | ScorerFunction], /) -> ScorerBuilder[P]: ...
+@overload
+def scorer(target: Callable[..., Any], /) -> Scorer: ...
 @overload
 def scorer(target: None = None, /, **facts: Unpack[ScorerFacts]) -> ScorerDecorator: ...
 def scorer(target: Any = None, /, **facts: Unpack[ScorerFacts]) -> Any:

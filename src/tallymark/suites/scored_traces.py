@@ -76,7 +76,7 @@ class ScoredTraces:
         """
         own = require_threshold("scoring", threshold)
         seconds = require_timeout("scoring", timeout) or DEFAULT_TIMEOUT
-        self._traces = _require_list(traces, "traces")
+        self._traces: Iterable[Any] = _require_list(traces, "traces")
         self._scorers = _require_scorers(scorers)
         self._thresholds = {
             each.name: pick_first(own, each.threshold, DEFAULT_THRESHOLD) for each in self._scorers
@@ -85,10 +85,10 @@ class ScoredTraces:
             timeout=None if math.isinf(seconds) else seconds,
             threshold=pick_first(own, DEFAULT_THRESHOLD),
         )
-        if not isinstance(expected, Mapping | None):
-            message = f"expected is a mapping by trace id, not {show_value(expected)}"
-            raise InvalidInput(message)
-        self._expected = expected or {}
+        told: Any = {} if expected is None else expected
+        if not isinstance(told, Mapping):
+            raise InvalidInput(f"expected is a mapping by trace id, not {show_value(told)}")
+        self._expected: Mapping[str, Expected] = told
         self._met: set[str] = set()
         self._on_broken = on_broken
         self._store = store

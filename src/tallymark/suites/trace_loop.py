@@ -146,11 +146,13 @@ class _ScorerThreads:
     def wait(self, call: _Call) -> Score:
         """The score of a call, once it is there or its time is up."""
         self._awaited = call
-        while call.score is None:
+        while True:
             self._done.clear()
-            if call.score is None and not self._done.wait(self._until_next_look()):
+            score = call.score  # read after that, or its coming might be missed
+            if score is not None:
+                return score
+            if not self._done.wait(self._until_next_look()):
                 self._look()
-        return call.score
 
     def _until_next_look(self) -> float:
         now = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -35,6 +36,11 @@ WRONG: list[Any] = [
 ]
 
 
+def untyped(value: Any) -> Any:
+    """For what the type checker would refuse."""
+    return value
+
+
 def agent(given: Any) -> str:
     return "x"
 
@@ -44,82 +50,90 @@ def use(trace: Trace) -> object:
     return [said.score(EvalContext(trace)), run(TEST, lambda _: trace)]
 
 
-def with_one(make: Callable[..., object], *keys: str, **others: Any) -> dict[str, Any]:
-    return {
-        f"{getattr(make, '__name__', 'x')}({key}=)": lambda wrong, key=key: make(
-            **{**others, key: wrong}
-        )
-        for key in keys
-    }
+def fill(make: Callable[..., object], key: str, others: dict[str, Any], wrong: Any) -> object:
+    return make(**{**others, key: wrong})
+
+
+def each(door: str, make: Callable[..., object], keys: str, /, **others: Any) -> dict[str, Any]:
+    """A door for every key, with the other arguments as they should be."""
+    return {f"{door} {key}": partial(fill, make, key, others) for key in keys.split()}
+
+
+def make_scorer(**facts: Any) -> Score:
+    make: Any = scorer(**facts)
+    made: Score = make(lambda ctx: True).score(CTX)
+    return made
 
 
 DOORS: dict[str, Callable[[Any], object]] = {
-    **with_one(EvalContext, "trace", "expected", "metadata", "config", trace=Trace()),
-    **with_one(Score, *Score.__struct_fields__, value=None),
-    **with_one(lambda **given: use(Trace(spans=[Span(**given)])), *Span.__struct_fields__),
-    **{f"Trace {key}": lambda w, k=key: use(Trace(**{k: w})) for key in Trace.__struct_fields__},
-    **with_one(
-        lambda **given: run(Suite("s", [Test(**given)]), agent),
-        *("name", "input", "expected", "metadata", "scorer", "scorers", "threshold", "timeout"),
+    **each("EvalContext", EvalContext, "trace expected metadata config", trace=Trace()),
+    **each("Score", Score, " ".join(Score.__struct_fields__), value=None),
+    **each("Span", lambda **it: use(Trace(spans=[Span(**it)])), " ".join(Span.__struct_fields__)),
+    **each("Trace", lambda **it: use(Trace(**it)), " ".join(Trace.__struct_fields__)),
+    **each(
+        "Test",
+        lambda **it: run(Suite("s", [Test(**it)]), agent),
+        "name input expected metadata scorer scorers threshold timeout",
         name="t",
         scorer=said,
     ),
-    **{
-        f"Suite {key}": lambda w, k=key: run(Suite(**{"name": "s", "tests": [TEST], k: w}), agent)
-        for key in (
-            *("name", "tests", "scorers", "threshold", "timeout", "parallelism", "epochs"),
-            *("agent", "formula"),
-        )
-    },
-    **{
-        f"run {key}": lambda w, k=key: run(**{"suite": TEST, "agent": agent, k: w})
-        for key in ("suite", "agent", "threshold", "parallelism", "epochs", "timeout", "formula")
-    },
-    "run on_result": lambda w: w is print or run(TEST, agent, on_result=w),
-    "run store": lambda w: isinstance(w, str) or run(TEST, agent, store=w),
-    "Suite.only": lambda w: Suite("s", [TEST]).only(w),
-    "Suite.with_agent": lambda w: run(Suite("s", [TEST]).with_agent(w)),
-    "Suite.scorers_of": lambda w: Suite("s", [TEST]).scorers_of(w),
+    **each(
+        "Suite",
+        lambda **it: run(Suite(**it), agent),
+        "name tests scorers threshold timeout parallelism epochs agent formula",
+        name="s",
+        tests=[TEST],
+    ),
+    **each(
+        "run",
+        run,
+        "suite agent threshold parallelism epochs timeout formula",
+        suite=TEST,
+        agent=agent,
+    ),
+    "run on_result": lambda wrong: wrong is print or run(TEST, agent, on_result=wrong),
+    "run store": lambda wrong: isinstance(wrong, str) or run(TEST, agent, store=wrong),
+    "Suite.only": lambda wrong: Suite("s", [TEST]).only(wrong),
+    "Suite.with_agent": lambda wrong: run(Suite("s", [TEST]).with_agent(wrong)),
+    "Suite.scorers_of": lambda wrong: Suite("s", [TEST]).scorers_of(wrong),
     "EvalContext.from_dict": EvalContext.from_dict,
     "Trace.from_dict": Trace.from_dict,
     "composite of": composite,
-    "composite part": lambda w: composite([w]),
-    "composite weight": lambda w: composite([(said, w)]),
-    **{
-        f"composite {key}": lambda w, k=key: composite([said], **{k: w}).score(CTX)
-        for key in ("name", "on_error", "formula", "description", "threshold")
-    },
+    "composite part": lambda wrong: composite([wrong]),
+    "composite weight": lambda wrong: composite([(said, wrong)]),
+    **each(
+        "composite",
+        lambda **it: composite([said], **it).score(CTX),
+        "name on_error formula description threshold",
+    ),
     "scorer of": scorer,
-    "scorer unknown": lambda w: scorer(wrong=w)(lambda ctx: True),  # type: ignore[call-overload]
-    **{
-        f"scorer {key}": lambda w, k=key: scorer(**{"name": "q", k: w})(lambda ctx: True).score(CTX)
-        for key in (
-            *("name", "description", "data_type", "threshold", "labels", "blocking", "version"),
-            *("retries", "gives"),
-        )
-    },
-    **{
-        f"replace {key}": lambda w, k=key: said.replace(**{k: w})
-        for key in ("name", "threshold", "retries", "gives", "config")
-    },
+    **each(
+        "scorer",
+        make_scorer,
+        "name description data_type threshold labels blocking version retries gives unknown",
+        name="q",
+    ),
+    **each("replace", said.replace, "name threshold retries gives config"),
     "Scorer.score": said.score,
     "Scorer.score of ours": load_scorer("word_count").score,
-    "Scorer.evaluate": lambda w: asyncio.run(said.evaluate(w)),
-    "Scorer.evaluate timeout": lambda w: asyncio.run(said.evaluate(CTX, timeout=w)),
+    "Scorer.evaluate": lambda wrong: asyncio.run(said.evaluate(wrong)),
+    "Scorer.evaluate timeout": lambda wrong: asyncio.run(said.evaluate(CTX, timeout=wrong)),
     "load_scorer": load_scorer,
-    "regex_match name": lambda w: load_scorer("regex_match", pattern="a", name=w),
-    "ScoredTraces of": lambda w: list(ScoredTraces(w, [said])),
-    "ScoredTraces trace": lambda w: list(ScoredTraces([w], [said])),
-    "ScoredTraces scorers": lambda w: list(ScoredTraces([Trace()], w)),
-    "ScoredTraces scorer": lambda w: list(ScoredTraces([Trace()], [w])),
-    **{
-        f"ScoredTraces {key}": lambda w, k=key: list(ScoredTraces([Trace()], [said], **{k: w}))
-        for key in ("name", "formula", "threshold", "timeout", "expected")
-    },
-    **{
-        f"mock_context {key}": lambda w, k=key: said.score(mock_context(**{k: w}))
-        for key in ("output", "input", "tools", "trace", "expected", "metadata", "config")
-    },
+    "regex_match name": lambda wrong: load_scorer("regex_match", pattern="a", name=wrong),
+    **each(
+        "ScoredTraces",
+        lambda **it: list(ScoredTraces(**it)),
+        "traces scorers name formula threshold timeout expected",
+        traces=[Trace()],
+        scorers=[said],
+    ),
+    "ScoredTraces trace": lambda wrong: list(ScoredTraces([wrong], [said])),
+    "ScoredTraces scorer": lambda wrong: list(ScoredTraces([Trace()], [wrong])),
+    **each(
+        "mock_context",
+        lambda **it: said.score(mock_context(**it)),
+        "output input tools trace expected metadata config",
+    ),
 }
 
 
@@ -137,16 +151,19 @@ def test_a_wrong_argument_gets_a_sentence(door: Callable[[Any], object]) -> None
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: run("help desk", agent), "'help desk' is neither a Suite nor Tests"),  # type: ignore[arg-type]
-        (lambda: run(TEST, "agent.py"), "the agent must be a function"),  # type: ignore[arg-type]
-        (lambda: said.score("Hello"), "said scores an EvalContext, not 'Hello'"),  # type: ignore[arg-type]
+        (lambda: run(untyped("help desk"), agent), "'help desk' is neither a Suite nor Tests"),
+        (lambda: run(TEST, untyped("agent.py")), "the agent must be a function"),
+        (lambda: said.score(untyped("Hello")), "said scores an EvalContext, not 'Hello'"),
         (lambda: composite("word_count"), "the parts are a list of scorers, not 'word_count'"),
-        (lambda: EvalContext("x"), "context: trace must be a Trace, not 'x'"),  # type: ignore[arg-type]
-        (lambda: Suite("s", TEST, scorers=7), "scorers must be a mapping or a list, not 7"),  # type: ignore[arg-type]
+        (lambda: EvalContext(untyped("x")), "context: trace must be a Trace, not 'x'"),
         (
-            lambda: scorer(thresold=1)(agent),
+            lambda: Suite("s", untyped(TEST), scorers=untyped(7)),
+            "scorers must be a mapping or a list, not 7",
+        ),
+        (
+            lambda: make_scorer(thresold=1),
             "@scorer takes no 'thresold'; did you mean 'threshold'?",
-        ),  # type: ignore[call-overload]
+        ),
     ],
 )
 def test_the_sentence_says_what_is_wrong(call: Callable[[], Any], sentence: str) -> None:
@@ -156,7 +173,7 @@ def test_the_sentence_says_what_is_wrong(call: Callable[[], Any], sentence: str)
 
 
 def test_values_of_the_wrong_kind_in_a_trace_are_named() -> None:
-    done = run(TEST, lambda given: Trace(spans=[Span(cost="much")]))  # type: ignore[arg-type]
+    done = run(TEST, lambda given: Trace(spans=[Span(cost=untyped("much"))]))
     assert "spans[0].cost must be a finite number" in (done.results[0].error or "")
     with pytest.raises(TallymarkError, match=r"spans\[0\].cost must be a finite number"):
-        list(ScoredTraces([Trace(spans=[Span(cost="much")])], [said]))  # type: ignore[arg-type]
+        list(ScoredTraces([Trace(spans=[Span(cost=untyped("much"))])], [said]))

@@ -50,12 +50,11 @@ class Test:
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput(f"{where}: metadata must be a mapping, not {show_value(metadata)}")
         self.metadata = dict(metadata or {})
-        if isinstance(scorers, str | Scorer):
-            scorers = (scorers,)
-        if scorers is None or not isinstance(scorers, Iterable):
-            message = f"{where}: scorers must be a list of scorers, not {show_value(scorers)}"
+        more: Any = (scorers,) if isinstance(scorers, str | Scorer) else scorers
+        if not isinstance(more, Iterable):
+            message = f"{where}: scorers must be a list of scorers, not {show_value(more)}"
             raise InvalidInput(message)
-        self.scorers = (*(() if scorer is None else (scorer,)), *scorers)
+        self.scorers = (*(() if scorer is None else (scorer,)), *more)
         self.threshold = require_threshold(where, threshold)
         self.timeout = require_timeout(where, timeout)
 
@@ -170,7 +169,8 @@ class Suite:
 
     def scorers_of(self, test: Test) -> tuple[Scorer, ...]:
         """The scorers that judge one of the suite's tests."""
-        judges = self._judges.get(test.name) if isinstance(test, Test) else None
+        given: Any = test
+        judges = self._judges.get(given.name) if isinstance(given, Test) else None
         if judges is None:
             raise InvalidInput(f"suite {self.name!r} has no test {show_value(test)}")
         return judges

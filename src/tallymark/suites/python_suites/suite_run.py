@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -111,9 +111,9 @@ class SuiteJob:
         on_result: Callable[[CaseResult], object] | None,
     ) -> None:
         where = f"run of {suite.name!r}"
-        if on_result is not None and not callable(on_result):
-            message = f"{where}: on_result must be a function, not {show_value(on_result)}"
-            raise InvalidInput(message)
+        told: Any = on_result
+        if told is not None and not callable(told):
+            raise InvalidInput(f"{where}: on_result must be a function, not {show_value(told)}")
         self.agent = _require_agent(suite, agent)
         self._on_result = on_result
         self._plans = list(
