@@ -132,7 +132,7 @@ def test_an_instance_may_name_and_describe_itself() -> None:
 
 def test_a_classs_options_are_checked() -> None:
     with pytest.raises(ScorerError, match="keyword_match: the option 'keywords' is 'refund'"):
-        keyword_match("refund")  # type: ignore[arg-type]
+        keyword_match("refund")
 
 
 def test_a_function_of_options_builds_scorers() -> None:

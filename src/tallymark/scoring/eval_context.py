@@ -120,9 +120,10 @@ class EvalContext(msgspec.Struct, frozen=True, dict=True):
     def __post_init__(self) -> None:
         """Refuse here what a scorer would stumble over."""
         given: Any = self
+        spans: Any = getattr(given.trace, "spans", None)
         if (
             not isinstance(given.trace, Trace)
-            or not isinstance(given.trace.spans, list)
+            or not isinstance(spans, list)
             or not isinstance(given.expected, Expected)
             or not isinstance(given.metadata, dict)
             or not isinstance(given.config, Config)

@@ -185,7 +185,8 @@ class ScoredTraces:
         if known is not None:
             self._met.add(trace.trace_id)
             return known
-        told = trace.metadata.get("expected") if isinstance(trace.metadata, dict) else None
+        metadata: Any = trace.metadata
+        told = metadata.get("expected") if isinstance(metadata, dict) else None
         if told is None:
             return _NOTHING
         try:
