@@ -1,8 +1,9 @@
 """Scoring stored traces against a loop written by hand: 100,000 traces of 20 spans, five scorers.
 
-Promise: at most 3 times the loop, which decodes the same lines to dicts and computes the same five
-values, their means and how many traces pass. The loop gives no reasons, no intervals and no rows,
-and it trusts its input. Both take turns on parts of the work; the best turns of each count.
+The loop decodes the same lines to dicts and computes the same five values, their means and how
+many traces pass. It gives no reasons, no intervals and no rows, it trusts its input, and nothing in
+it may hang. Promises: at most 2 times the loop with built-in scorers, at most 4 times with five
+plain `def` functions of the user's. All take turns on parts of the work; the best of each count.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from tallymark.scoring import load_scorer
+from tallymark.scoring import EvalContext, load_scorer, scorer
 from tallymark.suites import ScoredTraces
 from tallymark.traces import read_traces
 
@@ -25,7 +26,6 @@ TRACES = 100_000
 TURNS = 40
 PER_TURN = TRACES // TURNS
 SPANS = 20
-PROMISE = 3.0
 TARGET, LIMIT = 1.0, 5.0
 SCORERS = (
     "contains(values=['refund'])",
@@ -95,17 +95,53 @@ def by_hand(path: Path) -> tuple[list[float], int]:
     return [total / PER_TURN for total in totals], passed
 
 
-def by_tallymark(path: Path) -> tuple[list[float], int]:
-    scored = ScoredTraces(read_traces(path), [load_scorer(reference) for reference in SCORERS])
+def by_built_in(path: Path) -> tuple[list[float], int]:
+    return sum_up(ScoredTraces(read_traces(path), [load_scorer(each) for each in SCORERS]))
+
+
+def by_functions(path: Path) -> tuple[list[float], int]:
+    return sum_up(ScoredTraces(read_traces(path), [refund, same, tools, quick, smooth]))
+
+
+def sum_up(scored: ScoredTraces) -> tuple[list[float], int]:
     for _ in scored:
         pass
     run = scored.run
     return [each.mean or 0.0 for each in run.scorers.values()], run.counts["passed"]
 
 
+@scorer
+def refund(ctx: EvalContext) -> bool:
+    return "refund" in ctx.output
+
+
+@scorer
+def same(ctx: EvalContext) -> bool:
+    return bool(ctx.output.strip() == ctx.expected.output.strip())
+
+
+@scorer
+def tools(ctx: EvalContext) -> float:
+    wanted, called = set(ctx.expected.tool_names or ()), set(ctx.trace.tool_names)
+    return 2 * len(wanted & called) / (len(wanted) + len(called))
+
+
+@scorer
+def quick(ctx: EvalContext) -> float:
+    return min(1.0, max(0.0, (LIMIT - ctx.trace.duration_ms / 1000) / (LIMIT - TARGET)))
+
+
+@scorer
+def smooth(ctx: EvalContext) -> float:
+    return 1 - len(ctx.trace.errors) / len(ctx.spans)
+
+
+PROMISES = {by_built_in: 2.0, by_functions: 4.0}
+
+
 def main() -> int:
     draw = random.Random(7)
-    works = (by_hand, by_tallymark)
+    works = (by_hand, *PROMISES)
     best = dict.fromkeys(works, float("inf"))
     spent = dict.fromkeys(works, 0.0)
     with tempfile.TemporaryDirectory() as folder:
@@ -121,16 +157,20 @@ def main() -> int:
                 took = time.perf_counter() - began
                 spent[work] += took
                 best[work] = min(best[work], took)
-            (hand, hand_passed), (ours, our_passed) = answers
-            assert hand_passed == our_passed
-            assert all(abs(a - b) < 1e-9 for a, b in zip(hand, ours, strict=True)), (hand, ours)
+            (hand, hand_passed), *others = answers
+            for ours, our_passed in others:
+                assert hand_passed == our_passed
+                assert all(abs(a - b) < 1e-9 for a, b in zip(hand, ours, strict=True)), (hand, ours)
     print(f"scoring {TRACES:,} stored traces of {SPANS} spans with {len(SCORERS)} scorers")
+    kept = True
     for work in works:
         each = best[work] / PER_TURN * 1e6
-        print(f"  {work.__name__:13} {each:6.1f} µs a trace, {spent[work]:.1f} s in all")
-    ratio = best[by_tallymark] / best[by_hand]
-    print(f"  {ratio:.2f} times the loop (promised {PROMISE:g} at most)")
-    return 0 if ratio <= PROMISE else 1
+        ratio = best[work] / best[by_hand]
+        promise = PROMISES.get(work, 1.0)
+        kept = kept and ratio <= promise
+        told = f", {ratio:.2f} times the loop (promised {promise:g} at most)" if ratio != 1 else ""
+        print(f"  {work.__name__:13} {each:6.1f} µs a trace, {spent[work]:.1f} s in all{told}")
+    return 0 if kept else 1
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def test_a_mock_context_has_what_is_asked_for() -> None:
         model="m-1",
         cost=0.5,
     )
-    assert (ctx.input, ctx.output) == ('{"query":"Hello"}', "done")
+    assert (ctx.input, ctx.output) == ({"query": "Hello"}, "done")
     assert ctx.trace.tool_names == ["search", "refund"]
     assert [span.error for span in ctx.trace.errors] == ["denied"]
     assert (ctx.expected.tool_calls, ctx.metadata) == (["search"], {"user": "alice"})

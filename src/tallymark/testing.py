@@ -23,12 +23,12 @@ __all__ = ["HANG", "AsyncFakeAgent", "FakeAgent", "Slow", "TraceBuilder", "mock_
 
 
 def mock_context(  # noqa: PLR0913 (what a scorer may look at, by keyword)
-    output: str = "",
+    output: Any = "",
     *,
     input: Any = "test input",  # noqa: A002 (the document's word)
     tools: Iterable[str | Mapping[str, Any]] = (),
     trace: Trace | None = None,
-    expected: Expected | Mapping[str, Any] | None = None,
+    expected: Any = None,
     metadata: Mapping[str, Any] | None = None,
     config: Config | Mapping[str, Any] | None = None,
     **generation: Any,
@@ -39,21 +39,27 @@ def mock_context(  # noqa: PLR0913 (what a scorer may look at, by keyword)
     and `error`. Other keywords (`model`, `cost`, `input_tokens`, ...) go to the answer's span. A
     `trace` takes the place of all that.
     """
+    if not isinstance(metadata, Mapping | None):
+        raise InvalidInput(f"metadata must be a mapping, not {show_value(metadata)}")
     if trace is None:
         trace = _mock_trace(output, input, tools, generation)
     return EvalContext(
         trace,
-        expected if isinstance(expected, Expected) else Expected.from_dict(expected, "expected"),
+        Expected.read(expected),
         dict(metadata or {}),
         config if isinstance(config, Config) else Config.from_dict(config, "config"),
     )
 
 
-def _mock_trace(
-    output: str, given: Any, tools: Iterable[str | Mapping[str, Any]], generation: dict[str, Any]
-) -> Trace:
+def _mock_trace(output: Any, given: Any, tools: Any, generation: dict[str, Any]) -> Trace:
     builder = TraceBuilder()
+    if isinstance(tools, str | Mapping):
+        tools = (tools,)
+    if not isinstance(tools, Iterable):
+        raise InvalidInput(f"tools must be a list of tool calls, not {show_value(tools)}")
     for tool in tools:
+        if not isinstance(tool, str) and not (isinstance(tool, Mapping) and "name" in tool):
+            raise InvalidInput(f"a tool call is a name, or a mapping with one: {show_value(tool)}")
         builder.tool(**({"name": tool} if isinstance(tool, str) else tool))
     answer = {"input": given, "name": "generation", "duration_ms": 1000.0, **generation}
     builder.generation(output, span_id="test-span", **answer)
@@ -71,9 +77,15 @@ class TraceBuilder:
         self._open: list[str] = []
         self._clock = 0.0
 
-    def generation(self, output: str = "", *, input: Any = "", **fields: Any) -> Self:  # noqa: A002
+    def generation(self, output: Any = "", *, input: Any = "", **fields: Any) -> Self:  # noqa: A002
         """A model call; other fields of `Span` by keyword, such as model, cost, input_tokens."""
-        return self._add("generation", {"input": _to_text(input), "output": output, **fields})
+        told = {
+            "input": _to_text(input),
+            "output": _to_text(output),
+            "input_is_data": not isinstance(input, str),
+            "output_is_data": not isinstance(output, str),
+        }
+        return self._add("generation", {**told, **fields})
 
     def tool(
         self,

@@ -33,7 +33,7 @@ def said(ctx):
 
 @scorer(blocking=False, data_type="categorical")
 def tone(ctx):
-    return ctx.output.split()[1]
+    return str(ctx.output).split()[1]
 """
 
 
@@ -44,7 +44,7 @@ def said(ctx: EvalContext) -> Score:
 
 @scorer(blocking=False, data_type="categorical")
 def tone(ctx: EvalContext) -> str:
-    return ctx.output.split()[1]
+    return str(ctx.output).split()[1]
 
 
 JUDGES: tuple[Scorer, ...] = (said, tone)

@@ -40,7 +40,7 @@ def test_a_model_without_a_price_makes_the_sum_unknown() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target": 0.01}, "cost needs the option 'limit'"),
+        ({"target": 0.01}, "cost needs the options 'target' and 'limit'"),
         ({"target": 2, "limit": 1}, "cost: the option 'limit' is 1.0"),
         ({"target": "$1", "limit": 2}, "cost: the option 'target' is '$1'"),
     ],

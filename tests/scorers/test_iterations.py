@@ -33,9 +33,9 @@ def test_a_trace_without_a_model_call_has_no_value(ctx: EvalContext) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "iterations needs the options 'target', 'limit'"),
+        ({}, "iterations needs the options 'target' and 'limit', or else 'steps'"),
         ({"target": 3, "limit": 2}, "iterations: the option 'limit' is 2"),
-        ({"target": None, "limit": 2}, "iterations: the option 'target' is None"),
+        ({"target": None, "limit": 2}, "iterations needs the options 'target' and 'limit'"),
     ],
 )
 def test_refused_options(options: dict[str, Any], message: str) -> None:

@@ -28,6 +28,33 @@ def test_the_quicker_the_better(duration_ms: float, value: float, reason: str) -
 
 
 @pytest.mark.parametrize(
+    ("seconds", "value"), [(0.5, 1.0), (1.0, 1.0), (1.1, 0.5), (5.0, 0.5), (5.1, 0.2), (21.0, 0.0)]
+)
+def test_the_value_falls_by_steps(seconds: float, value: float) -> None:
+    stairs = latency(steps=[(5, 0.5), (1, 1.0), (20, 0.2)])
+    score = stairs.score(EvalContext(Trace(duration_ms=1000 * seconds)))
+    assert score.value == value
+    assert score.reason == f"Took {seconds:.3g} s (steps 1 s: 1, 5 s: 0.5, 20 s: 0.2)"
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([], "it must be pairs of an amount"),
+        ([[1, 2]], "it must be pairs of an amount"),
+        ([[-1, 1]], "it must be pairs of an amount"),
+        ([[1, 1], [1, 0.5]], "it must be one value for each amount"),
+        ([1], "Expected `array`"),
+    ],
+)
+def test_steps_that_make_no_sense_are_refused(steps: Any, said: str) -> None:
+    with pytest.raises(ScorerError, match=said):
+        latency(steps=steps)
+    with pytest.raises(ScorerError, match="either 'steps' or 'target' and 'limit'"):
+        latency(target=1, steps=[(1, 1)])
+
+
+@pytest.mark.parametrize(
     "ctx", [NOTHING, said(""), EvalContext(Trace(spans=[model("é", duration_ms=5.0)]))]
 )
 def test_a_trace_without_a_duration_has_no_value(ctx: EvalContext) -> None:
@@ -38,10 +65,10 @@ def test_a_trace_without_a_duration_has_no_value(ctx: EvalContext) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "latency needs the options 'target', 'limit'"),
+        ({}, "latency needs the options 'target' and 'limit', or else 'steps'"),
         ({"target": 2, "limit": 1}, "latency: the option 'limit' is 1.0"),
         ({"target": -2, "limit": 1}, "latency: the option 'target' is -2.0"),
-        ({"target": None, "limit": 1}, "latency: the option 'target' is None"),
+        ({"target": None, "limit": 1}, "latency needs the options 'target' and 'limit'"),
         ({"target": "2s", "limit": 3}, "latency: the option 'target' is '2s'"),
     ],
 )

@@ -64,3 +64,9 @@ def test_refused_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ScorerError) as refused:
         regex_match(**options)
     assert message in str(refused.value)
+
+
+def test_it_may_be_named_where_it_is_made() -> None:
+    made = regex_match("a", name="has_a", threshold=0.5, retries=1)
+    assert (made.name, made.threshold, made.retries) == ("has_a", 0.5, 1)
+    assert made.origin.config["pattern"] == "a"

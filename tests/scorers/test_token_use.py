@@ -51,7 +51,7 @@ def test_zero_tokens_are_known() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"limit": 5}, "token_use needs the option 'target'"),
+        ({"limit": 5}, "token_use needs the options 'target' and 'limit'"),
         ({"target": 2, "limit": 1}, "token_use: the option 'limit' is 1"),
         ({"target": 2.5, "limit": 5}, "token_use: the option 'target' is 2.5"),
         ({"target": 1, "limit": 2, "count": "all"}, "token_use: the option 'count' is 'all'"),

@@ -53,6 +53,38 @@ def test_repeats_count_when_asked_for(
     assert score.reason == reason
 
 
+@pytest.mark.parametrize(
+    ("options", "calls", "value"),
+    [
+        ({"extra_penalty": 0.25}, ["a", "b"], 1.0),
+        ({"extra_penalty": 0.25, "metric": "recall"}, ["a", "b", "c", "d"], 0.5),
+        ({"extra_penalty": 1.0, "metric": "recall"}, ["a", "b", "c", "d"], 0.0),
+        ({"categories": {"letters": ["a", "c"]}}, ["c", "b"], 1.0),
+        ({"categories": {"b": ["other"]}}, ["a", "other"], 1.0),
+        ({"steps": [[1, 1], [0.5, 0.3]], "metric": "recall"}, ["a", "b"], 1.0),
+        ({"steps": [[1, 1], [0.5, 0.3]], "metric": "recall"}, ["a"], 0.3),
+        ({"steps": [[1, 1], [0.6, 0.3]], "metric": "recall"}, ["a"], 0.0),
+    ],
+)
+def test_penalty_categories_and_steps(options: Any, calls: list[str], value: float) -> None:
+    score = tool_selection(**options).score(called(*calls, tool_calls=["a", "b"]))
+    assert score.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"extra_penalty": 2}, "it must be from 0 to 1"),
+        ({"categories": {"x": []}}, "of at least one tool each"),
+        ({"categories": {"x": ["a"], "y": ["a"]}}, "'a' is in 'x' and 'y'"),
+        ({"steps": []}, "pairs of an amount"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: Any, said: str) -> None:
+    with pytest.raises(ScorerError, match=said):
+        tool_selection(**options)
+
+
 def test_expected_calls_may_be_mappings() -> None:
     ctx = called("a", tool_calls=[{"name": "a", "arguments": {"x": 1}}])
     assert tool_selection().score(ctx).value == 1.0

@@ -62,3 +62,11 @@ def test_nothing_expected_is_no_zero(ctx: EvalContext) -> None:
 def test_refused_options(options: dict[str, Any]) -> None:
     with pytest.raises(ScorerError, match=next(iter(options))):
         tool_sequence(**options)
+
+
+def test_penalty_categories_and_steps() -> None:
+    ctx = called("google", "refund", "mail", tool_calls=["search", "refund"])
+    rule: dict[str, Any] = {"mode": "in_order", "categories": {"search": ["google"]}}
+    assert tool_sequence(**rule).score(ctx).value == 1.0
+    assert tool_sequence(**rule, extra_penalty=0.25).score(ctx).value == 0.75
+    assert tool_sequence(steps=[(0.3, 0.5), (0.9, 1.0)]).score(ctx).value == 0.5

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallymark.errors import FormulaError, ScorerError
-from tallymark.scoring import EvalContext, Score, Scorer, composite
+from tallymark.scoring import EvalContext, Score, Scorer, composite, scorer
+from tallymark.testing import mock_context
 from tallymark.traces import Span, Trace
 
 CTX = EvalContext(Trace())
@@ -283,3 +284,30 @@ def test_what_cannot_be_combined_is_refused(
     with pytest.raises(ScorerError) as caught:
         composite(parts, **options)
     assert message in str(caught.value)
+
+
+def test_parts_may_be_named() -> None:
+    ctx = mock_context("Hello world", tools=["a"])
+    made = composite(["word_count", ("contains(values=['world'])", 3), {"scorer": "error_rate"}])
+    assert made.score(ctx).value == pytest.approx((0.1 + 3 + 1) / 5)
+    with pytest.raises(ScorerError, match="there is no scorer 'word_cuont'"):
+        composite(["word_cuont"])
+
+
+def several(ctx: EvalContext) -> dict[str, float]:
+    return {"tone": 0.5, "facts": 1.0}
+
+
+def test_a_part_that_gives_several_scores_counts_with_their_mean() -> None:
+    part = scorer(gives=["tone", "facts"])(several)
+    full = scorer(name="full")(lambda ctx: 1.0)
+    score = composite([(part, 2), (full, 1)]).score(mock_context())
+    assert score.value == pytest.approx((2 * 0.75 + 1) / 3)
+    assert score.metadata["breakdown"][0]["reason"] == "tone: 0.50, facts: 1.00"
+    by_formula = composite([part, full], formula="min(tone, facts) * full")
+    assert by_formula.score(mock_context()).value == 0.5
+
+
+def test_one_of_several_that_failed_fails_its_part() -> None:
+    part = scorer(name="q", gives=["tone", "facts"])(lambda output: {"tone": 0.5})
+    assert "facts" in (composite([part]).score(mock_context()).error or "")

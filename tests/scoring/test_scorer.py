@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import copy
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 import pytest
 
 from tallymark.errors import ScorerError
-from tallymark.scoring import EvalContext, Score, Scorer
+from tallymark.scoring import EvalContext, Score, Scorer, composite, scorer
+from tallymark.testing import mock_context
 from tallymark.traces import Trace
 
 CTX = EvalContext(Trace())
@@ -184,3 +188,38 @@ def test_wrong_facts_are_refused(facts: dict[str, Any], message: str) -> None:
     with pytest.raises(ScorerError) as caught:
         Scorer(lambda ctx: 1, **facts)
     assert message in str(caught.value)
+
+
+def change_all(ctx: Any) -> bool:
+    for change in (
+        lambda: ctx.expected.tool_calls.append("x"),
+        lambda: ctx.expected.extra.update(x=1),
+        lambda: ctx.expected["own"].append("x"),
+        lambda: ctx.metadata.update(x=1),
+        ctx.trace.metadata.clear,
+        ctx.spans.clear,
+        lambda: ctx.spans[0].metadata.update(x=1),
+        lambda: ctx.config.extra.update(x=1),
+    ):
+        with contextlib.suppress(ScorerError):
+            change()
+    return True
+
+
+def test_what_a_scorer_changes_reaches_nobody_else() -> None:
+    ctx = mock_context(
+        "Hello",
+        expected={"tool_calls": ["a"], "own": ["b"]},
+        metadata={"m": 1},
+        config={"timeout": 3},
+    )
+    before = copy.deepcopy(msgspec.structs.asdict(ctx))
+    for made in (scorer(change_all), composite([scorer(change_all)])):
+        assert made.score(ctx).value == 1.0
+        assert msgspec.structs.asdict(ctx) == before
+
+
+def test_a_scorer_that_changes_what_it_sees_fails_with_a_sentence() -> None:
+    sorts = scorer(name="sorts")(lambda ctx: ctx.expected.tool_calls.sort() or 1.0)
+    score = sorts.score(mock_context("x", expected={"tool_calls": ["b", "a"]}))
+    assert "what a scorer sees cannot be changed" in (score.error or "")

@@ -69,7 +69,7 @@ def test_a_name_taken_by_another_scorer_is_refused_and_both_are_named() -> None:
     registry = Registry(group=None)
     registry.register(polite)
     with pytest.raises(ScorerError) as caught:
-        registry.register(Scorer(len, name="polite"))  # type: ignore[arg-type]
+        registry.register(Scorer(len, name="polite"))
     assert "more than one scorer is named 'polite': " in str(caught.value)
     assert ":polite and builtins:len" in str(caught.value)
 

@@ -134,3 +134,65 @@ def test_a_score_that_two_scorers_share_gets_each_ones_origin() -> None:
     second = to_score(shared, _scorer().replace(name="other"))
     assert [s.origin.scorer for s in (first, second) if s.origin] == ["quality", "other"]
     assert shared.origin is None
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"tone": Score(0.5, "so so"), "facts": Score(1.0)},
+        {"tone": {"value": 0.5, "reason": "so so"}, "facts": True},
+        {"tone": Score(0.5, "so so"), "facts": 1},
+        [Score(0.5, "so so", name="tone"), Score(1.0, name="facts")],
+        (Score(0.5, "so so", name="tone"), Score(1.0, name="facts")),
+    ],
+)
+@pytest.mark.parametrize("gives", [(), ("tone", "facts")])
+def test_several_scores_of_one_call(raw: Any, gives: tuple[str, ...]) -> None:
+    several = Scorer(lambda ctx: None, name="quality", gives=gives, version="1")
+    score = to_score(raw, several)
+    assert (score.value, score.error) == (None, None)
+    assert [(part.name, part.value) for part in score.parts] == [("tone", 0.5), ("facts", 1.0)]
+    assert score.parts[0].reason == "so so"
+    assert all(part.origin == several.origin for part in score.parts)
+    assert [part["name"] for part in score.to_dict()["parts"]] == ["tone", "facts"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [
+        ([Score(0.5), Score(1.0, name="x")], "quality gave several scores, one named None"),
+        ([Score(0.5, name="a b")], "quality gave several scores, one named 'a b'"),
+        ([Score(0.5, name="x"), Score(1.0, name="x")], "quality gave the score 'x' twice"),
+        ({"x": "good"}, "quality returned a mapping that is not {value, reason, metadata}"),
+        ({}, "quality returned a mapping that is not {value, reason, metadata}"),
+        ([], "quality returned [] (list) instead of a number"),
+    ],
+)
+def test_several_scores_that_cannot_be_told_apart(raw: Any, error: str) -> None:
+    score = to_score(raw, _scorer())
+    assert score.value is None
+    assert (score.error or "").startswith(error)
+
+
+def test_one_of_several_that_is_no_score_fails_alone() -> None:
+    score = to_score({"tone": 0.5, "facts": 7.0}, _scorer())
+    assert [part.value for part in score.parts] == [0.5, None]
+    assert "returned 7.0 instead of a number from 0 to 1" in (score.parts[1].error or "")
+
+
+@pytest.mark.parametrize(
+    ("raw", "errors"),
+    [
+        ({"tone": 0.5}, [None, "quality gave no score 'facts'"]),
+        (0.5, ["quality gave one score instead of tone, facts"] * 2),
+        (Score.failed("no key"), ["no key"] * 2),
+    ],
+)
+def test_a_score_that_was_announced_and_not_given_has_failed(raw: Any, errors: list[str]) -> None:
+    score = to_score(raw, Scorer(lambda ctx: None, name="quality", gives=("tone", "facts")))
+    assert [part.error for part in score.parts] == errors
+
+
+def test_a_score_that_was_not_announced_is_refused() -> None:
+    score = to_score({"tune": 0.5}, Scorer(lambda ctx: None, name="quality", gives=("tone",)))
+    assert "gave the score 'tune' which is not among those" in (score.error or "")

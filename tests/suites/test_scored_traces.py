@@ -7,6 +7,7 @@ import itertools
 import json
 import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,60 @@ def test_a_slow_scorer_has_a_time_limit() -> None:
     assert found.scorers["as_said"].mean == 1.0
 
 
+def test_a_call_that_hangs_is_left_behind_and_others_go_on() -> None:
+    end = threading.Event()
+
+    @scorer
+    def hangs_once(ctx: EvalContext) -> float:
+        if ctx.output == "stuck":
+            end.wait(30)
+        return 1.0
+
+    results = list(
+        ScoredTraces([trace(said) for said in ("a", "stuck", "b", "c")], [hangs_once], timeout=0.1)
+    )
+    end.set()
+    assert [result.status for result in results] == ["passed", "error", "passed", "passed"]
+    assert results[1].error == "hangs_once did not finish in 0.1 s"
+
+
+def test_a_scorer_that_always_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallymark.suites.trace_loop.MOST_HANGING", 2)
+    monkeypatch.setattr("tallymark.suites.trace_loop.CALLS_AT_ONCE", 1)
+    end = threading.Event()
+
+    @scorer
+    def hangs(ctx: EvalContext) -> bool:
+        return end.wait(30)
+
+    results = list(ScoredTraces([trace("x")] * 3, [hangs], timeout=0.02))
+    end.set()
+    assert results[2].error == "hangs was not called: 2 calls of it hang"
+
+
+def test_quick_functions_share_a_thread_and_each_has_context_variables_of_its_own() -> None:
+    threads = set()
+    seen = ContextVar("seen", default=0)
+
+    @scorer
+    def notes(ctx: EvalContext) -> bool:
+        threads.add(threading.get_ident())
+        seen.set(seen.get() + 1)
+        return seen.get() == 1
+
+    assert score([trace("x")] * 200, notes).counts["passed"] == 200
+    assert threading.get_ident() not in threads
+    assert len(threads) < 20
+
+
+def test_a_function_may_return_an_awaitable() -> None:
+    @scorer
+    def hands_on(ctx: EvalContext) -> Any:
+        return as_said_async.function(ctx)
+
+    assert score([trace("1"), trace("0.8")], hands_on, as_said).counts["passed"] == 2
+
+
 def test_slow_scorers_work_where_an_event_loop_is_running() -> None:
     async def main() -> Run:
         return score([trace("1")], as_said_async)
@@ -161,7 +216,7 @@ def test_expectations_from_elsewhere_count_before_the_traces_own() -> None:
     assert values == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("told", [7, {"tool_calls": 3}])
+@pytest.mark.parametrize("told", [{"output_contains": "x"}, {"tool_calls": 3}])
 def test_an_expectation_that_cannot_be_read_is_a_broken_record(told: object) -> None:
     traces = [trace("yes", 1, metadata={"expected": told}), trace("yes", 2)]
     with pytest.raises(TraceError, match="trace 't-1': expected"):

@@ -206,7 +206,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         hint = "as in: tally score traces.jsonl --scorer 'contains(values=[\"refund\"])'"
         raise InvalidInput("name at least one scorer", hint=hint)
     scorers = [load_scorer(reference) for reference in options.scorer]
-    names = [each.name for each in scorers]
+    names = [name for each in scorers for name in each.score_names]
     if options.formula is not None:  # before anything is read
         parse_for_scorers(options.formula, names)
     expected = _read_expectations(options.expected)

@@ -103,8 +103,8 @@ _TITLES: dict[ShownPart, str] = {
     "tools": "TOOL CALLS",
 }
 _READERS: dict[ShownPart, Callable[[EvalContext], str]] = {
-    "input": lambda ctx: ctx.input,
-    "output": lambda ctx: ctx.output,
+    "input": lambda ctx: ctx.input_text,
+    "output": lambda ctx: ctx.output_text,
     "expected": _show_expected,
     "context": _show_context,
     "tools": _show_tools,

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from tallymark.formula import MORE_METRICS, RUN_METRICS
-from tallymark.runs.tally import MEASURES, Amounts, CaseCounts, Seen, eval_of
+from tallymark.runs.tally import (
+    MEASURES,
+    Amounts,
+    CaseCounts,
+    Seen,
+    eval_of,
+    split_scorer_name,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +33,11 @@ ERRORS = "errors"
 TOKENS = ("input_tokens", "output_tokens")
 AMOUNTS = (*MEASURES, "judge_cost", *TOKENS, "total_tokens")
 """Quantities that have no upper end; the others are shares between 0 and 1."""
-EXTREMES = {"max": 100.0, "min": 0.0, "p50": 50.0, "p95": 95.0, "p99": 99.0}
+EXTREMES = {"max": 100.0, "min": 0.0, "p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
 """Statistics of which no sum can tell, as percentiles."""
+
+
+_OF_SCORERS: dict[str, Any] = {"median": "p50", "p90": "p90", "passed": "reached"}
 
 
 class Column(NamedTuple):
@@ -51,7 +61,7 @@ _FIELDS = ("total", "known", "known", "squares", "high", "low")
 class Metric(NamedTuple):
     """A name that a formula may use, as a statistic of a quantity."""
 
-    statistic: Literal["mean", "total", "max", "min", "p50", "p95", "p99"]
+    statistic: Literal["mean", "total", "max", "min", "p50", "p90", "p95", "p99", "reached"]
     quantity: str
     named: str | None = None
     """The eval that it is of; None for the whole run."""
@@ -214,6 +224,9 @@ def find_metric(name: str, evals: Collection[str | None], scorers: Collection[st
         named = name.removesuffix(f"_{measure}")
         if named != name and named in evals:
             return Metric("mean", measure, named)
+    scorer, end = split_scorer_name(name, scorers)
+    if end:
+        return Metric(_OF_SCORERS[end], scorer)
     if name not in MORE_METRICS or name in scorers:
         return Metric("mean", name)  # a scorer's
     statistic, _, measure = name.partition("_")
@@ -233,5 +246,7 @@ def evaluate_metrics(metrics: Mapping[str, Metric], sums: Sums) -> dict[str, Arr
                 totals = np.where(np.isnan(totals), totals, sums.find_extreme(quantity, statistic))
             elif statistic == "mean":
                 totals = factor * totals / weights
+            elif statistic == "reached":  # of which case by case nothing is known
+                totals = np.full_like(totals, np.nan)
             found[name] = totals
     return found

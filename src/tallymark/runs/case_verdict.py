@@ -8,7 +8,7 @@ from tallymark.judging.spending import find_spending
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from tallymark.scoring import Score
     from tallymark.traces import Trace
@@ -40,6 +40,21 @@ def judge_score(
     )
 
 
+def judge_several(
+    score: Score, threshold: float, taken: Collection[str | None] = (), kind: str = "scorer"
+) -> list[CheckResult]:
+    """The scores of one call as checks; one with the name of another scorer could not be done."""
+    checks = []
+    for part in score.parts:
+        if part.name in taken:
+            made_by = "a scorer" if score.origin is None else score.origin.scorer
+            why = f"{made_by} gave a score named {part.name!r}, as another scorer is"
+            checks.append(CheckResult(kind=kind, passed=False, error=why))
+        else:
+            checks.append(judge_score(part, threshold, name=part.name, kind=kind))
+    return checks
+
+
 def judge_trace(
     case: str,
     epoch: int,
@@ -52,10 +67,13 @@ def judge_trace(
 
     Where nobody knows better, what was asked is what the trace says.
     """
-    checks = [
-        judge_score(score, threshold, name=name)
-        for (name, threshold), score in zip(thresholds.items(), scores, strict=True)
-    ]
+    checks: list[CheckResult] = []
+    for (name, threshold), score in zip(thresholds.items(), scores, strict=True):
+        if score.parts:
+            taken = {*thresholds, *(check.name for check in checks)} - {name}
+            checks += judge_several(score, threshold, taken)
+        else:
+            checks.append(judge_score(score, threshold, name=name))
     status = judge_case(checks)
     error = find_error(checks) if status == "error" else None
     return make_result(case, epoch, trace, checks, status, error, asked)

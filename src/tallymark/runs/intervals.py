@@ -81,6 +81,8 @@ def _refuse(columns: CaseColumns) -> NoInterval | None:
             return NoInterval(f"{name} is an extreme, which depends on how many cases there are")
         if metric.statistic in EXTREMES:
             return NoInterval(f"{name} is a percentile, and none is known for those")
+        if metric.statistic == "reached":
+            return NoInterval(f"{name} counts what reaches a threshold, and none is known for that")
         if metric.quantity == ERRORS:
             return NoInterval(f"{name} tells how the run went, not how good the agent is")
         if metric.quantity in AMOUNTS and columns[metric.quantity].weights.sum() < 2:

@@ -84,8 +84,12 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     @property
     def scores(self) -> dict[str, CheckResult]:
-        """What each scorer said, by its name."""
-        return {check.name: check for check in self.checks if check.name is not None}
+        """What each scorer said, by its name; of several scores of one call, each."""
+        found = {check.name: check for check in self.checks if check.name is not None}
+        for check in self.checks:
+            if check.parts and check.kind == "scorer":
+                found |= {part.name: part for part in check.parts if part.name is not None}
+        return found
 
     @property
     def tokens(self) -> int | None:

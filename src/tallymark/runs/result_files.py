@@ -130,6 +130,10 @@ def _list_columns(scorers: Sequence[str]) -> dict[str, str]:
 def _list_cells(
     facts: dict[str, Any], scores: dict[str, CheckResult], scorers: Sequence[str]
 ) -> Iterator[Any]:
+    if scores.keys() - set(scorers):
+        name = next(name for name in scores if name not in scorers)
+        hint = "say which scores it gives, as in @scorer(gives=[...]), or write a .jsonl file"
+        raise InvalidInput(f"a scorer gave a score {name!r}, which has no column", hint=hint)
     yield from facts.values()
     for name in scorers:
         for part in _PARTS:

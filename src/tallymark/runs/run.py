@@ -376,7 +376,7 @@ def outcome(
     formula: Formula, tally: Tally, *, undefined: float | None = None, interval: bool = True
 ) -> dict[str, Any]:
     """The fields of a `RunRecord` that sum it up. `undefined` stands in for a missing score."""
-    metrics = tally.metrics()
+    metrics = tally.metrics(formula.names)
     # What never ran has no value, and is known to whoever reads the formula later.
     metrics |= {name: None for name in formula.names if name not in metrics}
     scored = tally.score(formula, metrics)

@@ -9,8 +9,22 @@ import msgspec
 from tallymark.runs.statistics import estimate_clusters
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tallymark.runs.statistics import MeanEstimate
     from tallymark.runs.tally import ScorerCounts, Tally
+
+
+class LabelAgreement(msgspec.Struct, frozen=True):
+    """Labels against those that were expected; None where a share is of nothing."""
+
+    accuracy: float
+    precision: dict[str, float | None]
+    """By label: of those that got it, the share that should have."""
+    recall: dict[str, float | None]
+    """By label: of those that should have got it, the share that did."""
+    confusion: dict[str, dict[str, int]]
+    """How often: by the label that was expected, then by the one that was given."""
 
 
 class ScorerSummary(msgspec.Struct, frozen=True):
@@ -27,6 +41,13 @@ class ScorerSummary(msgspec.Struct, frozen=True):
     labels: dict[str, int]
     first_error: str | None
     """Why the first of the unscored has no score."""
+    median: float | None = None
+    p90: float | None = None
+    """Nine of ten values are at most this."""
+    passed: float | None = None
+    """The share of the values that reach their threshold."""
+    agreement: LabelAgreement | None = None
+    """Of labels, where it was said which were expected: in the scores' metadata."""
 
 
 def summarise_scorers(tally: Tally) -> dict[str, ScorerSummary]:
@@ -38,6 +59,7 @@ def summarise_scorers(tally: Tally) -> dict[str, ScorerSummary]:
 
 
 def _summarise(counts: ScorerCounts, estimate: MeanEstimate) -> ScorerSummary:
+    values = sorted(counts.values)
     return ScorerSummary(
         estimate.mean,
         estimate.low,
@@ -46,4 +68,39 @@ def _summarise(counts: ScorerCounts, estimate: MeanEstimate) -> ScorerSummary:
         counts.unscored,
         dict(counts.labels.most_common()),
         counts.first_error,
+        find_percentile(values, 50),
+        find_percentile(values, 90),
+        counts.passed / len(values) if values else None,
+        _compare_labels(counts) if counts.confusion else None,
     )
+
+
+def find_percentile(values: Sequence[float], percent: int) -> float | None:
+    """Of values in order; between two of them in proportion, as numpy and spreadsheets do."""
+    if not values:
+        return None
+    below, rest = divmod((len(values) - 1) * percent, 100)
+    low, high = values[below], values[min(below + 1, len(values) - 1)]
+    return low + (high - low) * rest / 100
+
+
+def _compare_labels(counts: ScorerCounts) -> LabelAgreement:
+    pairs = counts.confusion
+    labels = sorted({label for pair in pairs for label in pair})
+    hits = {label: pairs[label, label] for label in labels}
+    given = {label: sum(pairs[other, label] for other in labels) for label in labels}
+    expected = {label: sum(pairs[label, other] for other in labels) for label in labels}
+    return LabelAgreement(
+        accuracy=sum(hits.values()) / pairs.total(),
+        precision={each: _share(hits[each], given[each]) for each in labels},
+        recall={each: _share(hits[each], expected[each]) for each in labels},
+        confusion={
+            each: {other: pairs[each, other] for other in labels if pairs[each, other]}
+            for each in labels
+            if expected[each]
+        },
+    )
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

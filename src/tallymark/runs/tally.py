@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -29,6 +30,8 @@ from tallymark.text import UNDEFINED, add_known
 
 MetricValues = dict[str, float | None]
 MEASURES = ("latency", "cost")
+SCORER_ENDS = ("median", "p90", "passed")
+"""What formulas may ask of a scorer beside its mean, after its name and `_`."""
 _AT_ONCE = 5_000
 """Results that are added up together."""
 _FEW = 8
@@ -161,6 +164,12 @@ class ScorerCounts(msgspec.Struct, gc=False):
     unscored: int = 0
     labels: Counter[str] = msgspec.field(default_factory=Counter)
     first_error: str | None = None
+    passed: int = 0
+    """Scores that have reached their threshold."""
+    values: Any = msgspec.field(default_factory=lambda: array("d"))
+    """All that it measured, for what no sum can tell."""
+    confusion: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
+    """How often a label was given where one was expected: (expected, given)."""
 
 
 class Tally:
@@ -268,12 +277,16 @@ class Tally:
                 counts.scored += 1
                 if check.label is not None:
                     counts.labels[check.label] += 1
+                    if isinstance(expected := check.metadata.get("expected"), str):
+                        counts.confusion[expected, check.label] += 1
             else:
                 counts.unscored += 1
                 counts.first_error = counts.first_error or check.error
             if check.value is not None:
                 names.append(check.name)
                 values.append(check.value)
+                counts.values.append(check.value)
+                counts.passed += check.passed
         judges = add_known(judged) if judged else 0.0
         return judges, tuple(names), tuple(values)
 
@@ -328,12 +341,15 @@ class Tally:
 
     def formula(self, text: str, also: Iterable[str] = ()) -> Formula:
         """A formula over all that was counted here, and over `also`, names known from elsewhere."""
-        return Formula.parse(
-            text, name_metrics((*self._waiting, *self.left_out), (*self.scorers, *also))
-        )
+        scorers = derive_scorer_names(self.scorers)
+        evals = (*self._waiting, *self.left_out)
+        return Formula.parse(text, name_metrics(evals, (*scorers, *also)))
 
-    def metrics(self) -> MetricValues:
-        """Every name that a formula may use, with its value; None where it is not known."""
+    def metrics(self, used: Iterable[str] = ()) -> MetricValues:
+        """Every name that a formula may use, with its value; None where it is not known.
+
+        What can be derived of scorers, such as a median, is there when it is `used`.
+        """
         total = self.all
         found = run_wide(total, self.errors, sorted(self._latencies))
         usable = name_metrics(self._waiting, self.scorers).words
@@ -350,14 +366,26 @@ class Tally:
             if name in usable and name not in RUN_METRICS:
                 amounts = total.scores.get(name)
                 found[name] = amounts.total / amounts.known if amounts else None
+        for name in used if self.scorers else ():
+            scorer, end = split_scorer_name(name, self.scorers)
+            if end and name not in found:
+                found[name] = self._summarise_scorer(scorer, end)
         return found
+
+    def _summarise_scorer(self, scorer: str, end: str) -> float | None:
+        from tallymark.runs.scorer_summary import find_percentile  # noqa: PLC0415 (few ask for it)
+
+        counts = self.scorers[scorer]
+        if end == "passed":
+            return counts.passed / len(counts.values) if counts.values else None
+        return find_percentile(sorted(counts.values), 50 if end == "median" else 90)
 
     def score(self, formula: Formula, values: MetricValues | None = None) -> FormulaScore:
         """What a formula makes of these counts: a score, or the reason why there is none.
 
         `values` are the metrics, where a caller has them already.
         """
-        values = self.metrics() if values is None else values
+        values = self.metrics(formula.names) if values is None else values
         if (score := formula.evaluate(values)) is not None:
             return FormulaScore(formula.text, score)
         why = [formula.reason(values) or UNDEFINED]
@@ -444,6 +472,18 @@ def name_metrics(evals: Iterable[str | None], others: Iterable[str] = ()) -> Nam
     )
     more = [Variable(each) for each in dict.fromkeys((*names, *others)) if each not in RUN_METRICS]
     return Names([*RUN_METRICS.values(), *more], of_run=True)
+
+
+def derive_scorer_names(scorers: Iterable[str]) -> tuple[str, ...]:
+    """The names of scorers, which are their means, and what else may be asked of them."""
+    known = tuple(scorers)
+    return (*known, *(f"{name}_{end}" for name in known for end in SCORER_ENDS))
+
+
+def split_scorer_name(name: str, scorers: Collection[str]) -> tuple[str, str]:
+    """From `polite_p90` to the scorer and what is asked of it; ends in nothing for other names."""
+    scorer, _, end = name.rpartition("_")
+    return (scorer, end) if end in SCORER_ENDS and scorer in scorers else (name, "")
 
 
 def eval_of(case: str) -> str | None:

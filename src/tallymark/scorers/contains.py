@@ -38,7 +38,7 @@ def contains(
             texts = values
         if not texts and not loose:
             return make_missing_score("contains", "expected.output_contains or the option `values`")
-        output = ctx.output
+        output = ctx.output_text
         if ignore_case:
             texts, loose = [], [*texts, *loose]
         absent = [text for text in texts if text not in output]

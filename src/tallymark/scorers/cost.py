@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.budget_score import make_budget_score
+from tallymark.scorers.budget_score import Steps, describe_bounds, make_budget_score
 from tallymark.scoring import Score, configurable
 from tallymark.text import format_money, list_some
 
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 
 @configurable(blocking=False)
-def cost(target: float, limit: float) -> Callable[[EvalContext], Score]:
-    """1 up to `target` US dollars, falling linearly to 0 at `limit` US dollars.
+def cost(
+    target: float | None = None, limit: float | None = None, steps: Steps | None = None
+) -> Callable[[EvalContext], Score]:
+    """1 up to `target` US dollars, falling linearly to 0 at `limit` US dollars; or by `steps`.
 
     The cost is the sum over the spans that state one. When none does, or a model call that states
     its tokens has no price beside others that do, the score is a failed one.
     """
-    value = make_budget_score("cost", target, limit)
-    bounds = f"(target {format_money(target)}, limit {format_money(limit)})"
+    value = make_budget_score("cost", target, limit, steps)
+    bounds = describe_bounds(target, limit, steps, format_money)
 
     def score(ctx: EvalContext) -> Score:
         dollars = ctx.trace.cost

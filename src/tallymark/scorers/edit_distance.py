@@ -35,7 +35,7 @@ def edit_distance(
         texts = read_expected_texts(ctx, "edit_distance")
         if isinstance(texts, Score):
             return texts
-        output = tidy(ctx.output)
+        output = tidy(ctx.output_text)
         scores = [compare(output, tidy(text)) for text in texts]
         return max(scores, key=lambda each: -1.0 if each.value is None else each.value)
 

@@ -35,7 +35,7 @@ def exact_match(
         texts = read_expected_texts(ctx, "exact_match")
         if isinstance(texts, Score):
             return texts
-        output, wanted = tidy(ctx.output), [tidy(text) for text in texts]
+        output, wanted = tidy(ctx.output_text), [tidy(text) for text in texts]
         if output in wanted:
             return Score(1.0, "Output equals the expected text")
         if not output.strip():

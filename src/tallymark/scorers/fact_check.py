@@ -27,7 +27,7 @@ def fact_check(
 
     async def evaluate(ctx: EvalContext) -> Score:
         try:
-            answer = await post_json(url, {"text": ctx.output}, seconds=timeout, key=key)
+            answer = await post_json(url, {"text": ctx.output_text}, seconds=timeout, key=key)
             return _read_score(answer)
         except (WorkFailed, ScorerError) as error:
             return Score.failed(f"fact_check: {error}")

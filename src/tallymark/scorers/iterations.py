@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.budget_score import make_budget_score
+from tallymark.scorers.budget_score import Steps, describe_bounds, make_budget_score
 from tallymark.scoring import Score, configurable
 
 if TYPE_CHECKING:
@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 
 @configurable(blocking=False)
-def iterations(target: int, limit: int) -> Callable[[EvalContext], Score]:
-    """1 up to `target` model calls, falling linearly to 0 at `limit` model calls.
+def iterations(
+    target: int | None = None, limit: int | None = None, steps: Steps | None = None
+) -> Callable[[EvalContext], Score]:
+    """1 up to `target` model calls, falling linearly to 0 at `limit` model calls; or by `steps`.
 
     A trace without any model call is a failed score.
     """
-    value = make_budget_score("iterations", target, limit)
-    bounds = f"(target {target}, limit {limit})"
+    value = make_budget_score("iterations", target, limit, steps)
+    bounds = describe_bounds(target, limit, steps, "{:g}".format)
 
     def score(ctx: EvalContext) -> Score:
         calls = len(ctx.trace.generations)

@@ -34,7 +34,7 @@ def json_match(exact_keys: bool = False, fenced: bool = False) -> Callable[[Eval
                 wanted = read_json(wanted)
             except ValueError as error:
                 return Score.failed(f"json_match: expected.output is not valid JSON: {error}")
-        output = ctx.output
+        output = ctx.output_text
         if not output.strip():
             return Score(0.0, "Empty output")
         try:

@@ -33,7 +33,7 @@ def json_schema(
     from referencing.exceptions import Unresolvable  # noqa: PLC0415 (comes with jsonschema)
 
     def score(ctx: EvalContext) -> Score:
-        output = ctx.output
+        output = ctx.output_text
         if not output.strip():
             return Score(0.0, "Empty output")
         try:

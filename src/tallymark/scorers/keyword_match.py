@@ -24,7 +24,7 @@ def keyword_match(
     searched = [(word, word if case_sensitive else word.lower()) for word in keywords]
 
     def score(ctx: EvalContext) -> Score:
-        output = ctx.output if case_sensitive else ctx.output.lower()
+        output = ctx.output_text if case_sensitive else ctx.output_text.lower()
         missing = [word for word, needle in searched if needle not in output]
         matched = len(searched) - len(missing)
         return Score(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.scorers.budget_score import make_budget_score
+from tallymark.scorers.budget_score import Steps, describe_bounds, make_budget_score
 from tallymark.scoring import Score, configurable
 from tallymark.text import format_number, format_seconds
 
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 
 @configurable(blocking=False)
-def latency(target: float, limit: float) -> Callable[[EvalContext], Score]:
-    """1 up to `target` seconds, falling linearly to 0 at `limit` seconds.
+def latency(
+    target: float | None = None, limit: float | None = None, steps: Steps | None = None
+) -> Callable[[EvalContext], Score]:
+    """1 up to `target` seconds, falling linearly to 0 at `limit` seconds; or by `steps`.
 
     The time is the trace's duration; a duration of 0 is one that nobody measured, so it is a
     failed score.
     """
-    value = make_budget_score("latency", target, limit)
-    bounds = f"(target {format_number(target)} s, limit {format_number(limit)} s)"
+    value = make_budget_score("latency", target, limit, steps)
+    bounds = describe_bounds(target, limit, steps, lambda seconds: f"{format_number(seconds)} s")
 
     def score(ctx: EvalContext) -> Score:
         seconds = ctx.trace.duration_ms / 1000

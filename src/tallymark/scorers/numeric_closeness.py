@@ -54,7 +54,7 @@ def numeric_closeness(
         wanted = [number for each in several if (number := _as_number(each)) is not None]
         if not wanted or len(wanted) < len(several):
             return Score.failed(f"{name}: expected.output is {show_value(expected)}, not a number")
-        output = ctx.output
+        output = ctx.output_text
         numbers = _NUMBER.findall(output.replace(_MINUS, "-"))
         if not numbers:
             return Score(0.0, "No number in the output" if output.strip() else "Empty output")

@@ -40,7 +40,7 @@ def regex_match(
 
     def score(ctx: EvalContext) -> Score:
         try:
-            found = compiled.search(ctx.output, timeout=time_limit) is not None
+            found = compiled.search(ctx.output_text, timeout=time_limit) is not None
         except TimeoutError:
             return Score.failed(
                 f"regex_match: the pattern took longer than {format_number(time_limit)} s"

@@ -72,11 +72,12 @@ def _choose_texts(ctx: EvalContext, reference: str | None) -> list[str] | Score:
     wanted = read_expected_texts(ctx, _NAME) if reference is None else [reference]
     if isinstance(wanted, Score):
         return wanted
-    if ctx.output in wanted:
+    if ctx.output_text in wanted:
         return Score(1.0, "The output equals the reference")
-    if not ctx.output.strip():
+    if not ctx.output_text.strip():
         return Score(0.0, "Empty output")
-    return [make_json_safe(text) for text in (ctx.output, *wanted)]  # half surrogates: no tokens
+    texts = (ctx.output_text, *wanted)
+    return [make_json_safe(text) for text in texts]  # half surrogate pairs have no tokens
 
 
 def _score_offline(ctx: EvalContext, reference: str | None) -> Score:

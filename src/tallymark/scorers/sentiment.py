@@ -27,7 +27,7 @@ def sentiment(
     bad = [word.lower() for word in negative]
 
     def score(ctx: EvalContext) -> Score:
-        output = ctx.output.lower()
+        output = ctx.output_text.lower()
         ups = len([word for word in good if word in output])
         downs = len([word for word in bad if word in output])
         if ups + downs == 0:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from tallymark.scorers.budget_score import Steps
 from tallymark.scorers.expectations import find_unpaired, read_called_tools, read_expected_tools
+from tallymark.scorers.tool_names import Categories, make_grading, make_naming
 from tallymark.scoring import Score, configurable
 from tallymark.text import list_some
 
@@ -16,23 +18,31 @@ if TYPE_CHECKING:
 
 @configurable(blocking=False)
 def tool_selection(
-    metric: Literal["f1", "recall", "precision"] = "f1", count_repeats: bool = False
+    metric: Literal["f1", "recall", "precision"] = "f1",
+    count_repeats: bool = False,
+    categories: Categories | None = None,
+    extra_penalty: float = 0.0,
+    steps: Steps | None = None,
 ) -> Callable[[EvalContext], Score]:
     """f1 = 2 * hits / (expected + called); recall = hits / expected; precision = hits / called.
 
     A hit is an expected tool that was called. Each tool counts once, or as often as it is
     expected and called with `count_repeats`. Where no call is expected, recall is 1, and the
     others are 1 if none was made, else 0; where calls are expected and none was made, all are 0.
+    Tools of one of the `categories`, such as {"search": ["google", "bing"]}, count as the same
+    tool. `steps` gives values to shares, such as [[0.5, 0.3], [1, 1]]: 0.3 from one half on, 1 for
+    all. `extra_penalty` is taken off for each tool that was not expected.
     """
+    rename = make_naming("tool_selection", categories)
+    grade = make_grading("tool_selection", steps, extra_penalty)
 
     def score(ctx: EvalContext) -> Score:
         wanted = read_expected_tools(ctx, "tool_selection")
         if isinstance(wanted, Score):
             return wanted
-        called = read_called_tools(ctx)
+        wanted, called = rename(wanted), rename(read_called_tools(ctx))
         if not count_repeats:
-            wanted = list(dict.fromkeys(wanted))
-            called = list(dict.fromkeys(called))
+            wanted, called = list(dict.fromkeys(wanted)), list(dict.fromkeys(called))
         absent, unexpected = find_unpaired(wanted, called)
         hits = len(wanted) - len(absent)
         values = {
@@ -40,7 +50,8 @@ def tool_selection(
             "recall": _share(hits, len(wanted), 1.0),
             "precision": _share(hits, len(called), 0.0 if wanted else 1.0),
         }
-        return Score(values[metric], _reason(absent, unexpected), {**values})
+        value = grade(values[metric], len(unexpected))
+        return Score(value, _reason(absent, unexpected), values)
 
     return score
 

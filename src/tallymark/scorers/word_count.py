@@ -29,7 +29,7 @@ def word_count(low: int = 20, high: int = 200, fade: int = 300) -> Callable[[Eva
     demand(fade > 0, "word_count", "fade", fade, "more than 0")
 
     def score(ctx: EvalContext) -> Score:
-        words = _count_words(ctx.output)
+        words = _count_words(ctx.output_text)
         if words < low:
             value = words / low
         elif words <= high:

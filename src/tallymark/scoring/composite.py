@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from tallymark.errors import ScorerError
 from tallymark.scoring.score import Score, show_value
 from tallymark.scoring.scorer import Scorer, load_calls
+from tallymark.scoring.scorer_registry import default_registry
 from tallymark.text import format_number
 
 if TYPE_CHECKING:
     from tallymark.scoring.eval_context import EvalContext
 
 OnError = Literal["fail", "skip", 0]
-CompositePart: TypeAlias = Scorer | tuple[Scorer, float] | Mapping[str, Any]
+CompositePart: TypeAlias = Scorer | str | tuple[Scorer | str, float] | Mapping[str, Any]
+"""A scorer, or a reference such as `"word_count"`; alone or with its weight."""
 Combine: TypeAlias = Callable[[dict[str, float]], Score]
 """From the values of the parts that have one, by name, to the score of the whole."""
 
@@ -34,12 +36,15 @@ def composite(
 ) -> Scorer:
     """One scorer of many: sum(weight * value) / sum(weight), or a formula over the parts' names.
 
-    A part is a scorer (weight 1), a pair `(scorer, weight)` or a mapping with those two keys.
+    A part is a scorer or its name (weight 1), a pair `(scorer, weight)` or a mapping with those two
+    keys. One that gives several scores counts with their mean; a formula may use their names.
     When a part fails, the whole fails (`"fail"`), or goes without it (`"skip"`), or counts it
     as 0 (`0`). Parts run at the same time.
     """
     if on_error not in ("fail", "skip", 0) or on_error is False:
         raise ScorerError(f'{name}: on_error is {on_error!r}; use "fail", "skip" or 0')
+    if isinstance(parts, str) or not isinstance(parts, Iterable):
+        raise ScorerError(f"{name}: the parts are a list of scorers, not {show_value(parts)}")
     weighted = [_read_part(each, place, name) for place, each in enumerate(parts, start=1)]
     scorers = [each for each, _ in weighted]
     _check_names(scorers, name)
@@ -50,7 +55,8 @@ def composite(
     else:
         weights = dict.fromkeys(each.name for each in scorers)
         _check_unweighted(weighted, name)
-        combine = _combine_by_formula(formula, list(weights))
+        known = [each for scorer in scorers for each in scorer.score_names]
+        combine = _combine_by_formula(formula, known, name)
     whole = _Composite(tuple(scorers), weights, on_error, combine)
     inline = all(each.inline for each in scorers)
     return Scorer(
@@ -85,7 +91,10 @@ class _Composite:
 
     def combine_scores(self, scores: list[Score]) -> Score:
         """One score of the parts' scores, with the breakdown kept whatever happens."""
-        named = {each.name: score for each, score in zip(self.scorers, scores, strict=True)}
+        named = {
+            each.name: _sum_up_parts(score) if score.parts else score
+            for each, score in zip(self.scorers, scores, strict=True)
+        }
         values = {name: score.value for name, score in named.items() if score.value is not None}
         problems = {
             name: _describe_problem(score) for name, score in named.items() if name not in values
@@ -104,6 +113,9 @@ class _Composite:
             metadata["skipped" if self.on_error == "skip" else "counted_as_zero"] = list(problems)
         if self.on_error == 0:
             values |= dict.fromkeys(problems, 0.0)
+        for part in (part for score in scores for part in score.parts):
+            if part.value is not None or self.on_error == 0:
+                values.setdefault(part.name or "", part.value or 0.0)
         outcome = self.combine(values)
         return Score(outcome.value, reason, metadata, outcome.error)
 
@@ -118,12 +130,27 @@ class _Composite:
         }
 
 
+def _sum_up_parts(score: Score) -> Score:
+    """Several scores of one call as one: their mean, or the failure of the first that failed."""
+    reason = ", ".join(
+        f"{part.name}: {'failed' if part.value is None else _format_two_decimals(part.value)}"
+        for part in score.parts
+    )
+    metadata = {"breakdown": [part.to_dict() for part in score.parts]}
+    failed = next((part for part in score.parts if part.value is None), None)
+    if failed is not None:
+        why = f"{failed.name}: {_describe_problem(failed)}"
+        return Score.failed(why, reason=reason, metadata=metadata)
+    values = [part.value for part in score.parts if part.value is not None]
+    return Score(math.fsum(values) / len(values), reason, metadata)
+
+
 def _combine_by_weights(weights: dict[str, float]) -> Combine:
     largest = max(weights.values())
     scaled = {name: weight / largest for name, weight in weights.items()}  # sums cannot overflow
 
     def combine(values: dict[str, float]) -> Score:
-        counted = {name: value for name, value in values.items() if scaled[name] > 0}
+        counted = {name: value for name, value in values.items() if scaled.get(name, 0.0) > 0}
         if not counted:
             return Score.failed("every part that has a value has weight 0")
         total = math.fsum(scaled[name] for name in counted)
@@ -134,14 +161,15 @@ def _combine_by_weights(weights: dict[str, float]) -> Combine:
     return combine
 
 
-def _combine_by_formula(text: str, names: list[str]) -> Combine:
+def _combine_by_formula(text: object, names: list[str], composite: str) -> Combine:
     from tallymark.formula import Formula  # noqa: PLC0415 (only composites with one need it)
 
+    if not isinstance(text, str):
+        raise ScorerError(f"{composite}: formula is {show_value(text)}, not a text")
     formula = Formula.parse(text, names=names)
-    absent: dict[str, float | None] = dict.fromkeys(names)
 
     def combine(values: dict[str, float]) -> Score:
-        known = {**absent, **values}
+        known = {name: values.get(name) for name in names}
         value = formula.evaluate(known)
         if value is None:
             return Score.failed(f"the formula {text!r} has no value: {formula.reason(known)}")
@@ -164,6 +192,8 @@ def _read_part(part: object, place: int, name: str) -> tuple[Scorer, float | Non
         made, weight = part["scorer"], part.get("weight")
     elif isinstance(part, tuple | list) and len(part) == 2:
         made, weight = part
+    if isinstance(made, str):
+        made = default_registry.load(made)
     if not isinstance(made, Scorer):
         raise ScorerError(
             f"{name}: part {place} is {show_value(made)}, not a scorer",

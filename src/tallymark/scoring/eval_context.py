@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, NotMeasured, suggest
+from tallymark.scoring.plain_copies import NOTHING, FrozenList, freeze
+from tallymark.scoring.score import show_value
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
 _CAMEL = {"outputContains": "output_contains", "toolCalls": "tool_calls"}
 _NO_CALL = "no answer was seen: the trace has no model call, and no output of its root"
 _NOT_RECORDED = "no answer was seen: the trace does not record what its model calls said"
+_DATA_BEGINS = frozenset('{[-0123456789tfn"')
+"""What JSON begins with; most answers do not, and are told apart quickly."""
 _PARTS = ("trace", "expected", "metadata", "config")
 
 
@@ -27,15 +33,17 @@ class _OpenMapping(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_dict(cls, given: Mapping[str, Any] | None, where: str) -> Self:
         """From a mapping in snake_case or the document's camelCase; None gives an empty one."""
-        values = _check_mapping(given, where)
-        known: dict[str, Any] = {}
-        extra: dict[str, Any] = {}
-        for key, value in values.items():
-            name = _CAMEL.get(key, key)
-            known_key = name in cls.__struct_fields__ and name != "extra"
-            (known if known_key else extra)[name if known_key else key] = value
+        values: Mapping[str, Any] = _check_mapping(given, where)
+        if "extra" in values or not values.keys() <= set(cls.__struct_fields__):
+            known: dict[str, Any] = {}
+            extra: dict[str, Any] = {}
+            for key, value in values.items():
+                name = _CAMEL.get(key, key)
+                known_key = name in cls.__struct_fields__ and name != "extra"
+                (known if known_key else extra)[name if known_key else key] = value
+            values = {**known, "extra": extra}
         try:
-            return msgspec.convert({**known, "extra": extra}, cls)
+            return msgspec.convert(values, cls)
         except msgspec.ValidationError as error:
             raise InvalidInput(f"{where}: {str(error).replace('$.', '')}") from None
 
@@ -64,6 +72,24 @@ class Expected(_OpenMapping, frozen=True, kw_only=True):
     tool_calls: list[str | dict[str, Any]] | None = None
     """Tools by name, or mappings with `name` and `arguments`; an empty list expects no call."""
 
+    @classmethod
+    def read(cls, given: object, where: str = "expected") -> Expected:
+        """From a mapping of these keys; any other value, a text first of all, is the output."""
+        if isinstance(given, Expected):
+            return given
+        if given is None or isinstance(given, Mapping):
+            return cls.from_dict(given, where)
+        return cls(output=given)
+
+    def freeze(self) -> Expected:
+        """The same, so that nobody can change it."""
+        return Expected(
+            extra=freeze(self.extra),
+            output=freeze(self.output),
+            output_contains=freeze(self.output_contains),
+            tool_calls=freeze(self.tool_calls),
+        )
+
     @property
     def tool_names(self) -> list[str] | None:
         """The names of the expected tools, in order; None when none were stated."""
@@ -85,13 +111,41 @@ class Config(_OpenMapping, frozen=True, kw_only=True):
     threshold: float | None = None
 
 
-class EvalContext(msgspec.Struct, frozen=True, gc=False):
+class EvalContext(msgspec.Struct, frozen=True, dict=True):
     """The sole argument of every trace scorer."""
 
     trace: Trace
     expected: Expected = msgspec.field(default_factory=Expected)
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     config: Config = msgspec.field(default_factory=Config)
+
+    def __post_init__(self) -> None:
+        """Refuse here what a scorer would stumble over."""
+        given: Any = self
+        spans: Any = getattr(given.trace, "spans", None)
+        if (
+            not isinstance(given.trace, Trace)
+            or not isinstance(spans, list)
+            or not isinstance(given.expected, Expected)
+            or not isinstance(given.metadata, dict)
+            or not isinstance(given.config, Config)
+        ):
+            raise self._explain_refusal()
+
+    def _explain_refusal(self) -> InvalidInput:
+        wanted = {
+            "trace": (Trace, "a Trace"),
+            "expected": (Expected, "an Expected"),
+            "metadata": (dict, "a mapping"),
+            "config": (Config, "a Config"),
+        }
+        for key, (kind, named) in wanted.items():
+            given = getattr(self, key)
+            if not isinstance(given, kind):
+                message = f"context: {key} must be {named}, not {show_value(given)}"
+                return InvalidInput(message, hint="EvalContext.from_dict takes plain data")
+        spans = show_value(self.trace.spans)
+        return InvalidInput(f"context: the trace's spans must be a list, not {spans}")
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> EvalContext:
@@ -107,9 +161,28 @@ class EvalContext(msgspec.Struct, frozen=True, gc=False):
             raise InvalidInput("context: the key 'trace' is missing")
         return cls(
             trace if isinstance(trace, Trace) else Trace.from_dict(trace),
-            Expected.from_dict(values.get("expected"), "expected"),
+            Expected.read(values.get("expected")),
             dict(_check_mapping(values.get("metadata"), "metadata")),
             Config.from_dict(values.get("config"), "config"),
+        )
+
+    @cached_property
+    def frozen(self) -> EvalContext:
+        """The same, so that nobody can change it: other scorers and epochs see it too."""
+        trace = self.trace
+        try:
+            spans = [
+                replace(span, metadata=freeze(span.metadata) if span.metadata else NOTHING)
+                for span in trace.spans
+            ]
+        except (AttributeError, TypeError):
+            raise InvalidInput("context: the trace's spans must be Spans") from None
+        metadata = freeze(trace.metadata)
+        return EvalContext(
+            replace(trace, spans=FrozenList(spans), metadata=metadata),
+            self.expected.freeze(),
+            metadata if self.metadata is trace.metadata else freeze(self.metadata),
+            replace(self.config, extra=freeze(self.config.extra)),
         )
 
     @property
@@ -118,17 +191,39 @@ class EvalContext(msgspec.Struct, frozen=True, gc=False):
         return self.trace.spans
 
     @property
-    def output(self) -> str:
-        """What the agent answered; where no answer was seen, `NotMeasured` is raised."""
+    def output(self) -> Any:
+        """What the agent answered: a text, or JSON values where it returned data.
+
+        Where no answer was seen, `NotMeasured` is raised.
+        """
+        text = self.output_text
+        data = text[:1] in _DATA_BEGINS and any(
+            span.output_is_data and span.output == text for span in self.trace.spans
+        )
+        return freeze(msgspec.json.decode(text)) if data else text
+
+    @property
+    def output_text(self) -> str:
+        """What the agent answered, as text; where no answer was seen, `NotMeasured` is raised."""
         answer = self.trace.answer
         if answer is None:
             raise NotMeasured(_NOT_RECORDED if self.trace.generations else _NO_CALL)
         return answer
 
     @property
-    def input(self) -> str:
-        """What the agent was asked: the first input in the trace; empty when there is none."""
-        return next((span.input for span in self.trace.spans if span.input), "")
+    def input(self) -> Any:
+        """What the agent was asked, the first input in the trace: a text, or JSON values where it
+        was given data; empty when there is none.
+        """
+        first = next((span for span in self.trace.spans if span.input), None)
+        if first is None:
+            return ""
+        return freeze(msgspec.json.decode(first.input)) if first.input_is_data else first.input
+
+    @property
+    def input_text(self) -> str:
+        """The first input in the trace as text; empty when there is none."""
+        return self.trace.first_input
 
 
 def _check_mapping(given: object, where: str) -> Mapping[str, Any]:

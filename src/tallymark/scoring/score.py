@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -37,10 +38,18 @@ class Score(msgspec.Struct, frozen=True, gc=False):
     error: str | None = None
     label: str | None = None
     origin: Origin | None = None
+    name: str | None = None
+    """Of one of several scores from one call: how reports and formulas call it."""
+    parts: tuple[Score, ...] = ()
+    """The scores of a call that gave several; then there is no value here."""
 
     def __post_init__(self) -> None:
         """Hold the rules: a value is finite, a failed score has none, a reason is text."""
-        if self.reason.__class__ is not str or self.metadata.__class__ is not dict:
+        if (
+            self.reason.__class__ is not str
+            or self.metadata.__class__ is not dict
+            or self.parts.__class__ is not tuple
+        ):
             self._tidy()
         value = self.value
         if value is None:
@@ -58,6 +67,10 @@ class Score(msgspec.Struct, frozen=True, gc=False):
             raise ScorerError(f"a score's reason is text, not {show_value(reason)}")
         if not isinstance(metadata, Mapping | None):
             raise ScorerError(f"a score's metadata is a mapping, not {show_value(metadata)}")
+        parts: object = self.parts
+        if not isinstance(parts, list | tuple) or not all(isinstance(p, Score) for p in parts):
+            raise ScorerError(f"a score's parts are a list of scores, not {show_value(parts)}")
+        msgspec.structs.force_setattr(self, "parts", tuple(parts))
         msgspec.structs.force_setattr(self, "reason", str(reason or ""))
         msgspec.structs.force_setattr(self, "metadata", dict(metadata or {}))
 
@@ -75,8 +88,22 @@ class Score(msgspec.Struct, frozen=True, gc=False):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that any JSON writer takes."""
-        plain: dict[str, Any] = make_json_safe(msgspec.structs.asdict(self))
+        fields = msgspec.structs.asdict(self)
+        told = {key: value for key, value in fields.items() if key not in ("name", "parts")}
+        if self.name is not None:
+            told["name"] = self.name
+        plain: dict[str, Any] = make_json_safe(told)
+        if self.parts:
+            plain["parts"] = [part.to_dict() for part in self.parts]
         return plain
+
+    def made_by(self, origin: Origin, name: str | None = None) -> Score:
+        """The same with its origin, and with its name where it is one of several."""
+        made = copy(self)  # it was checked when it was made
+        msgspec.structs.force_setattr(made, "origin", origin)
+        if name is not None:
+            msgspec.structs.force_setattr(made, "name", name)
+        return made
 
 
 def as_number(value: object) -> float:

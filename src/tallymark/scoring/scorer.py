@@ -8,50 +8,54 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from tallymark.errors import NotMeasured, ScorerError
 from tallymark.importing import is_async
 from tallymark.scoring.code_hashes import code_hash
+from tallymark.scoring.named_arguments import pass_named, retry
 from tallymark.scoring.score import Origin, Score, as_number, show_value
-from tallymark.scoring.scorer_returns import to_score
+from tallymark.scoring.scorer_returns import SCORE_NAME, to_score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from tallymark.scoring.eval_context import EvalContext
 
 DataType = Literal["numeric", "categorical", "boolean"]
 _DATA_TYPES = ("numeric", "categorical", "boolean")
-# What names in formulas are made of too: there a scorer's value stands under its name.
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_PLAIN = frozenset({bool, int, float, str, dict, Score, type(None)})
+_PLAIN = frozenset({bool, int, float, str, dict, list, Score, type(None)})
 """Returns that are certainly not awaitable, told apart quickly."""
+_MOST_RETRIES = 100
 
 
 class Scorer:
     """Anything that turns a context into a score; make one with `@scorer` or `composite`."""
 
     __slots__ = (
+        "_is_ours",
         "_origin",
         "_sources",
+        "_tried",
         "blocking",
         "config",
         "data_type",
         "description",
         "function",
+        "gives",
         "is_async",
         "labels",
         "name",
+        "retries",
         "threshold",
         "version",
     )
 
     def __init__(  # noqa: PLR0913 (the facts about a scorer, all but the function by keyword)
         self,
-        function: Callable[[EvalContext], Any],
+        function: Callable[..., Any],
         *,
         name: str,
         description: str = "",
@@ -62,19 +66,27 @@ class Scorer:
         version: str | None = None,
         config: Mapping[str, Any] | None = None,
         sources: Sequence[object] = (),
+        retries: int = 0,
+        gives: Sequence[str] = (),
     ) -> None:
         """`sources` are what the code hash covers; the function itself when none is given."""
         self.name = _check_name(name)
-        self.function = function
+        self._is_ours = _is_ours(function)
+        self.function = function if self._is_ours else pass_named(function, name)
+        self.retries = _check_retries(name, retries)
+        """How often a call that raises is made again."""
+        self.gives = _check_gives(name, gives)
+        """The names of its scores, where a call gives several; formulas may use them."""
+        self._tried = retry(self.function, self.retries) if self.retries else self.function
         self.description = description
         self.labels = _check_labels(name, labels)
         self.data_type = _check_data_type(name, data_type, labels)
         self.threshold = _check_threshold(name, threshold)
-        self.is_async = is_async(function)
+        self.is_async = is_async(self.function)
         self.blocking = not self.is_async and blocking is not False
         """True when the function may keep its thread waiting; `evaluate` then uses another."""
         self.version = version
-        self.config = dict(config or {})
+        self.config = _check_mapping(name, "config", config)
         self._sources = tuple(sources) or (function,)
         self._origin: Origin | None = None
 
@@ -103,6 +115,11 @@ class Scorer:
         timeout: float | None = None,  # noqa: ASYNC109 (late is a score, not an exception)
     ) -> Score:
         """The score of one context. `timeout` is in seconds; inline scorers do not need one."""
+        if timeout is not None and (
+            isinstance(timeout, bool) or not isinstance(timeout, int | float)
+        ):
+            message = f"{self.name}: timeout is {show_value(timeout)}; it must be seconds above 0"
+            raise ScorerError(message)
         if self.blocking:
             raw = await load_calls().call_blocking(self, ctx, timeout)
         else:
@@ -110,6 +127,11 @@ class Scorer:
         if raw.__class__ not in _PLAIN and inspect.isawaitable(raw):
             raw = await load_calls().wait_for_return(self, raw, timeout)
         return to_score(raw, self)
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """The names that its values have in a run."""
+        return self.gives or (self.name,)
 
     def score(self, ctx: EvalContext) -> Score:
         """The score of one context, for code that is not async; nothing limits its time."""
@@ -125,8 +147,13 @@ class Scorer:
     def call(self, ctx: EvalContext) -> object:
         """What the function returns, or a failed score when it raises."""
         try:
-            return self.function(ctx)
+            # Whose code this is decides: one's changes must not reach another's scores.
+            return self._tried(ctx if self._is_ours else ctx.frozen)
         except BaseException as error:  # noqa: BLE001 (whatever a scorer raises is its own failure)
+            if not hasattr(type(ctx), "frozen"):  # nobody's failure but the caller's
+                message = f"{self.name} scores an EvalContext, not {show_value(ctx)}"
+                hint = "tallymark.testing.mock_context makes one"
+                raise ScorerError(message, hint=hint) from None
             return self.failure(error)
 
     def failure(self, error: BaseException) -> Score:
@@ -145,9 +172,11 @@ class Scorer:
         *,
         name: str | None = None,
         threshold: float | None = None,
+        retries: int | None = None,
+        gives: Sequence[str] | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> Scorer:
-        """The same scorer under another name, threshold or stated config."""
+        """The same scorer with some of its facts changed."""
         return Scorer(
             self.function,
             name=self.name if name is None else name,
@@ -159,6 +188,8 @@ class Scorer:
             version=self.version,
             config=self.config if config is None else config,
             sources=self._sources,
+            retries=self.retries if retries is None else retries,
+            gives=self.gives if gives is None else gives,
         )
 
     def __repr__(self) -> str:
@@ -184,9 +215,31 @@ def load_calls() -> Any:
 
 
 def _check_name(name: object) -> str:
-    if isinstance(name, str) and _NAME.fullmatch(name):
+    if isinstance(name, str) and SCORE_NAME.fullmatch(name):
         return name
     raise ScorerError(f"{name!r} cannot name a scorer", hint="use letters, digits, '_' and '-'")
+
+
+def _is_ours(function: object) -> bool:
+    """True for code that is known to leave its context alone."""
+    module = str(getattr(function, "__module__", None) or "")
+    return module.startswith("tallymark.") and ".adapters." not in module
+
+
+def _check_retries(name: str, retries: object) -> int:
+    if isinstance(retries, int) and not isinstance(retries, bool) and 0 <= retries <= _MOST_RETRIES:
+        return retries
+    wanted = f"a whole number from 0 to {_MOST_RETRIES}"
+    raise ScorerError(f"{name}: retries is {show_value(retries)}; it must be {wanted}")
+
+
+def _check_gives(name: str, gives: object) -> tuple[str, ...]:
+    if not isinstance(gives, list | tuple):
+        raise ScorerError(f"{name}: gives is {show_value(gives)}; it must be a list of names")
+    names = tuple(_check_name(each) for each in gives)
+    if len(set(names)) < len(names):
+        raise ScorerError(f"{name}: gives names a score twice: {', '.join(names)}")
+    return names
 
 
 def _check_data_type(
@@ -205,10 +258,17 @@ def _check_data_type(
 def _check_labels(name: str, labels: Mapping[str, float] | None) -> dict[str, float] | None:
     if labels is None:
         return None
+    _check_mapping(name, "labels", labels)
     return {
         label: _check_from_0_to_1(value, f"{name}: label {label!r}")
         for label, value in labels.items()
     }
+
+
+def _check_mapping(name: str, key: str, given: object) -> dict[str, Any]:
+    if given is None or isinstance(given, Mapping):
+        return dict(given or {})
+    raise ScorerError(f"{name}: {key} must be a mapping, not {show_value(given)}")
 
 
 def _check_threshold(name: str, threshold: float | None) -> float | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypedDict, overload
 
-from tallymark.errors import ScorerError
+from tallymark.errors import ScorerError, suggest
+from tallymark.scoring.named_arguments import pass_named
+from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer import DataType, Scorer
-from tallymark.scoring.scorer_options import bind_options
+from tallymark.scoring.scorer_options import bind_options, split_shared
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -38,6 +40,8 @@ class ScorerFacts(TypedDict, total=False):
     labels: Mapping[str, float]
     blocking: bool
     version: str
+    retries: int
+    gives: Sequence[str]
 
 
 class ScorerBuilder(Generic[P]):
@@ -53,11 +57,29 @@ class ScorerBuilder(Generic[P]):
         self.__doc__ = target.__doc__
         self.__signature__ = inspect.signature(target)
 
-    def __call__(self, *args: P.args, **options: P.kwargs) -> Scorer:
+    @overload
+    def __call__(self, *args: P.args, **options: P.kwargs) -> Scorer: ...
+    @overload
+    def __call__(
+        self,
+        *args: Any,
+        name: str = ...,
+        threshold: float = ...,
+        retries: int = ...,
+        gives: Sequence[str] = ...,
+        **options: Any,
+    ) -> Scorer: ...
+    def __call__(self, *args: Any, **options: Any) -> Scorer:
         """A scorer with these options, checked against the annotations.
 
-        An instance of a class may say its own `name`, `description` and `threshold`.
+        Every scorer also takes `name`, `threshold`, `retries` and `gives`. An instance of a class
+        may say its own `name`, `description` and `threshold`.
         """
+        options, shared = split_shared(self.wrapped, options)
+        made = self._build(args, options)
+        return made.replace(**shared) if shared else made
+
+    def _build(self, args: tuple[Any, ...], options: dict[str, Any]) -> Scorer:
         bound = bind_options(self.wrapped, self.name, args, options)
         config = dict(bound.arguments)
         made = self.wrapped(*bound.args, **bound.kwargs)
@@ -70,6 +92,10 @@ class ScorerBuilder(Generic[P]):
         }
         function: Any = getattr(made, "evaluate", made)
         facts: dict[str, Any] = {**self.facts, **own}
+        if not callable(function):
+            raise ScorerError(
+                f"{self.name} gave {show_value(made)} instead of a function of the context"
+            )
         return Scorer(function, **facts, config=config, sources=(self.wrapped,))
 
     def __repr__(self) -> str:
@@ -94,6 +120,8 @@ class ScorerDecorator(Protocol):
     def __call__(
         self, target: Callable[P, ContextEvaluator | ScorerFunction], /
     ) -> ScorerBuilder[P]: ...
+    @overload
+    def __call__(self, target: Callable[..., Any], /) -> Scorer: ...
 
 
 @overload
@@ -101,12 +129,19 @@ def scorer(target: ScorerFunction, /) -> Scorer: ...
 @overload
 def scorer(target: Callable[P, ContextEvaluator | ScorerFunction], /) -> ScorerBuilder[P]: ...
 @overload
+def scorer(target: Callable[..., Any], /) -> Scorer: ...
+@overload
 def scorer(target: None = None, /, **facts: Unpack[ScorerFacts]) -> ScorerDecorator: ...
 def scorer(target: Any = None, /, **facts: Unpack[ScorerFacts]) -> Any:
-    """Make a scorer of a sync or async function of one `EvalContext`, or a builder of a class.
+    """Make a scorer of a sync or async function, or a builder of a class.
+
+    The function takes the `EvalContext`, or by their names some of what is in it:
+    `def f(output, expected)`.
 
     The name is the function's own and the description its docstring's first line, unless given.
     `blocking=False` says that a sync function returns at once, so it may run without a thread.
+    `retries` is how often a call that raises is made again, `gives` names the scores of a call that
+    gives several.
     """
     if target is None:
         return lambda given: _make_scorer(given, facts)
@@ -138,11 +173,20 @@ def _make_scorer(target: Any, facts: ScorerFacts) -> Scorer | ScorerBuilder[Any]
 def _complete_facts(target: Any, facts: ScorerFacts) -> ScorerFacts:
     """The facts with name and description, refused here, where they stand, if they are wrong."""
     if isinstance(target, Scorer | ScorerBuilder) or not callable(target):
-        raise ScorerError(f"a scorer is made of a function or a class, not {target!r}")
+        raise ScorerError(f"a scorer is made of a function or a class, not {show_value(target)}")
+    unknown = next((key for key in facts if key not in ScorerFacts.__annotations__), None)
+    if unknown is not None:
+        near = suggest(unknown, ScorerFacts.__annotations__)
+        hint = (
+            f"did you mean {near!r}?"
+            if near
+            else f"it takes {', '.join(ScorerFacts.__annotations__)}"
+        )
+        raise ScorerError(f"@scorer takes no {unknown!r}", hint=hint)
     complete: ScorerFacts = {**facts}
     complete.setdefault("name", getattr(target, "__name__", type(target).__name__))
     complete.setdefault("description", _read_first_line(target))
-    Scorer(target, **complete)  # for its checks alone
+    Scorer(id, **complete)  # for its checks alone
     return complete
 
 
@@ -152,11 +196,11 @@ def _read_first_line(target: object) -> str:
 
 def _check_takes_context(function: Callable[..., Any], name: str) -> None:
     try:
-        inspect.signature(function).bind(None)
+        inspect.signature(pass_named(function, name)).bind(None)
     except ValueError:
         return  # a compiled function without a signature
     except TypeError:
         raise ScorerError(
-            f"{name} must take exactly one argument, the context",
+            f"{name} must take exactly one argument, the context, or some of what it has by name",
             hint="a function of options is made a scorer with @configurable",
         ) from None

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Builder = Callable[..., Any]
+SHARED_OPTIONS = ("name", "threshold", "retries", "gives")
+"""Options that every scorer takes."""
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -48,6 +50,15 @@ def bind_options(
             bound.arguments[key] = _check_type(name, key, value, hints[key])
     bound.apply_defaults()
     return bound
+
+
+def split_shared(
+    builder: Builder, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The builder's own options, and those that every scorer takes."""
+    own = inspect.signature(builder).parameters
+    shared = {key: options[key] for key in SHARED_OPTIONS if key in options and key not in own}
+    return {key: value for key, value in options.items() if key not in shared}, shared
 
 
 def list_options(signature: inspect.Signature) -> list[inspect.Parameter]:

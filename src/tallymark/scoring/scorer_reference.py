@@ -15,6 +15,7 @@ import msgspec
 
 from tallymark.errors import Place, ScorerError
 from tallymark.importing import import_object, parse_alone
+from tallymark.scoring.score import show_value
 
 _LITERAL_WORDS = {"true": True, "false": False, "null": None}
 
@@ -31,6 +32,11 @@ class ScorerReference(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, text: str) -> ScorerReference:
         """Take a reference apart; what cannot be read is a ScorerError with its column."""
+        if not isinstance(text, str):
+            raise ScorerError(
+                f"{show_value(text)} does not name a scorer",
+                hint="write a name, file.py:name or module:name, as a text",
+            )
         head, bracket, _ = text.partition("(")
         home, colon, name = head.strip().rpartition(":")
         if not name or (colon and not home):

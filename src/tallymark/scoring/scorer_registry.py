@@ -17,15 +17,13 @@ from tallymark.importing import explain_import_failure, find_entry_points
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer import Scorer
 from tallymark.scoring.scorer_decorator import ScorerBuilder
-from tallymark.scoring.scorer_options import bind_options
+from tallymark.scoring.scorer_options import SHARED_OPTIONS, bind_options, split_shared
 from tallymark.scoring.scorer_reference import ScorerReference, import_scorer
 
 GROUP = "tallymark.scorers"
 RegistryEntry: TypeAlias = Scorer | ScorerBuilder[Any] | Callable[..., Scorer]
 """A scorer, or something that builds one from options."""
 E = TypeVar("E", bound=RegistryEntry)
-_SHARED_OPTIONS = ("name", "threshold")
-"""Options that every scorer takes when it is loaded."""
 
 
 class _KnownScorer(msgspec.Struct):
@@ -86,7 +84,7 @@ class Registry:
     def load(self, ref: str, /, **options: Any) -> Scorer:
         """The scorer that a reference names, built with the options in it and those given here.
 
-        Every scorer also takes the options `name` and `threshold`.
+        Every scorer also takes the options `name`, `threshold`, `retries` and `gives`.
         """
         reference = ScorerReference.parse(ref)
         twice = [key for key in options if key in reference.options]
@@ -143,7 +141,7 @@ def load_scorer(ref: str, /, **options: Any) -> Scorer:
 def build_scorer(entry: object, name: str, options: dict[str, Any]) -> Scorer:
     """A scorer from a scorer, or from a class or function that builds one, options checked."""
     if isinstance(entry, Scorer):
-        unknown = [key for key in options if key not in _SHARED_OPTIONS]
+        unknown = [key for key in options if key not in SHARED_OPTIONS]
         if unknown:
             raise ScorerError(f"{name} takes no options, but {unknown[0]!r} was given")
         return entry.replace(**options) if options else entry
@@ -155,8 +153,8 @@ def build_scorer(entry: object, name: str, options: dict[str, Any]) -> Scorer:
         raise ScorerError(f"{name} is {show_value(entry)}, not a scorer") from None
     if list(parameters) in (["ctx"], ["context"]):
         raise ScorerError(f"{name} is a plain function", hint="put @scorer above it")
-    shared = {k: v for k, v in options.items() if k in _SHARED_OPTIONS and k not in parameters}
-    made = _call_builder(entry, name, {k: v for k, v in options.items() if k not in shared})
+    own, shared = split_shared(entry, options)
+    made = _call_builder(entry, name, own)
     return made.replace(**shared) if shared else made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from tallymark.scoring.scorer import Scorer
 
 _KEYS = ("value", "reason", "metadata", "label", "error")
+# What names in formulas are made of too: there a score's value stands under its name.
+SCORE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _ROUNDING = 1e-9
 """Sums of weights may leave [0, 1] by a rounding error; that much is taken as the end itself."""
 _WANTED = {
@@ -22,16 +25,78 @@ _WANTED = {
 
 
 def to_score(raw: object, scorer: Scorer) -> Score:
-    """The score that a scorer's return means; a return that means none is a failed score."""
+    """The score that a scorer's return means; a return that means none is a failed score.
+
+    Several scores of one call are the `parts` of the score, each with its name.
+    """
+    # What most scorers return most of the time goes past all the questions below.
+    if (
+        raw.__class__ is Score
+        and raw.name is None
+        and raw.value.__class__ is float
+        and 0.0 <= raw.value <= 1.0
+        and (
+            scorer.data_type == "numeric"
+            or (scorer.data_type == "boolean" and raw.value in (0.0, 1.0))
+        )
+        and not scorer.gives
+    ):
+        return raw.made_by(scorer.origin)
     try:
         return _read(raw, scorer)
     except Exception as error:  # noqa: BLE001 (a user's class may raise when it is looked at)
-        return _make_failed_score(
-            f"returned a value that raises {type(error).__name__} when read", scorer
-        )
+        problem = f"returned a value that raises {type(error).__name__} when read"
+        return _make_failed_score(problem, scorer)
 
 
 def _read(raw: object, scorer: Scorer) -> Score:
+    named = _list_named(raw)
+    if named is not None:
+        return _read_several(named, scorer)
+    score = _read_one(raw, scorer)
+    if not scorer.gives:
+        return score
+    why = score.error or f"{scorer.name} gave one score instead of {', '.join(scorer.gives)}"
+    failed = Score.failed(why, reason=score.reason, metadata=score.metadata)
+    parts = tuple(failed.made_by(scorer.origin, name) for name in scorer.gives)
+    return Score(None, origin=scorer.origin, parts=parts)
+
+
+def _list_named(raw: object) -> list[tuple[object, object]] | None:
+    """The scores of a call by their names, where it gave several; None for a single one."""
+    if isinstance(raw, Score):
+        return None if raw.name is None else [(raw.name, raw)]
+    if isinstance(raw, Mapping):
+        return None if any(key in _KEYS for key in raw) or not raw else list(raw.items())
+    if isinstance(raw, list | tuple) and raw and all(isinstance(each, Score) for each in raw):
+        return [(each.name, each) for each in raw]
+    return None
+
+
+def _read_several(named: list[tuple[object, object]], scorer: Scorer) -> Score:
+    parts: dict[str, Score] = {}
+    for name, each in named:
+        if not isinstance(each, Score | Mapping | int | float):
+            return _make_failed_score(
+                f"returned a mapping that is not {{value, reason, metadata}}, nor one of names "
+                f"to scores: {show_value(dict(named))}",
+                scorer,
+            )
+        if not isinstance(name, str) or not SCORE_NAME.fullmatch(name):
+            hint = "give each a name" if name is None else "use letters, digits, '_' and '-'"
+            return _make_failed_score(f"gave several scores, one named {name!r}; {hint}", scorer)
+        if name in parts or (scorer.gives and name not in scorer.gives):
+            said = "twice" if name in parts else "which is not among those that it says it gives"
+            return _make_failed_score(f"gave the score {name!r} {said}", scorer)
+        parts[name] = _read_one(each, scorer).made_by(scorer.origin, name)
+    for name in scorer.gives:
+        if name not in parts:
+            absent = _make_failed_score(f"gave no score {name!r}", scorer)
+            parts[name] = absent.made_by(scorer.origin, name)
+    return Score(None, origin=scorer.origin, parts=tuple(parts.values()))
+
+
+def _read_one(raw: object, scorer: Scorer) -> Score:
     if isinstance(raw, Score):
         if raw.error is not None:
             return Score(None, raw.reason, raw.metadata, raw.error, raw.label, scorer.origin)
@@ -46,7 +111,6 @@ def _read(raw: object, scorer: Scorer) -> Score:
 def _judge_value(
     value: object, label: str | None, reason: str, metadata: dict[str, Any], scorer: Scorer
 ) -> Score:
-    # What most scorers return most of the time goes past all the questions below.
     kind = scorer.data_type
     if value.__class__ is float and (
         0.0 <= value <= 1.0 if kind == "numeric" else kind == "boolean" and value in (0.0, 1.0)

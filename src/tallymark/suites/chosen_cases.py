@@ -12,7 +12,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput, suggest
 from tallymark.formula.formula_names import DERIVED
-from tallymark.suites.checks.check_types import find_value_name
+from tallymark.suites.checks.check_types import find_value_names
 from tallymark.suites.templates import fill_templates, write_value
 from tallymark.text import format_count
 
@@ -197,7 +197,8 @@ def choose_cases(
     chosen = frozenset(keys)
     asked = {case.eval.number: case.eval for case in definition.cases if case.key in chosen}
     specs = (spec for each in asked.values() for spec in each.all_checks())
-    idle = set(definition.scorer_names) - set(map(find_value_name, specs))
+    used = {name for spec in specs for name in find_value_names(spec)}
+    idle = set(definition.scorer_names) - used
     part = describe_part(by, keys, [each.key for each in candidates], formula, idle)
     return chosen, given | part
 

@@ -19,9 +19,14 @@ from tallymark.runs.record import RunRecord
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Config, EvalContext, Expected, Scorer
+from tallymark.scoring.score import show_value
+from tallymark.suites.python_suites.answer_trace import check_trace
 from tallymark.suites.python_suites.suite_and_test import (
     DEFAULT_TIMEOUT,
     pick_first,
+    require_formula,
+    require_name,
+    require_scorer,
     require_threshold,
     require_timeout,
 )
@@ -73,7 +78,7 @@ class ScoredTraces:
         """
         own = require_threshold("scoring", threshold)
         seconds = require_timeout("scoring", timeout) or DEFAULT_TIMEOUT
-        self._traces = traces
+        self._traces: Iterable[Any] = _require_list(traces, "traces")
         self._scorers = _require_scorers(scorers)
         self._thresholds = {
             each.name: pick_first(own, each.threshold, DEFAULT_THRESHOLD) for each in self._scorers
@@ -82,13 +87,17 @@ class ScoredTraces:
             timeout=None if math.isinf(seconds) else seconds,
             threshold=pick_first(own, DEFAULT_THRESHOLD),
         )
-        self._expected = expected or {}
+        told: Any = {} if expected is None else expected
+        if not isinstance(told, Mapping):
+            raise InvalidInput(f"expected is a mapping by trace id, not {show_value(told)}")
+        self._expected: Mapping[str, Expected] = told
         self._met: set[str] = set()
         self._on_broken = on_broken
         self._store = store
-        text = formula or DEFAULT_FORMULA
-        self._formula = parse_for_scorers(text, self._thresholds if formula else ())
-        self._record = self._make_record(name, chosen_by)
+        text = require_formula("scoring", formula) or DEFAULT_FORMULA
+        names = [name for each in self._scorers for name in each.score_names] if formula else ()
+        self._formula = parse_for_scorers(text, names)
+        self._record = self._make_record(require_name("a run", name), chosen_by)
         self._ongoing: OngoingRun | None = None
         self._shown: dict[CaseStatus, list[tuple[float, int, CaseResult]]] = {}
         self._cases: set[str] = set()
@@ -162,6 +171,8 @@ class ScoredTraces:
     def _make_contexts(self) -> Iterator[EvalContext]:
         config = self._config
         for trace in self._traces:
+            if not isinstance(trace, Trace):
+                raise InvalidInput(f"{show_value(trace)} is not a Trace")
             try:
                 expected = self._find_expectation(trace)
             except TraceError as error:
@@ -176,7 +187,8 @@ class ScoredTraces:
         if known is not None:
             self._met.add(trace.trace_id)
             return known
-        told = trace.metadata.get("expected")
+        metadata: Any = trace.metadata
+        told = metadata.get("expected") if isinstance(metadata, dict) else None
         if told is None:
             return _NOTHING
         try:
@@ -187,7 +199,12 @@ class ScoredTraces:
 
     def _judge(self, trace: Trace, found: list[Score]) -> CaseResult:
         self._count += 1
-        result = judge_trace(self._name_case(trace), 0, self._thresholds, trace, found)
+        case = self._name_case(trace)
+        try:
+            result = judge_trace(case, 0, self._thresholds, trace, found)
+        except (TypeError, AttributeError):
+            check_trace(trace)  # says which of its values is of the wrong kind
+            raise
         self._show(result)
         return result
 
@@ -227,12 +244,8 @@ def name_trace(trace: Trace, row: str = "") -> str:
 
 
 def read_expectation(told: object) -> Expected:
-    """What a trace's author expects; a text alone is the expected output."""
-    if isinstance(told, str):
-        return Expected(output=told)
-    if not isinstance(told, Mapping):
-        raise InvalidInput(f"expected must be an object or a text, not {type(told).__name__}")
-    return Expected.from_dict(told, "expected")
+    """What a trace's author expects; what is no object is the expected output."""
+    return Expected.read(told)
 
 
 def read_expectations(lines: Iterable[str], source: str) -> dict[str, Expected]:
@@ -258,7 +271,14 @@ def read_expectations(lines: Iterable[str], source: str) -> dict[str, Expected]:
     return found
 
 
-def _require_scorers(scorers: Sequence[Scorer]) -> tuple[Scorer, ...]:
+def _require_list(given: Any, what: str) -> Any:
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        return given
+    raise InvalidInput(f"{what} must be a list of {what}, not {show_value(given)}")
+
+
+def _require_scorers(given: Sequence[Scorer]) -> tuple[Scorer, ...]:
+    scorers = [require_scorer(each, "scoring") for each in _require_list(given, "scorers")]
     names = [scorer.name for scorer in scorers]
     if not names:
         raise InvalidInput("there is no scorer to score with")

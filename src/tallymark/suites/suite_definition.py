@@ -10,11 +10,12 @@ import msgspec
 
 from tallymark.formula import RUN_METRICS, Formula, Names, Variable
 from tallymark.formula.formula_names import DERIVED
+from tallymark.runs.tally import derive_scorer_names
 from tallymark.suites.checks.check_definition import Checks, CheckSpec
-from tallymark.suites.checks.check_types import find_value_name
+from tallymark.suites.checks.check_types import find_value_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from tallymark.errors import Problem
     from tallymark.models.token_prices import Pricing
@@ -178,8 +179,7 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def scorer_names(self) -> tuple[str, ...]:
         """The names under which formulas find the values of checks that have one."""
         specs = (spec for each in self.evals for spec in each.all_checks())
-        names = map(find_value_name, specs)
-        return tuple(dict.fromkeys(name for name in names if name is not None))
+        return tuple(dict.fromkeys(name for spec in specs for name in find_value_names(spec)))
 
     @cached_property
     def names(self) -> Names:
@@ -236,11 +236,14 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.json.encode(self.document).decode()
 
 
-def formula_names(evals: Iterable[str], scorers: Iterable[str]) -> Names:
-    """The names of a run, and each scorer's mean, which lies between 0 and 1."""
+def formula_names(evals: Iterable[str], scorers: Collection[str]) -> Names:
+    """The names of a run, and what may be asked of each scorer: its mean, from 0 to 1, and more."""
     variables = list(RUN_METRICS.values())
     for name in evals:
         variables.append(Variable(name, "eval", 0.0, 1.0))
         variables += [Variable(name + end, measure, 0.0) for end, measure in DERIVED.items()]
-    means = [Variable(name, "number", 0.0, 1.0) for name in scorers]
-    return Names([*variables, *means], of_run=True)
+    if scorers:
+        known = {each.name for each in variables} - set(scorers)
+        names = [name for name in derive_scorer_names(scorers) if name not in known]
+        variables += [Variable(name, "number", 0.0, 1.0) for name in names]
+    return Names(variables, of_run=True)

@@ -17,7 +17,7 @@ from tallymark.formula import MORE_METRICS, RUN_METRICS, Formula, Names, eval_na
 from tallymark.models.token_prices import Pricing
 from tallymark.scoring import load_scorer
 from tallymark.suites.checks.check_definition import Check, Checks, CheckSetting, CheckSpec
-from tallymark.suites.checks.check_types import CHECK_TYPES, find_value_name
+from tallymark.suites.checks.check_types import CHECK_TYPES, find_value_names
 from tallymark.suites.eval_entries import find_missing_values, read_evals
 from tallymark.suites.prompt_entries import read_prompts
 from tallymark.suites.suite_definition import (
@@ -188,7 +188,7 @@ class SuiteLoader:
 
     def check_formula(self, text: str, evals: tuple[Eval, ...]) -> Formula | None:
         """The formula; None where it is wrong, and where only a run knows it."""
-        valued = {kind for kind, each in CHECK_TYPES.items() if each.value_name is not None}
+        valued = {kind for kind, each in CHECK_TYPES.items() if each.value_names is not None}
         scorers = [(e, spec) for e in evals for spec in e.all_checks() if spec.kind in valued]
         names = formula_names(
             (each.name for each in evals if each.name),
@@ -212,9 +212,9 @@ class SuiteLoader:
         """Formulas must be able to tell scorers from evals and metrics."""
         known = formula_names((each.name for each in evals if each.name), ())
         scorers: dict[str, None] = {}
-        for entry, spec in specs:
-            name = _find_formula_name(spec)
-            if name is None or name in scorers:
+        named = ((entry, spec, name) for entry, spec in specs for name in _find_names(spec))
+        for entry, spec, name in named:
+            if name in scorers:
                 continue
             scorers[name] = None
             if name in known and known[name] is not MORE_METRICS.get(name):
@@ -229,12 +229,12 @@ class SuiteLoader:
         return list(scorers)
 
 
-def _find_formula_name(spec: CheckSpec) -> str | None:
-    """The name of a scorer's value; a reference that cannot be read is reported elsewhere."""
+def _find_names(spec: CheckSpec) -> tuple[str, ...]:
+    """The names of a scorer's values; a reference that cannot be read is reported elsewhere."""
     try:
-        return find_value_name(spec)
+        return find_value_names(spec)
     except InvalidInput:
-        return None
+        return ()
 
 
 def _find_uses(nodes: list[Any], number: int | None) -> Iterator[TemplateUse]:

@@ -55,6 +55,9 @@ class Span(
     output: str = ""
     output_seen: bool = True
     """False where the source tells of the call, but not of what came out of it."""
+    input_is_data: bool = False
+    """True where the input was no text: then it is here as JSON. So is the next."""
+    output_is_data: bool = False
     tool_name: str | None = None
     tool_input: str | None = None
     tool_output: str | None = None

@@ -35,7 +35,11 @@ def read_trace_fields(
 
 def _read_span_fields(span: Any, index: int, place: Place | None) -> Fields:
     _require_mapping(span, f"spans[{index}]", place)
-    return _read_fields(span, _SPAN, f"spans[{index}].", place)
+    fields = _read_fields(span, _SPAN, f"spans[{index}].", place)
+    for key in ("input", "output"):
+        if not isinstance(span.get(key), str | None):
+            fields[f"{key}_is_data"] = True
+    return fields
 
 
 def _flatten(data: Mapping[str, Any], place: Place | None) -> dict[str, Any]:
@@ -176,6 +180,8 @@ _SPAN = _make_table(
         "input": "text",
         "output": "text",
         "output_seen": "flag",
+        "input_is_data": "flag",
+        "output_is_data": "flag",
         "tool_name": "label",
         "tool_input": "text",
         "tool_output": "text",

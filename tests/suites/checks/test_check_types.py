@@ -44,7 +44,7 @@ SHOUTING = """
         build,
         "A word that must be shouted.",
         list_notices,
-        value_name=lambda _: "loudness",
+        value_names=lambda _: ("loudness",),
     )
 """
 LINE = """

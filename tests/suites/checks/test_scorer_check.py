@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 from tests.suites.checks.built_checks import built, checked, subject
+from tests.suites.suite_texts import load
 
 from tallymark.errors import ScorerError
+from tallymark.runs.record import CaseResult
+from tallymark.runs.tally import Tally
 from tallymark.scoring import EvalContext, Score, Scorer
 from tallymark.suites.checks.check_definition import Checks, CheckSetting
 from tallymark.suites.checks.scorer_check import scorer_name
@@ -163,3 +166,32 @@ def test_a_real_one() -> None:
     result = checked("scorer", {"use": "word_count", "options": {"low": 4}}, "one two")
     assert (result.value, result.threshold, result.passed) == (0.5, 0.7, False)
     assert result.reason == "Response has 2 words"
+
+
+def test_several_scores_are_parts_of_the_check() -> None:
+    several = fixed({"tone": 0.9, "facts": 0.2})
+    check = built("scorer", {"use": "fixed", "gives": ["tone", "facts"]}, load=several.load)
+    (result,) = Checks.of([check]).run(subject())
+    assert (result.passed, result.name, result.reason) == (False, None, "1 of 2 scores passed")
+    assert [(part.name, part.value, part.passed) for part in result.parts] == [
+        ("tone", 0.9, True),
+        ("facts", 0.2, False),
+    ]
+    case = CaseResult(case="c", status="failed", checks=(result,))
+    assert list(case.scores) == ["tone", "facts"]
+    assert Tally([case]).metrics()["facts"] == 0.2
+
+
+def test_several_scores_of_which_one_failed_could_not_be_done() -> None:
+    several = fixed({"tone": 0.9, "facts": Score.failed("no key")})
+    check = built("scorer", {"use": "fixed"}, load=several.load)
+    (result,) = Checks.of([check]).run(subject())
+    assert (result.passed, result.error) == (False, "no key")
+
+
+def test_formulas_know_the_names_of_several_scores() -> None:
+    text = """
+    score: {formula: tone * facts_median}
+    evals: [{prompt: Hi, checks: [{scorer: {use: word_count, gives: [tone, facts]}}]}]
+    """
+    assert load(text).scorer_names == ("tone", "facts")

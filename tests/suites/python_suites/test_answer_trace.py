@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import enum
+import math
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pydantic
 import pytest
 
 from tallymark.errors import InvalidInput
+from tallymark.scoring import EvalContext
 from tallymark.suites.python_suites.answer_trace import CallFacts, make_failed_trace, to_trace
 from tallymark.traces import Span, Trace
 
@@ -65,10 +73,11 @@ def test_a_mapping_with_an_output_tells_usage_tools_and_metadata() -> None:
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
-        (None, "the agent returned None instead of a string, a mapping with 'output' or"),
-        (42, "the agent returned 42 (int) instead of"),
-        (["a"], "the agent returned ['a'] (list) instead of"),
-        ({"answer": "x"}, "the agent returned {'answer': 'x'} (dict) instead of"),
+        (None, "the agent returned None instead of a string, data that JSON can hold, a mapping"),
+        (object, "instead of a string"),
+        (b"bytes", "the agent returned b'bytes' (bytes) instead of"),
+        (math.inf, "the agent returned inf instead of"),
+        ({"answer": object()}, "instead of"),
         ({"output": None}, "instead of"),
         ({"spans": [{"span_type": "wish"}]}, "cannot be read: spans[0].span_type must be one of"),
         ({"output": "x", "usage": 7}, "cannot be read: usage must be a mapping, not 7"),
@@ -82,6 +91,58 @@ def test_rubbish_is_refused_with_the_reason(returned: object, said: str) -> None
     with pytest.raises(InvalidInput) as error:
         to_trace(returned, ASKED)
     assert said in str(error.value)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Answer(pydantic.BaseModel):
+    city: str
+    when: dt.date = dt.date(2026, 1, 2)
+
+
+@dataclass
+class Found:
+    cities: list[Answer]
+
+
+@pytest.mark.parametrize(
+    ("returned", "data", "text"),
+    [
+        (42, 42, "42"),
+        (0.5, 0.5, "0.5"),
+        (False, False, "false"),
+        (np.float64(0.25), 0.25, "0.25"),
+        (Decimal("1.5"), 1.5, "1.5"),
+        ([1, "a"], [1, "a"], '[1,"a"]'),
+        ((1, 2), [1, 2], "[1,2]"),
+        ({"answer": "x"}, {"answer": "x"}, '{"answer":"x"}'),
+        ({}, {}, "{}"),
+        (Answer(city="Paris"), {"city": "Paris", "when": "2026-01-02"}, None),
+        (
+            Found([Answer(city="Paris")]),
+            {"cities": [{"city": "Paris", "when": "2026-01-02"}]},
+            None,
+        ),
+        (
+            {"output": Answer(city="Paris"), "cost": 0.5},
+            {"city": "Paris", "when": "2026-01-02"},
+            None,
+        ),
+        ({"output": 42}, 42, "42"),
+        ("42", "42", "42"),
+        ("{}", "{}", "{}"),
+        (Colour.RED, "red", "red"),
+    ],
+)
+def test_data_stays_data_and_text_stays_text(returned: Any, data: Any, text: str | None) -> None:
+    trace = to_trace(returned, ASKED)
+    for seen in (trace, Trace.from_dict(trace.to_dict())):  # as it is kept, too
+        ctx = EvalContext(seen)
+        assert ctx.output == data
+        assert type(ctx.output) is type(data) or isinstance(ctx.output, type(data))
+        assert ctx.output_text == text or text is None
 
 
 EMITTED = Trace(

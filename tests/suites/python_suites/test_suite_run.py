@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import os
@@ -123,6 +124,37 @@ def test_a_suite_may_have_its_agent() -> None:
 # What the scorers see
 
 
+def test_a_test_or_a_list_of_them_runs_without_a_suite() -> None:
+    def same(output: str, expected: str) -> bool:
+        return output == expected
+
+    one = Test("capital", "France?", expected="Paris", scorer=scorer(same))
+    two = Test("number", {"of": 2}, expected=4, scorer=scorer(same))
+    agent = {"France?": "Paris"}.get
+    assert run(one, agent).passed
+    assert run(one, agent).record.suite == "capital"
+    assert asyncio.run(arun(one, agent)).passed
+    done = run([one, two], lambda given: "Paris" if given == "France?" else 2 * given["of"])
+    assert done.passed
+    assert done.results[1].output == "4"
+
+
+def test_a_later_epoch_and_another_scorer_see_what_the_test_says() -> None:
+    def spoil(ctx: Any) -> bool:
+        for change in (ctx.expected.tool_calls.clear, ctx.metadata.clear, ctx.spans.clear):
+            with contextlib.suppress(Exception):
+                change()
+        return True
+
+    def whole(ctx: EvalContext) -> bool:
+        return (ctx.expected.tool_calls, ctx.metadata, len(ctx.spans)) == (["a"], {"m": 1}, 1)
+
+    judges = [scorer(spoil), scorer(whole), scorer(blocking=False)(spoil).replace(name="again")]
+    test = Test("t", "x", expected={"tool_calls": ["a"]}, metadata={"m": 1}, scorers=judges)
+    assert run(test, lambda given: given, epochs=3).passed
+    assert (test.expected.tool_calls, test.metadata) == (["a"], {"m": 1})
+
+
 def test_scorers_see_what_the_test_says() -> None:
     seen: list[EvalContext] = []
 
@@ -142,7 +174,8 @@ def test_scorers_see_what_the_test_says() -> None:
     )
     run(Suite("s", [test]), lambda given: f"Hi, {given['query']}")
     (ctx,) = seen
-    assert (ctx.input, ctx.output) == ('{"query":"Hello"}', "Hi, Hello")
+    assert (ctx.input, ctx.input_text) == ({"query": "Hello"}, '{"query":"Hello"}')
+    assert ctx.output == "Hi, Hello"
     assert (ctx.expected.output, ctx.metadata) == ("Hi", {"user": "alice"})
     assert (ctx.config.threshold, ctx.config.timeout) == (0.4, 9.0)
     assert ctx.trace.duration_ms > 0

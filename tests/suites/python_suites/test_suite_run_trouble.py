@@ -50,7 +50,7 @@ class Rude(dict[str, Any]):
         (ValueError("x" * 2000), "the agent raised ValueError: " + "x" * 997 + "..."),
         (None, "the agent returned None instead of"),
         (float("nan"), "the agent returned nan instead of"),
-        ([1, 2], "the agent returned [1, 2] (list) instead of"),
+        (b"12", "the agent returned b'12' (bytes) instead of"),
         ({"spans": 7}, "the agent's answer cannot be read: spans must be a list"),
         (Rude(), "the agent returned a value that raises ValueError when read"),
     ],

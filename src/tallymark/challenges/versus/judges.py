@@ -109,7 +109,10 @@ class ScorerJudge:
         except TallymarkError as error:
             return Ruling.failed(str(error))
         if score.value is None:
-            return Ruling.failed(score.error or "the scorer gave no value")
+            several = "the scorer gave several scores, and a ruling needs one"
+            return Ruling.failed(
+                several if score.parts else score.error or "the scorer gave no value"
+            )
         return Ruling(breached=score.value >= self._least, reason=score.reason or "")
 
 

@@ -8,7 +8,7 @@ from tallymark.runs.problems import list_exchange, list_problems, name_case
 from tallymark.runs.record import CaseStatus
 from tallymark.runs.repeats import Repeats
 from tallymark.runs.run import CaseView, Run, name_model
-from tallymark.runs.scorer_summary import ScorerSummary
+from tallymark.runs.scorer_summary import LabelAgreement, ScorerSummary
 from tallymark.text import (
     UNDEFINED,
     WIDTH,
@@ -38,6 +38,8 @@ _SECTIONS: tuple[tuple[CaseStatus, str], ...] = (
 _MOST_REASONS = 5
 _MOST_TEXT = 124
 """Of a prompt and of an answer, two lines: the other reports have all of it."""
+_MOST_LABELS = 6
+"""Of labels that fit beside each other; the JSON report has them all."""
 
 
 def summary(run: Run, *, most: int = MOST) -> str:
@@ -107,12 +109,38 @@ def _write_scorers(run: Run) -> Iterator[StyledLine]:
     yield from (StyledLine(""), StyledLine("Scorers", "bold"))
     yield from (StyledLine(f"  {text}") for text in align_numbers([header, *rows]))
     for name, each in run.scorers.items():
+        if each.scored > 1 and each.median is not None:
+            told = f"median {_write_share(each.median)}, p90 {_write_share(each.p90)}"
+            reached = f"{format_percent(100 * (each.passed or 0.0))} reach their threshold"
+            yield from wrap_lines(f"  {clean_line(name, 40)}: {told}, {reached}", indent=4)
         if each.labels:
             told = ", ".join(f"{label} {count:,}" for label, count in each.labels.items())
             yield from wrap_lines(f"  {clean_line(name, 40)}: {clean(told)}", indent=4)
+        if each.agreement is not None:
+            yield from _write_agreement(each.agreement)
         if each.first_error is not None:
             said = clean_line(f"{name} could not score: {each.first_error}", 3 * (WIDTH - 4))
             yield from wrap_lines(f"  {said}", "yellow", indent=4)
+
+
+def _write_agreement(found: LabelAgreement) -> Iterator[StyledLine]:
+    """What was expected in rows, what was given in columns."""
+    labels = list(found.precision)
+    shown = [clean_line(label, 20) for label in labels]
+    header = ("expected", *shown, "recall")
+    rows = []
+    for name, each in zip(shown, labels, strict=True):
+        counts = found.confusion.get(each, {})
+        told = (f"{counts.get(other, 0):,}" for other in labels)
+        rows.append((name, *told, _write_share(found.recall[each])))
+    last = ("precision", *(_write_share(found.precision[each]) for each in labels), "")
+    yield StyledLine(f"    {format_percent(100 * found.accuracy)} of the labels as expected")
+    if len(labels) <= _MOST_LABELS:
+        yield from (StyledLine(f"    {line}") for line in align_numbers([header, *rows, last]))
+
+
+def _write_share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.3f}"
 
 
 def _make_scorer_row(name: str, each: ScorerSummary) -> tuple[str, ...]:

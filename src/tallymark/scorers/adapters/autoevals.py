@@ -81,11 +81,11 @@ def _read_settings(thing: Any) -> dict[str, Any]:
 
 def _read_output(ctx: EvalContext) -> Any:
     if ctx.expected.output is None or isinstance(ctx.expected.output, str):
-        return ctx.output
+        return ctx.output_text
     try:
-        return read_json(ctx.output)
+        return read_json(ctx.output_text)
     except ValueError:
-        return ctx.output
+        return ctx.output_text
 
 
 def _make_arguments(ctx: EvalContext, takes: frozenset[str]) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _make_arguments(ctx: EvalContext, takes: frozenset[str]) -> dict[str, Any]:
     if "expected" in takes:
         arguments["expected"] = ctx.expected.output
     if "input" in takes:
-        arguments["input"] = ctx.input
+        arguments["input"] = ctx.input_text
     if "context" in takes:
         arguments["context"] = find_retrieved(ctx)
     if "metadata" in takes:

@@ -27,7 +27,7 @@ def make_test_case(ctx: EvalContext) -> LLMTestCase:
     found_context: list[Any] = find_retrieved(ctx)
     return LLMTestCase(
         name=ctx.trace.name or None,
-        input=ctx.input,
+        input=ctx.input_text,
         actual_output=ctx.trace.last_output,
         expected_output=None if expected.output is None else write_as_text(expected.output),
         context=[context] if isinstance(context, str) else context,

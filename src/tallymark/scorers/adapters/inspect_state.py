@@ -67,11 +67,11 @@ def make_state(ctx: EvalContext) -> TaskState:
         model=ModelName(full),
         sample_id=ctx.trace.trace_id,
         epoch=1,
-        input=ctx.input,
+        input=ctx.input_text,
         messages=_make_messages(ctx),
         target=Target([write_as_text(each) for each in texts]),
         choices=ctx.metadata.get("choices"),
-        output=ModelOutput.from_content(full, ctx.output),
+        output=ModelOutput.from_content(full, ctx.output_text),
         completed=True,
         metadata=ctx.metadata,
     )
@@ -79,7 +79,7 @@ def make_state(ctx: EvalContext) -> TaskState:
 
 def _make_messages(ctx: EvalContext) -> list[ChatMessage]:
     """The conversation: the request, the model's words with its tool calls, the tools' results."""
-    messages: list[ChatMessage] = [ChatMessageUser(content=ctx.input)]
+    messages: list[ChatMessage] = [ChatMessageUser(content=ctx.input_text)]
     asking: ChatMessageAssistant | None = None
     for span in ctx.spans:
         if span.span_type == "generation":

@@ -23,7 +23,7 @@ from tallymark.traces import Trace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Select
 
     from tallymark.runs.record import CaseStatus
     from tallymark.store.leases import Lease
@@ -109,7 +109,7 @@ def stream_results(
 def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator[CaseResult]:
     """The same with nothing but what a tally counts."""
     names = ("case_name", "epoch", "status", "latency", "cost", "input_tokens", "output_tokens")
-    query = (
+    query: Select[Any] = (
         select(*(table.c[name] for name in names), table.c.detail)
         .where(_is_of_run(tenant, run_id))
         .order_by(table.c.case_name, table.c.epoch)

@@ -82,8 +82,8 @@ class CheckType:
     help: str
     notices: Callable[[Any], Iterable[Notice]] = lambda _: ()
     """What lint says about a config that is valid."""
-    value_name: Callable[[Any], str | None] | None = None
-    """How formulas call its value, if it has one; None where only a template tells."""
+    value_names: Callable[[Any], tuple[str, ...]] | None = None
+    """How formulas call its values, if it has any; none where only a template tells."""
     many: bool = False
     """A list under the key stands for several checks, all of which must pass."""
     settled: bool = False

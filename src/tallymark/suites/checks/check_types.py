@@ -46,10 +46,10 @@ CHECK_TYPES: dict[str, CheckType] = {
 }
 
 
-def find_value_name(spec: CheckSpec) -> str | None:
-    """How formulas call the value of a check, if it has one."""
+def find_value_names(spec: CheckSpec) -> tuple[str, ...]:
+    """How formulas call the values of a check, if it has any."""
     kind = CHECK_TYPES.get(spec.kind)
-    return None if kind is None or kind.value_name is None else kind.value_name(spec.config)
+    return () if kind is None or kind.value_names is None else kind.value_names(spec.config)
 
 
 def build_check(spec: CheckSpec, setting: CheckSetting) -> Check:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallymark.documents.nodes import MappingNode
-from tallymark.documents.shapes import AnyShape, Key, NumberShape, TextShape, record_or_short
+from tallymark.documents.shapes import (
+    AnyShape,
+    Key,
+    ListShape,
+    NumberShape,
+    TextShape,
+    record_or_short,
+)
 from tallymark.formula.formula_names import make_name_schema
 from tallymark.scoring.scorer_reference import ScorerReference
 from tallymark.suites.checks.check_definition import (
@@ -31,6 +38,10 @@ _SHAPE = record_or_short(
     {
         "use": Key(_REFERENCE, "The scorer: a name, file.py:name or module:name.", required=True),
         "name": Key(_NAME, "How formulas call its value."),
+        "gives": Key(
+            ListShape(_NAME, 1),
+            "The names of its scores, where a call gives several.",
+        ),
         "options": Key(AnyShape(MappingNode, "a mapping of options"), "The scorer's options."),
         "threshold": Key(NumberShape(low=0, high=1), "The value that passes."),
     },
@@ -47,10 +58,21 @@ def scorer_name(config: Any) -> str | None:
     return None if name is None or has_templates(name) else name
 
 
+def _list_value_names(config: Any) -> tuple[str, ...]:
+    """Those of several scores, or else the one."""
+    given = expand_config(config, "use").get("gives")
+    if given is not None:
+        return tuple(name for name in given if not has_templates(name))
+    name = scorer_name(config)
+    return () if name is None else (name,)
+
+
 def _build(config: Any, setting: CheckSetting) -> QuickCheck | WaitingCheck:
     given = expand_config(config, "use")
     name = scorer_name(config)
     scorer = _load_scorer(given["use"], given.get("options", {}), setting)
+    if "gives" in given:
+        scorer = scorer.replace(gives=given["gives"])
     threshold = setting.threshold_for(given.get("threshold"), scorer)
     return build_threshold_check("scorer", scorer, threshold, name=name)
 
@@ -74,5 +96,5 @@ SCORER = CheckType(
     _SHAPE,
     _build,
     "A scorer whose value must reach a threshold; 0 only measures.",
-    value_name=scorer_name,
+    value_names=_list_value_names,
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.runs.case_verdict import judge_score
+from tallymark.runs.case_verdict import find_error, judge_case, judge_score, judge_several
+from tallymark.runs.record import CheckResult
 from tallymark.suites.checks.check_definition import QuickCheck, WaitingCheck
 
 if TYPE_CHECKING:
-    from tallymark.runs.record import CheckResult
     from tallymark.scoring import Score, Scorer
     from tallymark.suites.checks.answer_under_check import Subject
 
@@ -19,7 +19,15 @@ def build_threshold_check(
     """The check of a scorer; `name` is how formulas call its value."""
 
     def result(score: Score) -> CheckResult:
-        return judge_score(score, threshold, kind=kind, name=name)
+        if not score.parts:
+            return judge_score(score, threshold, kind=kind, name=name)
+        parts = judge_several(score, threshold)
+        passed = sum(part.passed for part in parts)
+        reason = f"{passed} of {len(parts)} scores passed"
+        error = find_error(parts) if judge_case(parts) == "error" else None
+        return CheckResult(
+            kind=kind, passed=passed == len(parts), reason=reason, error=error, parts=tuple(parts)
+        )
 
     if scorer.inline:
         return lambda subject: result(scorer.score(subject.context))

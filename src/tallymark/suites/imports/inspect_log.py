@@ -120,14 +120,15 @@ def _carry_conversation(sample: dict[str, Any], made: ImportedSuite) -> dict[str
     said = as_list(sample.get("messages")) or sample.get("input")
     if isinstance(said, str):
         return {"prompt": _check_text(said)}
-    first = next((n for n, each in enumerate(said or []) if _is_generated(each)), len(said or []))
-    if any(as_mapping(each).get("role") == "tool" for each in as_list(said)[first:]):
+    messages = as_list(said)
+    first = next((n for n, each in enumerate(messages) if _is_generated(each)), len(messages))
+    if any(as_mapping(each).get("role") == "tool" for each in messages[first:]):
         made.leave_out(None, "the solver's tools: the model is asked once, and without them")
-    elif any(_is_generated(each) for each in as_list(said)[first + 1 :]):
+    elif any(_is_generated(each) for each in messages[first + 1 :]):
         made.leave_out(None, "the solver's further turns: the model is asked once")
     system: list[str] = []
     turns: list[dict[str, str]] = []
-    for given, message in zip(said[:first], parse_messages(said[:first]), strict=True):
+    for given, message in zip(messages[:first], parse_messages(messages[:first]), strict=True):
         if any(as_mapping(part).get("type") != "text" for part in as_list(_content(given))):
             raise NotCarried("it holds more than text")
         if message.role == "system" and not turns:

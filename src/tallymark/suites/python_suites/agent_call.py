@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput
 from tallymark.runs.case_verdict import judge_trace, make_result
 from tallymark.scoring import EvalContext
+from tallymark.scoring.plain_copies import copy_plain
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer import describe_raised
 from tallymark.scoring.scorer_calls import evaluate_all
-from tallymark.suites.python_suites.answer_trace import CallFacts, make_failed_trace, to_trace
+from tallymark.suites.python_suites.answer_trace import (
+    CallFacts,
+    make_failed_trace,
+    make_plain,
+    to_trace,
+)
 from tallymark.suites.python_suites.span_capture import CURRENT_CATCH, CaughtSpans
 from tallymark.traces.lenient_json import compact
 
@@ -23,8 +29,6 @@ if TYPE_CHECKING:
     from tallymark.suites.python_suites.span_capture import SpanCapture
     from tallymark.suites.python_suites.suite_run import TestPlan
     from tallymark.traces import Trace
-
-_ATOMS = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 class AgentFailure:
@@ -50,7 +54,7 @@ class AgentCall(CaughtSpans):
         self.epoch = epoch
         self.context = context
         """The context variables that the agent sees; what it sets there stays there."""
-        self.given = _copy_input(plan.test.input)
+        self.given = copy_plain(plan.test.input)
         """The agent may change what it is given; the next epoch gets its own."""
         self._capture = capture
         if capture is not None:
@@ -93,40 +97,28 @@ class AgentCall(CaughtSpans):
 
     def _describe_call(self) -> CallFacts:
         plan, milliseconds = self.plan, (time.perf_counter() - self._began) * 1000
-        trace_id = f"{plan.path}#{self.epoch + 1}"
-        return CallFacts(trace_id, plan.test.name, plan.asked, milliseconds)
+        return CallFacts(
+            f"{plan.path}#{self.epoch + 1}",
+            plan.test.name,
+            plan.asked,
+            milliseconds,
+            input_is_data=_is_data(plan.test.input),
+        )
 
     def _close_capture(self) -> Trace | None:
         return None if self._capture is None else self._capture.close(self)
-
-
-def _copy_input(given: Any) -> Any:
-    """A copy of an input where it is plain data, and the input itself where it is not."""
-    try:
-        return _copy_plain(given)
-    except RecursionError:
-        return given
-
-
-def _copy_plain(given: Any) -> Any:
-    kind = given.__class__
-    if kind in _ATOMS:
-        return given
-    if kind is dict:
-        return {
-            key: value if value.__class__ in _ATOMS else _copy_plain(value)
-            for key, value in given.items()
-        }
-    if kind is list:
-        return [_copy_plain(value) for value in given]
-    return given
 
 
 def write_input(given: object) -> str:
     """An input as text."""
     if isinstance(given, str):
         return given
+    plain = make_plain(given)
     try:
-        return "" if given is None else compact(given)
+        return "" if given is None else compact(given if plain is None else plain)
     except Exception:  # noqa: BLE001 (an input may be anything, and only its text is wanted)
         return show_value(given)
+
+
+def _is_data(given: object) -> bool:
+    return not isinstance(given, str) and make_plain(given) is not None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -12,7 +14,7 @@ from tallymark.errors import InvalidInput, TraceError
 from tallymark.scoring.score import show_value
 from tallymark.traces import Span, Trace
 
-_ACCEPTED = "a string, a mapping with 'output' or 'spans', or a Trace"
+_ACCEPTED = "a string, data that JSON can hold, a mapping with 'output' or 'spans', or a Trace"
 _USAGE = {
     "input_tokens": ("input_tokens", "inputTokens", "prompt_tokens"),
     "output_tokens": ("output_tokens", "outputTokens", "completion_tokens"),
@@ -29,28 +31,68 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False):
     name: str
     input: str
     duration_ms: float
+    input_is_data: bool = False
 
 
 def to_trace(returned: object, asked: CallFacts, emitted: Trace | None = None) -> Trace:
     """The trace of one call; InvalidInput says why a return does not make one.
 
     A trace that the agent returns is taken as it is. Otherwise the emitted spans are the trace,
-    and its last generation is what the agent returned.
+    and its last generation is what the agent returned, data as JSON.
     """
     if isinstance(returned, str):
         return _make_trace(asked, [_make_answer_span(asked, returned)], {}, emitted)
-    try:
-        if isinstance(returned, Mapping):
-            if "spans" in returned or "trace" in returned:
-                returned = Trace.from_dict(returned)
-            elif returned.get("output") is not None:
-                said = _read_output(returned, asked)
-                return _make_trace(asked, said.spans, said.metadata, emitted)
-    except TraceError as error:
-        raise InvalidInput(f"the agent's answer cannot be read: {error}") from None
     if isinstance(returned, Trace):
         return _complete_trace(returned, asked, emitted)
+    told = returned if isinstance(returned, Mapping) else make_plain(returned)
+    try:
+        if isinstance(told, Mapping):
+            if "spans" in told or "trace" in told:
+                return _complete_trace(Trace.from_dict(told), asked, emitted)
+            if "output" not in told:
+                told = {"output": make_plain(told)}
+            elif isinstance(returned, Mapping):
+                told = {**told, "output": make_plain(told["output"])}
+        elif told is not None:
+            told = {"output": told}
+        if told is not None and told["output"] is not None:
+            said = _read_output(told, asked)
+            return _make_trace(asked, said.spans, said.metadata, emitted)
+    except TraceError as error:
+        raise InvalidInput(f"the agent's answer cannot be read: {error}") from None
     raise InvalidInput(f"the agent returned {show_value(returned)} instead of {_ACCEPTED}")
+
+
+def check_trace(trace: Trace) -> Trace:
+    """The trace, of which nobody knows whether somebody made it with values of the wrong kind."""
+    told: dict[str, Any] = msgspec.structs.asdict(trace)
+    spans = told["spans"]
+    if not isinstance(spans, list | tuple) or not all(isinstance(span, Span) for span in spans):
+        raise TraceError(f"spans must be a list of Spans, not {show_value(spans)}")
+    return Trace.from_dict({**told, "spans": [msgspec.structs.asdict(span) for span in spans]})
+
+
+def make_plain(value: object) -> Any:
+    """A text, or what JSON can hold, of dataclasses, pydantic models, numbers and the like.
+
+    None for what is neither.
+    """
+    try:
+        plain = msgspec.to_builtins(value, enc_hook=_read_model, str_keys=True)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return None
+    if isinstance(value, Decimal):
+        plain = float(value)
+    finite = not isinstance(plain, float) or math.isfinite(plain)
+    return None if isinstance(value, bytes | bytearray) or not finite else plain
+
+
+def _read_model(value: Any) -> Any:
+    """What msgspec does not know by itself: a pydantic model, or numpy's numbers and arrays."""
+    for method in ("model_dump", "tolist"):
+        if callable(read := getattr(value, method, None)) and not isinstance(value, type):
+            return read()
+    raise TypeError
 
 
 def make_failed_trace(error: str, asked: CallFacts, emitted: Trace | None = None) -> Trace:
@@ -65,6 +107,7 @@ def _make_answer_span(asked: CallFacts, output: str) -> Span:
         name="agent",
         span_type="generation",
         input=asked.input,
+        input_is_data=asked.input_is_data,
         output=output,
         duration_ms=asked.duration_ms,
     )
@@ -145,6 +188,10 @@ def _read_tool_calls(calls: object) -> Iterator[dict[str, Any]]:
 
 def _complete_trace(trace: Trace, asked: CallFacts, emitted: Trace | None) -> Trace:
     """A returned trace, with what it leaves open filled in."""
+    try:
+        trace = check_trace(trace)
+    except TraceError as error:
+        raise InvalidInput(f"the agent's answer cannot be read: {error}") from None
     return replace(
         trace,
         trace_id=trace.trace_id or asked.trace_id,

@@ -31,7 +31,7 @@ class Test:
         name: str,
         input: Any = None,  # noqa: A002 (the document's word)
         *,
-        expected: Expected | Mapping[str, Any] | None = None,
+        expected: Any = None,
         metadata: Mapping[str, Any] | None = None,
         scorer: Scorer | str | None = None,
         scorers: Iterable[Scorer | str] = (),
@@ -39,21 +39,23 @@ class Test:
         timeout: float | None = None,
         tags: Iterable[str] = (),
     ) -> None:
-        """`input` is any value; `timeout` is in seconds, for the agent and for each scorer."""
+        """`input` is any value; `timeout` is in seconds, for the agent and for each scorer.
+
+        `expected` is a mapping with `output`, `output_contains`, `tool_calls` and keys of your own;
+        any other value, such as `"Paris"`, is the expected output.
+        """
         self.name = require_name("a test", name)
         where = f"test {name!r}"
         self.input = input
-        self.expected = (
-            expected
-            if isinstance(expected, Expected)
-            else Expected.from_dict(expected, f"{where}: expected")
-        )
+        self.expected = Expected.read(expected, f"{where}: expected")
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput(f"{where}: metadata must be a mapping, not {show_value(metadata)}")
         self.metadata = dict(metadata or {})
-        if isinstance(scorers, str | Scorer):
-            scorers = (scorers,)
-        self.scorers = (*(() if scorer is None else (scorer,)), *scorers)
+        more: Any = (scorers,) if isinstance(scorers, str | Scorer) else scorers
+        if not isinstance(more, Iterable):
+            message = f"{where}: scorers must be a list of scorers, not {show_value(more)}"
+            raise InvalidInput(message)
+        self.scorers = (*(() if scorer is None else (scorer,)), *more)
         self.threshold = require_threshold(where, threshold)
         self.timeout = require_timeout(where, timeout)
         self.tags = (tags,) if isinstance(tags, str) else tuple(tags)
@@ -93,6 +95,13 @@ def require_count(where: str, key: str, value: Any) -> int | None:
     raise InvalidInput(f"{where}: {key} is {show_value(value)}; it must be a whole number above 0")
 
 
+def require_formula(where: str, value: object) -> str | None:
+    """A text, or None where none was set."""
+    if value is None or isinstance(value, str):
+        return value
+    raise InvalidInput(f"{where}: formula is {show_value(value)}; it must be a text")
+
+
 def pick_first(*values: float | None) -> float:
     """The first of the values that was set; the last one always is."""
     return next(value for value in values if value is not None)
@@ -127,7 +136,7 @@ class Suite:
         name: str,
         tests: Iterable[Test],
         *,
-        scorers: Mapping[str, Scorer | str] | None = None,
+        scorers: Mapping[str, Scorer | str] | Iterable[Scorer | str] | None = None,
         threshold: float | None = None,
         timeout: float | None = None,
         parallelism: int | None = None,
@@ -135,27 +144,28 @@ class Suite:
         agent: Agent | None = None,
         formula: str | None = None,
     ) -> None:
-        """`scorers` are scorers, or references such as `"contains(values=['refund'])"`.
+        """`scorers` are scorers, or references such as `"contains(values=['refund'])"`: a mapping
+        by the names that they get, or a list.
 
         `formula` makes one score of a run; without it, that is the percentage that passed.
         """
         self.name = require_name("a suite", name)
         where = f"suite {name!r}"
-        self.tests = tuple(tests)
+        self.tests = _list_tests(tests, where)
         self.scorers = {
-            key: _load_named(key, given, where) for key, given in (scorers or {}).items()
+            key: _load_named(key, given, where)
+            for key, given in _name_scorers(scorers, where).items()
         }
         own = require_threshold(where, threshold)
         self.threshold = DEFAULT_THRESHOLD if own is None else own
         self.timeout = require_timeout(where, timeout)
         self.parallelism = require_count(where, "parallelism", parallelism)
         self.epochs = require_count(where, "epochs", epochs) or 1
-        self.agent = agent
-        self.formula = formula
+        self.agent = _require_function(agent, where)
+        self.formula = require_formula(where, formula)
         self._whole: Suite | None = None
         self.chosen_by = ""
         """What its tests were chosen by, where they are a part of the suite."""
-        _check_tests(self.tests, where)
         everything = tuple(self.scorers.values())
         loaded = dict(self.scorers)
         self._judges = {
@@ -167,13 +177,19 @@ class Suite:
 
     def scorers_of(self, test: Test) -> tuple[Scorer, ...]:
         """The scorers that judge one of the suite's tests."""
-        return self._judges[test.name]
+        given: Any = test
+        judges = self._judges.get(given.name) if isinstance(given, Test) else None
+        if judges is None:
+            raise InvalidInput(f"suite {self.name!r} has no test {show_value(test)}")
+        return judges
 
     @property
     def scorer_names(self) -> list[str]:
-        """The names of all scorers that judge some test."""
+        """The names of all scores that some test gets."""
         judges = (self._judges[test.name] for test in self.tests)
-        return list(dict.fromkeys(judge.name for each in judges for judge in each))
+        return list(
+            dict.fromkeys(name for each in judges for judge in each for name in judge.score_names)
+        )
 
     @property
     def whole(self) -> Suite:
@@ -185,39 +201,63 @@ class Suite:
         chosen = copy(self)
         chosen._whole = self.whole  # noqa: SLF001 (a copy of this very suite)
         chosen.chosen_by = f"{self.chosen_by} {by}".strip()
-        chosen.tests = tuple(tests)
-        _check_tests(chosen.tests, f"suite {self.name!r}")
+        chosen.tests = _list_tests(tests, f"suite {self.name!r}")
         return chosen
 
     def with_agent(self, agent: Agent | None) -> Suite:
         """The same suite for another agent."""
         other = copy(self)
-        other.agent = agent
+        other.agent = _require_function(agent, f"suite {self.name!r}")
         return other
 
     def __repr__(self) -> str:
         return f"Suite({self.name!r}, {len(self.tests)} tests)"
 
 
+def _name_scorers(given: object, where: str) -> Mapping[str, Scorer | str]:
+    """The scorers by name; those of a list have their own."""
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    if isinstance(given, str | Scorer):
+        given = (given,)
+    if not isinstance(given, Iterable):
+        message = f"{where}: scorers must be a mapping or a list, not {show_value(given)}"
+        raise InvalidInput(message)
+    found: dict[str, Scorer | str] = {}
+    for each in given:
+        made = _load_scorer(each, where, {})
+        if made.name in found:
+            raise _make_twice_error(where, made.name)
+        found[made.name] = made
+    return found
+
+
+def _make_twice_error(where: str, name: str) -> InvalidInput:
+    return InvalidInput(
+        f"{where}: more than one scorer is named {name!r}",
+        hint='give one another name with `.replace(name="...")`',
+    )
+
+
 def _load_named(key: str, given: Scorer | str, where: str) -> Scorer:
-    made = _load_once(given, where, {}) if isinstance(given, str) else _require_scorer(given, where)
+    made = _load_scorer(given, where, {})
     return made if made.name == key else made.replace(name=key)
 
 
 def _load_judges(test: Test, loaded: dict[str, Scorer], where: str) -> tuple[Scorer, ...]:
     """The scorers that a test names or brings; `loaded` has those that are known by now."""
     where = f"{where}, test {test.name!r}"
-    judges = tuple(
-        _load_once(each, where, loaded) if isinstance(each, str) else _require_scorer(each, where)
-        for each in test.scorers
-    )
+    judges = tuple(_load_scorer(each, where, loaded) for each in test.scorers)
     if len({judge.name for judge in judges}) < len(judges):
         twice = Counter(judge.name for judge in judges).most_common(1)[0][0]
-        raise InvalidInput(
-            f"{where}: more than one scorer is named {twice!r}",
-            hint='give one another name with `.replace(name="...")`',
-        )
+        raise _make_twice_error(where, twice)
     return judges
+
+
+def _load_scorer(given: object, where: str, loaded: dict[str, Scorer]) -> Scorer:
+    if isinstance(given, str):
+        return _load_once(given, where, loaded)
+    return require_scorer(given, where)
 
 
 def _load_once(reference: str, where: str, loaded: dict[str, Scorer]) -> Scorer:
@@ -238,13 +278,23 @@ def _load_once(reference: str, where: str, loaded: dict[str, Scorer]) -> Scorer:
     return loaded[reference]
 
 
-def _require_scorer(given: object, where: str) -> Scorer:
+def require_scorer(given: object, where: str) -> Scorer:
     if isinstance(given, Scorer):
         return given
     raise ScorerError(f"{where}: {show_value(given)} is not a scorer", hint="put @scorer above it")
 
 
-def _check_tests(tests: tuple[Test, ...], where: str) -> None:
+def _require_function(agent: Agent | None, where: str) -> Agent | None:
+    if agent is None or callable(agent):
+        return agent
+    raise InvalidInput(f"{where}: agent must be a function, not {show_value(agent)}")
+
+
+def _list_tests(given: object, where: str) -> tuple[Test, ...]:
+    given = (given,) if isinstance(given, Test) else given
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidInput(f"{where}: tests must be a list of Tests, not {show_value(given)}")
+    tests = tuple(given)
     for test in tests:
         if not isinstance(test, Test):
             raise InvalidInput(f"{where}: {show_value(test)} is not a Test")
@@ -253,6 +303,7 @@ def _check_tests(tests: tuple[Test, ...], where: str) -> None:
     if len({test.name for test in tests}) < len(tests):
         twice = Counter(test.name for test in tests).most_common(1)[0][0]
         raise InvalidInput(f"{where}: more than one test is named {twice!r}")
+    return tests
 
 
 def _check_all_judged(tests: tuple[Test, ...]) -> None:

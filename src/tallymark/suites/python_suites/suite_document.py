@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import FormulaError
 from tallymark.formula import RUN_METRICS, Formula, Names
-from tallymark.runs.tally import name_metrics
+from tallymark.runs.tally import derive_scorer_names, name_metrics
 from tallymark.scoring.score import make_json_safe
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def parse_for_scorers(text: str, scorers: Iterable[str], evals: Iterable[str] = 
     if both := [name for name in names if name in tests]:
         hint = f'give the scorer another name: {both[0]}(name="...")'
         raise FormulaError(f"the scorer's name {both[0]!r} is also the name of a test", hint=hint)
-    return Formula.parse(text, name_metrics(tests, names))
+    return Formula.parse(text, name_metrics(tests, derive_scorer_names(names)))
 
 
 def describe_suite(suite: Suite) -> str:

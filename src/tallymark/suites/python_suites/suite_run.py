@@ -10,9 +10,10 @@ import hashlib
 import inspect
 import math
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -31,8 +32,11 @@ from tallymark.suites.python_suites.crew import Crew
 from tallymark.suites.python_suites.span_capture import open_capture
 from tallymark.suites.python_suites.suite_and_test import (
     DEFAULT_TIMEOUT,
+    Suite,
+    Test,
     pick_first,
     require_count,
+    require_formula,
     require_threshold,
     require_timeout,
 )
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
     from tallymark.formula import Formula
     from tallymark.runs.ongoing_run import RunKeeper
     from tallymark.runs.record import CaseResult
-    from tallymark.suites.python_suites.suite_and_test import Agent, Suite, Test
+    from tallymark.suites.python_suites.suite_and_test import Agent
 
 CALLS_AT_ONCE = 10
 """Calls of the agent at the same time when nobody says otherwise."""
@@ -112,6 +116,9 @@ class SuiteJob:
         on_result: Callable[[CaseResult], object] | None,
     ) -> None:
         where = f"run of {suite.name!r}"
+        told: Any = on_result
+        if told is not None and not callable(told):
+            raise InvalidInput(f"{where}: on_result must be a function, not {show_value(told)}")
         self.agent = _require_agent(suite, agent)
         self._on_result = on_result
         self._plans = list(
@@ -127,7 +134,7 @@ class SuiteJob:
         self._capture = open_capture()
         self._results: dict[int, CaseResult] = {}
         self._result_lock = Lock()
-        parsed = parse_formula(formula or suite.formula, suite)
+        parsed = parse_formula(require_formula(where, formula) or suite.formula, suite)
         record = self._make_record(suite, parsed, definition=keeper is not None)
         self.ongoing = OngoingRun(record, parsed, keeper=keeper, tally=Tally())
         if keeper is not None:
@@ -185,6 +192,18 @@ def _describe_part(suite: Suite, formula: Formula) -> dict[str, object]:
     return {"chosen": describe_part(suite.chosen_by, names, everything, formula, idle)}
 
 
+def make_suite(given: object) -> Suite:
+    """A suite as it is; of a test, or of some, the suite that has just these."""
+    if isinstance(given, Suite):
+        return given
+    if isinstance(given, Test):
+        return Suite(given.name, [given])
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        return Suite("tests", given)
+    hint = "write run(Suite(...), agent), run(Test(...), agent) or run([Test(...), ...], agent)"
+    raise InvalidInput(f"{show_value(given)} is neither a Suite nor Tests", hint=hint)
+
+
 def _require_agent(suite: Suite, given: Agent | None) -> Agent:
     agent = suite.agent if given is None else given
     if agent is None:
@@ -204,7 +223,7 @@ def _require_agent(suite: Suite, given: Agent | None) -> Agent:
 
 
 def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
-    suite: Suite,
+    suite: Suite | Test | Iterable[Test],
     agent: Agent | None = None,
     *,
     threshold: float | None = None,
@@ -217,13 +236,15 @@ def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
 ) -> Run:
     """Call the agent with every test's input, score what it did, and sum it up.
 
+    `suite` may also be a test with scorers of its own, or a list of such.
+
     An agent or a scorer that raises, hangs or returns rubbish spoils its own test only. After
     Ctrl-C the run has the results so far, and `interrupted` is true. `store` keeps the run: an
     address such as `.tally/tally.db`, or an open store.
     """
     with open_keeper(store) as keeper:
         job = SuiteJob(
-            suite,
+            make_suite(suite),
             agent,
             threshold=threshold,
             parallelism=parallelism,
@@ -239,7 +260,7 @@ def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
 
 
 async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
-    suite: Suite,
+    suite: Suite | Test | Iterable[Test],
     agent: Agent | None = None,
     *,
     threshold: float | None = None,
@@ -253,7 +274,7 @@ async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
     """`run` for async code: the agent is called in the loop that is running."""
     with open_keeper(store) as keeper:
         job = SuiteJob(
-            suite,
+            make_suite(suite),
             agent,
             threshold=threshold,
             parallelism=parallelism,
