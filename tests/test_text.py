@@ -30,6 +30,7 @@ from tallymark.text import (
     format_number,
     format_p_value,
     format_percent,
+    format_points,
     format_rating,
     format_score,
     format_seconds,
@@ -101,7 +102,7 @@ from tallymark.text import (
         (format_money, 1e30, "$1,000,000,000,000,000 or more"),
         (format_money, math.nan, "unknown"),
         (format_seconds, 0.00025, "0.25 ms"),
-        (format_seconds, 0.0000004, "0 ms"),
+        (format_seconds, -0.0000004, "0 ms"),
     ],
 )
 def test_numbers(write: Callable[[float | None], str], value: float | None, text: str) -> None:
@@ -158,6 +159,8 @@ def test_differences_have_a_sign() -> None:
     assert format_difference(format_money, 0.5) == "+$0.5000"
     assert format_difference(format_score, -2.0) == "-2.00"
     assert format_difference(format_score, None) == "undefined"
+    assert format_difference(format_seconds, 1e-9) == "0 ms"
+    assert format_difference(format_points, -0.01) == "0.0"
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 cases"), (1, "1 case"), (1200, "1,200 cases")])

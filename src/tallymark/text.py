@@ -110,7 +110,8 @@ def format_seconds(value: float | None, more: int = 0) -> str:
     if value is None or not math.isfinite(value):
         return UNKNOWN
     if abs(value) < 0.001:
-        return f"{value * 1000 + 0.0:.{2 + more}f}".rstrip("0").rstrip(".") + " ms"
+        milliseconds = round(value * 1000, 2 + more) + 0.0  # -0.0 is 0
+        return f"{milliseconds:.{2 + more}f}".rstrip("0").rstrip(".") + " ms"
     if abs(value) < 0.1:
         return f"{value * 1000:.{more}f} ms"
     return f"{value:.{2 + more}f} s" if abs(value) < 60 else f"{value:,.{more}f} s"
@@ -123,7 +124,7 @@ def format_percent(value: float | None) -> str:
 
 def format_points(value: float | None) -> str:
     """A difference between percentages: `12.5`."""
-    return UNKNOWN if value is None else f"{value:.1f}"
+    return UNKNOWN if value is None else f"{round(value, 1) + 0.0:.1f}"
 
 
 def format_share(value: float | None) -> str:
@@ -132,8 +133,9 @@ def format_share(value: float | None) -> str:
 
 
 def format_difference(write: Callable[[float | None], str], value: float | None) -> str:
-    """A difference, with its sign."""
-    return ("+" if value is not None and value > 0 else "") + write(value)
+    """A difference, with its sign unless it reads as none."""
+    text = write(value)
+    return f"+{text}" if value is not None and value > 0 and re.search("[1-9]", text) else text
 
 
 def format_beside(write: Callable[[float, int], str], value: float, bound: float) -> str:

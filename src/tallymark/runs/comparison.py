@@ -142,6 +142,7 @@ def compare(
     seed: int = 0,
 ) -> Comparison:
     """The second run against the first, by one formula for both: the first run's unless given."""
+    second = _pair_unnamed(first, second)
     tallies, records = (first.tally, second.tally), (first.record, second.record)
     if not tallies[0].cases.keys() & tallies[1].cases.keys():
         message = f"the runs {records[0].id!r} and {records[1].id!r} have no case in common"
@@ -176,6 +177,39 @@ def compare(
         p_value=score.difference.p_value,
         rule=rule or RegressionRule(),
     )
+
+
+def _pair_unnamed(first: Run, second: Run) -> Run:
+    """The second run, its unnamed cases under the keys that the first has for the same prompts.
+
+    So evals may be moved about between two versions of a suite (decision 0025).
+    """
+    if first.record.definition_hash == second.record.definition_hash:
+        return second
+    places: dict[str, list[str]] = {}
+    for case, asked in _list_prompts(first).items():
+        places.setdefault(asked, []).append(case)
+    prompts, keys = _list_prompts(second), dict[str, str]()
+    # Where a prompt stands several times, a case that has not moved keeps its place.
+    for case, asked in sorted(
+        prompts.items(), key=lambda each: each[0] not in places.get(each[1], ())
+    ):
+        if found := places.get(asked):
+            keys[case] = case if case in found else found[0]
+            found.remove(keys[case])
+    taken = set(keys.values())
+    keys |= {case: f"{case} (new)" for case in prompts if case not in keys and case in taken}
+    if all(case == key for case, key in keys.items()):
+        return second
+    moved = [msgspec.structs.replace(r, case=keys.get(r.case, r.case)) for r in second.results]
+    return Run(second.record, moved)
+
+
+def _list_prompts(run: Run) -> dict[str, str]:
+    """What the unnamed cases of a suite in YAML ask; traces have their ids for names."""
+    if "door" in run.record.tags:
+        return {}
+    return {r.case: r.input for r in run.results if r.input and r.case.startswith("#")}
 
 
 def compare_all(
