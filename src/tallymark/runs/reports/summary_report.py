@@ -23,6 +23,7 @@ from tallymark.text import (
     format_percent,
     format_score,
     format_seconds,
+    format_share,
     wrap_lines,
 )
 
@@ -186,4 +187,5 @@ def _write_repeats(run: Run, most: int) -> Iterator[StyledLine]:
 
 def _make_repeats_row(name: str, each: Repeats, ks: Sequence[int]) -> tuple[str, ...]:
     pairs = ((each.pass_at.get(k), each.pass_all.get(k)) for k in ks)
-    return (name, format_mean(each.mean), *(format_mean(value) for pair in pairs for value in pair))
+    shares = (each.mean, *(value for pair in pairs for value in pair))
+    return (name, *map(format_share, shares))
