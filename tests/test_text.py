@@ -147,6 +147,7 @@ def test_a_number_reads_as_what_it_is(value: float) -> None:
         (format_value, 0.69996, 0.7, "0.69996"),
         (format_money, 0.010000001, 0.01, "$0.0100000010"),
         (format_seconds, 0.5004, 0.5, "0.50040 s"),
+        (format_p_value, 0.0504, 0.05, "0.050400"),
     ],
 )
 def test_beside_a_bound_a_number_is_never_rounded_to_it(

@@ -146,11 +146,11 @@ def format_beside(write: Callable[[float, int], str], value: float, bound: float
     return write(value, more)
 
 
-def format_p_value(value: float | None) -> str:
+def format_p_value(value: float | None, more: int = 0) -> str:
     """A p-value with two significant digits."""
     if value is None:
         return UNKNOWN
-    return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
+    return "< 0.001" if value < 0.001 else f"{value:.{(3 if value < 0.1 else 2) + more}f}"
 
 
 def format_count(count: int, noun: str) -> str:

@@ -19,7 +19,13 @@ from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Counts, Tally
 from tallymark.scoring.score import make_json_safe
-from tallymark.text import format_count, format_number, format_p_value, format_score
+from tallymark.text import (
+    format_beside,
+    format_count,
+    format_number,
+    format_p_value,
+    format_score,
+)
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
@@ -186,17 +192,16 @@ def _pair_unnamed(first: Run, second: Run) -> Run:
     """
     if first.record.definition_hash == second.record.definition_hash:
         return second
-    places: dict[str, list[str]] = {}
-    for case, asked in _list_prompts(first).items():
-        places.setdefault(asked, []).append(case)
-    prompts, keys = _list_prompts(second), dict[str, str]()
+    known, prompts = _list_prompts(first), _list_prompts(second)
     # Where a prompt stands several times, a case that has not moved keeps its place.
-    for case, asked in sorted(
-        prompts.items(), key=lambda each: each[0] not in places.get(each[1], ())
-    ):
-        if found := places.get(asked):
-            keys[case] = case if case in found else found[0]
-            found.remove(keys[case])
+    keys = {case: case for case, asked in prompts.items() if known.get(case) == asked}
+    free: dict[str, list[str]] = {}
+    for case, asked in reversed(known.items()):
+        if case not in keys:
+            free.setdefault(asked, []).append(case)
+    for case, asked in prompts.items():
+        if case not in keys and (places := free.get(asked)):
+            keys[case] = places.pop()
     taken = set(keys.values())
     keys |= {case: f"{case} (new)" for case in prompts if case not in keys and case in taken}
     if all(case == key for case, key in keys.items()):
@@ -293,7 +298,7 @@ def _judge_by_score(comparison: Comparison, rule: RegressionRule) -> RegressionV
     adjusted = (
         f", adjusted for {comparison.compared} comparisons" if comparison.compared > 1 else ""
     )
-    how = f"p {format_p_value(p_value)}{adjusted}"
+    how = f"p {format_beside(format_p_value, p_value, rule.alpha)}{adjusted}"
     than = f"{'at most' if worse else 'more than'} {format_number(rule.alpha)}"
     return RegressionVerdict(worse, f"{fell}; luck alone does that with {how}, {than}")
 
