@@ -58,6 +58,12 @@ def test_a_failed_case_shows_what_was_asked_and_answered_on_lines_of_80_columns(
     assert max(map(cell_len, text.splitlines())) <= 80
 
 
+def test_an_unnamed_case_that_is_repeated_is_called_by_its_prompt() -> None:
+    record, (first, *_) = parts(unnamed_run())
+    text = summary(Run(record, [first, replace(first, epoch=1)]))
+    assert "\n  #1 Who wrote it?  0.0%  " in text[text.index("Repeated Cases") :]
+
+
 def test_wide_characters_keep_columns_and_lines_within_80() -> None:
     record, (first, *_) = parts(unnamed_run())
     for given in ("東京" * 99, "x" + "東京" * 99, "日本 " * 60):
