@@ -67,7 +67,7 @@ def test_each_test_is_an_item(folder: Path, where: str) -> None:
 def test_a_failure_shows_scorers_values_thresholds_and_reasons(folder: Path) -> None:
     lines = pytest_in(folder, ".")
     assert "polite: 0.25; at least 0.7 asked: Looked for thanks" in lines
-    assert "the agent answered 'no'" in lines
+    assert "the agent was asked 'no' and answered 'no'" in lines
     assert not any("Traceback" in line or "pytest_plugin.py" in line for line in lines)
 
 

@@ -31,6 +31,7 @@ from tallymark.text import (
     format_number,
     format_p_value,
     format_percent,
+    format_points,
     format_rating,
     format_score,
     format_seconds,
@@ -102,7 +103,7 @@ from tallymark.text import (
         (format_money, 1e30, "$1,000,000,000,000,000 or more"),
         (format_money, math.nan, "unknown"),
         (format_seconds, 0.00025, "0.25 ms"),
-        (format_seconds, 0.0000004, "0 ms"),
+        (format_seconds, -0.0000004, "0 ms"),
     ],
 )
 def test_numbers(write: Callable[[float | None], str], value: float | None, text: str) -> None:
@@ -147,6 +148,7 @@ def test_a_number_reads_as_what_it_is(value: float) -> None:
         (format_value, 0.69996, 0.7, "0.69996"),
         (format_money, 0.010000001, 0.01, "$0.0100000010"),
         (format_seconds, 0.5004, 0.5, "0.50040 s"),
+        (format_p_value, 0.0504, 0.05, "0.050400"),
     ],
 )
 def test_beside_a_bound_a_number_is_never_rounded_to_it(
@@ -173,6 +175,8 @@ def test_differences_have_a_sign() -> None:
     assert format_difference(format_money, 0.5) == "+$0.5000"
     assert format_difference(format_score, -2.0) == "-2.00"
     assert format_difference(format_score, None) == "undefined"
+    assert format_difference(format_seconds, 1e-9) == "0 ms"
+    assert format_difference(format_points, -0.01) == "0.0"
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 cases"), (1, "1 case"), (1200, "1,200 cases")])
@@ -258,6 +262,7 @@ OTHER_DECIMALS = {
     "challenges/evaluators/judge.py": "the highest rating, in a prompt",
     "charts/frame.py": "pixels and places of SVG, round steps of a scale",
     "charts/histogram.py": "the edges of bars, rounded before they are written",
+    "cli/streams.py": "a cell of CSV, rounded before it is written",
     "formula/tree.py": "a number as formulas are written",
     "left_behind.py": "seconds, in a room that may not look into this one",
     "runs/reports/junit_report.py": "seconds as JUnit's schema has them",

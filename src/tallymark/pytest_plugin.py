@@ -91,7 +91,7 @@ class EvalItem(pytest.Item):
 
 
 def _list_problems(run: Run) -> str:
-    """Everything that kept the epochs of a test from passing, and what the agent answered."""
+    """Everything that kept the epochs of a test from passing, what was asked and answered."""
     from tallymark.runs.problems import list_problems  # noqa: PLC0415 (plain runs do not need it)
 
     lines = []
@@ -102,5 +102,6 @@ def _list_problems(run: Run) -> str:
             f"{epoch}{why if title == 'error' else f'{title}: {why}'}" for title, why in wrong
         ]
         if result.checks and not result.passed:
-            lines.append(f"{epoch}the agent answered {result.output!r}")
+            asked = f"was asked {result.input!r} and " if result.input else ""
+            lines.append(f"{epoch}the agent {asked}answered {result.output!r}")
     return "\n".join(lines)

@@ -125,7 +125,8 @@ def format_seconds(value: float | None, more: int = 0) -> str:
     if value is None or not math.isfinite(value):
         return UNKNOWN
     if abs(value) < 0.001:
-        return f"{value * 1000 + 0.0:.{2 + more}f}".rstrip("0").rstrip(".") + " ms"
+        milliseconds = round(value * 1000, 2 + more) + 0.0  # -0.0 is 0
+        return f"{milliseconds:.{2 + more}f}".rstrip("0").rstrip(".") + " ms"
     if abs(value) < 0.1:
         return f"{value * 1000:.{more}f} ms"
     return f"{value:.{2 + more}f} s" if abs(value) < 60 else f"{value:,.{more}f} s"
@@ -138,7 +139,7 @@ def format_percent(value: float | None) -> str:
 
 def format_points(value: float | None) -> str:
     """A difference between percentages: `12.5`."""
-    return UNKNOWN if value is None else f"{value:.1f}"
+    return UNKNOWN if value is None else f"{round(value, 1) + 0.0:.1f}"
 
 
 def format_share(value: float | None) -> str:
@@ -147,8 +148,9 @@ def format_share(value: float | None) -> str:
 
 
 def format_difference(write: Callable[[float | None], str], value: float | None) -> str:
-    """A difference, with its sign."""
-    return ("+" if value is not None and value > 0 else "") + write(value)
+    """A difference, with its sign unless it reads as none."""
+    text = write(value)
+    return f"+{text}" if value is not None and value > 0 and re.search("[1-9]", text) else text
 
 
 def format_beside(write: Callable[[float, int], str], value: float, bound: float) -> str:
@@ -159,11 +161,11 @@ def format_beside(write: Callable[[float, int], str], value: float, bound: float
     return write(value, more)
 
 
-def format_p_value(value: float | None) -> str:
+def format_p_value(value: float | None, more: int = 0) -> str:
     """A p-value with two significant digits."""
     if value is None:
         return UNKNOWN
-    return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
+    return "< 0.001" if value < 0.001 else f"{value:.{(3 if value < 0.1 else 2) + more}f}"
 
 
 def format_count(count: int, noun: str) -> str:

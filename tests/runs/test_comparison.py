@@ -59,6 +59,38 @@ def test_an_unnamed_case_is_called_by_its_prompt() -> None:
     assert verdict(found).reason == "cases that passed fail now: #1 Who was first?"
 
 
+def asking(definition: str, *prompts: str) -> Run:
+    """A run of unnamed evals; `!` after a prompt says that its case failed."""
+    cases = {f"#{n}": "-" if prompt.endswith("!") else "+" for n, prompt in enumerate(prompts, 1)}
+    found = run(cases)
+    results = [
+        replace(result, input=prompt.removesuffix("!"))
+        for result, prompt in zip(found.results, prompts, strict=True)
+    ]
+    return Run(replace(found.record, definition_hash=definition), results)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "changes"),
+    [
+        (("a", "b", "c"), ("c!", "a", "b"), {"#3": "broken"}),
+        (("a", "b"), ("new", "a", "b!"), {"#2": "broken", "#1 (new)": "only_second"}),
+        (("a", "b"), ("a", "edited!"), {"#2": "broken"}),
+        (("a", "b", "a"), ("b", "a", "a!"), {"#3": "broken"}),
+        (("", ""), ("", "b!"), {"#2": "broken"}),
+    ],
+)
+def test_unnamed_cases_are_paired_by_what_they_ask(
+    before: Sequence[str], now: Sequence[str], changes: dict[str, str]
+) -> None:
+    assert kinds(compare(asking("one", *before), asking("two", *now))) == changes
+
+
+def test_in_one_suite_a_number_is_one_case_whatever_it_asks() -> None:
+    """Variables may differ from run to run."""
+    assert kinds(compare(asking("one", "a", "b"), asking("one", "b", "a!"))) == {"#2": "broken"}
+
+
 @pytest.mark.parametrize(
     ("before", "now", "kind"),
     [

@@ -17,7 +17,6 @@ from tallymark.text import (
     Table,
     format_digits,
     format_moment,
-    format_number,
     format_rating,
     format_share,
     list_some,
@@ -278,7 +277,7 @@ def _make_track_table(
         (
             str(each.rank),
             labels.get(each.agent, each.agent),
-            format_number(each.value),
+            format_digits(each.value),
             *(format_digits(each.scores[name]) for name in challenges),
         )
         for each in found

@@ -11,7 +11,15 @@ import typer
 from tallymark.cli.app_session import Db, InsecureLocal, open_competition
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
-from tallymark.text import Table, clean_line, format_number, format_score, say, shorten_line
+from tallymark.text import (
+    Table,
+    clean_line,
+    format_digits,
+    format_number,
+    format_score,
+    say,
+    shorten_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -172,7 +180,7 @@ def _make_move_table(moves: tuple[Move, ...], labels: Mapping[str, str]) -> Tabl
 
 
 def _format_place(place: BoardPlace | None) -> str:
-    return format_number(None if place is None else place.score)
+    return format_digits(None if place is None else place.score)
 
 
 def _format_rank(place: BoardPlace | None) -> str:

@@ -34,7 +34,8 @@ def print_csv(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None
 def _write_cell(value: Any) -> Any:
     if isinstance(value, str):
         return format_cell(value)
-    return round(value, 6) if isinstance(value, float) else value
+    # Ten digits: those after it are the processor's where numbers were fitted.
+    return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
 def read_text(path: Path | None) -> str:

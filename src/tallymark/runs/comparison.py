@@ -19,7 +19,13 @@ from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run, pick_cases
 from tallymark.runs.tally import CaseCounts, Tally
 from tallymark.scoring.score import make_json_safe
-from tallymark.text import format_count, format_number, format_p_value, format_score
+from tallymark.text import (
+    format_beside,
+    format_count,
+    format_number,
+    format_p_value,
+    format_score,
+)
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
@@ -150,6 +156,7 @@ def compare(
     seed: int = 0,
 ) -> Comparison:
     """The second run against the first, by one formula for both: the first run's unless given."""
+    second = _pair_unnamed(first, second)
     tallies, records = (first.tally, second.tally), (first.record, second.record)
     if not tallies[0].cases.keys() & tallies[1].cases.keys():
         message = f"the runs {records[0].id!r} and {records[1].id!r} have no case in common"
@@ -182,6 +189,38 @@ def compare(
         p_value=score.difference.p_value,
         rule=rule or RegressionRule(),
     )
+
+
+def _pair_unnamed(first: Run, second: Run) -> Run:
+    """The second run, its unnamed cases under the keys that the first has for the same prompts.
+
+    So evals may be moved about between two versions of a suite (decision 0025).
+    """
+    if first.record.definition_hash == second.record.definition_hash:
+        return second
+    known, prompts = _list_prompts(first), _list_prompts(second)
+    # Where a prompt stands several times, a case that has not moved keeps its place.
+    keys = {case: case for case, asked in prompts.items() if known.get(case) == asked}
+    free: dict[str, list[str]] = {}
+    for case, asked in reversed(known.items()):
+        if case not in keys:
+            free.setdefault(asked, []).append(case)
+    for case, asked in prompts.items():
+        if case not in keys and (places := free.get(asked)):
+            keys[case] = places.pop()
+    taken = set(keys.values())
+    keys |= {case: f"{case} (new)" for case in prompts if case not in keys and case in taken}
+    if all(case == key for case, key in keys.items()):
+        return second
+    moved = [msgspec.structs.replace(r, case=keys.get(r.case, r.case)) for r in second.results]
+    return Run(second.record, moved)
+
+
+def _list_prompts(run: Run) -> dict[str, str]:
+    """What the unnamed cases of a suite in YAML ask; traces have their ids for names."""
+    if "door" in run.record.tags:
+        return {}
+    return {r.case: r.input for r in run.results if r.input and r.case.startswith("#")}
 
 
 def compare_all(
@@ -270,7 +309,7 @@ def _judge_by_score(comparison: Comparison, rule: RegressionRule) -> RegressionV
     adjusted = (
         f", adjusted for {comparison.compared} comparisons" if comparison.compared > 1 else ""
     )
-    how = f"p {format_p_value(p_value)}{adjusted}"
+    how = f"p {format_beside(format_p_value, p_value, rule.alpha)}{adjusted}"
     than = f"{'at most' if worse else 'more than'} {format_number(rule.alpha)}"
     return RegressionVerdict(worse, f"{fell}; luck alone does that with {how}, {than}")
 

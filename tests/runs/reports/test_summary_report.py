@@ -58,6 +58,12 @@ def test_a_failed_case_shows_what_was_asked_and_answered_on_lines_of_80_columns(
     assert max(map(cell_len, text.splitlines())) <= 80
 
 
+def test_an_unnamed_case_that_is_repeated_is_called_by_its_prompt() -> None:
+    record, (first, *_) = parts(unnamed_run())
+    text = summary(Run(record, [first, replace(first, epoch=1)]))
+    assert "\n  #1 Who wrote it?  0.0%  " in text[text.index("Repeated Cases") :]
+
+
 def test_wide_characters_keep_columns_and_lines_within_80() -> None:
     record, (first, *_) = parts(unnamed_run())
     for given in ("東京" * 99, "x" + "東京" * 99, "日本 " * 60):
@@ -128,10 +134,10 @@ def test_repeated_cases_have_mean_pass_at_k_and_pass_all_k() -> None:
     lines = summary(finished(record, results)).splitlines()
     at = lines.index("Repeated Cases")
     assert lines[at + 1 : at + 5] == [
-        "  case        mean  pass@2  pass^2  pass@4  pass^4",
-        "  shaky      0.500   0.833   0.167   1.000   0.000",
-        "  sure       1.000   1.000   1.000   1.000   1.000",
-        "  all cases  0.750   0.917   0.583   1.000   0.500",
+        "  case         mean  pass@2  pass^2  pass@4  pass^4",
+        "  shaky       50.0%   83.3%   16.7%  100.0%    0.0%",
+        "  sure       100.0%  100.0%  100.0%  100.0%  100.0%",
+        "  all cases   75.0%   91.7%   58.3%  100.0%   50.0%",
     ]
     assert "  ✗ shaky " in "\n".join(lines)
     assert " 2/4 passed " in "\n".join(lines)

@@ -78,12 +78,12 @@ def _write_table(views: Sequence[Run]) -> Iterator[str]:
     yield "| Model | Score | 95 % interval | Success | Cost | Avg latency | Errors |"
     yield "|:--|--:|:-:|--:|--:|--:|--:|"
     for view in views:
-        tally = view.tally
+        tally, total = view.tally, view.tally.all
         cells = (
             _write_model(view).replace("|", "\\|"),
             f"**{format_score(view.record.score)}**",
             "-" if view.interval is None else str(view.describe_interval()),
-            f"{format_percent(view.metrics['success_pct'])} ({tally.all.passed}/{tally.all.ran})",
+            f"{format_percent(view.metrics['success_pct'])} ({total.passed:,}/{total.ran:,})",
             format_money(view.metrics["total_cost"]),
             format_seconds(view.metrics["avg_latency"]),
             f"{tally.errors:,}",

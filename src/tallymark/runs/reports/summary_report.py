@@ -23,6 +23,7 @@ from tallymark.text import (
     format_percent,
     format_score,
     format_seconds,
+    format_share,
     wrap_lines,
 )
 
@@ -205,7 +206,8 @@ def _write_repeats(run: Run, most: int) -> Iterator[StyledLine]:
         return
     ks = sorted({2, max(total.pass_at)} & set(total.pass_at))
     cases = sorted(run.repeats.items(), key=lambda item: item[1].mean in (0.0, 1.0))
-    rows = [_make_repeats_row(clean_line(name, 30), each, ks) for name, each in cases[:most]]
+    shown = [(name_case(run.cases[name].results[0]), each) for name, each in cases[:most]]
+    rows = [_make_repeats_row(clean_line(name, 30), each, ks) for name, each in shown]
     header = ("case", "mean", *(f"pass{sign}{k}" for k in ks for sign in "@^"))
     yield from (StyledLine(""), StyledLine("Repeated Cases", "bold"))
     for text in align_numbers([header, *rows, _make_repeats_row("all cases", total, ks)]):
@@ -216,4 +218,5 @@ def _write_repeats(run: Run, most: int) -> Iterator[StyledLine]:
 
 def _make_repeats_row(name: str, each: Repeats, ks: Sequence[int]) -> tuple[str, ...]:
     pairs = ((each.pass_at.get(k), each.pass_all.get(k)) for k in ks)
-    return (name, format_mean(each.mean), *(format_mean(value) for pair in pairs for value in pair))
+    shares = (each.mean, *(value for pair in pairs for value in pair))
+    return (name, *map(format_share, shares))
