@@ -98,9 +98,13 @@ def _open_outlet(stream: Any) -> Any:
         return stream
     if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or stream.isatty()):
         return stream
-    outlet = io.BufferedWriter(_Outlet(stream.fileno(), "w", closefd=False))
+    outlet = _Outlet(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(
-        outlet, stream.encoding, stream.errors, line_buffering=stream.line_buffering
+        outlet if stream.write_through else io.BufferedWriter(outlet),
+        stream.encoding,
+        stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
     )
 
 

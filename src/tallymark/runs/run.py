@@ -173,7 +173,7 @@ class Run:
     @property
     def interrupted(self) -> bool:
         """True when the run was stopped before its end."""
-        return self.record.status == "cancelled"
+        return self.record.status in ("cancelled", "interrupted")
 
     @property
     def counts(self) -> dict[CaseStatus, int]:

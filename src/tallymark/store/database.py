@@ -77,7 +77,8 @@ class Database:
         """
         if not self._ready:
             with self._lock:
-                version = self._retry(self._read_version, {"busy"}) if self._is_there() else None
+                there = self.address.path is None or self.address.path.exists()
+                version = self._retry(self._read_version, {"busy"}) if there else None
                 wanted = create or version is not None
                 if wanted and version != CURRENT:
                     if version is not None and "mode" in self.engine.url.query:
@@ -118,17 +119,6 @@ class Database:
 
         # A connection lost while it commits does not tell whether it did: hence "come to the same".
         return self._retry(once, {"busy", "lost"})
-
-    def _is_there(self) -> bool:
-        path = self.address.path
-        if path is None:
-            return True
-        try:
-            if path.is_dir():
-                raise InvalidInput(f"{self.address.shown} is a folder", hint="name a file in it")
-            return path.exists()
-        except OSError as error:
-            raise WorkFailed(f"{self.address.shown} cannot be reached: {error.strerror}") from None
 
     def _read_version(self) -> str | None:
         with self.engine.connect() as connection:
@@ -256,6 +246,11 @@ def parse_address(text: str | None) -> DatabaseAddress:
         scheme = text.partition(":")[0]
         raise InvalidInput(f"the database address lacks '//' after '{scheme}:'", hint=_FORMS)
     path = Path(text).expanduser()
+    try:
+        if path.is_dir():
+            raise InvalidInput(f"{path} is a folder", hint="name a file in it")
+    except OSError as error:
+        raise WorkFailed(f"{path} cannot be reached: {error.strerror}") from None
     return DatabaseAddress(
         url=URL.create("sqlite", database=str(path.absolute())),
         shown=str(path),

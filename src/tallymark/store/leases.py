@@ -98,7 +98,7 @@ class Holder(msgspec.Struct, frozen=True):
     @property
     def is_gone(self) -> bool:
         """True when the process is known to have ended; that of another machine never is."""
-        if not self.machine or self.machine != _MACHINE:
+        if not self.machine or (self.host, self.machine) != (platform.node(), _MACHINE):
             return False
         try:
             os.kill(self.process, 0)
