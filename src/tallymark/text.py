@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -49,8 +49,7 @@ def add_known(parts: Iterable[Amount | None]) -> Amount | None:
         return None
     if len(given) < 2 or all(isinstance(part, int) for part in given):
         return sum(given)
-    total: Any = float(f"{math.fsum(given):.15g}")
-    return total
+    return float(f"{math.fsum(given):.15g}")  # type: ignore[return-value]  # no int comes here
 
 
 def format_score(value: float | None) -> str:

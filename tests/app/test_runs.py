@@ -261,16 +261,16 @@ def test_where_no_secret_would_be_recorded_answers_are(
     app = App(str(tmp_path / "tally.db"))
     (tmp_path / "agent.py").write_text(ECHO)
     path = suite(tmp_path, ASKED % (metadata, "hi", check))
-    files = {"record": tmp_path / "answers.jsonl", "cache": tmp_path / "cache.db"}
+    record, cache = tmp_path / "answers.jsonl", tmp_path / "cache.db"
     for _ in range(2):
-        options = RunOptions(values={"token": TOKEN}, **files)
+        options = RunOptions(values={"token": TOKEN}, record=record, cache=cache)
         (run,) = app.runs.run(load_suite(path), [], options, Silent())
         assert run.record.passed == 1
     app.close()
     for kept in tmp_path.iterdir():
         if kept.name != "agent.py":
             assert TOKEN.encode() not in kept.read_bytes(), kept.name
-    assert "the key is ***token***" in files["record"].read_text()
+    assert "the key is ***token***" in record.read_text()
 
 
 def test_a_provider_that_fails_half_its_calls_loses_no_case(app: App, tmp_path: Path) -> None:

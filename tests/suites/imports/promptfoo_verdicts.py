@@ -218,7 +218,7 @@ VERDICTS: list[tuple[dict[str, Any], list[str], list[str]]] = [
     ({"type": "regex", "value": "^{{who}}"}, ["Bob."], ["hi Bob"]),
 ]
 
-WEIGHED = [
+WEIGHED: list[dict[str, Any]] = [
     {"type": "contains", "value": "a", "weight": 2},
     {"type": "contains", "value": "b"},
     {"type": "contains", "value": "c", "weight": 0.5},

@@ -124,7 +124,7 @@ def write_yaml(document: dict[str, Any]) -> str:
     """A document as YAML that people read: texts in quotes, those of several lines as they are."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 (20 ms)
 
-    class Writer(yaml.SafeDumper):  # type: ignore[misc, name-defined]
+    class Writer(yaml.SafeDumper):  # type: ignore[misc]
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
             return True
 

@@ -117,18 +117,20 @@ def _carry_sample(
 
 def _carry_conversation(sample: dict[str, Any], made: ImportedSuite) -> dict[str, Any]:
     """All that was said before the model's own first answer."""
-    said = as_list(sample.get("messages")) or sample.get("input")
-    if isinstance(said, str):
-        return {"prompt": _check_text(said)}
-    first = next((n for n, each in enumerate(said or []) if _is_generated(each)), len(said or []))
-    if any(as_mapping(each).get("role") == "tool" for each in as_list(said)[first:]):
+    given = as_list(sample.get("messages")) or sample.get("input")
+    if isinstance(given, str):
+        return {"prompt": _check_text(given)}
+    said = as_list(given)
+    first = next((n for n, each in enumerate(said) if _is_generated(each)), len(said))
+    if any(as_mapping(each).get("role") == "tool" for each in said[first:]):
         made.leave_out(None, "the solver's tools: the model is asked once, and without them")
-    elif any(_is_generated(each) for each in as_list(said)[first + 1 :]):
+    elif any(_is_generated(each) for each in said[first + 1 :]):
         made.leave_out(None, "the solver's further turns: the model is asked once")
     system: list[str] = []
     turns: list[dict[str, str]] = []
-    for given, message in zip(said[:first], parse_messages(said[:first]), strict=True):
-        if any(as_mapping(part).get("type") != "text" for part in as_list(_content(given))):
+    for each, message in zip(said[:first], parse_messages(said[:first]), strict=True):
+        parts = as_list(as_mapping(each).get("content"))
+        if any(as_mapping(part).get("type") != "text" for part in parts):
             raise NotCarried("it holds more than text")
         if message.role == "system" and not turns:
             system.append(message.text)
@@ -146,11 +148,6 @@ def _carry_conversation(sample: dict[str, Any], made: ImportedSuite) -> dict[str
     if len(turns) == 1:
         return {**entry, "prompt": turns[0]["user"]}
     return {**entry, "turns": [*turns[:-1], turns[-1]["user"]]}
-
-
-def _content(message: Any) -> Any:
-    content = as_mapping(message).get("content")
-    return content if isinstance(content, list) else []
 
 
 def _is_generated(message: Any) -> bool:
