@@ -185,19 +185,20 @@ def _carry_scorer(
 
 
 def _carry_includes(options: dict[str, Any], targets: list[str]) -> str:
-    if "" in targets:
-        return r"\A"  # every text includes it
     return found_any(targets, ignore_case=options.get("ignore_case", True))
 
 
 def _carry_match(options: dict[str, Any], targets: list[str]) -> str:
     """Letters and digits at one end count, in any case; what stands around them does not."""
-    begin, end = {
+    ends = {
         "begin": (rf"\A\s*{_EDGE}", ""),
         "end": ("", rf"{_EDGE}\s*\Z"),
         "any": ("", ""),
         "exact": (rf"\A\s*{_EDGE}", rf"{_EDGE}\s*\Z"),
-    }[options.get("location") or "end"]
+    }
+    begin, end = ends.get(str(options.get("location") or "end"), (None, ""))
+    if begin is None:
+        raise NotCarried(f"it matches at {options['location']!r}")
     stripped = [each.strip().strip(string.whitespace + string.punctuation) for each in targets]
     any_of = "|".join(map(re.escape, stripped))
     return ("(?i)" if options.get("ignore_case", True) else "") + f"{begin}(?:{any_of}){end}"

@@ -24,12 +24,13 @@ _JS_DOT = r"[^\n\r\u2028\u2029]"
 
 def found(text: str, *, ignore_case: bool = False) -> str:
     """The text stands somewhere in the answer."""
-    return ("(?i)" if ignore_case else "") + re.escape(text)
+    return found_any([text], ignore_case=ignore_case)
 
 
 def found_any(texts: Iterable[str], *, ignore_case: bool = False) -> str:
-    """One of the texts stands in the answer; of none, none does."""
-    pattern = "|".join(map(re.escape, texts)) or NEVER
+    """One of the texts stands in the answer; of none, none does, and nothing stands in each."""
+    listed = list(texts)
+    pattern = r"\A" if "" in listed else "|".join(map(re.escape, listed)) or NEVER
     return ("(?i)" if ignore_case else "") + pattern
 
 
