@@ -52,7 +52,7 @@ def add_known(parts: Iterable[Amount | None]) -> Amount | None:
         return None
     if len(given) < 2 or all(isinstance(part, int) for part in given):
         return sum(given)
-    return float(f"{math.fsum(given):.15g}")  # type: ignore[return-value] # some are floats
+    return float(f"{math.fsum(given):.15g}")  # type: ignore[return-value]  # no int comes here
 
 
 def format_score(value: float | None, more: int = 0) -> str:

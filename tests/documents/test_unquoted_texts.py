@@ -57,6 +57,12 @@ def test_the_hint_mends_it() -> None:
     assert (found, reader.warnings) == ({"prompt": "Solve: 2x"}, ())
 
 
+@pytest.mark.parametrize("text", ["*4*", "@home", "`code`", "%d", "{{var('x')}}", "[INST] hi"])
+def test_an_item_of_a_list_is_read_so_too(text: str) -> None:
+    found, reader = read(f"- {text}\n- b\n")
+    assert (found, len(reader.warnings)) == ([text, "b"], 1)
+
+
 def test_a_comment_stays_one() -> None:
     assert read("a: b: c  # said\nd: 1")[0] == {"a": "b: c", "d": 1}
 
@@ -78,6 +84,9 @@ def test_a_comment_stays_one() -> None:
         "a: &name x\nmatch: *nam",
         "a:\n  b: x\n     c: y: z",
         "checks: - match: x: y",
+        "- <<: text\n  prompt: hi",
+        "- odd key: a: b",
+        '- "a": b\n  "a": c',
     ],
 )
 def test_where_two_readings_are_plausible_nothing_is_guessed(text: str) -> None:

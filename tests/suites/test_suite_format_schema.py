@@ -199,7 +199,7 @@ def with_scorer(name: str) -> dict[str, Any]:
     return with_eval(checks=[{"scorer": {"use": "word_count", "name": name}}])
 
 
-_NO_NAMES: tuple[Any, ...] = ("max", "min", "avg", "total", 5, None, [])
+NO_NAMES: list[Any] = ["max", "min", "avg", "total", 5, None, []]
 NAMES = {
     **dict.fromkeys(("a", "a-b", "_", "e5", "1a", "5-x", "-a", "total_tokens", "x" * 128), True),
     **dict.fromkeys(("", " ", "two words", "ä", "a.b", "a\nb", "x" * 129), False),
@@ -212,7 +212,7 @@ NAMES = {
     ("document", "fine"),
     [
         *((with_eval(name=name), fine) for name, fine in NAMES.items()),
-        *((with_eval(name=name), False) for name in _NO_NAMES),
+        *((with_eval(name=name), False) for name in NO_NAMES),
         *((with_scorer(name), fine) for name, fine in NAMES.items()),
         (with_scorer("avg"), True),
         (with_scorer("{{var('name')}} x"), True),

@@ -69,13 +69,12 @@ def _parse(source: Source, holds: str) -> tuple[Node | None, list[Problem], Inva
 def _quote_line(source: Source, number: int) -> tuple[str, Problem] | None:
     """The line with its text in quotes, and what to tell; None unless that is plainly meant."""
     found = _LINE.fullmatch(source.line(number))
-    if (
-        found is None
-        or not _is_plainly_text(found[3], source)
-        or _goes_on(source, number, found[2])
-    ):
+    if found is None or _goes_on(source, number, found[2]):
         return None
     head, text = found[1], found[3]
+    # An item without a key may be a mapping whose own key is an odd one: `- <<: *defaults`.
+    if not _is_plainly_text(text, source) or (head == found[2] and text[0] not in "*@`%{["):
+        return None
     message = f"the text is not in quotes, and is read as it stands: {shorten(text, 60)}"
     place = source.place(number, len(head) + 1, len(text))
     quoted = "'" + text.replace("'", "''") + "'"

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.suites.imports.imported_runs import import_text, left_out, prompts, run_imported
 
+from tallymark.documents.source import Source
 from tallymark.errors import InvalidInput
+from tallymark.suites.imports.imported_suite import write_yaml
+from tallymark.suites.suite_file import load_source
 
 CONFIG = """
 description: Every way to write a test
@@ -211,3 +218,37 @@ def test_what_cannot_be_carried_over_is_told(tmp_path: Path, text: str, said: st
 def test_what_is_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         import_text(tmp_path, text, bad__jsonl="nope\n")
+
+
+JUNK = st.sampled_from(
+    [None, True, 0, -1.5, "", "x", "{{y}}", "{% z %}", [], {}, ["a"], [1], {"a": 1}, "file://x.py"]
+)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.data())
+def test_whatever_a_configuration_holds_it_is_a_suite_or_one_sentence(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    document: Any = {
+        "prompts": ["a {{x}}"],
+        "providers": ["echo", {"id": "openai:gpt-5", "config": {"temperature": 1}}],
+        "defaultTest": {"vars": {"x": "1"}, "options": {"prefix": "p"}, "threshold": 0.5},
+        "tests": [{"vars": {"x": ["a", "b"]}, "assert": [{"type": "regex", "value": "^a"}]}],
+        "scenarios": [{"config": [{"vars": {"x": "2"}}], "tests": [{"assert": []}]}],
+        "evaluateOptions": {"repeat": 2},
+    }
+    node = document
+    while node and isinstance(node, dict | list):
+        at = data.draw(st.sampled_from(list(node) if isinstance(node, dict) else [0]))
+        if data.draw(st.booleans()):
+            node[at] = data.draw(JUNK)
+            break
+        node = node[at]
+    try:
+        made = import_text(tmp_path, json.dumps(document))
+    except InvalidInput:
+        return
+    load_source(Source(write_yaml(made.document), "imported.yaml"))

@@ -117,19 +117,20 @@ def _carry_sample(
 
 def _carry_conversation(sample: dict[str, Any], made: ImportedSuite) -> dict[str, Any]:
     """All that was said before the model's own first answer."""
-    said = as_list(sample.get("messages")) or sample.get("input")
-    if isinstance(said, str):
-        return {"prompt": _check_text(said)}
-    messages = as_list(said)
-    first = next((n for n, each in enumerate(messages) if _is_generated(each)), len(messages))
-    if any(as_mapping(each).get("role") == "tool" for each in messages[first:]):
+    given = as_list(sample.get("messages")) or sample.get("input")
+    if isinstance(given, str):
+        return {"prompt": _check_text(given)}
+    said = as_list(given)
+    first = next((n for n, each in enumerate(said) if _is_generated(each)), len(said))
+    if any(as_mapping(each).get("role") == "tool" for each in said[first:]):
         made.leave_out(None, "the solver's tools: the model is asked once, and without them")
-    elif any(_is_generated(each) for each in messages[first + 1 :]):
+    elif any(_is_generated(each) for each in said[first + 1 :]):
         made.leave_out(None, "the solver's further turns: the model is asked once")
     system: list[str] = []
     turns: list[dict[str, str]] = []
-    for given, message in zip(messages[:first], parse_messages(messages[:first]), strict=True):
-        if any(as_mapping(part).get("type") != "text" for part in as_list(_content(given))):
+    for each, message in zip(said[:first], parse_messages(said[:first]), strict=True):
+        parts = as_list(as_mapping(each).get("content"))
+        if any(as_mapping(part).get("type") != "text" for part in parts):
             raise NotCarried("it holds more than text")
         if message.role == "system" and not turns:
             system.append(message.text)
@@ -147,11 +148,6 @@ def _carry_conversation(sample: dict[str, Any], made: ImportedSuite) -> dict[str
     if len(turns) == 1:
         return {**entry, "prompt": turns[0]["user"]}
     return {**entry, "turns": [*turns[:-1], turns[-1]["user"]]}
-
-
-def _content(message: Any) -> Any:
-    content = as_mapping(message).get("content")
-    return content if isinstance(content, list) else []
 
 
 def _is_generated(message: Any) -> bool:
@@ -189,19 +185,20 @@ def _carry_scorer(
 
 
 def _carry_includes(options: dict[str, Any], targets: list[str]) -> str:
-    if "" in targets:
-        return r"\A"  # every text includes it
     return found_any(targets, ignore_case=options.get("ignore_case", True))
 
 
 def _carry_match(options: dict[str, Any], targets: list[str]) -> str:
     """Letters and digits at one end count, in any case; what stands around them does not."""
-    begin, end = {
+    ends = {
         "begin": (rf"\A\s*{_EDGE}", ""),
         "end": ("", rf"{_EDGE}\s*\Z"),
         "any": ("", ""),
         "exact": (rf"\A\s*{_EDGE}", rf"{_EDGE}\s*\Z"),
-    }[options.get("location") or "end"]
+    }
+    begin, end = ends.get(str(options.get("location") or "end"), (None, ""))
+    if begin is None:
+        raise NotCarried(f"it matches at {options['location']!r}")
     stripped = [each.strip().strip(string.whitespace + string.punctuation) for each in targets]
     any_of = "|".join(map(re.escape, stripped))
     return ("(?i)" if options.get("ignore_case", True) else "") + f"{begin}(?:{any_of}){end}"

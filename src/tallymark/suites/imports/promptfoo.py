@@ -21,6 +21,7 @@ from tallymark.suites.imports.promptfoo_templates import (
     Render,
     make_render,
     replace_names,
+    write_as_javascript,
     write_variable,
 )
 from tallymark.traces.lenient_json import as_list, as_mapping
@@ -102,7 +103,7 @@ class _Config:
             metadata |= self._carry_settings([given for _, given in named])
         options = as_mapping(self.config.get("evaluateOptions"))
         for theirs, ours in (("repeat", "epochs"), ("maxConcurrency", "threads")):
-            if isinstance(options.get(theirs), int) and options[theirs] > 0:
+            if type(options.get(theirs)) is int and 0 < options[theirs] <= 10_000:  # True is none
                 metadata[ours] = options[theirs]
         judge = as_mapping(self.default.get("options")).get("provider")
         if isinstance(judge, str | dict) and (model := self._carry_provider(judge)):
@@ -276,10 +277,10 @@ class _Config:
         entry: dict[str, Any] = {}
         if isinstance(test.get("description"), str):
             entry["name"] = test["description"]
-        around = (options.get("prefix", ""), options.get("suffix", ""))
+        prefix, suffix = (write_as_javascript(options.get(key)) for key in ("prefix", "suffix"))
         if len(prompts) == 1:
-            entry |= _make_turns(prompts[0], around, render)
-        elif any(around):
+            entry |= _make_turns(prompts[0], prefix, suffix, render)
+        elif prefix or suffix:
             raise NotCarried("a prefix or suffix around several prompts")
         else:
             entry["vars"] = _collect_used(prompts, render)
@@ -302,12 +303,15 @@ def _read_number(text: str) -> float | None:
         return None
 
 
-def _make_turns(prompt: str, around: tuple[str, str], render: Render) -> dict[str, Any]:
+def _make_turns(prompt: str, prefix: str, suffix: str, render: Render) -> dict[str, Any]:
     """A text, or the messages of a conversation."""
     messages = _read_messages(prompt)
     if messages is None:
-        return {"prompt": render(around[0] + prompt + around[1])}
-    if any(around):
+        text = render(prefix + prompt + suffix)
+        if not text.strip():
+            raise NotCarried("it asks nothing")
+        return {"prompt": text}
+    if prefix or suffix:
         raise NotCarried("a prefix or suffix around messages")
     said: dict[str, Any] = {}
     turns: list[Any] = []

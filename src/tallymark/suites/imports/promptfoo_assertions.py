@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Any
 
+from tallymark.errors import InvalidInput
+from tallymark.scoring import load_scorer
 from tallymark.suites.imports import text_patterns as patterns
 from tallymark.suites.imports.imported_suite import Check, ImportedSuite, NotCarried, merge_checks
 from tallymark.suites.imports.promptfoo_templates import Render, write_as_javascript
@@ -103,9 +105,10 @@ class _Assertion:
     @property
     def text(self) -> str:
         """The value as JavaScript writes it."""
-        if isinstance(self.raw, dict | list) or self.raw in (None, ""):
+        text = "" if isinstance(self.raw, dict | list) else write_as_javascript(self.raw)
+        if not (filled := self.render(text)):
             raise NotCarried("it has no text to compare with")
-        return self.render(write_as_javascript(self.raw))
+        return filled
 
     @property
     def texts(self) -> list[str]:
@@ -162,6 +165,10 @@ def _is_json(given: _Assertion) -> list[Check]:
 def _fits_schema(schema: dict[str, Any]) -> list[Check]:
     # promptfoo's validator takes a schema that does not say its draft for draft 7.
     dated = {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
+    try:
+        load_scorer("json_schema", schema=dated)
+    except InvalidInput as error:
+        raise NotCarried(str(error)) from None
     # Not the check `json_schema`: that one looks into code blocks too.
     return [{"scorer": {"use": "json_schema", "options": {"schema": dated}, "threshold": 1}}]
 

@@ -15,21 +15,28 @@ from tallymark.scorers.timed_regex import compile_regex
 NEVER = "(?!)"
 """Is found in no text."""
 _FLAGS = re.compile(r"\(\?[ai]\)")
-_ASCII = {"d": "0-9", "w": "A-Za-z0-9_"}
+_JS_CLASSES = {
+    "d": "0-9",
+    "w": "A-Za-z0-9_",
+    "s": r" \t\n\v\f\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff",
+}
 _JS_TOKEN = re.compile(
-    r"\\(u\{[0-9a-fA-F]+\}|c.|.)|\[\^?|\]|\(\?(?=[a-zA-Z-])|[.$]|[^\\]", re.DOTALL
+    r"(?P<any>\[(?:\\s\\S|\\S\\s|\\d\\D|\\D\\d|\\w\\W|\\W\\w|\^)\])"
+    r"|\\(?P<escaped>u\{[0-9a-fA-F]+\}|c.|[1-9][0-9]*|.)|\[\^?|\]|\(\?(?=[a-zA-Z-])|[.$]|[^\\]",
+    re.DOTALL,
 )
 _JS_DOT = r"[^\n\r\u2028\u2029]"
 
 
 def found(text: str, *, ignore_case: bool = False) -> str:
     """The text stands somewhere in the answer."""
-    return ("(?i)" if ignore_case else "") + re.escape(text)
+    return found_any([text], ignore_case=ignore_case)
 
 
 def found_any(texts: Iterable[str], *, ignore_case: bool = False) -> str:
-    """One of the texts stands in the answer; of none, none does."""
-    pattern = "|".join(map(re.escape, texts)) or NEVER
+    """One of the texts stands in the answer; of none, none does, and nothing stands in each."""
+    listed = list(texts)
+    pattern = r"\A" if "" in listed else "|".join(map(re.escape, listed)) or NEVER
     return ("(?i)" if ignore_case else "") + pattern
 
 
@@ -66,28 +73,29 @@ def not_all(patterns: Iterable[str]) -> str:
 def translate_javascript(pattern: str) -> str | None:
     r"""A regular expression of JavaScript in Python's words; None where it cannot be said.
 
-    `$` is the very end there, `.` no line end of any kind, and `\d`, `\w`, `\b` know ASCII only.
+    `$` is the very end there, `.` no line end of any kind, `\d`, `\w` and `\b` know ASCII only, and
+    `\s` other spaces than here.
     """
     written, in_class = list[str](), False
     for token in _JS_TOKEN.finditer(pattern):
-        text, escaped = token[0], token[1]
-        if escaped is not None:
-            said = _translate_escape(escaped, in_class)
+        text = token[0]
+        if token["any"]:
+            said = None if in_class else "(?s:.)"
+        elif token["escaped"]:
+            said = _translate_escape(token["escaped"], in_class)
         elif in_class:
-            said = text if text in "]^-" else re.sub(r"[\[&|~]", r"\\\g<0>", text)
+            # After a class, `-` is itself there, and here it would begin a range.
+            after_class = text == "-" and written[-1] in _JS_CLASSES.values()
+            said = rf"\{text}" if after_class or text in "[&|~" else text
             in_class = text != "]"
         else:
             in_class = text[0] == "["
             said = {"$": r"\Z", ".": _JS_DOT}.get(text, text)
-        # `[]` and `[^]` hold nothing and anything there, and flags stand outside of a pattern.
-        if said is None or (text == "]" and written[-1:] in (["["], ["[^"])) or text[:2] == "(?":
+        # `[]` holds nothing there, and flags stand outside of a pattern.
+        if said is None or (text == "]" and written[-1:] == ["["]) or text == "(?":
             return None
         written.append(said)
-    boundary = re.search(r"(?<!\\)(?:\\\\)*\\[bB]", pattern) is not None
-    # With ASCII boundaries `\s` would lose the spaces of other scripts.
-    if boundary and r"\s" in pattern.lower():
-        return None
-    whole = ("(?a)" if boundary else "") + "".join(written)
+    whole = "(?a)" + "".join(written) if {r"\b", r"\B"} & set(written) else "".join(written)
     try:
         compile_regex(whole)
     except InvalidInput:
@@ -96,10 +104,12 @@ def translate_javascript(pattern: str) -> str | None:
 
 
 def _translate_escape(escaped: str, in_class: bool) -> str | None:
-    if escaped in "dw":
-        return _ASCII[escaped] if in_class else f"[{_ASCII[escaped]}]"
-    if escaped in "DW":
-        return None if in_class else f"[^{_ASCII[escaped.lower()]}]"
+    if escaped in "dws":
+        return _JS_CLASSES[escaped] if in_class else f"[{_JS_CLASSES[escaped]}]"
+    if escaped in "DWS":
+        return None if in_class else f"[^{_JS_CLASSES[escaped.lower()]}]"
     if escaped[0] in "cpPk" or escaped.startswith("u{"):
         return None
+    if escaped.isdigit() and escaped != "0" and not in_class:
+        return f"(?({escaped})\\{escaped})"  # of a group that took no part, nothing
     return "/" if escaped == "/" else f"\\{escaped}"
