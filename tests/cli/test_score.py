@@ -84,6 +84,7 @@ def test_a_summary_is_printed() -> None:
         "  scorer        mean   95 % interval  scored  unscored\n"
         "  contains     0.500  0.000 to 1.000       2         0\n"
         "  exact_match  1.000               -       1         1\n"
+        "  contains: median 0.500, p90 0.900, 50.0% reach their threshold\n"
         "  exact_match could not score: exact_match needs expected.output, and none was\n"
         "    given\n"
         "\n"
@@ -318,7 +319,7 @@ def test_a_scorer_that_scores_nothing_is_work_that_could_not_be_done() -> None:
     [
         ([OWN], "name at least one scorer; as in: tally score traces.jsonl --scorer"),
         ([OWN, "-s", "contans"], "there is no scorer 'contans'; did you mean 'contains'?"),
-        ([OWN, "-s", "latency"], "latency needs the options 'target', 'limit'"),
+        ([OWN, "-s", "latency"], "latency needs the options 'target' and 'limit'"),
         ([OWN, "-s", "word_count", "-s", "word_count"], "more than one scorer is named"),
         (["nowhere.jsonl", "-s", "word_count"], "nowhere.jsonl: no such file or folder"),
         ([OWN, "-s", "word_count", "--format", "inspct"], "did you mean 'inspect'?"),

@@ -52,9 +52,10 @@ class ScorerSummary(msgspec.Struct, frozen=True):
 
 def summarise_scorers(tally: Tally) -> dict[str, ScorerSummary]:
     """Each with its mean and interval; the epochs of a case depend on each other."""
+    clustered = tally.clusters() if tally.all.results else {}
     return {
         name: _summarise(tally.scorers[name], estimate_clusters(clusters))
-        for name, clusters in tally.clusters().items()
+        for name, clusters in clustered.items()
     }
 
 

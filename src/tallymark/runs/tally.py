@@ -241,6 +241,8 @@ class Tally:
     def _add_up(self) -> None:
         """Bounds what waits."""
         self._total.add(self._fresh)
+        for scorer, values in _list_by_scorer(self._fresh) if self.scorers else ():
+            self.scorers[scorer].values.extend(values)
         self._latencies.extend(
             [seen.latency for seen in self._fresh if seen.ran and seen.latency is not None]
         )
@@ -285,8 +287,8 @@ class Tally:
             if check.value is not None:
                 names.append(check.name)
                 values.append(check.value)
-                counts.values.append(check.value)
-                counts.passed += check.passed
+                if check.passed:
+                    counts.passed += 1
         judges = add_known(judged) if judged else 0.0
         return judges, tuple(names), tuple(values)
 

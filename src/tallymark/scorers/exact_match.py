@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 from tallymark.scorers.expectations import read_expected_texts
 from tallymark.scoring import Score, configurable
-from tallymark.text import quote_some
+from tallymark.text import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tallymark.scoring import EvalContext
+
+
+_FAR = 30
 
 
 @configurable(blocking=False, data_type="boolean")
@@ -49,9 +52,15 @@ def exact_match(
 
 def _describe_difference(wanted: str, output: str) -> str:
     """Both texts, from where they begin to differ if that is far into them."""
-    shared = zip(wanted, output, strict=False)
-    differing = (at for at, (one, other) in enumerate(shared) if one != other)
-    at = next(differing, min(len(wanted), len(output)))
-    start = at if at >= 30 else 0
-    where = f" at character {at + 1}" if start else ""
-    return f"Expected {quote_some([wanted[start:]])}, got {quote_some([output[start:]])}{where}"
+    start, where = 0, ""
+    if wanted[:_FAR] == output[:_FAR]:
+        shared = zip(wanted, output, strict=False)
+        differing = (at for at, (one, other) in enumerate(shared) if one != other)
+        at = next(differing, min(len(wanted), len(output)))
+        if at >= _FAR:
+            start, where = at, f" at character {at + 1}"
+    return f"Expected {_quote(wanted[start:])}, got {_quote(output[start:])}{where}"
+
+
+def _quote(text: str) -> str:
+    return shorten(repr(shorten(text, 38)), 40)

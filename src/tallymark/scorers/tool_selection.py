@@ -44,20 +44,16 @@ def tool_selection(
         if not count_repeats:
             wanted, called = list(dict.fromkeys(wanted)), list(dict.fromkeys(called))
         absent, unexpected = find_unpaired(wanted, called)
-        hits = len(wanted) - len(absent)
+        hits, expected, made = len(wanted) - len(absent), len(wanted), len(called)
         values = {
-            "f1": _share(2 * hits, len(wanted) + len(called), 1.0),
-            "recall": _share(hits, len(wanted), 1.0),
-            "precision": _share(hits, len(called), 0.0 if wanted else 1.0),
+            "f1": 2 * hits / (expected + made) if expected + made else 1.0,
+            "recall": hits / expected if expected else 1.0,
+            "precision": hits / made if made else float(not wanted),
         }
         value = grade(values[metric], len(unexpected))
         return Score(value, _reason(absent, unexpected), values)
 
     return score
-
-
-def _share(part: int, whole: int, of_nothing: float) -> float:
-    return part / whole if whole else of_nothing
 
 
 def _reason(absent: list[str], unexpected: list[str]) -> str:

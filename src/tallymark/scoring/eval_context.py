@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _CAMEL = {"outputContains": "output_contains", "toolCalls": "tool_calls"}
 _NO_CALL = "no answer was seen: the trace has no model call, and no output of its root"
 _NOT_RECORDED = "no answer was seen: the trace does not record what its model calls said"
+_STATED = frozenset({"output", "output_contains", "tool_calls"})
+"""What most expectations state, as the fields call it."""
 _DATA_BEGINS = frozenset('{[-0123456789tfn"')
 """What JSON begins with; most answers do not, and are told apart quickly."""
 _PARTS = ("trace", "expected", "metadata", "config")
@@ -33,17 +35,15 @@ class _OpenMapping(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_dict(cls, given: Mapping[str, Any] | None, where: str) -> Self:
         """From a mapping in snake_case or the document's camelCase; None gives an empty one."""
-        values: Mapping[str, Any] = _check_mapping(given, where)
-        if "extra" in values or not values.keys() <= set(cls.__struct_fields__):
-            known: dict[str, Any] = {}
-            extra: dict[str, Any] = {}
-            for key, value in values.items():
-                name = _CAMEL.get(key, key)
-                known_key = name in cls.__struct_fields__ and name != "extra"
-                (known if known_key else extra)[name if known_key else key] = value
-            values = {**known, "extra": extra}
+        values = _check_mapping(given, where)
+        known: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
+        for key, value in values.items():
+            name = _CAMEL.get(key, key)
+            known_key = name in cls.__struct_fields__ and name != "extra"
+            (known if known_key else extra)[name if known_key else key] = value
         try:
-            return msgspec.convert(values, cls)
+            return msgspec.convert({**known, "extra": extra}, cls)
         except msgspec.ValidationError as error:
             raise InvalidInput(f"{where}: {str(error).replace('$.', '')}") from None
 
@@ -73,10 +73,15 @@ class Expected(_OpenMapping, frozen=True, kw_only=True):
     """Tools by name, or mappings with `name` and `arguments`; an empty list expects no call."""
 
     @classmethod
-    def read(cls, given: object, where: str = "expected") -> Expected:
+    def read(cls, given: Any, where: str = "expected") -> Expected:
         """From a mapping of these keys; any other value, a text first of all, is the output."""
         if isinstance(given, Expected):
             return given
+        if given.__class__ is dict and given.keys() <= _STATED:
+            try:
+                return msgspec.convert(given, cls)
+            except msgspec.ValidationError:  # said below, with its place
+                pass
         if given is None or isinstance(given, Mapping):
             return cls.from_dict(given, where)
         return cls(output=given)

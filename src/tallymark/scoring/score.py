@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from copy import copy
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -99,11 +98,8 @@ class Score(msgspec.Struct, frozen=True, gc=False):
 
     def made_by(self, origin: Origin, name: str | None = None) -> Score:
         """The same with its origin, and with its name where it is one of several."""
-        made = copy(self)  # it was checked when it was made
-        msgspec.structs.force_setattr(made, "origin", origin)
-        if name is not None:
-            msgspec.structs.force_setattr(made, "name", name)
-        return made
+        # It was checked when it was made, and is not checked again.
+        return msgspec.structs.replace(self, origin=origin, name=name)
 
 
 def as_number(value: object) -> float:

@@ -35,7 +35,6 @@ class Scorer:
     """Anything that turns a context into a score; make one with `@scorer` or `composite`."""
 
     __slots__ = (
-        "_is_ours",
         "_origin",
         "_sources",
         "_tried",
@@ -46,6 +45,7 @@ class Scorer:
         "function",
         "gives",
         "is_async",
+        "is_ours",
         "labels",
         "name",
         "retries",
@@ -71,8 +71,9 @@ class Scorer:
     ) -> None:
         """`sources` are what the code hash covers; the function itself when none is given."""
         self.name = _check_name(name)
-        self._is_ours = _is_ours(function)
-        self.function = function if self._is_ours else pass_named(function, name)
+        self.is_ours = _is_ours(function)
+        """True for code that leaves its context alone, and gives a new score each time."""
+        self.function = function if self.is_ours else pass_named(function, name)
         self.retries = _check_retries(name, retries)
         """How often a call that raises is made again."""
         self.gives = _check_gives(name, gives)
@@ -148,7 +149,7 @@ class Scorer:
         """What the function returns, or a failed score when it raises."""
         try:
             # Whose code this is decides: one's changes must not reach another's scores.
-            return self._tried(ctx if self._is_ours else ctx.frozen)
+            return self._tried(ctx if self.is_ours else ctx.frozen)
         except BaseException as error:  # noqa: BLE001 (whatever a scorer raises is its own failure)
             if not hasattr(type(ctx), "frozen"):  # nobody's failure but the caller's
                 message = f"{self.name} scores an EvalContext, not {show_value(ctx)}"
@@ -221,7 +222,6 @@ def _check_name(name: object) -> str:
 
 
 def _is_ours(function: object) -> bool:
-    """True for code that is known to leave its context alone."""
     module = str(getattr(function, "__module__", None) or "")
     return module.startswith("tallymark.") and ".adapters." not in module
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tallymark.errors import ScorerError
 from tallymark.scoring.score import Score, as_number, show_value
 
@@ -41,6 +43,9 @@ def to_score(raw: object, scorer: Scorer) -> Score:
         )
         and not scorer.gives
     ):
+        if scorer.is_ours:
+            msgspec.structs.force_setattr(raw, "origin", scorer.origin)
+            return raw
         return raw.made_by(scorer.origin)
     try:
         return _read(raw, scorer)

@@ -205,12 +205,12 @@ class Trace(
         given: int | None = None
         gave: int | None = None
         for span in self.spans:
-            if span.cost is not None:
-                costs.append(span.cost)
-            if span.input_tokens is not None:
-                given = span.input_tokens + (given or 0)
-            if span.output_tokens is not None:
-                gave = span.output_tokens + (gave or 0)
+            if (cost := span.cost) is not None:
+                costs.append(cost)
+            if (tokens := span.input_tokens) is not None:
+                given = tokens + (given or 0)
+            if (tokens := span.output_tokens) is not None:
+                gave = tokens + (gave or 0)
         return Spending(add_known(costs) if costs else None, given, gave)
 
     @property
