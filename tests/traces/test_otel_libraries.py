@@ -97,6 +97,18 @@ def test_the_ai_sdk_answers_with_objects_and_counts_in_older_words() -> None:
     assert (found.output, found.input_tokens, found.output_tokens) == ('{"city":"Oslo"}', 7, 2)
 
 
+@pytest.mark.parametrize("given", ['{"city": "Oslo"}', '{"output": 3, "unit": "C"}'])
+def test_data_that_a_tool_gave_stays_as_it_is(given: str) -> None:
+    found = span(of={"mlflow.spanType": '"TOOL"', "mlflow.spanOutputs": given})
+    assert json.loads(str(found.tool_output)) == json.loads(given)
+
+
+def test_a_model_call_in_older_words_is_one_inside_openllmetry_too() -> None:
+    of = {"traceloop.span.kind": "task", "llm.request.type": "chat", "gen_ai.completion": "Oslo"}
+    found = span(of=of)
+    assert (found.span_type, found.output) == ("generation", "Oslo")
+
+
 def test_the_names_of_the_conventions_win() -> None:
     of = {"mlflow.spanType": '"LLM"', "mlflow.llm.model": '"a"', "gen_ai.request.model": "b"}
     assert span(of=of).model == "b"
