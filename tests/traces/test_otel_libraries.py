@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
 import pytest
 from scripts.record_traces import FIXTURES, RECORDINGS, Recording, find_faults
 
-from tallymark.traces import Span, read_traces
+from tallymark.errors import Place
+from tallymark.traces import Span, otlp_proto, read_traces
 from tallymark.traces.otel_libraries import unwrap_arguments
 from tallymark.traces.otel_spans import OtelSpan, to_span
+from tallymark.traces.otel_traces import assemble
 
 
 @pytest.mark.parametrize("each", RECORDINGS, ids=lambda each: each.name)
@@ -122,3 +125,21 @@ def test_what_was_understood_is_not_kept_twice() -> None:
         "mlflow.spanType": '"AGENT"',
         "x": 1,
     }
+
+
+ODD: list[Any] = [
+    *(None, True, -1, 1e308, "", '"', '"x"', "{", '{"args": 1, "kwargs": 2}', '{"choices": [3]}'),
+    *([], {}, [[]], {"": None}, [{"type": "tool-call"}], {"total": "x"}),
+    '[[{"lc": 1, "kwargs": 2}]]',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["langfuse", "mlflow", "langsmith_otel", "vercel"])
+def test_any_attribute_may_be_anything(name: str) -> None:
+    batch = otlp_proto.read_request((FIXTURES / f"{name}.pb").read_bytes(), Place())
+    spans = [otlp_proto.read_span(raw) for each in batch for _, raw in each.spans(Place())]
+    for span in spans:
+        for key in span.attributes:
+            for odd in ODD:
+                spoiled = dataclasses.replace(span, attributes={**span.attributes, key: odd})
+                json.dumps(assemble([spoiled]).to_dict(), allow_nan=False)
