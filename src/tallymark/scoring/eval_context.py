@@ -119,7 +119,10 @@ class EvalContext(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def output(self) -> str:
-        """What the agent answered; where no answer was seen, `NotMeasured` is raised."""
+        """What the agent answered; where no answer was seen, `NotMeasured` is raised.
+
+        See docs/decisions/0030-what-was-not-seen.md.
+        """
         answer = self.trace.answer
         if answer is None:
             raise NotMeasured(_NOT_RECORDED if self.trace.generations else _NO_CALL)
