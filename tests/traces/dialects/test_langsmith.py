@@ -19,7 +19,7 @@ ROOT = {
 CALL = {
     "id": "c", "trace_id": "r", "run_type": "llm", "name": "model", "parent_run_id": "r",
     "inputs": {"messages": [{"role": "user", "content": "hi"}]}, "outputs": None,
-    "error": "Timeout()", "prompt_tokens": 7, "completion_tokens": 0, "total_cost": 0.5,
+    "error": "Timeout()", "prompt_tokens": 7, "completion_tokens": 0, "total_cost": "0.5",
 }  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def _read_run(raw: bytes) -> OtelSpan:
         # A run states 0 where nobody counted.
         "gen_ai.usage.input_tokens": run.get("prompt_tokens") or usage.get("input_tokens"),
         "gen_ai.usage.output_tokens": run.get("completion_tokens") or usage.get("output_tokens"),
-        "gen_ai.usage.cost": run.get("total_cost"),
+        "gen_ai.usage.cost": _read_cost(run.get("total_cost")),
         **metadata,
     }
     return OtelSpan(
@@ -90,6 +90,14 @@ def _read_run(raw: bytes) -> OtelSpan:
         message=error or "",
         attributes={key: value for key, value in known.items() if value is not None},
     )
+
+
+def _read_cost(value: Any) -> Any:
+    """LangSmith writes amounts of money as text."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
 
 
 DIALECT = Dialect(
