@@ -29,6 +29,8 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments":
         ({"input": "2+3?", "output": None}, "2+3?", None, None),
         ({"input": {"a": 2}, "output": "5"}, '{"a":2}', "5", None),
         ({"messages": [{"role": "user", "content": "2+3?"}], "output": "5"}, "2+3?", "5", None),
+        ({"prompt": [{"role": "user", "content": "2+3?"}], "completion": "5"}, "2+3?", "5", None),
+        ({"input": "2+3?", "output": None, "error": "timeout"}, "2+3?", "", None),
     ],
 )  # fmt: skip
 def test_a_question_and_its_answer(
@@ -44,6 +46,7 @@ def test_what_a_record_says_of_its_call() -> None:
         {
             "id": 7, "input": "q", "output": "a", "model": "mine", "latencyMs": 250, "costUsd": 0.5,
             "usage": {"prompt_tokens": 3, "completion_tokens": 2}, "topic": "sums",
+            "prompt": "a template", "response": None,
             "tool_calls": ["look", {"name": "add", "arguments": {"a": 2}, "result": "5"}, CALL],
         }
     )  # fmt: skip
@@ -53,7 +56,7 @@ def test_what_a_record_says_of_its_call() -> None:
         ("add", '{"a":2}', "5"),
         ("add", '{"a": 2}', None),
     ]
-    assert trace.metadata == {"topic": "sums"}
+    assert trace.metadata == {"topic": "sums", "prompt": "a template"}
 
 
 def test_a_conversation() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
 import pytest
 from scripts.record_traces import FIXTURES, RECORDINGS, Recording, find_faults
 
-from tallymark.traces import Span, read_traces
+from tallymark.errors import Place
+from tallymark.traces import Span, otlp_proto, read_traces
 from tallymark.traces.otel_libraries import unwrap_arguments
 from tallymark.traces.otel_spans import OtelSpan, to_span
+from tallymark.traces.otel_traces import assemble
 
 
 @pytest.mark.parametrize("each", RECORDINGS, ids=lambda each: each.name)
@@ -97,6 +100,18 @@ def test_the_ai_sdk_answers_with_objects_and_counts_in_older_words() -> None:
     assert (found.output, found.input_tokens, found.output_tokens) == ('{"city":"Oslo"}', 7, 2)
 
 
+@pytest.mark.parametrize("given", ['{"city": "Oslo"}', '{"output": 3, "unit": "C"}'])
+def test_data_that_a_tool_gave_stays_as_it_is(given: str) -> None:
+    found = span(of={"mlflow.spanType": '"TOOL"', "mlflow.spanOutputs": given})
+    assert json.loads(str(found.tool_output)) == json.loads(given)
+
+
+def test_a_model_call_in_older_words_is_one_inside_openllmetry_too() -> None:
+    of = {"traceloop.span.kind": "task", "llm.request.type": "chat", "gen_ai.completion": "Oslo"}
+    found = span(of=of)
+    assert (found.span_type, found.output) == ("generation", "Oslo")
+
+
 def test_the_names_of_the_conventions_win() -> None:
     of = {"mlflow.spanType": '"LLM"', "mlflow.llm.model": '"a"', "gen_ai.request.model": "b"}
     assert span(of=of).model == "b"
@@ -110,3 +125,21 @@ def test_what_was_understood_is_not_kept_twice() -> None:
         "mlflow.spanType": '"AGENT"',
         "x": 1,
     }
+
+
+ODD: list[Any] = [
+    *(None, True, -1, 1e308, "", '"', '"x"', "{", '{"args": 1, "kwargs": 2}', '{"choices": [3]}'),
+    *([], {}, [[]], {"": None}, [{"type": "tool-call"}], {"total": "x"}),
+    '[[{"lc": 1, "kwargs": 2}]]',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["langfuse", "mlflow", "langsmith_otel", "vercel"])
+def test_any_attribute_may_be_anything(name: str) -> None:
+    batch = otlp_proto.read_request((FIXTURES / f"{name}.pb").read_bytes(), Place())
+    spans = [otlp_proto.read_span(raw) for each in batch for _, raw in each.spans(Place())]
+    for span in spans:
+        for key in span.attributes:
+            for odd in ODD:
+                spoiled = dataclasses.replace(span, attributes={**span.attributes, key: odd})
+                json.dumps(assemble([spoiled]).to_dict(), allow_nan=False)

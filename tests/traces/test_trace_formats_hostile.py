@@ -28,6 +28,9 @@ JSON_FILES = [
     ("inspect_sums.json", "inspect"),
     ("promptfoo.json", "promptfoo"),
     ("trajectory_subagent.json", "atif"),
+    ("recorded/langsmith_runs.jsonl", "langsmith"),
+    ("recorded/mlflow_trace.jsonl", "mlflow"),
+    ("records.jsonl", "records"),
 ]
 BINARY_FILES = [("inspect_sums.eval", "inspect"), ("otel_sdk.pb", "otlp"), ("collector.pb", "otlp")]
 ODD: list[Any] = [
@@ -70,6 +73,8 @@ def test_any_value_may_be_anything(name: str, format_name: str) -> None:
     document = json.loads(raw.splitlines()[-1] if name.endswith("l") else raw)
     if format_name == "inspect":
         document["samples"] = document["samples"][:1]
+    if format_name == "records":  # each line is another kind
+        document = [json.loads(line) for line in raw.splitlines()]
     chance = random.Random(name)
     spots = places(document)
     for place in chance.sample(spots, min(len(spots), 200)):

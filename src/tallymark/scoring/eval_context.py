@@ -209,7 +209,10 @@ class EvalContext(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def output_text(self) -> str:
-        """What the agent answered, as text; where no answer was seen, `NotMeasured` is raised."""
+        """What the agent answered, as text; where no answer was seen, `NotMeasured` is raised.
+
+        See docs/decisions/0030-what-was-not-seen.md.
+        """
         answer = self.trace.answer
         if answer is None:
             raise NotMeasured(_NOT_RECORDED if self.trace.generations else _NO_CALL)

@@ -21,6 +21,9 @@ _SILENT = (
 )
 _KINDS = _CALLS + _RESULTS + _TEXTS + _SILENT
 
+_HOLDERS = ("messages", "choices", "generations")
+_CONTENT = ("parts", "content", "contents", "text")
+_LANGCHAIN = ("human", "ai", "system", "tool")
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant"}
 
 
@@ -65,10 +68,12 @@ def parse_messages(value: Any, role: str = "user") -> list[ChatMessage]:
     value = unpack_json(value)
     if isinstance(value, dict):
         # A request with its messages, or a whole response of a model.
-        held = (value[key] for key in ("messages", "choices") if isinstance(value.get(key), list))
+        held = (value[key] for key in _HOLDERS if isinstance(value.get(key), list))
         value = next(held, value)
     if isinstance(value, list):
-        return [_read_message(each, role) for each in value]
+        # LangChain asks for several answers at once, so it has lists of lists.
+        listed = [inner for each in value for inner in (each if isinstance(each, list) else [each])]
+        return [_read_message(each, role) for each in listed]
     return [_read_message(value, role)] if value else []
 
 
@@ -105,9 +110,12 @@ def _read_message(value: Any, role: str) -> ChatMessage:
         return ChatMessage(role, as_text(value))
     if isinstance(value.get("message"), dict):
         value = {**value, **value["message"]}
-    role = as_label(value.get("role")) or role
+    if "lc" in value and isinstance(value.get("kwargs"), dict):  # how LangChain writes objects
+        value = {**value, **value["kwargs"]}
+    kind = as_label(value.get("type"))
+    role = as_label(value.get("role")) or (kind if kind in _LANGCHAIN else None) or role
     role = _ROLES.get(role, role)
-    content = next((value[key] for key in ("parts", "content", "contents") if value.get(key)), None)
+    content = next((value[key] for key in _CONTENT if value.get(key)), None)
     if value.get("type") in _CALLS + _RESULTS:  # OpenAI's responses list calls among messages
         content = [value]
     said, calls, results = _read_content(content)

@@ -26,6 +26,7 @@ _EXPECTED = (
     *("reference", "ground_truth", "ideal"),
 )
 _IDS = ("trace_id", "traceId", "id")
+_CALLS = ("tool_calls", "toolCalls")
 _SPENT = {
     "model": ("model",),
     "input_tokens": ("input_tokens", "inputTokens", "prompt_tokens", "promptTokens"),
@@ -44,9 +45,11 @@ _TYPES = {
     "chain": "span",
 }
 _SPAN_TYPES = ("span", "generation", "tool", "retrieval", "event")
-_KNOWN = frozenset(
-    (*_ASKED, *_ANSWERED, *_EXPECTED, *_IDS, "messages", "usage", "tool_calls", "toolCalls")
-).union(*_SPENT.values())
+_GROUPS = (
+    *(_ASKED, _ANSWERED, _EXPECTED, _IDS, _CALLS, ("messages",), ("usage",)),
+    *_SPENT.values(),
+)
+"""Of each the first key that a record has is understood; others are kept as metadata."""
 
 
 def is_flat(keys: Collection[str]) -> bool:
@@ -65,8 +68,9 @@ def spread_record(record: Mapping[str, Any]) -> Record:
     if not is_flat(record):
         return dict(record)
     spans = _list_flat_spans(record)
+    used = {_find_key(record, group) for group in _GROUPS}
     return {
-        **{key: value for key, value in record.items() if key not in _KNOWN},
+        **{key: value for key, value in record.items() if key not in used and value is not None},
         **_read_identity(record),
         "duration_ms": spans[-1].get("duration_ms") if spans else None,
         "spans": spans,
@@ -102,7 +106,7 @@ def list_conversation_spans(messages: list[ChatMessage], model: str | None) -> l
 def _list_flat_spans(record: Mapping[str, Any]) -> list[Record]:
     """An answer as a model call, and the tools that the record says were called before it."""
     messages = parse_messages(record.get("messages"))
-    answer = next((record[key] for key in _ANSWERED if record.get(key) is not None), None)
+    answer = _find_first(record, _ANSWERED)
     model = as_label(record.get("model"))
     spent = _read_spent(record)
     if messages and answer is None:
@@ -112,8 +116,10 @@ def _list_flat_spans(record: Mapping[str, Any]) -> list[Record]:
             calls[-1] |= spent
         return spans
     said = parse_messages(answer, "assistant") if _is_message(answer) else []
-    asked = next((record[key] for key in _ASKED if record.get(key) is not None), None)
-    told = as_list(record.get("tool_calls") or record.get("toolCalls"))
+    asked = _find_first(record, _ASKED)
+    if isinstance(asked, list) and any("role" in as_mapping(each) for each in asked):
+        messages, asked = parse_messages(asked), None
+    told = as_list(_find_first(record, _CALLS))
     wishes = told or [call._asdict() for message in said for call in message.calls]
     tools = [_make_tool_span(call, f"tool-{n}") for n, call in enumerate(wishes, start=1)]
     return [
@@ -124,7 +130,8 @@ def _list_flat_spans(record: Mapping[str, Any]) -> list[Record]:
             "span_type": "generation",
             "input": last_text(messages, "user") if asked is None else asked,
             "output": last_text(said, "assistant") if said else answer,
-            "output_seen": answer is not None,
+            # A call that failed is known to have answered nothing.
+            "output_seen": answer is not None or spent["error"] is not None,
             **spent,
         },
     ]
@@ -159,8 +166,13 @@ def _read_spent(record: Mapping[str, Any]) -> Record:
     return {field: _find_first(told, keys) for field, keys in _SPENT.items()}
 
 
+def _find_key(record: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+    return next((key for key in keys if record.get(key) is not None), None)
+
+
 def _find_first(record: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    return next((found for key in keys if (found := record.get(key)) is not None), None)
+    key = _find_key(record, keys)
+    return None if key is None else record[key]
 
 
 def _read_identity(record: Mapping[str, Any]) -> Record:

@@ -54,7 +54,8 @@ def translate(name: str, attributes: Attributes) -> Attributes:
 
 
 def _translate(library: _Library, name: str, attributes: Attributes) -> Attributes:
-    said = str(read_plain(attributes[library.kind])).lower()
+    said = _find_first(attributes, ("gen_ai.operation.name", "llm.request.type", library.kind))
+    said = str(read_plain(said)).lower()
     asked = _find_first(attributes, library.asked)
     answered = _find_first(attributes, library.answered)
     found = {"gen_ai.operation.name": _KINDS.get(said, said), **library.read(attributes)}
@@ -65,7 +66,7 @@ def _translate(library: _Library, name: str, attributes: Attributes) -> Attribut
     if kind == "execute_tool":
         found.setdefault("gen_ai.tool.name", attributes.get("traceloop.entity.name") or name)
         found["gen_ai.tool.call.arguments"] = unwrap_arguments(read_plain(asked))
-        found["gen_ai.tool.call.result"] = unwrap_value(read_plain(answered))
+        found["gen_ai.tool.call.result"] = unwrap_output(read_plain(answered))
     elif kind == "chat":
         found.setdefault("gen_ai.input.messages", asked)
         found.setdefault("gen_ai.output.messages", answered)
@@ -73,8 +74,8 @@ def _translate(library: _Library, name: str, attributes: Attributes) -> Attribut
         given = unwrap_arguments(read_plain(asked))
         # Vercel's AI SDK has the system's words beside the prompt.
         prompt = as_mapping(given).get("prompt")
-        found["input.value"] = unwrap_value(given) if prompt is None else prompt
-        found["output.value"] = unwrap_value(read_plain(answered))
+        found["input.value"] = _unwrap_only_text(given) if prompt is None else prompt
+        found["output.value"] = unwrap_output(read_plain(answered))
     taken = {*library.asked, *library.answered, *library.also}
     rest = {key: value for key, value in attributes.items() if key not in taken}
     return {**{key: value for key, value in found.items() if value is not None}, **rest}
@@ -92,22 +93,27 @@ def read_plain(value: Any) -> Any:
 
 def unwrap_arguments(value: Any) -> Any:
     """The arguments of a call that was recorded as `{"args": [...], "kwargs": {...}}`."""
-    if not isinstance(value, dict) or value.keys() != {"args", "kwargs"}:
-        # OpenLLMetry's LangChain notes what a step was given beside its tags and settings.
-        inner = as_mapping(value).get("inputs")
-        return value if inner is None else inner
+    if not isinstance(value, dict):
+        return value
+    if {"inputs", "tags"} <= value.keys():  # OpenLLMetry's LangChain has settings beside them
+        return value["inputs"]
+    if value.keys() != {"args", "kwargs"}:
+        return value
     if not value["args"]:
         return value["kwargs"]
     alone = not value["kwargs"] and isinstance(value["args"], list) and len(value["args"]) == 1
     return value["args"][0] if alone else value
 
 
-def unwrap_value(value: Any) -> Any:
-    """The one value in a mapping with one key, such as `{"output": "Paris"}`, if it is text."""
-    if isinstance(value, dict) and len(value) == 1:
-        (inner,) = value.values()
-        return inner if isinstance(inner, str) else value
-    return value
+def unwrap_output(value: Any) -> Any:
+    """What came out, where LangSmith wrote it as `{"output": ...}`; other data as it is."""
+    return value["output"] if isinstance(value, dict) and value.keys() == {"output"} else value
+
+
+def _unwrap_only_text(value: Any) -> Any:
+    """The question, where it is a step's only argument: `{"question": "..."}`."""
+    only = list(value.values()) if isinstance(value, dict) and len(value) == 1 else []
+    return only[0] if only and isinstance(only[0], str) else value
 
 
 def _find_first(attributes: Attributes, names: tuple[str, ...]) -> Any:

@@ -19,7 +19,7 @@ ROOT = {
 CALL = {
     "id": "c", "trace_id": "r", "run_type": "llm", "name": "model", "parent_run_id": "r",
     "inputs": {"messages": [{"role": "user", "content": "hi"}]}, "outputs": None,
-    "error": "Timeout()", "prompt_tokens": 7, "completion_tokens": 0, "total_cost": 0.5,
+    "error": "Timeout()", "prompt_tokens": 7, "completion_tokens": 0, "total_cost": "0.5",
 }  # fmt: skip
 
 
@@ -33,6 +33,34 @@ def test_runs_in_any_order_are_one_trace(tmp_path: Path, read: Read) -> None:
     assert (trace.name, trace.duration_ms, trace.answer) == ("desk", 2000, "Hello")
     (call,) = trace.generations
     assert (call.input, call.error, call.input_tokens, call.cost) == ("hi", "Timeout()", 7, 0.5)
+
+
+def test_langchains_messages_are_read(tmp_path: Path, read: Read) -> None:
+    def message(kind: str, content: str, **more: Any) -> dict[str, Any]:
+        return {
+            "lc": 1,
+            "type": "constructor",
+            "kwargs": {"type": kind, "content": content, **more},
+        }
+
+    wish = message("ai", "", tool_calls=[{"name": "add", "args": {"a": 2}, "id": "c"}])
+    heard = message("tool", "5", tool_call_id="c")
+    said = {"text": "It is 5.", "message": message("ai", "It is 5.")}
+    run = {
+        "id": "r", "run_type": "llm", "name": "ChatOpenAI",
+        "inputs": {"messages": [[message("human", "2+3?"), wish, heard]]},
+        "outputs": {
+            "generations": [[said]],
+            "llm_output": {"token_usage": {"prompt_tokens": 9, "completion_tokens": 4}},
+        },
+    }  # fmt: skip
+    (trace,) = read(write(tmp_path / "runs.json", run))
+    assert (trace.first_input, trace.answer, trace.tokens) == ("2+3?", "It is 5.", 13)
+    assert [each["role"] for each in trace.spans[0].metadata["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+    ]
 
 
 def test_what_is_no_run_is_told(tmp_path: Path, read: Read) -> None:

@@ -30,8 +30,8 @@ def test_the_names_of_version_2_are_read(tmp_path: Path, read: Read) -> None:
 
 
 def test_what_is_no_trace_is_told(tmp_path: Path, read: Read) -> None:
-    records: list[Any] = [trace({}, trace_id="a"), {"info": {}}, 3]
-    lines = [json.dumps(each) for each in records]
+    given: list[Any] = [trace({}, trace_id="a"), {"info": {}}, 3]
+    lines = [json.dumps(each) for each in given]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     told: list[TraceError] = []
     found = read(tmp_path / "a.jsonl", skip_broken=True, on_broken=told.append)

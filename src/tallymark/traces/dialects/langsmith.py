@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tallymark.traces.trace import Trace
     from tallymark.traces.trace_source import TraceSource
 
+_OLDER = {"input": "prompt", "output": "completion"}
+
 
 def sniff(keys: Collection[str]) -> bool:
     """True when an object with these keys is a run."""
@@ -57,7 +59,13 @@ def _read_run(raw: bytes) -> OtelSpan:
     start, end = (to_unix_ms(run.get(key)) or 0 for key in ("start_time", "end_time"))
     outputs = as_mapping(run.get("outputs"))
     metadata = as_mapping(as_mapping(run.get("extra")).get("metadata"))
-    usage = as_mapping(outputs.get("usage_metadata")) or as_mapping(metadata.get("usage_metadata"))
+    told = as_mapping(as_mapping(outputs.get("llm_output")).get("token_usage"))
+    usage = (
+        as_mapping(outputs.get("usage_metadata"))
+        or as_mapping(metadata.get("usage_metadata"))
+        # LangChain's older words.
+        or {f"{ours}_tokens": told.get(f"{theirs}_tokens") for ours, theirs in _OLDER.items()}
+    )
     error = as_label(run.get("error"))
     known = {
         "langsmith.span.kind": as_label(run.get("run_type")) or "chain",
@@ -65,9 +73,10 @@ def _read_run(raw: bytes) -> OtelSpan:
         "gen_ai.completion": compact(outputs) if outputs else None,
         "gen_ai.request.model": metadata.get("ls_model_name") or outputs.get("model"),
         "gen_ai.provider.name": metadata.get("ls_provider"),
+        # A run states 0 where nobody counted.
         "gen_ai.usage.input_tokens": run.get("prompt_tokens") or usage.get("input_tokens"),
         "gen_ai.usage.output_tokens": run.get("completion_tokens") or usage.get("output_tokens"),
-        "gen_ai.usage.cost": run.get("total_cost"),
+        "gen_ai.usage.cost": _read_cost(run.get("total_cost")),
         **metadata,
     }
     return OtelSpan(
@@ -81,6 +90,14 @@ def _read_run(raw: bytes) -> OtelSpan:
         message=error or "",
         attributes={key: value for key, value in known.items() if value is not None},
     )
+
+
+def _read_cost(value: Any) -> Any:
+    """LangSmith writes amounts of money as text."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
 
 
 DIALECT = Dialect(

@@ -164,7 +164,7 @@ def _collect_expected(test: dict[str, Any]) -> dict[str, Any]:
     """What assertions with a plain value say about the output."""
     expected: dict[str, Any] = {}
     for check in map(as_mapping, as_list(test.get("assert"))):
-        kind, value = check.get("type"), unpack_json(check.get("value"))
+        kind, value = as_label(check.get("type")), unpack_json(check.get("value"))
         if kind == "equals" and value is not None:
             expected["output"] = as_text(check.get("value"))
         elif kind in _CONTAINS and value is not None:
