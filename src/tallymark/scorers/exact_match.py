@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.scorers.expectations import read_expected_texts
 from tallymark.scoring import Score, configurable
-from tallymark.text import shorten
+from tallymark.text import quote_some, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
