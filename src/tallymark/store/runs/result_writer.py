@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CAPACITY = 2000
 _MOST_TEXT = 32_000_000
-_GATHERING = 0.02
+_GATHERING = 0.05
 """Seconds that a commit waits for more results: it costs as much for one as for many."""
 
 
