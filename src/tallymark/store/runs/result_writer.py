@@ -45,7 +45,8 @@ class ResultWriter:
         self._changed = threading.Condition()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._closing = False
-        self._ended = threading.Event()
+        self._enough = threading.Event()
+        """There is no reason to wait for more results."""
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="tally-results", daemon=True)
         self._thread.start()
@@ -79,7 +80,7 @@ class ResultWriter:
         """Stores what is queued, and ends. Blocks until that is done."""
         with self._changed:
             self._closing = True
-            self._ended.set()
+            self._enough.set()
             self._changed.notify_all()
         self._thread.join()
         if self._failure is not None:
@@ -95,6 +96,8 @@ class ResultWriter:
             return False
         self._queue.append(result)
         self._text += len(result.output)
+        if len(self._queue) >= self._capacity // 2 or self._text >= _MOST_TEXT // 2:
+            self._enough.set()
         self._changed.notify_all()
         return True
 
@@ -104,9 +107,11 @@ class ResultWriter:
                 with self._changed:
                     while not self._queue and not self._closing:
                         self._changed.wait()
-                self._ended.wait(_GATHERING)
+                self._enough.wait(_GATHERING)
                 with self._changed:
                     batch, self._queue, self._text = self._queue, [], 0
+                    if not self._closing:
+                        self._enough.clear()
                     self._make_room()
                 if not batch:
                     return
