@@ -196,6 +196,18 @@ def test_one_model_may_serve_several_event_loops(server: ProviderServer) -> None
     assert [asyncio.run(once()), asyncio.run(once())] == ["hi", "hi"]
 
 
+def test_a_server_that_wants_a_key_says_where_it_goes(
+    server: ProviderServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.on("hi", Fail(401))
+    monkeypatch.delenv("TALLY_HTTP_KEY", raising=False)
+    with pytest.raises(ModelError, match=r"answered 401 .*; put its key into TALLY_HTTP_KEY$"):
+        ask(f"{server.url}/v1#m")
+    monkeypatch.setenv("TALLY_HTTP_KEY", "wrong")
+    with pytest.raises(ModelError, match=r"answered 401 .*; check the API key$"):
+        ask(f"{server.url}/v1#m")
+
+
 def test_a_plain_endpoint_cannot_be_given_mcp_servers(server: ProviderServer) -> None:
     asked = Request(messages=(Message("user", "x"),), mcp_servers=(McpServer(url="http://x"),))
     with pytest.raises(ModelError, match="cannot be given MCP servers"):

@@ -164,7 +164,7 @@ ODD_USAGES: list[Any] = [
 
 
 @pytest.mark.parametrize("usage", ODD_USAGES, ids=str)
-@pytest.mark.parametrize("reference", [OPENAI, CHAT, "{}/v1#m"])
+@pytest.mark.parametrize("reference", [OPENAI, CHAT, ANTHROPIC, "{}/v1#m"])
 def test_an_answer_with_an_odd_usage_is_kept_and_its_tokens_counted_here(
     server: ProviderServer, reference: str, usage: Any
 ) -> None:
@@ -175,7 +175,7 @@ def test_an_answer_with_an_odd_usage_is_kept_and_its_tokens_counted_here(
     assert (answer.tokens_counted_by, answer.cost) == ("local", None)
 
 
-@pytest.mark.parametrize("reference", [OPENAI, CHAT, "{}/v1#m", "{}/plain"])
+@pytest.mark.parametrize("reference", [OPENAI, CHAT, ANTHROPIC, "{}/v1#m", "{}/plain"])
 def test_what_can_be_believed_of_an_odd_usage_is(server: ProviderServer, reference: str) -> None:
     odd = {"prompt_tokens_details": "none", "output_tokens_details": {"reasoning_tokens": "x"}}
     server.on("hi", Reply("hello", usage={**USAGE, **odd, "total_tokens": None, "more": {"a": []}}))

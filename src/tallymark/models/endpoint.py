@@ -66,11 +66,14 @@ class EndpointModel:
         *,
         connections: int = 0,
         key: str | None = None,
+        key_variable: str | None = None,
     ) -> None:
+        """`key_variable` is where a key was looked for."""
         self.name = name
         self._address = address
         self._pricing = pricing
         self._key = key
+        self._missing_key = None if key else key_variable
         self._tool_user: ProviderModel | None = None
         headers = {"Content-Type": "application/json"}
         if key:
@@ -146,7 +149,13 @@ class EndpointModel:
                 f"{self.name} could not be reached: {one_line(error)}", retryable=True
             ) from None
         if response.status // 100 != 2:
-            raise http_failure(self.name, response.status, response.headers, _find_message(said))
+            raise http_failure(
+                self.name,
+                response.status,
+                response.headers,
+                _find_message(said),
+                key=self._missing_key,
+            )
         return said
 
     def _read(self, said: bytes, latency: float) -> Answer:
@@ -190,6 +199,7 @@ def open_endpoint(reference: ModelReference) -> EndpointModel:
         _parse_address(reference.text),
         reference.pricing,
         key=os.environ.get(KEY_VARIABLE) if reference.key is None else reference.key,
+        key_variable=KEY_VARIABLE if reference.key is None else None,
     )
 
 

@@ -24,12 +24,18 @@ _HINTS = {
 }
 
 
-def http_failure(name: str, status: int, headers: Mapping[str, str], said: str) -> ModelError:
-    """The error for an HTTP status: 429, overload and 5xx may pass, other refusals stay."""
+def http_failure(
+    name: str, status: int, headers: Mapping[str, str], said: str, *, key: str | None = None
+) -> ModelError:
+    """The error for an HTTP status: 429, overload and 5xx may pass, other refusals stay.
+
+    `key` is the variable in which a key is looked for, when there was none.
+    """
     throttled = status in _THROTTLED
+    hint = f"put its key into {key}" if key and status == HTTPStatus.UNAUTHORIZED else None
     return ModelError(
         f"{name} answered {status} {_find_phrase(status)}{_quote(said)}",
-        hint=_HINTS.get(status),
+        hint=hint or _HINTS.get(status),
         retryable=throttled or status in _PASSING or status >= 500,
         throttled=throttled,
         retry_after=retry_after(headers),

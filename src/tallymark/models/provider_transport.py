@@ -6,21 +6,25 @@ time that a request takes of the processor.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import aiohttp
 import httpx2
+import msgspec
 
 from tallymark.models.http_sessions import HttpSessions, find_proxy, make_sendable
+from tallymark.models.model_answers import drop_odd_usage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from ssl import SSLContext
 
+_COUNTING = re.compile(rb'"type": ?"message_(start|delta)"')
 _SECONDS = httpx2.Timeout(600, connect=10)
 Script: TypeAlias = Callable[[httpx2.Request], httpx2.Response]
 """Gives the answer to a request, or raises what sending it would."""
@@ -93,6 +97,10 @@ class _ResponseBody(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
+            if self._response.content_type == "text/event-stream":
+                # The libraries gather its events before they give an answer.
+                yield _mend_usages(await self._response.read())
+                return
             async for chunk in self._response.content.iter_any():
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -101,6 +109,27 @@ class _ResponseBody(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         """Gives the connection back, or drops it when there is more to come."""
         self._response.release()
+
+
+def _mend_usages(events: bytes) -> bytes:
+    """Anthropic's events without counts that cannot be believed: its library would fail."""
+    lines = events.split(b"\n")
+    for number, line in enumerate(lines):
+        if line.startswith(b"data:") and _COUNTING.search(line):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                lines[number] = b"data: " + msgspec.json.encode(_mend_usage(line[5:]))
+    return b"\n".join(lines)
+
+
+def _mend_usage(line: bytes) -> dict[str, Any]:
+    event = msgspec.json.decode(line, type=dict[str, Any])
+    place = event["message"] if isinstance(event.get("message"), dict) else event
+    usage = place.get("usage")
+    kept = drop_odd_usage({"usage": usage})["usage"].keys()
+    may_lack_input = place is event and isinstance(usage, dict) and not usage.get("input_tokens")
+    if "output_tokens" not in kept or not ("input_tokens" in kept or may_lack_input):
+        place["usage"] = {"input_tokens": 0, "output_tokens": 0}  # which nobody believes
+    return event
 
 
 def make_timeout(request: httpx2.Request) -> aiohttp.ClientTimeout:

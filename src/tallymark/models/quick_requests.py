@@ -114,12 +114,12 @@ class QuickRequests:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             repeat = partial(_raise_again, error)
         else:
-            said = _keep_believable_usage(said)
             if said.status == 200:
+                said = _mend_usage(said)
                 try:
                     return kind.model_validate_json(said.body)
-                except ValidationError:
-                    pass  # the library takes more than its types say
+                except ValidationError:  # the library takes more than its types say
+                    said = _mend_usage(said, wholly=True)
             repeat = partial(_answer_again, said)
         with play(repeat):
             return await create(**given)
@@ -169,21 +169,26 @@ async def _learn_head(create: Callable[[], Awaitable[Any]]) -> _RequestHead:
     )
 
 
-def _keep_believable_usage(said: _Said) -> _Said:
-    """An answer whose tokens cannot be believed is one without tokens, and not a broken one."""
+def _mend_usage(said: _Said, *, wholly: bool = False) -> _Said:
+    """An answer whose tokens cannot be believed is one without tokens, and not a broken one.
+
+    Where they can, it is only left with nothing else in its usage when it must be `wholly` mended.
+    """
     try:
         answer = msgspec.json.decode(said.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return said
     if not isinstance(answer, dict) or "usage" not in answer:
         return said
-    kept = drop_odd_usage(answer)
+    kept = drop_odd_usage({"usage": answer["usage"]})
     sent, received, _ = read_usage(kept)
     if sent is None or received is None:
-        kept["usage"] = None
+        answer["usage"] = None
+    elif wholly:
+        answer["usage"] = {"total_tokens": sent + received, **kept["usage"]}
     else:
-        kept["usage"].setdefault("total_tokens", sent + received)
-    return said if kept == answer else said._replace(body=msgspec.json.encode(kept))
+        return said
+    return said._replace(body=msgspec.json.encode(answer))
 
 
 def _raise_again(error: Exception, request: httpx2.Request) -> httpx2.Response:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CAPACITY = 2000
 _MOST_TEXT = 32_000_000
-_GATHERING = 0.02
+_GATHERING = 0.05
 """Seconds that a commit waits for more results: it costs as much for one as for many."""
 
 
@@ -48,7 +48,8 @@ class ResultWriter:
         self._changed = threading.Condition()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._closing = False
-        self._ended = threading.Event()
+        self._enough = threading.Event()
+        """There is no reason to wait for more results."""
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="tally-results", daemon=True)
         self._thread.start()
@@ -82,7 +83,7 @@ class ResultWriter:
         """Stores what is queued, and ends. Blocks until that is done."""
         with self._changed:
             self._closing = True
-            self._ended.set()
+            self._enough.set()
             self._changed.notify_all()
         self._thread.join()
         if self._failure is not None:
@@ -98,6 +99,8 @@ class ResultWriter:
             return False
         self._queue.append(result)
         self._text += len(result.input) + len(result.output)
+        if len(self._queue) >= self._capacity // 2 or self._text >= _MOST_TEXT // 2:
+            self._enough.set()
         self._changed.notify_all()
         return True
 
@@ -111,9 +114,11 @@ class ResultWriter:
                 if not told:
                     self._renew()
                     continue
-                self._ended.wait(_GATHERING)
+                self._enough.wait(_GATHERING)
                 with self._changed:
                     batch, self._queue, self._text = self._queue, [], 0
+                    if not self._closing:
+                        self._enough.clear()
                     self._changed.notify_all()
                     if self._waiting:
                         self._wake_tasks()
