@@ -312,8 +312,8 @@ def _find_changes(first: Run, second: Run) -> Iterator[CaseChange]:
         if result.status != "passed" and result.case not in reasons:
             reasons[result.case] = _find_reason(result)
     for case, kind in kinds.items():
-        passes = (_format_passes(each.get(case)) for each in (before, now))
-        yield CaseChange(case, kind, *passes, reasons.get(case, ""))
+        first_passes, second_passes = (_format_passes(each.get(case)) for each in (before, now))
+        yield CaseChange(case, kind, first_passes, second_passes, reasons.get(case, ""))
 
 
 def _classify_change(one: CaseCounts | None, two: CaseCounts | None) -> ChangeKind | None:

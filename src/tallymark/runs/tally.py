@@ -332,7 +332,8 @@ class Tally:
             if name is None or name not in usable or name in RUN_METRICS or name in self.scorers:
                 continue
             if isinstance(waiting, Seen):
-                success, latency, cost = waiting.success, waiting.latency, waiting.cost
+                success = float(waiting.passed) if waiting.ran else None
+                latency, cost = waiting.latency, waiting.cost
             else:
                 counts = self._count_eval(name)
                 success, latency, cost = counts.success, counts.mean("latency"), counts.mean("cost")

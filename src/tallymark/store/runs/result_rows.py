@@ -31,6 +31,8 @@ _KEY = ("tenant", "run_id", "case_name", "epoch")
 _CHUNK = 500
 _AT_HAND = 250
 _JUDGE = "llm_judge"
+# Results are passed once, row after row: few pages of theirs are worth keeping.
+_SMALL_CACHE = "PRAGMA cache_size = -4000"  # negative: in KiB
 _BEYOND = 2**63  # a BIGINT is smaller
 
 
@@ -73,7 +75,8 @@ def add_results(
 ) -> None:
     """Stores results; one that is already there is replaced only if it is an error."""
     run_rows.require(connection, tenant, run_id)
-    _spare_memory(connection)
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(_SMALL_CACHE)
     statement = _INSERT[connection.dialect.name]
     for start in range(0, len(results), _CHUNK):
         rows = [_make_row(tenant, run_id, each) for each in results[start : start + _CHUNK]]
@@ -107,9 +110,10 @@ def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator
     )
     _spare_memory(connection)
     with connection.execution_options(yield_per=_CHUNK).execute(query) as rows:
-        for case, epoch, status, latency, cost, input_tokens, output_tokens, text in rows:
+        for row in rows:
+            case, epoch, status, latency, cost, input_tokens, output_tokens, *text = row
             try:
-                detail = _decode_counted(text)
+                detail = _decode_counted(text[0])
             except msgspec.MsgspecError as error:
                 raise _refuse_row(run_id, case, error) from None
             yield CaseResult(
@@ -152,9 +156,8 @@ def read_statuses(
 
 
 def _spare_memory(connection: Connection) -> None:
-    """Results are passed once, row after row: no page of theirs is worth keeping."""
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("PRAGMA cache_size = -4000")  # negative: in KiB
+        connection.exec_driver_sql(_SMALL_CACHE)
 
 
 def _is_of_run(tenant: str, run_id: str) -> ColumnElement[bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from tallymark.runs.ongoing_run import find_places, sort_by_suite
+from tallymark.runs.ongoing_run import ResultKey, sort_by_suite
 from tallymark.runs.tally import Tally
 
 if TYPE_CHECKING:
@@ -53,11 +53,10 @@ class StoredResults:
 
 def find_results(store: Store, record: RunRecord, tally: Tally) -> StoredResults:
     """The results of a run that has just been counted."""
-    place = find_places(record)
     names = {case: case for case in tally.cases}  # a name once, here and there
     counted = store.counted_results(record.id)
-    keys = [(names.get(each.case, each.case), each.epoch) for each in counted]
-    return StoredResults(store, record, sorted(keys, key=lambda key: place(*key)))
+    keys = [ResultKey(names.get(each.case, each.case), each.epoch) for each in counted]
+    return StoredResults(store, record, sort_by_suite(record, keys))
 
 
 def load_results(store: Store, record: RunRecord) -> tuple[StoredResults, Tally]:
