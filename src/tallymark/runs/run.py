@@ -53,6 +53,9 @@ class KeptResults(Protocol):
     def __iter__(self) -> Iterator[CaseResult]:
         """All of them in order."""
 
+    def __getitem__(self, at: int) -> CaseResult:
+        """The one at a place."""
+
     def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
         """Those of some cases, in order."""
 

@@ -46,6 +46,10 @@ class RecheckedResults:
     def __iter__(self) -> Iterator[CaseResult]:
         return self._see_anew(self._results)
 
+    def __getitem__(self, at: int) -> CaseResult:
+        key = [*self._rechecks][at]
+        return next(each for each in self.read_cases([key[0]]) if each.key == key)
+
     @property
     def names(self) -> Iterable[str]:
         """Every case once, in order."""

@@ -11,6 +11,7 @@ import pytest
 from tallymark.app.app import App
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs import swap_test
+from tallymark.runs.case_columns import Array
 from tallymark.runs.comparison import compare
 from tallymark.runs.gates import find_too_many_errors
 from tallymark.runs.ongoing_run import sort_by_suite
@@ -134,7 +135,7 @@ def test_a_comparison_tries_the_ways_to_swap_once(
     tried: list[int] = []
     list_ways = swap_test._list_ways
 
-    def count(units: int, seed: int) -> Iterator[swap_test.Array]:
+    def count(units: int, seed: int) -> Iterator[Array]:
         tried.append(units)
         return list_ways(units, seed)
 

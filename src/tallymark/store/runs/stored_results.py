@@ -35,6 +35,10 @@ class StoredResults:
         keys = zip(self._cases, self._epochs, strict=True)
         return self._store.pick_results(self._record.id, keys)
 
+    def __getitem__(self, at: int) -> CaseResult:
+        key = self._cases[at], self._epochs[at]
+        return next(self._store.pick_results(self._record.id, [key]))
+
     @property
     def names(self) -> Iterable[str]:
         """Every case once, in order."""
