@@ -159,6 +159,9 @@ class ScorerCounts(msgspec.Struct, gc=False):
     first_error: str | None = None
 
 
+_NOTHING_MEASURED: tuple[float | None, tuple[str, ...], tuple[float, ...]] = (0.0, (), ())
+
+
 class Tally:
     """All counts of one run."""
 
@@ -185,7 +188,7 @@ class Tally:
 
     def add(self, result: CaseResult) -> None:
         """Takes one more result into account."""
-        measured = self._take_checks(result)
+        measured = self._take_checks(result) if result.checks else _NOTHING_MEASURED
         if result.status == "error":
             self.errors += 1
             seen = Seen(0, 0, None, None, None, None, *measured)

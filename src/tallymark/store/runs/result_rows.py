@@ -111,22 +111,7 @@ def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator
     _spare_memory(connection)
     with connection.execution_options(yield_per=_CHUNK).execute(query) as rows:
         for row in rows:
-            case, epoch, status, latency, cost, input_tokens, output_tokens, *text = row
-            try:
-                detail = _decode_counted(text[0])
-            except msgspec.MsgspecError as error:
-                raise _refuse_row(run_id, case, error) from None
-            yield CaseResult(
-                case=case,
-                epoch=epoch,
-                status=status,
-                checks=_pick_counted(detail.checks),
-                latency=latency,
-                cost=cost,
-                input_tokens=input_tokens,
-                output_tokens=output_tokens,
-                tokens_counted_by=detail.tokens_counted_by,
-            )
+            yield _read_counted(run_id, *row)
 
 
 def pick_results(
@@ -221,16 +206,36 @@ def _encode_trace(trace: Trace) -> str:
 
 def _pick_counted(checks: tuple[Any, ...]) -> tuple[CheckResult, ...]:
     """The checks of which a tally counts more than whether they passed; few have any."""
-    return tuple(
+    counted = [
         check
         for check in checks
         if check.name is not None or check.parts or check.judge is not None or check.kind == _JUDGE
-    )
+    ]
+    return tuple(counted)
 
 
 def _refuse_row(run_id: str, case: str, error: Exception) -> WorkFailed:
     said = f"the stored result of case {case!r} of run {run_id} cannot be read: {error}"
     return WorkFailed(said)
+
+
+def _read_counted(run_id: str, case: str, epoch: int, *row: Any) -> CaseResult:
+    status, latency, cost, input_tokens, output_tokens, text = row
+    try:
+        detail = _decode_counted(text)
+    except msgspec.MsgspecError as error:
+        raise _refuse_row(run_id, case, error) from None
+    return CaseResult(
+        case=case,
+        epoch=epoch,
+        status=status,
+        checks=_pick_counted(detail.checks),
+        latency=latency,
+        cost=cost,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        tokens_counted_by=detail.tokens_counted_by,
+    )
 
 
 def _read_result(run_id: str, case: str, epoch: int, *row: Any) -> CaseResult:
