@@ -65,7 +65,7 @@ class SharedCases:
         )
         self.tallies = one, two
         self._cases = [
-            CaseTable([(case, tally.cases[case]) for case in self.names]) for tally in self.tallies
+            CaseTable((case, tally.cases[case]) for case in self.names) for tally in self.tallies
         ]
         self._units = self._cases
         if len(names) < FEW_CASES:

@@ -62,6 +62,9 @@ class KeptResults(Protocol):
     def read_counted(self) -> Iterator[CaseResult]:
         """All in order, with nothing but what counts: no prompts, answers, reasons or traces."""
 
+    def scan(self) -> Iterator[CaseResult]:
+        """The same in no order."""
+
     @property
     def names(self) -> Iterable[str]:
         """Every case once, in order."""
@@ -73,6 +76,11 @@ Results = Sequence[CaseResult] | KeptResults
 def read_counted(results: Results) -> Iterable[CaseResult]:
     """Results of which the numbers are wanted and no texts."""
     return results if isinstance(results, Sequence) else results.read_counted()
+
+
+def scan_results(results: Results) -> Iterable[CaseResult]:
+    """The same where the order does not matter: they need not all be in memory to be sorted."""
+    return results if isinstance(results, Sequence) else results.scan()
 
 
 def pick_cases(results: Results, names: Collection[str]) -> Iterator[CaseResult]:

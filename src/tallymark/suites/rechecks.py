@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tallymark.models.model import Answer, Request
 from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult
-from tallymark.runs.run import Results, pick_cases, read_counted
+from tallymark.runs.run import Results, pick_cases, read_counted, scan_results
 from tallymark.runs.tally import Tally, eval_of
 from tallymark.traces import Trace
 
@@ -62,6 +62,10 @@ class RecheckedResults:
     def read_counted(self) -> Iterator[CaseResult]:
         """All in order, with nothing but what counts."""
         return self._see_anew(read_counted(self._results))
+
+    def scan(self) -> Iterator[CaseResult]:
+        """The same in no order."""
+        return self._see_anew(scan_results(self._results))
 
     def _see_anew(self, results: Iterable[CaseResult]) -> Iterator[CaseResult]:
         for result in results:

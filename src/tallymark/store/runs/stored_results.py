@@ -52,7 +52,11 @@ class StoredResults:
 
     def read_counted(self) -> Iterator[CaseResult]:
         """All in order, with nothing but what counts."""
-        return iter(sort_by_suite(self._record, self._store.counted_results(self._record.id)))
+        return iter(sort_by_suite(self._record, self.scan()))
+
+    def scan(self) -> Iterator[CaseResult]:
+        """The same in no order."""
+        return self._store.counted_results(self._record.id)
 
 
 def find_results(store: Store, record: RunRecord, tally: Tally) -> StoredResults:
