@@ -24,6 +24,7 @@ from tallymark.app.app import App
 from tallymark.app.runs import RunOptions
 from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.formula import Formula
+from tallymark.runs import ongoing_run
 from tallymark.runs.ongoing_run import make_id, sort_by_suite
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run
@@ -125,6 +126,35 @@ def test_a_run_resumes_with_the_epochs_it_began_with(app: App, tmp_path: Path) -
     assert (resumed.status, len(app.load_run(record.id).results)) == ("completed", 3)
 
 
+def test_a_large_run_is_told_from_the_store_as_a_small_one_from_memory(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition = load_suite(dataset(tmp_path, 12, check="*1*"))
+    options = RunOptions(RunLimits(epochs=2))
+    (small,) = app.runs.run(definition, [], options, Silent())
+    monkeypatch.setattr(ongoing_run, "MOST_HELD", 5)
+    (large,) = app.runs.run(definition, [], options, Silent())
+    assert isinstance(small.results, list)
+    assert not isinstance(large.results, list)
+    plain = [(each.case, each.epoch, each.status, each.output) for each in small.results]
+    assert [(each.case, each.epoch, each.status, each.output) for each in large.results] == plain
+    assert list(large.outcomes) == list(small.outcomes)
+    assert large.describe_counts() == small.describe_counts()
+
+
+def test_a_run_that_is_rescored_and_saved_is_what_was_shown(app: App, tmp_path: Path) -> None:
+    definition = load_suite(dataset(tmp_path, 12))
+    (record,) = records(app.runs.run(definition, [], RunOptions(), Silent()))
+    stricter = load_suite(dataset(tmp_path, 12, check="*1*"))
+    suite = app.runs.resolve_suite(stricter, RunOptions())
+    _, after = app.runs.rescore_run(record.id, suite=suite)
+    saved = app.load_run(app.runs.save_as_new(after).id)
+    assert [*saved.results] == [*after.results]
+    assert saved.results[-1] == after.results[-1] == [*after.results][-1]
+    assert [each.status for each in saved.results].count("passed") == after.record.passed == 3
+    assert saved.tally.metrics() == after.tally.metrics()
+
+
 def test_a_run_whose_data_changed_is_not_resumed(app: App, tmp_path: Path) -> None:
     (record,) = records(app.runs.run(load_suite(dataset(tmp_path, 3)), [], RunOptions(), Silent()))
     (tmp_path / "rows.csv").write_text("n\n7\n")
@@ -192,7 +222,7 @@ def test_values_come_from_the_user_then_the_store_then_the_environment(
             app.store.set_var("said", "4 from the store")
         values = {"said": "4 from the user"} if step == 2 else {}
         (record,) = records(app.runs.run(definition, [], RunOptions(values=values), Silent()))
-        outputs.append(next(iter(app.load_run(record.id).results)).output.rpartition("from ")[2])
+        outputs.append(app.load_run(record.id).results[0].output.rpartition("from ")[2])
     assert outputs == ["the environment", "the store", "the user"]
 
 
@@ -214,7 +244,7 @@ def test_a_secret_is_nowhere_but_in_the_request(tmp_path: Path) -> None:
         (record,) = records(app.runs.run(definition, [model], RunOptions(), Silent()))
         assert secret in str(server.bodies)
     loaded = app.load_run(record.id)
-    assert next(iter(loaded.results)).output == "***token*** 4"
+    assert loaded.results[0].output == "***token*** 4"
     reports = [summed(loaded), *(r([loaded]) for r in (csv_report, json_report, junit_report))]
     reports += [markdown_report([loaded]), html_report([loaded])]
     assert not [report for report in reports if secret in report]
@@ -334,7 +364,7 @@ def test_a_model_that_answers_with_5_mb(app: App, tmp_path: Path) -> None:
         path = dataset(tmp_path, 2, f"{server.url}/v1#m")
         (record,) = records(app.runs.run(load_suite(path), [], RunOptions(), Silent()))
     assert record.passed == 2
-    assert len(next(iter(app.load_run(record.id).results)).output) == 5_000_005
+    assert len(app.load_run(record.id).results[0].output) == 5_000_005
 
 
 KILLED = """

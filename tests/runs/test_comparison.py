@@ -44,7 +44,7 @@ def run(
 
 
 def parts(run: Run) -> tuple[RunRecord, Sequence[CaseResult]]:
-    return run.record, run.results
+    return run.record, [*run.results]
 
 
 def kinds(comparison: Comparison) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 
 from tallymark.errors import InvalidInput
 from tallymark.formula import Formula
+from tallymark.runs import ongoing_run
 from tallymark.runs.ongoing_run import OngoingRun, open_keeper
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.scoring import EvalContext, Score, scorer
@@ -52,6 +53,21 @@ def test_it_is_summed_up_however_it_ends(
         kept = store.run("r1")
         assert (kept.status, kept.error, kept.score) == (status, said, 100.0)
         assert len(list(store.results("r1"))) == kept.passed
+
+
+@pytest.mark.parametrize(("kept", "held"), [(True, None), (False, 3)])
+def test_results_that_a_keeper_has_are_held_only_while_they_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool, held: int | None
+) -> None:
+    monkeypatch.setattr(ongoing_run, "MOST_HELD", 2)
+    with open_store(str(tmp_path / "t.db")) as store:
+        store.create_run(record(3))
+        with OngoingRun(record(3), FORMULA, keeper=store if kept else None) as ongoing:
+            for case in "abc":
+                assert ongoing.results is not None
+                ongoing.add(passed(case))
+        assert (None if ongoing.results is None else len(ongoing.results)) == held
+        assert ongoing.tally.finished == 3
 
 
 def test_what_the_keeper_cannot_keep_comes_out_and_hides_no_first_error() -> None:

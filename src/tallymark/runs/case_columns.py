@@ -83,18 +83,22 @@ class Sums(Protocol):
 class CaseTable:
     """Some cases, a row each. A column is made once, for all formulas that ask for it."""
 
-    def __init__(self, cases: Sequence[tuple[str, CaseCounts]]) -> None:
-        self._cases = cases
+    def __init__(self, cases: Iterable[tuple[str, CaseCounts]]) -> None:
+        self._names: list[str] = []
+        self._counts: list[CaseCounts] = []
+        for name, counts in cases:
+            self._names.append(name)
+            self._counts.append(counts)
         self._columns: dict[str, Column] = {}
 
     def __len__(self) -> int:
-        return len(self._cases)
+        return len(self._names)
 
     @cached_property
     def evals(self) -> list[str | None]:
         """The eval of each row."""
         known: dict[str | None, str | None] = {}  # a name once, however many rows it has
-        names = (eval_of(case) for case, _ in self._cases)
+        names = map(eval_of, self._names)
         return [known.setdefault(name, name) for name in names]
 
     @cached_property
@@ -102,7 +106,7 @@ class CaseTable:
         """All that measured something."""
         return {
             name
-            for _, counts in self._cases
+            for counts in self._counts
             for name in (counts.scorers if isinstance(counts, Seen) else counts.scores)
         }
 
@@ -110,7 +114,7 @@ class CaseTable:
         """Some of the rows."""
         if len(rows) == len(self):
             return self
-        return CaseTable([self._cases[row] for row in rows])
+        return CaseTable((self._names[row], self._counts[row]) for row in rows)
 
     def group_rows(self, named: Collection[str | None]) -> dict[str | None, Rows]:
         """The rows of each eval that is named, and those of all others."""
@@ -127,7 +131,7 @@ class CaseTable:
         return self._columns[quantity]
 
     def _make_column(self, quantity: str) -> Column:
-        counts = [each for _, each in self._cases]
+        counts = self._counts
         ran = _make_array([each.ran for each in counts])
         if quantity == PASSED:
             passed = _make_array([each.passed for each in counts])
@@ -199,6 +203,8 @@ def _stack_amounts(amounts: Sequence[Amounts | float | None]) -> Column:
     for row in sums:
         values[row] = None
     totals = _make_array([0.0 if each is None else each for each in values])
+    if not sums and known.all():  # one value each: its own highest and lowest
+        return Column(totals, known, known, totals * totals, totals, totals)
     highest, lowest = (np.where(known, totals, end) for end in (-np.inf, np.inf))
     found = Column(totals, known, known, totals * totals, highest, lowest)
     for column, field in zip(found, _FIELDS, strict=True):

@@ -350,8 +350,7 @@ def _compare_measures(
     ]
     differences = shared.differences(formulas, seed=seed)
     for (each, _), difference in zip(formulas, differences, strict=True):
-        first, second = (tally.score(each).score for tally in shared.tallies)
-        yield ComparedMeasure(first, second, difference)
+        yield ComparedMeasure(*shared.scores(each), difference)
 
 
 def _find_changes(first: Run, second: Run) -> Iterator[CaseChange]:

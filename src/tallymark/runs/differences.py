@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +13,7 @@ from tallymark.runs.intervals import difference_interval
 from tallymark.runs.run import read_counted
 from tallymark.runs.statistics import Interval
 from tallymark.runs.swap_test import FEW_CASES, SwapTest, pair_units, try_swaps
-from tallymark.runs.tally import Tally
+from tallymark.runs.tally import MetricValues, Tally
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
@@ -63,13 +64,25 @@ class SharedCases:
         )
         self.tallies = one, two
         self._cases = [
-            CaseTable([(case, tally.cases[case]) for case in self.names]) for tally in self.tallies
+            CaseTable((case, tally.cases[case]) for case in self.names) for tally in self.tallies
         ]
         self._units = self._cases
         if len(names) < FEW_CASES:
             results = [[*filter(keep, read_counted(each))] for each in (first, second)]
             units = pair_units(self.names, self.tallies, (results[0], results[1]))
             self._units = [CaseTable(each) for each in units]
+
+    @cached_property
+    def _metrics(self) -> list[MetricValues]:
+        return [tally.metrics() for tally in self.tallies]
+
+    def scores(self, formula: Formula) -> tuple[float | None, float | None]:
+        """What both runs come to by a formula, over these cases."""
+        one, two = (
+            tally.score(formula, values).score
+            for tally, values in zip(self.tallies, self._metrics, strict=True)
+        )
+        return one, two
 
     def differences(
         self, formulas: Sequence[tuple[Formula, bool]], *, seed: int = 0
@@ -78,7 +91,7 @@ class SharedCases:
 
         With each comes whether more of it is worse.
         """
-        scores = [[tally.score(formula).score for tally in self.tallies] for formula, _ in formulas]
+        scores = [self.scores(formula) for formula, _ in formulas]
         known = [at for at, pair in enumerate(scores) if None not in pair]
         tested = try_swaps([formulas[at] for at in known], *self._units, seed=seed)
         found = [Difference()] * len(formulas)

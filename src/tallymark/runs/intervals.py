@@ -30,7 +30,7 @@ def score_interval(
     """The 95 % interval of a run's score, or the reason why there is none."""
     # Sorted: the same results in another order of arrival have the same interval.
     counted = tally.cases
-    ran = [(case, counted[case]) for case in sorted(counted) if counted[case].ran]
+    ran = ((case, counted[case]) for case in sorted(counted) if counted[case].ran)
     columns = CaseColumns(CaseTable(ran), formula.names)
     if (refused := _refuse(columns)) is not None:
         return refused

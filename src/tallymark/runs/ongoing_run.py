@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from tallymark.runs.run import Run, final_status, outcome
 from tallymark.runs.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tallymark.formula import Formula
     from tallymark.runs.record import CaseResult, RunRecord
@@ -182,31 +182,32 @@ def open_keeper(given: RunKeeper | str | Path | None) -> Iterator[RunKeeper | No
         yield opened
 
 
-def sort_by_suite(record: RunRecord, results: Iterable[CaseResult]) -> list[CaseResult]:
-    """Results in the order of their suite."""
-    place = find_places(record)
-    return sorted(results, key=lambda result: place(result.case, result.epoch))
+class ResultKey(NamedTuple):
+    """Which result of a run it is."""
+
+    case: str
+    epoch: int
 
 
-def find_places(record: RunRecord) -> Callable[[str, int], tuple[int, int, str, int]]:
-    """A function that says where a result stands, by its case and epoch.
+Keyed = TypeVar("Keyed", ResultKey, "CaseResult")
 
-    As the suite has their evals; the rows of a dataset by number, then by name.
-    """
+
+def sort_by_suite(record: RunRecord, results: Iterable[Keyed]) -> list[Keyed]:
+    """Results as the suite has their evals; the rows of a dataset by number, then by name."""
     document: dict[str, Any] = msgspec.json.decode(record.definition or "{}")
     places = {
         entry.get("name") or f"#{number}": number
         for number, entry in enumerate(document.get("evals", []), 1)
     }
 
-    def place(case: str, epoch: int) -> tuple[int, int, str, int]:
-        if case in places:
-            return (places[case], 0, "", epoch)
-        name, _, row = case.partition("[")
+    def place(result: Keyed) -> tuple[int, int, str, int]:
+        if result.case in places:
+            return (places[result.case], 0, "", result.epoch)
+        name, _, row = result.case.partition("[")
         row = row.rstrip("]")
-        return (places.get(name, 0), int(row) if row.isdecimal() else 0, row, epoch)
+        return (places.get(name, 0), int(row) if row.isdecimal() else 0, row, result.epoch)
 
-    return place
+    return sorted(results, key=place)
 
 
 def make_id(letter: str) -> str:

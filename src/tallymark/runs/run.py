@@ -65,10 +65,14 @@ class KeptResults(Sequence[CaseResult]):
     @overload
     def __getitem__(self, place: slice) -> list[CaseResult]: ...
     def __getitem__(self, place: int | slice) -> CaseResult | list[CaseResult]:
-        """One, or some in memory; those before are read on the way."""
+        """One, or some in memory."""
         if isinstance(place, slice):
             return list(self)[place]
-        return next(islice(self, range(len(self))[place], None))
+        return self.read_one(range(len(self))[place])
+
+    @abstractmethod
+    def read_one(self, place: int) -> CaseResult:
+        """The one at a place, from 0 on."""
 
     @abstractmethod
     def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
@@ -77,6 +81,10 @@ class KeptResults(Sequence[CaseResult]):
     @abstractmethod
     def read_counted(self) -> Iterator[CaseResult]:
         """All in order, with nothing but what counts: no prompts, answers, reasons or traces."""
+
+    @abstractmethod
+    def scan(self) -> Iterator[CaseResult]:
+        """The same in no order."""
 
     @property
     @abstractmethod
@@ -87,6 +95,11 @@ class KeptResults(Sequence[CaseResult]):
 def read_counted(results: Sequence[CaseResult]) -> Iterable[CaseResult]:
     """Results of which the numbers are wanted and no texts."""
     return results.read_counted() if isinstance(results, KeptResults) else results
+
+
+def scan_results(results: Sequence[CaseResult]) -> Iterable[CaseResult]:
+    """The same where the order does not matter: they need not all be in memory to be sorted."""
+    return results.scan() if isinstance(results, KeptResults) else results
 
 
 def pick_cases(results: Sequence[CaseResult], names: Collection[str]) -> Iterator[CaseResult]:
@@ -104,20 +117,20 @@ class CaseView:
     results: list[CaseResult] = field(default_factory=list)
 
     @property
-    def outcome(self) -> CaseOutcome:
-        """How they ended."""
-        found = [result.status for result in self.results]
-        return CaseOutcome(found.count("passed"), found.count("failed"), found.count("error"))
-
-    @property
     def status(self) -> CaseStatus:
         """Failed if one epoch failed, else an error if one could not run."""
-        return self.outcome.status
+        found = {result.status for result in self.results}
+        return "failed" if "failed" in found else "error" if "error" in found else "passed"
+
+    @property
+    def statuses(self) -> set[CaseStatus]:
+        """Every status that one of them has."""
+        return {result.status for result in self.results}
 
     @property
     def passed(self) -> int:
         """How many epochs passed."""
-        return self.outcome.passed
+        return sum(result.status == "passed" for result in self.results)
 
     @property
     def latency(self) -> float | None:
@@ -184,31 +197,41 @@ class Run:
     @cached_property
     def cases(self) -> dict[str, CaseView]:
         """The results by case, all in memory."""
-        return _group_by_case(self.results)
+        found: dict[str, CaseView] = {}
+        for result in self.results:
+            found.setdefault(result.case, CaseView(result.case)).results.append(result)
+        return found
 
     def read_cases(self, names: Sequence[str]) -> dict[str, CaseView]:
         """Some cases with their results; of a run that is kept, no others are in memory."""
-        kept = isinstance(self.results, KeptResults)
-        found = _group_by_case(pick_cases(self.results, names)) if kept else self.cases
+        if isinstance(self.results, KeptResults):
+            found = Run(self.record, [*self.results.read_cases(names)], self.tally).cases
+        else:
+            found = self.cases
         return {name: found[name] for name in names if name in found}
 
     @cached_property
-    def outcomes(self) -> Mapping[str, CaseOutcome]:
+    def outcomes(self) -> Mapping[str, CaseView | CaseOutcome]:
         """How every case ended, in order."""
         if not isinstance(self.results, KeptResults):
-            return {name: case.outcome for name, case in self.cases.items()}
+            return self.cases
         counted = ((name, self.tally.cases[name]) for name in self.results.names)
         return {
             name: CaseOutcome(each.passed, each.ran - each.passed, each.results - each.ran)
             for name, each in counted
         }
 
-    def of_status(self, status: CaseStatus) -> list[str]:
-        """The cases of one status."""
-        return [name for name, outcome in self.outcomes.items() if outcome.status == status]
+    def of_status(self, status: CaseStatus, most: int | None = None) -> list[CaseView]:
+        """The first cases of one status."""
+        if not isinstance(self.results, KeptResults):
+            return [case for case in self.cases.values() if case.status == status][:most]
+        named = (name for name, each in self.outcomes.items() if each.status == status)
+        return list(self.read_cases([*islice(named, most)]).values())
 
     def count_cases(self, status: CaseStatus) -> int:
         """How many cases have a status, those included whose results are not at hand."""
+        if isinstance(self.results, KeptResults):
+            return sum(each.status == status for each in self.outcomes.values())
         if len(self.results) == self.tally.finished:
             return len(self.of_status(status))
         total = self.tally.all
@@ -272,7 +295,8 @@ class Run:
     @cached_property
     def repeated(self) -> bool:
         """True when cases were asked more than once."""
-        return len(self.results) > len(self.outcomes)
+        at_hand = not isinstance(self.results, KeptResults)
+        return len(self.results) > len(self.cases if at_hand else self.outcomes)
 
     @cached_property
     def repeats(self) -> dict[str, Repeats]:
@@ -350,13 +374,6 @@ class Run:
         from tallymark.runs.reports.json_report import run_document  # noqa: PLC0415 (it reads runs)
 
         return run_document(self)
-
-
-def _group_by_case(results: Iterable[CaseResult]) -> dict[str, CaseView]:
-    found: dict[str, CaseView] = {}
-    for result in results:
-        found.setdefault(result.case, CaseView(result.case)).results.append(result)
-    return found
 
 
 def name_model(record: RunRecord) -> str:

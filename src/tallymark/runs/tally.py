@@ -172,6 +172,9 @@ class ScorerCounts(msgspec.Struct, gc=False):
     """How often a label was given where one was expected: (expected, given)."""
 
 
+_NOTHING_MEASURED: tuple[float | None, tuple[str, ...], tuple[float, ...]] = (0.0, (), ())
+
+
 class Tally:
     """All counts of one run."""
 
@@ -200,7 +203,7 @@ class Tally:
 
     def add(self, result: CaseResult) -> None:
         """Takes one more result into account."""
-        measured = self._take_checks(result)
+        measured = self._take_checks(result) if result.checks else _NOTHING_MEASURED
         if result.status == "error":
             self.errors += 1
             seen = Seen(0, 0, None, None, None, None, *measured)
@@ -359,7 +362,8 @@ class Tally:
             if name is None or name not in usable or name in RUN_METRICS or name in self.scorers:
                 continue
             if isinstance(waiting, Seen):
-                success, latency, cost = waiting.success, waiting.latency, waiting.cost
+                success = float(waiting.passed) if waiting.ran else None
+                latency, cost = waiting.latency, waiting.cost
             else:
                 counts = self._count_eval(name)
                 success, latency, cost = counts.success, counts.mean("latency"), counts.mean("cost")

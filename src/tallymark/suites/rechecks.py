@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tallymark.models.model import Answer, Request
 from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult
-from tallymark.runs.run import KeptResults, pick_cases, read_counted
+from tallymark.runs.run import KeptResults, pick_cases, read_counted, scan_results
 from tallymark.runs.tally import Tally, eval_of
 from tallymark.traces import Trace
 
@@ -46,6 +46,11 @@ class RecheckedResults(KeptResults):
     def __iter__(self) -> Iterator[CaseResult]:
         return self._see_anew(self._results)
 
+    def read_one(self, place: int) -> CaseResult:
+        """The one at a place."""
+        key = [*self._rechecks][place]
+        return next(each for each in self.read_cases([key[0]]) if each.key == key)
+
     @property
     def names(self) -> Iterable[str]:
         """Every case once, in order."""
@@ -58,6 +63,10 @@ class RecheckedResults(KeptResults):
     def read_counted(self) -> Iterator[CaseResult]:
         """All in order, with nothing but what counts."""
         return self._see_anew(read_counted(self._results))
+
+    def scan(self) -> Iterator[CaseResult]:
+        """The same in no order."""
+        return self._see_anew(scan_results(self._results))
 
     def _see_anew(self, results: Iterable[CaseResult]) -> Iterator[CaseResult]:
         for result in results:

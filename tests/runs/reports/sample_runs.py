@@ -32,7 +32,7 @@ def finished(record: RunRecord, results: Sequence[CaseResult]) -> Run:
 
 def parts(run: Run) -> tuple[RunRecord, Sequence[CaseResult]]:
     """The record and the results of a run, to change one of them."""
-    return run.record, run.results
+    return run.record, [*run.results]
 
 
 def two_cases(formula: str = "success_pct / total_cost") -> Run:

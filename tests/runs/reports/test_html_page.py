@@ -272,5 +272,6 @@ def test_a_browser_runs_its_script_and_no_other(tmp_path: Path) -> None:
 
 
 def test_the_sample_is_what_the_runner_would_keep() -> None:
-    record, results = parts(finished(RunRecord(id="r", suite="s", model="m"), two_cases().results))
+    _, sample = parts(two_cases())
+    record, results = parts(finished(RunRecord(id="r", suite="s", model="m"), sample))
     assert (record.score, record.status, len(results)) == (50.0, "completed", 2)

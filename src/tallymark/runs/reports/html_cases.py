@@ -28,6 +28,9 @@ _ORDER: dict[CaseStatus, int] = {"failed": 0, "error": 1, "passed": 2}
 _MARKS = {"failed": "✗", "error": "!", "passed": "✓", "flaky": "~", "none": "·"}
 
 
+AnyOutcome = CaseView | CaseOutcome
+
+
 class CaseList(NamedTuple):
     """The cases of a page, and what was left out of it."""
 
@@ -76,9 +79,9 @@ def _find_title(name: str, cases: Sequence[CaseView | None]) -> str:
     return next((name_case(each.results[0]) for each in cases if each is not None), name)
 
 
-def _join_outcomes(views: Sequence[Run]) -> dict[str, list[CaseOutcome]]:
+def _join_outcomes(views: Sequence[Run]) -> dict[str, list[AnyOutcome]]:
     """How every case ended in the runs that have it."""
-    found: dict[str, list[CaseOutcome]] = {}
+    found: dict[str, list[AnyOutcome]] = {}
     for view in views:
         for name, outcome in view.outcomes.items():
             found.setdefault(name, []).append(outcome)
@@ -100,27 +103,27 @@ def anchor(number: int) -> str:
     return f"case-{number}"
 
 
-def _find_worst(outcomes: Sequence[CaseOutcome]) -> CaseStatus:
+def _find_worst(outcomes: Sequence[AnyOutcome]) -> CaseStatus:
     return min((each.status for each in outcomes), key=lambda status: _ORDER[status])
 
 
-def _rank(outcomes: Sequence[CaseOutcome]) -> tuple[int, int]:
+def _rank(outcomes: Sequence[AnyOutcome]) -> tuple[int, int]:
     return _ORDER[_find_worst(outcomes)], sum(each.passed for each in outcomes)
 
 
-def _collect_statuses(outcomes: Sequence[CaseOutcome]) -> set[CaseStatus]:
+def _collect_statuses(outcomes: Sequence[AnyOutcome]) -> set[CaseStatus]:
     return {status for each in outcomes for status in each.statuses}
 
 
-def describe_outcome(outcome: CaseOutcome | None) -> str:
+def describe_outcome(outcome: AnyOutcome | None) -> str:
     """How a case ended in one run: a status, `flaky` over epochs, `none` where it is not there."""
     if outcome is None:
         return "none"
-    return "flaky" if outcome.failed and outcome.passed else outcome.status
+    return "flaky" if outcome.status == "failed" and outcome.passed else outcome.status
 
 
 def _describe_cell(key: str, view: Run, case: CaseView | None) -> dict[str, Any]:
-    found = describe_outcome(None if case is None else case.outcome)
+    found = describe_outcome(case)
     repeated = case is not None and len(case.results) > 1
     return {
         "key": key,

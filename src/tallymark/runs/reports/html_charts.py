@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tallymark.charts.frame import Chart
 from tallymark.charts.histogram import draw_histogram
 from tallymark.charts.matrix import OUTCOMES, CaseColumn, draw_matrix
 from tallymark.charts.score_cost import RunPoint, draw_score_cost
 from tallymark.runs.reports.html_cases import CaseList, anchor, describe_outcome
-from tallymark.runs.run import Run, name_model, read_counted
+from tallymark.runs.run import Run, name_model, scan_results
 from tallymark.text import clean_line, format_count, format_seconds
 
 MOST_RUNS = 12
@@ -26,6 +26,26 @@ class Figure(NamedTuple):
     legend: Sequence[tuple[str, str]] = ()
     wide: bool = False
     note: str = ""
+
+
+class _CaseSquares(Sequence[CaseColumn]):
+    """Every case of the runs, made when it is looked at: few of many are drawn."""
+
+    def __init__(self, views: Sequence[Run], listed: CaseList) -> None:
+        self._views = views
+        self._listed = listed
+
+    def __len__(self) -> int:
+        return len(self._listed.names)
+
+    def __getitem__(self, place: Any) -> Any:
+        name, listed = self._listed.names[place], self._listed.cases
+        shown = place < len(listed)
+        return CaseColumn(
+            clean_line(listed[place]["name"] if shown else name, 60),
+            f"#{anchor(place)}" if shown else None,
+            [describe_outcome(view.outcomes.get(name)) for view in self._views],
+        )
 
 
 def draw_figures(keys: Sequence[str], views: Sequence[Run], listed: CaseList) -> list[Figure]:
@@ -57,7 +77,7 @@ def _draw_latency(pairs: list[tuple[str, Run]]) -> Figure | None:
     series = [
         (
             _label_run(key, view, pairs),
-            [r.latency for r in read_counted(view.results) if r.latency is not None],
+            [r.latency for r in scan_results(view.results) if r.latency is not None],
         )
         for key, view in pairs
     ]
@@ -75,18 +95,9 @@ def _draw_matrix(pairs: list[tuple[str, Run]], listed: CaseList) -> Figure | Non
     """Each square links to its case in the list."""
     if not listed.names:
         return None
-    shown = len(listed.cases)
-    columns = [
-        CaseColumn(
-            clean_line(listed.cases[place]["name"] if place < shown else name, 60),
-            f"#{anchor(place)}" if place < shown else None,
-            [describe_outcome(view.outcomes.get(name)) for _, view in pairs],
-        )
-        for place, name in enumerate(listed.names)
-    ]
     title = "Which cases pass"
     words = "One square for each case, the hardest first. Choose one to see its details."
     names = [key for key, _ in pairs] if len(pairs) > 1 else ["all results"]
-    chart = draw_matrix(title, names, columns)
+    chart = draw_matrix(title, names, _CaseSquares([view for _, view in pairs], listed))
     legend = [(kind, outcome.word) for kind, outcome in OUTCOMES.items()]
     return Figure(title, words, chart, legend, wide=len(pairs) > 1)

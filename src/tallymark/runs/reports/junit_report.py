@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 from tallymark.runs.problems import list_exchange, list_problems, name_case
 from tallymark.runs.record import CaseResult
 from tallymark.runs.report_formats import ReportKind
-from tallymark.runs.run import Run, name_model, read_counted
+from tallymark.runs.run import Run, name_model, scan_results
 from tallymark.text import clean, clean_excerpt, clean_line
 
 _MOST_TEXT = 1_000_000
@@ -56,7 +56,7 @@ def stream_junit(runs: Sequence[Run]) -> Iterator[str]:
 def _count_results(run: Run) -> _SuiteCounts:
     tests = failures = errors = 0
     seconds = 0.0
-    for result in read_counted(run.results):
+    for result in scan_results(run.results):
         tests += 1
         failures += result.status == "failed"
         errors += result.status == "error"

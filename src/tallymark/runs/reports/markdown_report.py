@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tallymark.runs.problems import list_exchange, list_problems, name_case
 from tallymark.runs.report_formats import ReportKind
@@ -46,9 +46,9 @@ def markdown_report(views: Sequence[Run]) -> str:
     lines += [line for view in views for line in _write_notes(view)]
     room = MOST_CASES_SHOWN
     for view in views:
-        wrong = [*view.of_status("failed"), *view.of_status("error")]
-        lines += _write_failures(view, wrong, view.read_cases(wrong[:room]).values())
-        room = max(0, room - len(wrong))
+        failed, unrun = (_list_cases(view, status) for status in ("failed", "error"))
+        lines += _write_failures(view, failed, unrun, room)
+        room = max(0, room - len(failed) - len(unrun))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -108,17 +108,23 @@ def _write_notes(view: Run) -> Iterator[str]:
         yield f"- {model} is {status}: {view.missing:,} of {record.total:,} results are missing"
 
 
-def _write_failures(view: Run, wrong: Sequence[str], shown: Collection[CaseView]) -> Iterator[str]:
-    if not wrong:
+def _list_cases(view: Run, status: str) -> list[str]:
+    return [name for name, outcome in view.outcomes.items() if outcome.status == status]
+
+
+def _write_failures(
+    view: Run, failed: Sequence[str], unrun: Sequence[str], most: int
+) -> Iterator[str]:
+    if not failed and not unrun:
         return
-    failed = len(view.of_status("failed"))
-    counts = [f"{failed:,} failed"] if failed else []
-    counts += [f"{len(wrong) - failed:,} could not run"] if failed < len(wrong) else []
+    counts = [f"{len(failed):,} failed"] if failed else []
+    counts += [f"{len(unrun):,} could not run"] if unrun else []
     yield from ("", f"### {_write_model(view)}: {', '.join(counts)}", "")
-    for case in shown:
+    wrong = [*failed, *unrun]
+    for case in view.read_cases(wrong[:most]).values():
         yield from _write_details(case)
-    if len(shown) < len(wrong):
-        yield f"And {len(wrong) - len(shown):,} more."
+    if len(wrong) > most:
+        yield f"And {len(wrong) - most:,} more."
 
 
 def _write_details(case: CaseView) -> Iterator[str]:

@@ -151,13 +151,13 @@ def _make_scorer_row(name: str, each: ScorerSummary) -> tuple[str, ...]:
 
 
 def _write_cases(run: Run, status: CaseStatus, title: str, most: int) -> Iterator[StyledLine]:
-    found = run.of_status(status)
+    found = run.of_status(status, most or 1)
     if not found:
         return
     count = run.count_cases(status)
     yield StyledLine("")
     yield StyledLine(f"{title} ({count:,})", f"bold {_STYLES[status]}")
-    for case in run.read_cases(found[:most]).values():
+    for case in found[:most]:
         yield StyledLine(_write_case_row(case), _STYLES[status])
         yield from _write_reasons(case)
     if count > most:

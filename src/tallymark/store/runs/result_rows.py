@@ -32,6 +32,8 @@ _KEY = ("tenant", "run_id", "case_name", "epoch")
 _CHUNK = 500
 _AT_HAND = 250
 _JUDGE = "llm_judge"
+# Results are passed once, row after row: few pages of theirs are worth keeping.
+_SMALL_CACHE = "PRAGMA cache_size = -4000"  # negative: in KiB
 _BEYOND = 2**63  # a BIGINT is smaller
 
 
@@ -82,7 +84,8 @@ def add_results(
         lease.hold(connection)
     else:
         run_rows.require(connection, tenant, run_id)
-    _spare_memory(connection)
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(_SMALL_CACHE)
     statement = _INSERT[connection.dialect.name]
     for start in range(0, len(results), _CHUNK):
         rows = [_make_row(tenant, run_id, each) for each in results[start : start + _CHUNK]]
@@ -116,22 +119,8 @@ def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator
     )
     _spare_memory(connection)
     with connection.execution_options(yield_per=_CHUNK).execute(query) as rows:
-        for case, epoch, status, latency, cost, input_tokens, output_tokens, text in rows:
-            try:
-                detail = _decode_counted(text)
-            except msgspec.MsgspecError as error:
-                raise _refuse_row(run_id, case, error) from None
-            yield CaseResult(
-                case=case,
-                epoch=epoch,
-                status=status,
-                checks=_pick_counted(detail.checks),
-                latency=latency,
-                cost=cost,
-                input_tokens=input_tokens,
-                output_tokens=output_tokens,
-                tokens_counted_by=detail.tokens_counted_by,
-            )
+        for row in rows:
+            yield _read_counted(run_id, *row)
 
 
 def pick_results(
@@ -161,9 +150,8 @@ def read_statuses(
 
 
 def _spare_memory(connection: Connection) -> None:
-    """Results are passed once, row after row: no page of theirs is worth keeping."""
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("PRAGMA cache_size = -4000")  # negative: in KiB
+        connection.exec_driver_sql(_SMALL_CACHE)
 
 
 def _is_of_run(tenant: str, run_id: str) -> ColumnElement[bool]:
@@ -232,16 +220,36 @@ def _encode_trace(trace: Trace) -> str:
 
 def _pick_counted(checks: tuple[Any, ...]) -> tuple[CheckResult, ...]:
     """The checks of which a tally counts more than whether they passed; few have any."""
-    return tuple(
+    counted = [
         check
         for check in checks
         if check.name is not None or check.parts or check.judge is not None or check.kind == _JUDGE
-    )
+    ]
+    return tuple(counted)
 
 
 def _refuse_row(run_id: str, case: str, error: Exception) -> WorkFailed:
     said = f"the stored result of case {case!r} of run {run_id} cannot be read: {error}"
     return WorkFailed(said)
+
+
+def _read_counted(run_id: str, case: str, epoch: int, *row: Any) -> CaseResult:
+    status, latency, cost, input_tokens, output_tokens, text = row
+    try:
+        detail = _decode_counted(text)
+    except msgspec.MsgspecError as error:
+        raise _refuse_row(run_id, case, error) from None
+    return CaseResult(
+        case=case,
+        epoch=epoch,
+        status=status,
+        checks=_pick_counted(detail.checks),
+        latency=latency,
+        cost=cost,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        tokens_counted_by=detail.tokens_counted_by,
+    )
 
 
 def _read_result(run_id: str, case: str, epoch: int, *row: Any) -> CaseResult:

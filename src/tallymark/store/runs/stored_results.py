@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from tallymark.runs.ongoing_run import find_places, sort_by_suite
+from tallymark.runs.ongoing_run import ResultKey, sort_by_suite
 from tallymark.runs.run import KeptResults
 from tallymark.runs.tally import Tally
 
@@ -36,6 +36,11 @@ class StoredResults(KeptResults):
         keys = zip(self._cases, self._epochs, strict=True)
         return self._store.pick_results(self._record.id, keys)
 
+    def read_one(self, place: int) -> CaseResult:
+        """The one at a place."""
+        key = self._cases[place], self._epochs[place]
+        return next(self._store.pick_results(self._record.id, [key]))
+
     @property
     def names(self) -> Iterable[str]:
         """Every case once, in order."""
@@ -49,16 +54,19 @@ class StoredResults(KeptResults):
 
     def read_counted(self) -> Iterator[CaseResult]:
         """All in order, with nothing but what counts."""
-        return iter(sort_by_suite(self._record, self._store.counted_results(self._record.id)))
+        return iter(sort_by_suite(self._record, self.scan()))
+
+    def scan(self) -> Iterator[CaseResult]:
+        """The same in no order."""
+        return self._store.counted_results(self._record.id)
 
 
 def find_results(store: Store, record: RunRecord, tally: Tally) -> StoredResults:
     """The results of a run that has just been counted."""
-    place = find_places(record)
     names = {case: case for case in tally.cases}  # a name once, here and there
     counted = store.counted_results(record.id)
-    keys = [(names.get(each.case, each.case), each.epoch) for each in counted]
-    return StoredResults(store, record, sorted(keys, key=lambda key: place(*key)))
+    keys = [ResultKey(names.get(each.case, each.case), each.epoch) for each in counted]
+    return StoredResults(store, record, sort_by_suite(record, keys))
 
 
 def load_results(store: Store, record: RunRecord) -> tuple[StoredResults, Tally]:
