@@ -73,7 +73,7 @@ def test_a_refusal_is_not_asked_again() -> None:
 
 def test_who_says_to_come_back_tomorrow_is_not_asked_again() -> None:
     model = Scripted(MUCH_LATER)
-    with pytest.raises(ModelError, match="tomorrow; it asks to wait 86400 s, which is too long"):
+    with pytest.raises(ModelError, match="tomorrow; it asks to wait 86,400 s, which is too long"):
         outcome(model)
     assert len(model.asked) == 1
 

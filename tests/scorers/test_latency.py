@@ -34,7 +34,7 @@ def test_the_value_falls_by_steps(seconds: float, value: float) -> None:
     stairs = latency(steps=[(5, 0.5), (1, 1.0), (20, 0.2)])
     score = stairs.score(EvalContext(Trace(duration_ms=1000 * seconds)))
     assert score.value == value
-    assert score.reason == f"Took {seconds:.3g} s (steps 1 s: 1, 5 s: 0.5, 20 s: 0.2)"
+    assert score.reason == f"Took {seconds:.2f} s (steps 1 s: 1, 5 s: 0.5, 20 s: 0.2)"
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ class PlainWatch:
         """A run begins, or goes on."""
         self.current, self.formula = record.id, formula
         self.total, self.told, self.last = record.total, 0, time.monotonic()
-        from tallymark.runs.run import name_model
+        from tallymark.runs.record import name_model
 
         already = f", {tally.finished:,} done before" if tally.finished else ""
         cases = format_count(record.total, "case")
@@ -264,7 +264,7 @@ class BarWatch(PlainWatch):
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        from tallymark.runs.run import name_model
+        from tallymark.runs.record import name_model
 
         columns = (
             TextColumn("{task.description}"),

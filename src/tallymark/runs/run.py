@@ -376,12 +376,6 @@ class Run:
         return run_document(self)
 
 
-def name_model(record: RunRecord) -> str:
-    """The model, and the prompt where the suite has several: `echo/x · short`."""
-    prompt = record.tags.get("prompt")
-    return record.model if prompt is None else f"{record.model} · {prompt}"
-
-
 def _make_term_row(term: Term) -> tuple[str, str, str]:
     from tallymark.formula.explanation import format_contribution  # noqa: PLC0415 (loaded by now)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.errors import ScorerError
 from tallymark.scoring.scorer_options import demand
-from tallymark.text import format_number
+from tallymark.text import format_number, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,8 +68,8 @@ def describe_bounds(
 ) -> str:
     """What a value was measured by, for its reason."""
     if steps is not None:
-        told = ", ".join(f"{write(amount)}: {value:g}" for amount, value in sorted(steps))
-        return f"(steps {told})"
+        told = (f"{write(amount)}: {format_value(value)}" for amount, value in sorted(steps))
+        return f"(steps {', '.join(told)})"
     return (
         "" if target is None or limit is None else f"(target {write(target)}, limit {write(limit)})"
     )

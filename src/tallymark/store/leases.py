@@ -140,7 +140,7 @@ class Lease(msgspec.Struct, frozen=True):
 
         The row stays: whoever took it in between is so told from nobody.
         """
-        until = text(f"{_NOW[connection.dialect.name]} + {seconds:g}")
+        until = text(f"{_NOW[connection.dialect.name]} + {seconds!r}")
         mine = (leases.c[name] == value for name, value in msgspec.structs.asdict(self).items())
         if not connection.execute(update(leases).where(*mine).values(expires_at=until)).rowcount:
             _, holder, since = self._read_holder(connection)

@@ -22,6 +22,7 @@ from tallymark.event_loops import LoopThread
 from tallymark.left_behind import MOST_HANGING
 from tallymark.scoring import EvalContext, Score, Scorer, to_score
 from tallymark.scoring.scorer_calls import CALLS_AT_ONCE, evaluate_all, wait_for_return
+from tallymark.text import format_number
 from tallymark.traces import Trace
 
 TRACES_AT_ONCE = 32
@@ -181,7 +182,7 @@ class _ScorerThreads:
             worker.seen = worker.claim.copy()
 
     def _make_late(self, scorer: Scorer) -> Score:
-        late = Score.failed(f"{scorer.name} did not finish in {self.seconds:g} s")
+        late = Score.failed(f"{scorer.name} did not finish in {format_number(self.seconds)} s")
         return to_score(late, scorer)
 
     def _hire(self) -> None:

@@ -75,7 +75,7 @@ def test_options_go_to_the_class() -> None:
     [
         ("Levenshtein", said("a"), "levenshtein raised ValueError"),
         ("NumericDiff", said("many", output=3), "numeric_diff raised TypeError"),
-        ("Levenshtein", NOTHING, "levenshtein: no answer was seen"),
+        ("Levenshtein", NOTHING, "no answer was seen"),
     ],
 )
 def test_what_it_cannot_score_is_a_failed_score(scorer: str, ctx: EvalContext, words: str) -> None:

@@ -66,7 +66,7 @@ def test_it_gives_what_inspect_gives(given: Any, output: str, expected: Any, val
 
 def test_no_spans_are_no_answer() -> None:
     score = from_inspect(match()).score(NOTHING)
-    assert str(score.error).startswith("match: no answer was seen")
+    assert str(score.error).startswith("no answer was seen")
 
 
 @pytest.mark.parametrize(

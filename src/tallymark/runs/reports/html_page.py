@@ -17,10 +17,11 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 
 from tallymark.charts.frame import read_style
+from tallymark.runs.record import name_model
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.reports.html_cases import list_cases
 from tallymark.runs.reports.html_charts import draw_figures
-from tallymark.runs.run import Run, name_model
+from tallymark.runs.run import Run
 from tallymark.runs.score_matrix import find_best, make_matrix
 from tallymark.text import (
     clean_line,

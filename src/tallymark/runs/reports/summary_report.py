@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tallymark.runs.problems import list_exchange, list_problems, name_case
-from tallymark.runs.record import CaseStatus
+from tallymark.runs.record import CaseStatus, name_model
 from tallymark.runs.repeats import Repeats
-from tallymark.runs.run import CaseView, Run, name_model
+from tallymark.runs.run import CaseView, Run
 from tallymark.runs.scorer_summary import LabelAgreement, ScorerSummary
 from tallymark.text import (
     UNDEFINED,
@@ -111,7 +111,7 @@ def _write_scorers(run: Run) -> Iterator[StyledLine]:
     yield from (StyledLine(f"  {text}") for text in align_numbers([header, *rows]))
     for name, each in run.scorers.items():
         if each.scored > 1 and each.median is not None:
-            told = f"median {_write_share(each.median)}, p90 {_write_share(each.p90)}"
+            told = f"median {format_mean(each.median)}, p90 {format_mean(each.p90)}"
             reached = f"{format_percent(100 * (each.passed or 0.0))} reach their threshold"
             yield from wrap_lines(f"  {clean_line(name, 40)}: {told}, {reached}", indent=4)
         if each.labels:
@@ -133,15 +133,11 @@ def _write_agreement(found: LabelAgreement) -> Iterator[StyledLine]:
     for name, each in zip(shown, labels, strict=True):
         counts = found.confusion.get(each, {})
         told = (f"{counts.get(other, 0):,}" for other in labels)
-        rows.append((name, *told, _write_share(found.recall[each])))
-    last = ("precision", *(_write_share(found.precision[each]) for each in labels), "")
+        rows.append((name, *told, format_mean(found.recall[each])))
+    last = ("precision", *(format_mean(found.precision[each]) for each in labels), "")
     yield StyledLine(f"    {format_percent(100 * found.accuracy)} of the labels as expected")
     if len(labels) <= _MOST_LABELS:
         yield from (StyledLine(f"    {line}") for line in align_numbers([header, *rows, last]))
-
-
-def _write_share(share: float | None) -> str:
-    return "-" if share is None else f"{share:.3f}"
 
 
 def _make_scorer_row(name: str, each: ScorerSummary) -> tuple[str, ...]:

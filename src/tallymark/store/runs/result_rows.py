@@ -55,16 +55,28 @@ class _CountedDetail(msgspec.Struct, frozen=True, gc=False):
     tokens_counted_by: Any = None
 
 
+class _CountedMetadata(msgspec.Struct, frozen=True, gc=False):
+    """What counts of the metadata of a check: the label that was expected."""
+
+    expected: Any = None
+
+    def get(self, name: str) -> Any:
+        """As of the whole mapping."""
+        return getattr(self, name, None)
+
+
 class _CountedCheck(msgspec.Struct, frozen=True, gc=False):
     """A `CheckResult` without its texts."""
 
     kind: str
+    passed: bool = False
     name: str | None = None
     value: float | None = None
     label: str | None = None
     error: str | None = None
     parts: tuple[_CountedCheck, ...] = ()
     judge: JudgeSpending | None = None
+    metadata: _CountedMetadata = _CountedMetadata()
 
 
 _decode_detail = msgspec.json.Decoder(_Detail).decode
