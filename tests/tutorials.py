@@ -22,7 +22,7 @@ PAGES = [*sorted(DOCS.glob("tutorial-*.md")), DOCS / "ci.md"]
 _BLOCK = re.compile(r"^(```(\w+)(?: ([^\n]+))?\n)(.*?)^```", re.MULTILINE | re.DOTALL)
 _STARTS = 1_768_467_600.0  # 2026-01-15 09:00 UTC
 _RUN = re.compile(r"\br[0-9a-z]{10}\b")
-_MEASURED = re.compile(r"\b\d+ ms\b")
+_MEASURED = re.compile(r"( {2,}|\b)[\d.]+ ms\b")
 
 
 def play(text: str) -> str:
@@ -42,7 +42,7 @@ def play(text: str) -> str:
             for found in _RUN.findall(said):
                 runs.setdefault(found, f"rnf2k7q0m{len(runs) + 10}")
             said = _RUN.sub(lambda found: runs[found[0]], said)
-            said = _MEASURED.sub("0 ms", said).strip("\n")
+            said = _MEASURED.sub(_write_nothing, said).strip("\n")
             ended = f"exit {done.code}" if done.code else ""
             return "\n".join(part for part in (f"$ {line}", said, ended) if part)
 
@@ -58,6 +58,11 @@ def play(text: str) -> str:
             return f"{opening}{body}```"
 
         return _BLOCK.sub(fill, text)
+
+
+def _write_nothing(measured: re.Match[str]) -> str:
+    """No time at all, in a column as far to the right."""
+    return "0 ms".rjust(len(measured[0])) if measured[1] else "0 ms"
 
 
 def picture() -> str:
