@@ -28,6 +28,10 @@ Amount = TypeVar("Amount", int, float)
 UNKNOWN = "unknown"
 UNDEFINED = "undefined"
 
+program = "tally"
+"""How the command is called where it runs: hints name it so."""
+_HINTED = re.compile(r"(?<![\w./-])tally(?= [a-z]+\b)")
+
 # All that XML 1.0 cannot hold, half surrogate pairs included, and what moves a terminal's cursor
 # or turns the direction of writing around.
 _HARMFUL = re.compile(
@@ -385,6 +389,8 @@ def say(*parts: str | StyledLine | Table, err: bool = False) -> None:
     plain = all(isinstance(part, str) for part in parts)
     if plain or not (stream.isatty() or os.environ.get("FORCE_COLOR")):
         texts = (part.text if isinstance(part, StyledLine) else str(part) for part in parts)
+        if program != "tally":
+            texts = (_HINTED.sub(program, each) for each in texts)
         stream.write("".join(f"{clean(text)}\n" for text in texts))
         stream.flush()
         return

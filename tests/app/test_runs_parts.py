@@ -12,7 +12,7 @@ from tallymark.app.app import App
 from tallymark.app.runs import RunOptions
 from tallymark.errors import InvalidInput
 from tallymark.runs.comparison import RegressionVerdict, compare, verdict
-from tallymark.runs.record import name_model
+from tallymark.runs.problems import name_model
 from tallymark.runs.run import Run
 from tallymark.suites.chosen_cases import CaseChoice
 from tallymark.suites.suite_evaluation import RunLimits

@@ -96,7 +96,7 @@ def test_explain_says_why_there_is_no_score() -> None:
         (["explain", "a", "--set", "a=x"], "", "--set 'a=x' does not give a name a number"),
         (["explain", "a", "--set", "a b=1"], "", "name 'a b' has a character"),
         (["check", "1", "--nonsense"], "", ""),
-        (["chek", "1"], "", "No such command 'chek'"),
+        (["chek", "1"], "", "no such command 'chek'"),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_exit_code_2(
@@ -152,7 +152,7 @@ def test_one_that_starts_with_a_minus_is_explained_with_values() -> None:
 def test_an_option_that_does_not_exist_is_no_formula() -> None:
     done = tally("formula", "check", "--jsn", "success_pct")
     assert done.returncode == 2
-    assert "No such option" in done.stderr
+    assert "no such option" in done.stderr
 
 
 def test_explain_refuses_in_json_too() -> None:

@@ -70,15 +70,15 @@ def test_a_summary_is_printed() -> None:
     assert done.returncode == 0
     told, _, identity = done.stdout.partition("\nRun: ")
     assert told == (
-        "=== Run Summary ===\n"
-        "Score: 50.00 (formula: success_pct)\n"
-        "95 % Interval: 2.89 to 97.24\n"
-        "Success Rate: 50.0% (1 passed, 1 failed)\n"
-        "Total Cost: unknown (the cost of 1 of 2 cases is not known; no span says it)\n"
-        "Latency: avg 1.25 s, max 2.40 s"
-    )
-    assert identity.partition(", ")[2] == (
-        "completed (own.jsonl on traces)\n"
+        "Failed (1)\n"
+        "  ✗ refund[t-2]                                     2 checks    0.10 s         -\n"
+        "      asked: Refund order 18\n"
+        "      answered: (nothing)\n"
+        "      contains: 0; at least 0.7 asked: Empty output\n"
+        "      exact_match: could not be done: exact_match needs expected.output, and\n"
+        "        none was given\n"
+        "\n"
+        "Passed (1): refund[t-1]\n"
         "\n"
         "Scorers\n"
         "  scorer        mean   95 % interval  scored  unscored\n"
@@ -88,18 +88,22 @@ def test_a_summary_is_printed() -> None:
         "  exact_match could not score: exact_match needs expected.output, and none was\n"
         "    given\n"
         "\n"
-        "Failed (1)\n"
-        "  ✗ refund[t-2]                                     2 checks    0.10 s         -\n"
-        "      asked: Refund order 18\n"
-        "      answered: (nothing)\n"
-        "      contains: 0; at least 0.7 asked: Empty output\n"
-        "      exact_match: could not be done: exact_match needs expected.output, and\n"
-        "        none was given\n"
-        "\n"
-        "Passed (1)\n"
-        "  ✓ refund[t-1]                                     2 checks    2.40 s   $0.0001\n"
+        "=== Run Summary ===\n"
+        "Score: 50.00 (formula: success_pct)\n"
+        "95 % Interval: 2.89 to 97.24\n"
+        "Success Rate: 50.0% (1 passed, 1 failed)\n"
+        "Total Cost: unknown (the cost of 1 of 2 cases is not known; no span says it)\n"
+        "Latency: avg 1.25 s, max 2.40 s"
     )
-    assert done.stderr == ""
+    told, _, last = identity.partition(", ")[2].partition("\n\n")
+    assert told == "completed (own.jsonl on traces)"
+    assert last.startswith("own.jsonl: 50.00, 1 of 2 failed; look closer: tally show r")
+
+
+def test_quiet_says_the_last_line_and_verbose_what_passed() -> None:
+    (line,) = score(OWN, "--scorer", REFUNDED, "-q").stdout.splitlines()
+    assert line.startswith("own.jsonl: 50.00, 1 of 2 failed; look closer: tally show r")
+    assert "  ✓ refund[t-1]  " in score(OWN, "--scorer", REFUNDED, "-v").stdout
 
 
 @pytest.mark.parametrize(
@@ -480,7 +484,7 @@ def test_a_terminal_gets_progress_and_the_output_stays_clean(suite: str) -> None
         "print('progress:', b'scoring' in os.read(main, 100000))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("=== Run Summary ===\n")
+    assert done.stdout.startswith("Failed (2)\n")
     assert done.stdout.endswith("progress: True\n")
 
 

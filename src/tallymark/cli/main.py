@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.exceptions import TyperException
 
+from tallymark import text
 from tallymark.errors import TallymarkError
 from tallymark.text import say
 
@@ -57,6 +59,10 @@ _INTERRUPTED = 128 + signal.SIGINT
 def _options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    _color: Annotated[
+        bool | None,
+        typer.Option("--color/--no-color", help="Colours also in pipes, or none; said anywhere."),
+    ] = None,
 ) -> None:
     if version:
         from importlib.metadata import version as find_version
@@ -108,6 +114,28 @@ def _open_outlet(stream: Any) -> Any:
     )
 
 
+def _read_typed() -> None:
+    """What holds for every command: colours, and by which name hints call it."""
+    for flag, variable in (("--color", "FORCE_COLOR"), ("--no-color", "NO_COLOR")):
+        if flag in sys.argv:
+            sys.argv.remove(flag)
+            os.environ[variable] = "1"
+    typed = os.path.realpath(sys.argv[0])
+    found = (os.path.realpath(f"{folder}/tally") for folder in os.get_exec_path())
+    if os.sep in sys.argv[0] and typed not in found:
+        text.program = min(os.path.relpath(typed), typed, key=len)
+
+
+def _explain_misuse(error: TyperException) -> str:
+    """One sentence for a wrong option or argument; help where only a group was named."""
+    said, context = error.format_message(), getattr(error, "ctx", None)
+    if said.startswith("Usage:"):
+        return said
+    called = "tally" if context is None else context.command_path
+    hint = "" if said.endswith("?") else f"; see {called} --help"
+    return f"tally: {said[0].lower()}{said[1:].rstrip('.')}{hint}"
+
+
 def main() -> None:
     """Runs `tally`. Errors become one sentence on stderr and an exit code; never a traceback."""
     app = typer.Typer(
@@ -121,6 +149,7 @@ def main() -> None:
     )
     app.callback()(_options)
     sys.stdout, sys.stderr = _open_outlet(sys.stdout), _open_outlet(sys.stderr)
+    _read_typed()
     told: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -143,7 +172,10 @@ def main() -> None:
                 app.add_typer(found, name=name)
             else:
                 app.command(name)(found)
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
+    except TyperException as error:
+        say(_explain_misuse(error), err=True)
+        sys.exit(error.exit_code)
     except TallymarkError as error:
         say(f"tally: {error.render()}", err=True)
         sys.exit(error.exit_code)

@@ -34,7 +34,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         str,
         typer.Argument(
             metavar="RUN|CHALLENGE",
-            help="A run: an id, its beginning, or latest. A challenge with --preview or --apply.",
+            help="A run: its id, latest or latest~1. Or a challenge, to --preview or --apply.",
         ),
     ],
     formula: Annotated[str | None, typer.Option(help="The formula to score by.")] = None,

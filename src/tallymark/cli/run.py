@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import time
@@ -20,9 +21,11 @@ from tallymark.cli.run_ending import (
     Baseline,
     FailOnRegression,
     MaxErrors,
+    Quiet,
     RunEnd,
     Strict,
     Tolerance,
+    Verbose,
     check_max_errors,
     require_baseline,
 )
@@ -98,6 +101,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     tolerance: Tolerance = 0.0,
     strict: Strict = False,
     max_errors: MaxErrors = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -130,6 +135,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         cache,
         prompts=tuple(prompt or ()),
     )
+    # Programs that are stopped with a run are no news, though asyncio would tell.
+    logging.getLogger("asyncio").addHandler(logging.NullHandler())
     # What a user's code prints must not get into our JSON document.
     from tallymark.app.app import App
 
@@ -139,13 +146,17 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
             choice = read_choice(app, only, tag, failed_of, as_json=as_json)
             options = replace(options, choice=choice)
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
-            runs = _run_suite(app, suite, resume, model or [], options)
+            # A bar when someone looks at the terminal, else lines.
+            lines = BarWatch() if sys.stderr.isatty() else PlainWatch()
+            watch = QuietWatch() if quiet else lines
+            runs = _run_suite(app, suite, resume, model or [], options, watch)
         least = fail_under
         failures = (
             [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]
         )
         rule = (alpha, tolerance, strict)
-        end = RunEnd(report or [], before, fail_on_regression, as_json, rule, max_errors)
+        shown = (fail_on_regression, as_json, rule, max_errors, quiet, verbose)
+        end = RunEnd(report or [], before, *shown)
         end.tell(runs, failures)
     if all(each.record.status == "failed" for each in runs):
         say("tally: no case could be run; see the errors above", err=True)
@@ -158,11 +169,10 @@ def _run_suite(
     resume: str | None,
     models: list[str],
     options: RunOptions,
+    watch: PlainWatch,
 ) -> list[Run]:
     from tallymark.suites.suite_file import load_suite
 
-    # A bar when someone looks at the terminal, else lines.
-    watch = BarWatch() if sys.stderr.isatty() else PlainWatch()
     try:
         if resume is not None:
             return [app.runs.resume(resume, options, watch)]
@@ -215,7 +225,7 @@ class PlainWatch:
         """A run begins, or goes on."""
         self.current, self.formula = record.id, formula
         self.total, self.told, self.last = record.total, 0, time.monotonic()
-        from tallymark.runs.record import name_model
+        from tallymark.runs.problems import name_model
 
         already = f", {tally.finished:,} done before" if tally.finished else ""
         cases = format_count(record.total, "case")
@@ -251,6 +261,17 @@ class PlainWatch:
         return f"{tally.finished:,}/{self.total:,}  {', '.join(parts)}"
 
 
+class QuietWatch(PlainWatch):
+    """Nothing is seen; it only knows which run goes on."""
+
+    def started(self, record: RunRecord, _tally: Tally, _formula: Formula) -> None:
+        """A run begins, or goes on."""
+        self.current = record.id
+
+    def moved(self, _result: CaseResult, _tally: Tally) -> None:
+        """A case is done."""
+
+
 class BarWatch(PlainWatch):
     """A bar with the numbers so far. While it is shown, rich puts what is said above it."""
 
@@ -264,7 +285,7 @@ class BarWatch(PlainWatch):
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        from tallymark.runs.record import name_model
+        from tallymark.runs.problems import name_model
 
         columns = (
             TextColumn("{task.description}"),

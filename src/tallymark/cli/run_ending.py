@@ -40,7 +40,10 @@ MaxErrors = Annotated[
         show_default=False,
     ),
 ]
-
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say only the last line.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also every case that passed, and the whole score.")
+]
 
 _WHOLE = 2
 """Of more runs than these, each shows a few cases only; `tally show` has them all."""
@@ -60,6 +63,8 @@ class RunEnd:
     """What is worse: alpha, tolerance, strict."""
     max_errors: str | None = None
     """How many results may fail to run; None where there is no gate at all."""
+    quiet: bool = False
+    verbose: bool = False
 
     def tell(
         self, runs: Sequence[Run], failures: Sequence[str], facts: Mapping[str, Any] | None = None
@@ -83,22 +88,28 @@ class RunEnd:
         if self.as_json:
             self._print_document(runs, against, facts)
             return against
-        from tallymark.runs.reports.summary_report import MOST, summary_lines
+        from tallymark.runs.reports.summary_report import MOST, closing_line, summary_lines
 
+        if self.quiet:
+            say(closing_line(runs))
+            return against
         most = MOST if len(runs) <= _WHOLE else _FEW_CASES
+        folded = not self.verbose
         parts: list[StyledLine | Table] = [
-            part for run in runs for part in (StyledLine(""), *summary_lines(run, most=most))
+            part
+            for run in runs
+            for part in (StyledLine(""), *summary_lines(run, most=most, folded=folded))
         ]
         # Only the runs of a group were asked the same: two suites have no case in common.
         if len(runs) > 1 and runs[0].record.group is not None:
             from tallymark.runs.reports.group_report import group_lines
 
             parts += [StyledLine(""), *group_lines(runs)]
-        if against is not None:  # what a reader should see last
+        if against is not None:
             from tallymark.runs.reports.comparison_report import comparison_lines
 
             parts += [StyledLine(""), *comparison_lines(against)]
-        say(*parts[1:])
+        say(*parts[1:], StyledLine(""), StyledLine(closing_line(runs), "bold"))
         return against
 
     def _compare(self, before: Run, runs: Sequence[Run]) -> Comparison:

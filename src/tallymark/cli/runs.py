@@ -69,7 +69,7 @@ def _make_document(record: RunRecord) -> dict[str, Any]:
 
 
 def _make_table(found: list[RunRecord]) -> Table:
-    from tallymark.runs.record import name_model
+    from tallymark.runs.problems import name_model
 
     heads = ("RUN", "STARTED (UTC)", "SUITE", "MODEL", "SCORE", "PASSED", "COST", "STATUS")
     rows = []

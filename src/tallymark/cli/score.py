@@ -20,9 +20,11 @@ from tallymark.cli.run_ending import (
     Baseline,
     FailOnRegression,
     MaxErrors,
+    Quiet,
     RunEnd,
     Strict,
     Tolerance,
+    Verbose,
     check_max_errors,
     require_baseline,
 )
@@ -133,6 +135,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     tolerance: Tolerance = 0.0,
     strict: Strict = False,
     max_errors: MaxErrors = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     no_keep: Annotated[
         bool, typer.Option("--no-keep", help="Only show the run: keep nothing of it.")
     ] = False,
@@ -168,7 +172,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         if outcome.interrupted or outcome.failures:
             report, before = [], None
         rule = (alpha, tolerance, strict)
-        end = RunEnd(report or [], before, fail_on_regression, as_json, rule, max_errors)
+        shown = (fail_on_regression, as_json, rule, max_errors, quiet, verbose)
+        end = RunEnd(report or [], before, *shown)
         if outcome.interrupted:
             end.show(outcome.runs, outcome.facts)
             kept = "what is done is kept" if options.keep else "nothing is kept"

@@ -13,8 +13,10 @@ from tallymark.text import say
 
 
 def show(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="An id, its beginning, or latest.")],
-    cases: Annotated[int, typer.Option(min=0, help="At most so many cases of each kind.")] = 20,
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="An id, its beginning, latest or latest~1.")
+    ],
+    limit: Annotated[int, typer.Option(min=0, help="At most so many cases of each kind.")] = 20,
     report: ReportPaths = None,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -31,4 +33,4 @@ def show(
         if as_json:
             print_runs(loaded)
         else:
-            say(*summary_lines(loaded, most=cases))
+            say(*summary_lines(loaded, most=limit))

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput
-from tallymark.runs.record import name_model
+from tallymark.runs.problems import name_model
 from tallymark.text import (
     UNDEFINED,
     clean_line,

@@ -1,10 +1,10 @@
-"""What a case is called, and why a result is not a pass: words that every report uses."""
+"""What a case and a model are called, and why a result is not a pass: words of every report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tallymark.runs.record import CaseResult, CheckResult
+from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.text import clean_line, format_beside, format_value
 
 
@@ -13,6 +13,12 @@ def name_case(result: CaseResult, most: int = 60) -> str:
     if not result.input or not result.case.startswith("#"):
         return result.case
     return f"{result.case} {clean_line(result.input, most)}"
+
+
+def name_model(record: RunRecord) -> str:
+    """The model, and the prompt where the suite has several: `echo/x · short`."""
+    prompt = record.tags.get("prompt")
+    return record.model if prompt is None else f"{record.model} · {prompt}"
 
 
 def list_exchange(result: CaseResult) -> Iterator[tuple[str, str]]:

@@ -132,9 +132,3 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     """Why the run as a whole failed."""
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
-
-
-def name_model(record: RunRecord) -> str:
-    """The model, and the prompt where the suite has several: `echo/x · short`."""
-    prompt = record.tags.get("prompt")
-    return record.model if prompt is None else f"{record.model} · {prompt}"

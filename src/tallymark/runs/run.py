@@ -278,15 +278,18 @@ class Run:
         # An eval that never ran has no metrics at all.
         return formula.explain(metrics) if metrics.keys() >= set(formula.names) else None
 
-    def explain_score(self, width: int) -> Iterator[str]:
-        """The tree with values, and what each term contributes; nothing for a single name."""
+    def explain_score(self, width: int, *, tree: bool = True) -> Iterator[str]:
+        """The tree with values, and what each term contributes; nothing for a single name.
+
+        Without the tree, the formula with numbers stands in its place.
+        """
         found = self.explanation
         if found is None or isinstance(found.steps.node, Name):
             return
-        tree = found.lines()
-        if max(map(len, tree)) > width:  # too wide for a tree: the formula with numbers
-            tree = wrap(f"{found.formula} = {found.substituted}", width)
-        yield from tree
+        lines = found.lines() if tree else []
+        if not lines or max(map(len, lines)) > width:  # too wide for a tree
+            lines = wrap(f"{found.formula} = {found.substituted}", width)
+        yield from lines
         if len(found.terms) > 1:
             yield from ("", "What each term contributes:")
             rows = align_numbers([_make_term_row(term) for term in found.terms])

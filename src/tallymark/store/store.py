@@ -226,7 +226,7 @@ class Store:
         self._database.write(lambda c: run_rows.delete(c, self.tenant, run_id))
 
     def run(self, wanted: str) -> RunRecord:
-        """A run by its id, by a beginning of it that only one has, or by the word `latest`."""
+        """A run by its id, by a beginning of it that only one has, by `latest`, or `latest~1`."""
         with self._database.read() as connection:
             return run_rows.find(connection, self.tenant, wanted)
 

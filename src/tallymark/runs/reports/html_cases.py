@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tallymark.runs.problems import describe_check, name_case
-from tallymark.runs.record import CaseResult, CaseStatus, CheckResult, RunRecord, name_model
+from tallymark.runs.problems import describe_check, name_case, name_model
+from tallymark.runs.record import CaseResult, CaseStatus, CheckResult, RunRecord
 from tallymark.runs.run import CaseOutcome, CaseView, Run
 from tallymark.text import clean, clean_excerpt, clean_line, format_money, format_seconds
 from tallymark.traces import Span, Trace

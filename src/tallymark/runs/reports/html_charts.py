@@ -9,7 +9,7 @@ from tallymark.charts.frame import Chart
 from tallymark.charts.histogram import draw_histogram
 from tallymark.charts.matrix import OUTCOMES, CaseColumn, draw_matrix
 from tallymark.charts.score_cost import RunPoint, draw_score_cost
-from tallymark.runs.record import name_model
+from tallymark.runs.problems import name_model
 from tallymark.runs.reports.html_cases import CaseList, anchor, describe_outcome
 from tallymark.runs.run import Run, scan_results
 from tallymark.text import clean_line, format_count, format_seconds

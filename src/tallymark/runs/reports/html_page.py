@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 
 from tallymark.charts.frame import read_style
-from tallymark.runs.record import name_model
+from tallymark.runs.problems import name_model
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.reports.html_cases import list_cases
 from tallymark.runs.reports.html_charts import draw_figures

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-from tallymark.runs.problems import list_exchange, list_problems, name_case
-from tallymark.runs.record import CaseResult, name_model
+from tallymark.runs.problems import list_exchange, list_problems, name_case, name_model
+from tallymark.runs.record import CaseResult
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import Run, scan_results
 from tallymark.text import clean, clean_excerpt, clean_line

@@ -10,8 +10,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from tallymark.runs.problems import list_exchange, list_problems, name_case
-from tallymark.runs.record import name_model
+from tallymark.runs.problems import list_exchange, list_problems, name_case, name_model
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import CaseView, Run
 from tallymark.runs.score_matrix import find_best, make_matrix

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
-from tallymark.runs.problems import list_exchange, list_problems, name_case
-from tallymark.runs.record import CaseStatus, name_model
+from tallymark.runs.problems import list_exchange, list_problems, name_case, name_model
+from tallymark.runs.record import CaseStatus
 from tallymark.runs.repeats import Repeats
 from tallymark.runs.run import CaseView, Run
 from tallymark.runs.scorer_summary import LabelAgreement, ScorerSummary
@@ -39,6 +40,8 @@ _SECTIONS: tuple[tuple[CaseStatus, str], ...] = (
 _MOST_REASONS = 5
 _MOST_TEXT = 124
 """Of a prompt and of an answer, two lines: the other reports have all of it."""
+_MOST_NAMES = 8
+"""Of cases that passed and are only named."""
 _MOST_LABELS = 6
 """Of labels that fit beside each other; the JSON report has them all."""
 
@@ -48,19 +51,56 @@ def summary(run: Run, *, most: int = MOST) -> str:
     return "\n".join(line.text for line in summary_lines(run, most=most))
 
 
-def summary_lines(run: Run, *, most: int = MOST) -> list[StyledLine]:
-    """The score, what it is made of, and every case with its checks, `most` of each status."""
-    lines = [StyledLine("=== Run Summary ===", "bold"), *_write_score(run), *_write_measures(run)]
+def summary_lines(run: Run, *, most: int = MOST, folded: bool = False) -> list[StyledLine]:
+    """The cases, `most` of each status, how the score comes about, and last the score itself.
+
+    Folded, what passed is only named, and of the score's terms only their shares are shown.
+    """
+    lines: list[StyledLine] = []
+    for status, title in _SECTIONS:
+        if folded and status == "passed":
+            lines += _fold_passed(run)
+        else:
+            lines += _write_cases(run, status, title, most)
     if run.tally.scorers:
         lines += _write_scorers(run)
-    for status, title in _SECTIONS:
-        lines += _write_cases(run, status, title, most)
     if run.repeated:
         lines += _write_repeats(run, most)
-    if explained := list(run.explain_score(WIDTH - 2)):
+    if explained := list(run.explain_score(WIDTH - 2, tree=not folded)):
         lines += [StyledLine(""), StyledLine("How the Score Comes About", "bold")]
         lines += [StyledLine(f"  {line}".rstrip()) for line in explained]
-    return lines
+    lines += [StyledLine(""), StyledLine("=== Run Summary ===", "bold")]
+    return [*lines[1:], *_write_score(run), *_write_measures(run)]
+
+
+def closing_line(runs: Sequence[Run]) -> str:
+    """All of it in one line: the score, what failed, and what to do next."""
+    run = max(runs, key=lambda each: -math.inf if each.score is None else each.score)
+    record = run.record
+    score = format_score(run.score)
+    if len(runs) > 1:
+        said = f"{len(runs)} runs, the best by {name_model(record)}: {score}"
+    else:
+        ran, errors = record.passed + record.failed, record.errors
+        failed = f"{record.failed:,} of {ran:,} failed" if record.failed else f"all {ran:,} passed"
+        parts = [score, *([failed] if ran else [])]
+        parts += [format_count(errors, "error")] if errors else []
+        said = f"{clean_line(record.suite, 60)}: {', '.join(parts)}"
+    if not run.kept:
+        return said
+    again = record.errors and "door" not in record.tags and len(runs) == 1
+    call = f"run --resume {record.id}" if again else f"show {record.id}"
+    return f"{said}; {'ask again what could not run' if again else 'look closer'}: tally {call}"
+
+
+def _fold_passed(run: Run) -> Iterator[StyledLine]:
+    count = run.count_cases("passed")
+    if count:
+        found = run.of_status("passed", _MOST_NAMES)
+        names = [clean_line(name_case(each.results[0]), 30) for each in found]
+        more = [f"and {count - len(names):,} more"] if count > len(names) else []
+        yield StyledLine("")
+        yield from wrap_lines(f"Passed ({count:,}): {', '.join([*names, *more])}", "green")
 
 
 def _write_score(run: Run) -> Iterator[StyledLine]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 import msgspec
@@ -26,6 +27,8 @@ KIND = "run"
 _FIELDS = RunRecord.__struct_fields__
 _LISTED = tuple(name for name in _FIELDS if name != "definition")
 # After every other character, so that a prefix and all that begins with it form one range.
+_LATEST = re.compile(r"latest(?:~([0-9]{1,6}))?")
+"""As git counts: `latest~1` is the one before the latest."""
 _LAST = "\U0010ffff"
 
 
@@ -172,9 +175,9 @@ def _read_run(connection: Connection, tenant: str, run_id: str) -> RunRecord | N
 
 def _find_full_id(connection: Connection, tenant: str, wanted: str) -> str:
     ids = select(table.c.id).where(table.c.tenant == tenant)
-    if wanted == "latest":
-        newest = ids.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(1)
-        return str(connection.scalar(newest) or wanted)
+    if (latest := _LATEST.fullmatch(wanted)) is not None:
+        newest = ids.order_by(table.c.created_at.desc(), table.c.id.desc())
+        return str(connection.scalar(newest.offset(int(latest[1] or 0)).limit(1)) or wanted)
     begins = ids.where(table.c.id >= wanted, table.c.id < wanted + _LAST)
     matches: list[str] = list(connection.scalars(begins.order_by(table.c.id).limit(4)))
     if not matches or matches[0] == wanted or not wanted:
