@@ -1,4 +1,4 @@
-# make setup | demo | quick | test | coverage | golden | golden-update | check | proof | bench | docs | lock | clean
+# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | proof | bench | docs | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ PEERS := .venv-peers
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo quick test coverage golden golden-update check proof bench docs lock clean
+.PHONY: setup demo tour quick test coverage golden golden-update check proof bench docs lock clean
 
 setup: $(VENV)/.dev
 
@@ -19,8 +19,8 @@ $(VENV)/.dev: $(INPUTS)
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup '.[dev]'
 	@touch $@ $(VENV)/.user
 
-demo: $(VENV)/.user
-	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+demo tour: $(VENV)/.user
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/$@.sh
 
 # Rooms that start no process and open no database, and the rules of the house: a minute at most.
 QUICK := formula ratings dimensions documents charts scoring judging runs scorers

@@ -93,6 +93,7 @@ class RunsConformance:
         for run_id, created_at in (("a", 5.0), ("b", 9.0), ("c", 7.0)):
             store.create_run(a_run(run_id, created_at=created_at))
         assert store.run("latest").id == "b"
+        assert [store.run(f"latest~{back}").id for back in (0, 1, 2)] == ["b", "c", "a"]
 
     @pytest.mark.parametrize(
         ("wanted", "found"),

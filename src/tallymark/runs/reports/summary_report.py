@@ -82,7 +82,10 @@ def closing_line(runs: Sequence[Run]) -> str:
         said = f"{len(runs)} runs, the best by {name_model(record)}: {score}"
     else:
         ran, errors = record.passed + record.failed, record.errors
-        failed = f"{record.failed:,} of {ran:,} failed" if record.failed else f"all {ran:,} passed"
+        every = "all " if ran > 1 else ""
+        failed = (
+            f"{record.failed:,} of {ran:,} failed" if record.failed else f"{every}{ran:,} passed"
+        )
         parts = [score, *([failed] if ran else [])]
         parts += [format_count(errors, "error")] if errors else []
         said = f"{clean_line(record.suite, 60)}: {', '.join(parts)}"
