@@ -87,12 +87,13 @@ def test_without_names_all_that_was_counted_is_told() -> None:
 
 def test_one_unknown_cost_makes_every_cost_of_the_run_unknown() -> None:
     free = CaseResult(case="free", status="passed", latency=1.0)
-    metrics = Tally([*RESULTS, free]).metrics()
+    priced = CaseResult(case="free", epoch=1, status="passed", latency=1.0, cost=0.25)
+    metrics = Tally([*RESULTS, free, priced]).metrics()
     assert [metrics[f"{name}_cost"] for name in ("max", "min", "avg", "total", "free")] == [
         None
     ] * 5
     assert metrics["sum_cost"] == 0.375
-    assert metrics["total_latency"] == 9.0
+    assert metrics["total_latency"] == 10.0
 
 
 def test_nothing_is_known_of_a_run_without_results() -> None:

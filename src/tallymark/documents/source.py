@@ -10,9 +10,7 @@ from pathlib import Path
 from tallymark.errors import InvalidInput, Place
 
 MAX_SOURCE_BYTES = 50_000_000
-_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # what YAML takes for the end of a line
-# The opposite of what YAML calls printable: https://yaml.org/spec/1.2.2/#51-character-set
-_CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # what YAML takes for the end of a line
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,21 +25,11 @@ class Source:
     @cached_property
     def lines(self) -> list[str]:
         """The lines, without their ends."""
-        return _BREAK.split(self.text)
+        return BREAK.split(self.text)
 
     def line(self, number: int) -> str:
         """The text of a line, counted from 1; empty beyond the end."""
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
-
-    def check_characters(self) -> None:
-        """Refuse control characters and half surrogate pairs, which YAML does not allow."""
-        if odd := _CONTROL.search(self.text):
-            before = _BREAK.split(self.text[: odd.start()])
-            raise InvalidInput(
-                f"the control character U+{ord(odd[0]):04X} is not allowed here",
-                place=Place(self.name, len(before), len(before[-1]) + 1),
-                hint="delete it, or write it as an escape in double quotes",
-            )
 
     def place(self, line: int, column: int | None = None, length: int = 1) -> Place:
         """Line and column from 1, with the text of the line; line 0 is no line at all."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from tallymark.errors import Problem
+from tallymark.documents.source import BREAK
+from tallymark.errors import Place, Problem
 
 if TYPE_CHECKING:
     from tallymark.documents.source import Source
-    from tallymark.errors import Place
 
 _KEYED = re.compile(r"(\s*(?:-\s+)*[\w-]+:\s+)(\S.*)")
 _ITEM = re.compile(r"(\s*-\s+)(\S.*)")
@@ -21,6 +21,16 @@ _LONGEST = 500
 """Characters of a line that is looked at closely."""
 _SPECIAL = "*&!%@`|>{}[],?-:\"'"
 """Characters by which YAML means something else at the beginning of a text."""
+
+
+def explain_control_character(source: Source, odd: re.Match[str]) -> Problem:
+    """A character that YAML does not allow: a control character or half of a surrogate pair."""
+    before = BREAK.split(source.text[: odd.start()])
+    return Problem(
+        f"the control character U+{ord(odd[0]):04X} is not allowed here",
+        Place(source.name, len(before), len(before[-1]) + 1),
+        "delete it, or write it as an escape in double quotes",
+    )
 
 
 def explain_invalid_yaml(source: Source, error: Any) -> Problem:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.yaml_errors import (
+    explain_control_character,
     explain_invalid_yaml,
     explain_unknown_alias,
     explain_unquoted_braces,
@@ -38,6 +39,8 @@ _FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)"
     r"|\.(?:nan|NaN|NAN)"
 )
+# The opposite of what YAML calls printable: https://yaml.org/spec/1.2.2/#51-character-set
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 ScalarValue = str | int | float | bool | None
 
 
@@ -46,7 +49,8 @@ def parse_yaml(source: Source, holds: str = "suite") -> tuple[Node | None, list[
 
     `holds` is what messages call the thing that the file describes.
     """
-    source.check_characters()
+    if odd := _UNPRINTABLE.search(source.text):
+        raise InvalidInput([explain_control_character(source, odd)])
     # Takes 20 ms to load, which only those pay who read a file.
     try:
         from yaml.cyaml import CParser  # type: ignore[import-untyped]  # noqa: PLC0415

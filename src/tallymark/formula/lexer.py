@@ -33,7 +33,6 @@ _SPACE = re.compile(r"[ \t\r\n]+")
 _OPERATOR = re.compile(r"<=|>=|==|!=|[-+*/(),<>]")
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _RUN = re.compile(r"[A-Za-z0-9_.-]+")
-_WORDLIKE = re.compile(r"[A-Za-z0-9_.]")
 
 # What people write from habit, and what to write here.
 _INSTEAD = {
@@ -97,14 +96,14 @@ def tokenize(source: FormulaText, names: Names) -> tuple[list[Token], list[Probl
         if space := _SPACE.match(text, at):
             at = space.end()
             continue
+        run = _RUN.match(text, at)
         # A hyphen begins a name only where an operand may stand, and if some name begins so.
-        starts_run = _WORDLIKE.match(text, at) or (
-            text[at] == "-" and operand_next and names.leading_hyphen
-        )
-        if starts_run:
-            run = _read_run(source, at, names, problems)
-            tokens += run
-            at = run[-1].at.end
+        if run and (text[at] != "-" or (operand_next and names.leading_hyphen)):
+            if run[0] in names.words:  # none is longer, and nothing is left to be read
+                tokens.append(Token("name", run[0], Region(at, run.end())))
+            else:
+                tokens += _read_run(source, at, run.end(), names, problems)
+            at = tokens[-1].at.end
         elif (operator := _OPERATOR.match(text, at)) and not text.startswith(("**", "//"), at):
             tokens.append(Token("operator", operator[0], Region(at, operator.end())))
             at = operator.end()
@@ -145,13 +144,9 @@ def _describe(char: str) -> str:
 
 
 def _read_run(
-    source: FormulaText, start: int, names: Names, problems: list[Problem]
+    source: FormulaText, start: int, end: int, names: Names, problems: list[Problem]
 ) -> list[Token]:
     text = source.text
-    match = _RUN.match(text, start)
-    end = match.end() if match else start + 1
-    if text[start:end] in names.words:  # none is longer, and nothing is left to be read
-        return [Token("name", text[start:end], Region(start, end))]
     reading = _find_best_reading(text, start, end, names)
     if reading is not None:
         return reading

@@ -203,7 +203,11 @@ class Tally:
 
     def add(self, result: CaseResult) -> None:
         """Takes one more result into account."""
-        measured = self._take_checks(result) if result.checks else _NOTHING_MEASURED
+        measured = _NOTHING_MEASURED
+        for check in result.checks:  # most say no more than whether they passed
+            if check.name is not None or check.parts or check.judge or check.kind == "llm_judge":
+                measured = self._take_checks(result)
+                break
         if result.status == "error":
             self.errors += 1
             seen = Seen(0, 0, None, None, None, None, *measured)
@@ -434,7 +438,7 @@ def _find_judge_cost(check: CheckResult) -> float | None:
 def run_wide(counts: Counts, errors: int, latencies: Sequence[float]) -> MetricValues:
     """The metrics that every run has. The latencies are in order."""
     found: MetricValues = {
-        "success_pct": None if counts.success is None else 100.0 * counts.success
+        "success_pct": 100.0 * (counts.passed / counts.ran) if counts.ran else None
     }
     for measure in MEASURES:
         amounts: Amounts = getattr(counts, measure)
@@ -442,7 +446,7 @@ def run_wide(counts: Counts, errors: int, latencies: Sequence[float]) -> MetricV
         found |= {
             f"max_{measure}": amounts.high if known else None,
             f"min_{measure}": amounts.low if known else None,
-            f"avg_{measure}": counts.mean(measure),
+            f"avg_{measure}": amounts.total / counts.ran if known else None,
             f"total_{measure}": amounts.total if known else None,
         }
     for percent in (50, 95, 99):

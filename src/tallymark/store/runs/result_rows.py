@@ -201,24 +201,18 @@ def _make_row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
         from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (hardly ever needed)
 
         told = json_text(make_json_safe(detail))
+    numbers = (result.latency, result.cost, result.input_tokens, result.output_tokens)
     return (
         tenant,
         run_id,
         make_storable(result.case),
         result.epoch,
         result.status,
-        _keep_storable(result.latency),
-        _keep_storable(result.cost),
-        _keep_storable(result.input_tokens),
-        _keep_storable(result.output_tokens),
+        # NaN, and what no column can hold, is not known.
+        *[each if each is not None and -_BEYOND < each < _BEYOND else None for each in numbers],
         told,
         None if result.trace is None else _encode_trace(result.trace),
     )
-
-
-def _keep_storable(number: float | None) -> float | None:
-    """A number that a column can hold; NaN and what is out of all bounds are not known."""
-    return number if number is not None and -_BEYOND < number < _BEYOND else None
 
 
 def _encode_trace(trace: Trace) -> str:
