@@ -26,6 +26,7 @@ from tallymark.suites.rechecks import recheck
 from tallymark.suites.suite_definition import SuiteDefinition
 from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation, plan_cases
 from tallymark.suites.suite_file import load_stored
+from tallymark.text import format_count
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
@@ -150,7 +151,12 @@ class RunService:
             )
             # Stored before anything is asked: a process that is killed leaves a run to resume.
             self.app.store.create_run(record)
-            runs.append(self._evaluate(record, suite, model, limits, watch))
+            try:
+                runs.append(self._evaluate(record, suite, model, limits, watch))
+            except KeyboardInterrupt as stopped:
+                if left := len(opened) - len(runs) - 1:
+                    stopped.add_note(f"{format_count(left, 'more run')} not started")
+                raise
         return runs
 
     def rescore_run(
@@ -219,11 +225,15 @@ class RunService:
     def _find_unfinished(self) -> str:
         """The latest run that has something left to ask and that nobody works on."""
         kept = self.app.store.runs(limit=None)
-        for record in kept:
-            if record.status not in ("running", "completed") and "door" not in record.tags:
+        asked = [record for record in kept if "door" not in record.tags]
+        # What was stopped, or else the newest: errors of older runs are old news.
+        stopped = [each for each in asked if each.status in ("interrupted", "cancelled")]
+        for record in (*stopped, *asked[:1]):
+            if record.status not in ("running", "completed"):
                 return record.id
         going = [record.id for record in kept if record.status == "running"]
-        hint = f"{going[0]} is still running" if going else "all that are kept have ended"
+        ended = f"the latest, {asked[0].id}, is complete" if asked else "none is kept"
+        hint = f"{going[0]} is still running" if going else ended
         raise InvalidInput("there is no run to go on with", hint=hint)
 
     def _evaluate(

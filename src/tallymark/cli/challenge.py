@@ -28,18 +28,16 @@ FolderArgument = Annotated[
 ]
 NameArgument = Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+_TYPES = "deterministic, tests, script, judge, suite, reported or versus"
 _MARKS = {"ok": ("ok", ""), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
 
 
 @app.command()
 def init(
     kind: Annotated[
-        str,
-        typer.Argument(
-            metavar="TYPE",
-            help="deterministic, tests, script, judge, suite, reported, or versus.",
-        ),
-    ],
+        str | None,
+        typer.Argument(metavar="TYPE", help=f"{_TYPES}.", show_default=False),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Argument(metavar="FOLDER", help="The folder to write; my-TYPE.", show_default=False),
@@ -48,6 +46,8 @@ def init(
     """Write a small challenge that works, with comments that explain it."""
     from tallymark.challenges.challenge_starters import write_starter
 
+    if kind is None:
+        raise InvalidInput("a challenge is of a type", hint=f"name one: {_TYPES}")
     chosen = Path(f"my-{kind}") if folder is None else folder
     starter = write_starter(kind, chosen)
     say(f"Wrote {chosen}: {', '.join(starter.files)}", "", "Try it, publish it, play it:")

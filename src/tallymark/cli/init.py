@@ -26,4 +26,4 @@ def init(
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
-    say(f"wrote {path}; run it with: tally run {path}")
+    say(f"Wrote {path}; run it with: tally run {path}")

@@ -131,6 +131,10 @@ def _explain_misuse(error: TyperException) -> str:
     said, context = error.format_message(), getattr(error, "ctx", None)
     if said.startswith("Usage:"):
         return said
+    for kind, word in (("int range", "whole number"), ("float range", "number")):
+        said = said.replace(f"a valid {kind}", f"a {word}").replace(
+            f"a valid {kind.partition(' ')[0]}", f"a {word}"
+        )
     called = "tally" if context is None else context.command_path
     hint = "" if said.endswith("?") else f"; see {called} --help"
     return f"tally: {said[0].lower()}{said[1:].rstrip('.')}{hint}"

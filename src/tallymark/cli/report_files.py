@@ -12,7 +12,7 @@ import typer
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
-from tallymark.text import escape
+from tallymark.text import escape, say
 
 if TYPE_CHECKING:
     from tallymark.runs.run import Run
@@ -63,6 +63,7 @@ def write_reports(paths: Sequence[Path], runs: Sequence[Run]) -> None:
             with part.open("w", encoding="utf-8") as file:
                 file.writelines([kind.write(runs)] if kind.stream is None else kind.stream(runs))
             part.replace(path)
+            say(f"wrote {path}", err=True)
         except OSError as error:
             raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
         finally:

@@ -112,7 +112,12 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     from tallymark.suites.suite_evaluation import RunLimits
 
     if (suite is None) == (resume is None):
-        raise InvalidInput("give a suite, or a run to resume", hint="as in: tally run suite.yaml")
+        hint = "not both" if resume else "as in: tally run suite.yaml"
+        raise InvalidInput("give a suite, or a run to resume", hint=hint)
+    if suite is not None and suite.suffix == ".py":
+        raise InvalidInput(
+            f"{suite} is a suite in Python", hint=f"run it with: tally score {suite}"
+        )
     if resume is not None:
         refuse_choice({"--only": only, "--tag": tag, "--failed-of": failed_of, "--prompt": prompt})
     if fail_on_regression:
@@ -188,7 +193,9 @@ def _run_suite(
             for message in find_unknown_prices(definition, chosen):
                 say(f"tally: {message}; {HINT}", err=True)
         return app.runs.run(definition, models, options, watch)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
+        for note in getattr(stopped, "__notes__", ()):
+            say(f"\ntally: {note}", err=True)
         known = f"tally run --resume {watch.current}" if watch.current else "tally run"
         say(f"\ntally: stopped; what is done is kept; go on with: {known}", err=True)
         raise typer.Exit(130) from None

@@ -154,6 +154,9 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         max_errors = "0"  # a gate never passes on what did not run
     check_reports(report or [])
     suites = [path.endswith(".py") for path in paths]
+    for path in paths:
+        if path.endswith((".yaml", ".yml")):
+            raise InvalidInput(f"{path} is a suite", hint=f"run it with: tally run {path}")
     if any(suites) != all(suites):
         raise InvalidInput("give either traces or suites in Python files, not both")
     # What a user's code prints must not get into our JSON document.

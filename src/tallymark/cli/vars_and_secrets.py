@@ -59,6 +59,9 @@ def set_secret(
     db: Db = None,
 ) -> None:
     """Keep a secret. Its value is asked for, so that it is in no shell history."""
+    if not stdin and not sys.stdin.isatty():
+        hint = "pipe it in with --stdin"
+        raise InvalidInput("a secret is typed at a terminal, and there is none", hint=hint)
     value = sys.stdin.read().rstrip("\n") if stdin else typer.prompt("Value", hide_input=True)
     if not value:
         raise InvalidInput(f"the secret {name!r} is empty", hint="give it a value")

@@ -232,7 +232,9 @@ def compare_all(
 ) -> list[Comparison]:
     """Every run but the first against the first."""
     if len(runs) < 2:
-        raise InvalidInput(f"{len(runs)} runs cannot be compared", hint="name two or more")
+        raise InvalidInput(
+            f"{format_count(len(runs), 'run')} cannot be compared", hint="name two or more"
+        )
     found = [compare(runs[0], run, formula=formula, rule=rule, seed=seed) for run in runs[1:]]
     adjusted = adjust_p_values([each.p_value for each in found])
     return [

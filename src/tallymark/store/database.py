@@ -97,7 +97,7 @@ class Database:
         if not self.look():
             raise InvalidInput(
                 f"nothing is stored at {self.address.shown} yet",
-                hint="run a suite first, or name another database with --db",
+                hint="run a suite or publish a challenge first, or name another database with --db",
             )
         try:
             with self.engine.connect() as connection:

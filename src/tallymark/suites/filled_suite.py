@@ -103,7 +103,9 @@ class FilledSuite:
         self.mcp_servers = tuple(_make_server(fill(s)) for s in definition.mcp_servers)
         self.formula = definition.parsed or definition.parse_formula(fill(definition.formula))
         judge = fill(definition.judge) if setting.judge is None else setting.judge
-        if isinstance(judge, str):
+        if isinstance(judge, str) and any(
+            spec.kind == "llm_judge" for entry in definition.evals for spec in entry.all_checks()
+        ):
             setting.open_judge(judge)  # what is wrong with it shows now, and not in the first case
         self._settings = {
             entry.number: replace(

@@ -75,9 +75,10 @@ def summary_lines(run: Run, *, most: int = MOST, folded: bool = False) -> list[S
 
 def closing_line(runs: Sequence[Run]) -> str:
     """All of it in one line: the score, what failed, and what to do next."""
-    run = max(runs, key=lambda each: -math.inf if each.score is None else each.score)
-    record = run.record
-    score = format_score(run.score)
+    records = [run.record for run in runs]
+    scores = [-math.inf if each.score is None else each.score for each in records]
+    record = records[scores.index(max(scores))]
+    score = format_score(record.score)
     if len(runs) > 1:
         said = f"{len(runs)} runs, the best by {name_model(record)}: {score}"
     else:
@@ -89,7 +90,7 @@ def closing_line(runs: Sequence[Run]) -> str:
         parts = [score, *([failed] if ran else [])]
         parts += [format_count(errors, "error")] if errors else []
         said = f"{clean_line(record.suite, 60)}: {', '.join(parts)}"
-    if not run.kept:
+    if not runs[0].kept:
         return said
     again = record.errors and "door" not in record.tags and len(runs) == 1
     call = f"run --resume {record.id}" if again else f"show {record.id}"

@@ -17,6 +17,7 @@ from tallymark.store.contests.contest_tables import challenge_versions as versio
 from tallymark.store.contests.contest_tables import challenges as table
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
+from tallymark.text import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +80,7 @@ def explain_unknown_challenge(connection: Connection, tenant: str, name: str) ->
     if not known:
         return InvalidInput("there are no challenges yet", hint="publish one first")
     close = suggest(name, known)
-    hint = f"did you mean {close!r}?" if close else f"there is {min(known)!r}"
+    hint = f"did you mean {close!r}?" if close else f"there is {list_some(sorted(known))}"
     return InvalidInput(f"there is no challenge {name!r}", hint=hint)
 
 
