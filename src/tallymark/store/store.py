@@ -284,11 +284,15 @@ class Store:
         with self._database.read() as connection:
             yield from result_rows.pick_results(connection, self.tenant, run_id, keys)
 
-    def result_keys(self, run_id: str) -> dict[tuple[str, int], CaseStatus]:
-        """The case and epoch of every stored result of a run, and how it ended."""
+    def result_statuses(self, run_id: str) -> Iterator[tuple[str, int, CaseStatus]]:
+        """The case and epoch of every stored result of a run in that order, and how it ended."""
         with self._database.read() as connection:
             run_rows.require(connection, self.tenant, run_id)
-            return result_rows.read_statuses(connection, self.tenant, run_id)
+            yield from result_rows.stream_statuses(connection, self.tenant, run_id)
+
+    def result_keys(self, run_id: str) -> dict[tuple[str, int], CaseStatus]:
+        """The same all at once."""
+        return {(case, epoch): status for case, epoch, status in self.result_statuses(run_id)}
 
     # Variables
 

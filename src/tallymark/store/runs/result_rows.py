@@ -152,13 +152,16 @@ def pick_results(
         yield from (_read_result(run_id, *found[key]) for key in wanted if key in found)
 
 
-def read_statuses(
+def stream_statuses(
     connection: Connection, tenant: str, run_id: str
-) -> dict[tuple[str, int], CaseStatus]:
-    """What is there of a run, and how each ended."""
+) -> Iterator[tuple[str, int, CaseStatus]]:
+    """What is there of a run by case and epoch, and how each ended."""
     columns = (table.c.case_name, table.c.epoch, table.c.status)
     query = select(*columns).where(_is_of_run(tenant, run_id))
-    return {(case, epoch): status for case, epoch, status in connection.execute(query)}
+    query = query.order_by(table.c.case_name, table.c.epoch)
+    _spare_memory(connection)
+    with connection.execution_options(yield_per=_CHUNK).execute(query) as rows:
+        yield from ((case, epoch, status) for case, epoch, status in rows)
 
 
 def _spare_memory(connection: Connection) -> None:

@@ -101,7 +101,8 @@ class ResultWriter:
         self._text += len(result.input) + len(result.output)
         if len(self._queue) >= self._capacity // 2 or self._text >= _MOST_TEXT // 2:
             self._enough.set()
-        self._changed.notify_all()
+        if len(self._queue) == 1:  # else the writer knows already that there is something
+            self._changed.notify_all()
         return True
 
     def _work(self) -> None:

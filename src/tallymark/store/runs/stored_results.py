@@ -64,8 +64,8 @@ class StoredResults(KeptResults):
 def find_results(store: Store, record: RunRecord, tally: Tally) -> StoredResults:
     """The results of a run that has just been counted."""
     names = {case: case for case in tally.cases}  # a name once, here and there
-    counted = store.counted_results(record.id)
-    keys = [ResultKey(names.get(each.case, each.case), each.epoch) for each in counted]
+    stored = store.result_statuses(record.id)
+    keys = [ResultKey(names.get(case, case), epoch) for case, epoch, _ in stored]
     return StoredResults(store, record, sort_by_suite(record, keys))
 
 
