@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 STRICT = "import sys, warnings; sys.path[0] = ''; warnings.simplefilter('error')\n"
 """As `python -W error -c`."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-_RUN_ID = re.compile(r"\br[0-9a-z]{10}(?=, )")
+_RUN_ID = re.compile(r"\br[0-9a-z]{10}\b")
 _BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -55,7 +55,8 @@ def test_reading_what_is_not_there_says_so_and_makes_nothing(
     with (
         open_store(str(path)) as store,
         pytest.raises(
-            InvalidInput, match=r"nothing is stored at .*tally.db yet; run a suite first"
+            InvalidInput,
+            match=r"nothing is stored at .*tally.db yet; run a suite or publish",
         ),
     ):
         getattr(store, use)()

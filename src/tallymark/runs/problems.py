@@ -41,6 +41,7 @@ def describe_check(check: CheckResult) -> tuple[str, str]:
         return title, f"could not be done: {check.error}"
     if check.value is not None and check.threshold is not None:
         value = format_beside(format_value, check.value, check.threshold)
+        value = value if check.label is None else f"{check.label!r} is {value}"
         said = [f"{value}; at least {format_value(check.threshold)} asked"]
     elif check.label is not None:
         said = [f"the label {check.label!r}"]
