@@ -388,7 +388,7 @@ def _list_lines(attempt: Attempt) -> list[str]:
         (key, score, f"x {weight}", f"= {weighted}")
         for key, part in parts.items()
         for score, weight, weighted in [
-            [format_digits(part[each]) for each in ("score", "weight", "weighted")]
+            [format_number(part[each]) for each in ("score", "weight", "weighted")]
         ]
     ]
     lines += [f"  {line}" for line in align(rows, [False, True, False, False])]

@@ -91,7 +91,14 @@ def suggest_quotes(line: str) -> str | None:
     head, text = parts
     if text[0] not in _SPECIAL and ": " not in text and not text.endswith(":"):
         return None
+    if _is_flow(text):
+        return "put the texts between the brackets in quotes"
     return f"put the text in quotes: {head.strip()} {_quote(text)}"
+
+
+def _is_flow(text: str) -> bool:
+    """A list or mapping on one line, and no template."""
+    return re.fullmatch(r"\[[^\[\]]*\]|\{[^{}]*\}", text) is not None
 
 
 def _split_line(line: str) -> tuple[str, str] | None:
@@ -115,6 +122,9 @@ def _explain_missing_quotes(source: Source, line: int, here: Place, mended: str)
     if text[0] not in _SPECIAL:
         message = "the text on this line has a ': ', which YAML takes for the end of a key"
         return Problem(message, here, mended)
+    if _is_flow(text):
+        sign = here.text[here.column - 1] if here.text and here.column else "*"
+        return Problem(f"text that starts with {sign} must stand in quotes", here, mended)
     start = source.place(line, len(head) + 1) if head else here
     return Problem(f"text that starts with {text[0]} must stand in quotes", start, mended)
 

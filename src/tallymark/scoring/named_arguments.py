@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tallymark.scoring.eval_context import EvalContext
 
 ContextFunction = Callable[["EvalContext"], Any]
-_SEEN: dict[str, Callable[[Any], Any]] = {
+SEEN: dict[str, Callable[[Any], Any]] = {
     "input": attrgetter("input"),
     "output": attrgetter("output"),
     "expected": attrgetter("expected.output"),
@@ -35,18 +35,18 @@ def pass_named(function: Callable[..., Any], name: str) -> ContextFunction:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
         return function  # a compiled function without a signature
-    asked = [each.name for each in parameters if each.kind in _BY_NAME and each.name in _SEEN]
+    asked = [each.name for each in parameters if each.kind in _BY_NAME and each.name in SEEN]
     needed = [each for each in parameters if each.default is each.empty and each.kind in _BY_NAME]
     first = next(iter(parameters), None)
-    if first is None or first.kind not in _BY_NAME or first.name not in _SEEN or asked == ["ctx"]:
+    if first is None or first.kind not in _BY_NAME or first.name not in SEEN or asked == ["ctx"]:
         if len(needed) > 1 and asked:
-            other = next(each.name for each in needed if each.name not in _SEEN)
+            other = next(each.name for each in needed if each.name not in SEEN)
             raise _make_unknown_error(name, other)
         return function
     for each in needed:
-        if each.name not in _SEEN:
+        if each.name not in SEEN:
             raise _make_unknown_error(name, each.name)
-    getters = [(each, _SEEN[each]) for each in asked]
+    getters = [(each, SEEN[each]) for each in asked]
 
     def call(ctx: EvalContext) -> Any:
         return function(**{each: get(ctx) for each, get in getters})
@@ -63,7 +63,7 @@ def pass_named(function: Callable[..., Any], name: str) -> ContextFunction:
 def _make_unknown_error(name: str, parameter: str) -> ScorerError:
     return ScorerError(
         f"{name} asks for {parameter!r}, which no scorer is given",
-        hint=f"take the context alone, or any of {', '.join(_SEEN)}; "
+        hint=f"take the context alone, or any of {', '.join(SEEN)}; "
         "a function of options is made a scorer with @configurable",
     )
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from tallymark.errors import ScorerError, TallymarkError, suggest
 from tallymark.importing import explain_import_failure, find_entry_points
+from tallymark.scoring.named_arguments import SEEN
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer import Scorer
 from tallymark.scoring.scorer_decorator import ScorerBuilder
@@ -151,7 +153,8 @@ def build_scorer(entry: object, name: str, options: dict[str, Any]) -> Scorer:
         parameters = inspect.signature(entry).parameters
     except ValueError:  # built into Python
         raise ScorerError(f"{name} is {show_value(entry)}, not a scorer") from None
-    if list(parameters) in (["ctx"], ["context"]):
+    plain = type(entry) is FunctionType and next(iter(parameters), "") in SEEN
+    if (plain and not options) or list(parameters) in (["ctx"], ["context"]):
         raise ScorerError(f"{name} is a plain function", hint="put @scorer above it")
     own, shared = split_shared(entry, options)
     made = _call_builder(entry, name, own)

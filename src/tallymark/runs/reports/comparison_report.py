@@ -153,6 +153,7 @@ def comparisons_table(comparisons: Sequence[Comparison]) -> str:
 
 def _name_run(run: ComparedRun) -> str:
     if run.prompt is None:
-        return clean_line(f"{run.id} {run.model}", 24)
+        return clean_line(f"{run.id} {run.model}", 30)
     # Cut, the names of two cells of a matrix could be the same.
-    return clean_line(run.title if len(run.title) <= 24 else run.id)
+    whole = len(run.title) <= 30
+    return clean_line(run.title if whole else f"{run.id} {run.prompt}", 30)
