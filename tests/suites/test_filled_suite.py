@@ -361,7 +361,6 @@ def test_a_missing_key_of_a_service_stops_the_run_before_it_starts(
     ("metadata", "check", "given"),
     [
         ("judge: replay/lost", "llm_judge: kind", None),
-        ("judge: replay/lost", "match: x", None),
         ("judge: \"replay/{{var('n')}}\"", "llm_judge: kind", None),
         ("judge: echo/judge", "llm_judge: {criteria: kind, model: replay/lost}", None),
         ("judge: echo/judge", "scorer: {use: llm_judge, options: {model: replay/lost}}", None),
@@ -377,6 +376,11 @@ def test_every_judge_is_opened_before_the_first_case(
     """)
     with pytest.raises(InvalidInput, match="there are no answers 'lost' to replay"):
         resolve(definition, vars={"n": "lost"}, judge=given)
+
+
+def test_a_judge_that_no_check_asks_need_not_be_there() -> None:
+    definition = load("metadata: {judge: replay/lost}\nevals: [{prompt: p, checks: [match: x]}]")
+    assert resolve(definition).definition.judge == "replay/lost"
 
 
 def test_a_judge_from_outside_stands_for_the_suites_own() -> None:

@@ -259,6 +259,7 @@ class RunService:
             limits,
             done={result.key for result in earlier},
             spent=ongoing.tally.all.cost,
+            judged=ongoing.tally.all.judges.total,
         )
         with ongoing:
             ongoing.ending = run_to_end(lambda: evaluation.run(ongoing.aadd))

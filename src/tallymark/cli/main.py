@@ -54,6 +54,7 @@ COMMANDS = {
 }
 """Where each command is, in the order of `tally --help`."""
 _INTERRUPTED = 128 + signal.SIGINT
+_STDERR = 2
 
 
 def _options(
@@ -88,7 +89,7 @@ class _Outlet(io.FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            if error.errno not in (errno.EPIPE, errno.EIO):
+            if error.errno not in (errno.EPIPE, errno.EIO) and self.fileno() != _STDERR:
                 raise
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())
@@ -97,12 +98,16 @@ class _Outlet(io.FileIO):
 
 
 def _open_outlet(stream: Any) -> Any:
-    """The stream, or one like it that outlives its reader."""
+    """The stream, or one like it that outlives its reader; nowhere, where there is none."""
+    if stream is None:  # closed by whoever started us
+        return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 (to the end)
     try:
-        kind = os.fstat(stream.fileno()).st_mode
-    except (AttributeError, OSError, ValueError):  # none, closed, or a caller's own
+        found = os.fstat(stream.fileno())
+    except (AttributeError, OSError, ValueError):  # closed, or a caller's own
         return stream
-    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or stream.isatty()):
+    read = stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode) or stream.isatty()
+    full = stream.fileno() == _STDERR and not os.path.samestat(found, os.stat(os.devnull))
+    if not read and not full:
         return stream
     outlet = _Outlet(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(
@@ -138,6 +143,14 @@ def _explain_misuse(error: TyperException) -> str:
     called = "tally" if context is None else context.command_path
     hint = "" if said.endswith("?") else f"; see {called} --help"
     return f"tally: {said[0].lower()}{said[1:].rstrip('.')}{hint}"
+
+
+def _explain_surprise(error: Exception) -> str:
+    """What nobody saw coming: mostly a mistake of ours."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+        return "the output could not be written: no space is left"
+    hint = "this is a mistake in Tallymark; TALLY_DEBUG=1 shows where"
+    return f"{type(error).__name__}: {error}; {hint}"
 
 
 def main() -> None:
@@ -189,9 +202,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("TALLY_DEBUG"):
             raise
-        what = f"{type(error).__name__}: {error}"
-        hint = "this is a mistake in Tallymark; TALLY_DEBUG=1 shows where"
-        say(f"tally: {what}; {hint}", err=True)
+        say(f"tally: {_explain_surprise(error)}", err=True)
         sys.exit(3)
     finally:
         # Python would look at every object once more before it ends: a fifth of a short command.

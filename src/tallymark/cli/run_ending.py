@@ -26,7 +26,7 @@ FailOnRegression = Annotated[
 ]
 Alpha = Annotated[
     float,
-    typer.Option(min=0.0001, max=0.5, help="How often a run that is as good may be called worse."),
+    typer.Option(min=0.005, max=0.5, help="How often a run that is as good may be called worse."),
 ]
 Tolerance = Annotated[
     float, typer.Option(min=0.0, help="How many points of the score may be lost.")
@@ -70,29 +70,33 @@ class RunEnd:
         self, runs: Sequence[Run], failures: Sequence[str], facts: Mapping[str, Any] | None = None
     ) -> None:
         """Writes reports, prints, and ends the command with 1 when there are failures."""
-        if self.reports:
-            write_reports(self.reports, runs)
-        against = self.show(runs, facts or {})
+        against = None if self.before is None else self._compare(self.before, runs)
         if against is not None and self.fail_on_regression:
             failures = [*failures, *_find_regression(against)]
         if self.max_errors is not None:
             failures = [*failures, *find_unrun(runs, self.max_errors)]
+            for run in runs:
+                run.gates = failures
+        if self.reports:
+            write_reports(self.reports, runs)
+        self.show(runs, facts or {}, against)
         for failure in failures:
             say(f"tally: {failure}", err=True)
         if failures:
             raise typer.Exit(1)
 
-    def show(self, runs: Sequence[Run], facts: Mapping[str, Any]) -> Comparison | None:
-        """Prints the runs, and gives their comparison with the baseline."""
-        against = None if self.before is None else self._compare(self.before, runs)
+    def show(
+        self, runs: Sequence[Run], facts: Mapping[str, Any], against: Comparison | None = None
+    ) -> None:
+        """Prints the runs, and their comparison with the baseline."""
         if self.as_json:
             self._print_document(runs, against, facts)
-            return against
+            return
         from tallymark.runs.reports.summary_report import MOST, closing_line, summary_lines
 
         if self.quiet:
             say(closing_line(runs))
-            return against
+            return
         most = MOST if len(runs) <= _WHOLE else _FEW_CASES
         folded = not self.verbose
         parts: list[StyledLine | Table] = [
@@ -110,7 +114,6 @@ class RunEnd:
 
             parts += [StyledLine(""), *comparison_lines(against)]
         say(*parts[1:], StyledLine(""), StyledLine(closing_line(runs), "bold"))
-        return against
 
     def _compare(self, before: Run, runs: Sequence[Run]) -> Comparison:
         from tallymark.runs.comparison import RegressionRule, compare

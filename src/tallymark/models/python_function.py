@@ -65,10 +65,8 @@ class PythonFunctionModel:
         first = (request.prompt,) if self._prompt_first else ()
         others = {name: _choose_argument(what, request) for name, what in self._filled.items()}
         call = partial(self._function, *first, **others)
-        began = perf_counter()
         try:
-            result = await self._make_call(call)
-            seconds = perf_counter() - began
+            result, seconds = await self._make_call(call)
         except ModelError:
             raise
         except (Exception, SystemExit) as error:
@@ -80,11 +78,20 @@ class PythonFunctionModel:
     async def close(self) -> None:
         """Nothing is open."""
 
-    async def _make_call(self, call: Callable[[], Any]) -> Any:
+    async def _make_call(self, call: Callable[[], Any]) -> tuple[Any, float]:
+        """What it returns, and how long it took; in its own thread, where nobody keeps it."""
+        began = perf_counter()
         if is_async(self._function):
-            return await call()
-        result = await call_in_thread(call)
-        return await result if inspect.isawaitable(result) else result
+            return await call(), perf_counter() - began
+
+        def time_call() -> tuple[Any, float]:
+            began = perf_counter()
+            return call(), perf_counter() - began
+
+        result, seconds = await call_in_thread(time_call)
+        if inspect.isawaitable(result):
+            return await result, perf_counter() - began
+        return result, seconds
 
     def _draft(self, result: Any, latency: float) -> Answer:
         try:

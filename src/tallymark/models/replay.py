@@ -151,7 +151,7 @@ def open_replay(reference: ModelReference) -> ReplayModel:
 
 def _read_line(line: bytes) -> _ReplayLine:
     try:
-        data = msgspec.json.decode(line)
+        data = msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise WrongShape(f"the line is not JSON: {error}") from None
     if not isinstance(data, dict):

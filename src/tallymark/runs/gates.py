@@ -54,7 +54,8 @@ def read_allowance(text: str, total: int) -> float:
         value = float(number) if text.strip().endswith("%") else int(number)
     except ValueError:
         value = -1
-    if not 0 <= value < math.inf:
+    most = 100 if text.strip().endswith("%") else math.inf
+    if not 0 <= value <= most or value == math.inf:
         raise InvalidInput(f"--max-errors {text!r} is no count", hint="as 3, or as 2%")
     return value / 100 * total if text.strip().endswith("%") else value
 

@@ -148,6 +148,9 @@ class CaseView:
 class Run:
     """A run's record and its results, and what follows from them."""
 
+    gates: Sequence[str] | None = None
+    """Why gates refuse the run, none where they let it pass; None where there is no gate."""
+
     def __init__(
         self,
         record: RunRecord,

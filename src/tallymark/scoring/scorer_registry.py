@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -153,7 +152,7 @@ def build_scorer(entry: object, name: str, options: dict[str, Any]) -> Scorer:
         parameters = inspect.signature(entry).parameters
     except ValueError:  # built into Python
         raise ScorerError(f"{name} is {show_value(entry)}, not a scorer") from None
-    plain = type(entry) is FunctionType and next(iter(parameters), "") in SEEN
+    plain = entry.__class__.__name__ == "function" and next(iter(parameters), "") in SEEN
     if (plain and not options) or list(parameters) in (["ctx"], ["context"]):
         raise ScorerError(f"{name} is a plain function", hint="put @scorer above it")
     own, shared = split_shared(entry, options)

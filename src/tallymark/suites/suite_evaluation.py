@@ -77,8 +77,9 @@ class SuiteEvaluation:
         *,
         done: Collection[tuple[str, int]] = (),
         spent: Amounts | None = None,
+        judged: float = 0.0,
     ) -> None:
-        """`done` is what an interrupted run has already, `spent` what its results have cost."""
+        """`done` is what an interrupted run has already, `spent` and `judged` what it has cost."""
         definition = suite.definition
         self.suite, self.model, self.limits = suite, model, limits
         self.jobs = plan_cases(suite, limits)
@@ -89,7 +90,9 @@ class SuiteEvaluation:
         self.workers = threads
         retries = 4 if definition.retries is None else definition.retries
         self.tries = limits.tries or retries + 1
-        self.budget = None if limits.budget is None else _Budget(limits.budget, spent or Amounts())
+        self.budget: _Budget | None = None
+        if limits.budget is not None:
+            self.budget = _Budget(limits.budget - judged, spent or Amounts())
         self.ending: RunEnding = "finished"
         self.refused = 0
         self.answered = bool(done)
@@ -125,7 +128,7 @@ class SuiteEvaluation:
             job = next(self.jobs, None)
             result = None if job is None else await self._ask(job)
             if self.budget is not None:
-                self.budget.release(None if result is None else result.cost)
+                self.budget.release(None if result is None else _find_spent(result))
             if result is None:
                 return
             self.answered |= result.status != "error"
@@ -271,6 +274,16 @@ async def _check_turn(
         elif checks.items:
             results += checks.run(subject)
     return results
+
+
+def _find_spent(result: CaseResult) -> float | None:
+    """What a case cost with its judges, as far as that is known."""
+    costs, checks = [result.cost], list(result.checks)
+    for check in checks:
+        checks += check.parts
+        costs += [] if check.judge is None else [check.judge.cost]
+    known = [cost for cost in costs if cost is not None]
+    return add_known(known) if known else None
 
 
 class _Budget:

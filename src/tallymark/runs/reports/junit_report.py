@@ -62,7 +62,8 @@ def _count_results(run: Run) -> _SuiteCounts:
         errors += result.status == "error"
         seconds += float(_write_time(result))
     trouble = _find_trouble(run) is not None
-    return _SuiteCounts(tests + trouble, failures, errors + trouble, seconds)
+    refused = len(run.gates or ())
+    return _SuiteCounts(tests + trouble + refused, failures + refused, errors + trouble, seconds)
 
 
 def _write_time(result: CaseResult) -> str:
@@ -96,6 +97,8 @@ def _stream_suite(number: int, run: Run, counts: _SuiteCounts) -> Iterator[str]:
         yield _write_element(_make_case(name, result))
     if (trouble := _find_trouble(run)) is not None:
         yield _write_element(_make_run_case(name, trouble))
+    for place, refusal in enumerate(run.gates or (), 1):
+        yield _write_element(_make_gate_case(name, place, refusal))
     yield "\n  </testsuite>"
 
 
@@ -116,6 +119,8 @@ def _list_properties(run: Run) -> Iterator[tuple[str, str]]:
         yield "prompt", str(record.tags["prompt"])
     if run.part is not None:
         yield "cases", run.part
+    if run.gates is not None:
+        yield "gate", "failed" if run.gates else "passed"
     yield "score_formula", record.formula
     if record.score is None:
         yield "score_error", run.explain_no_score()
@@ -171,6 +176,14 @@ def _make_run_case(suite: str, trouble: str) -> ET.Element:
     case = ET.Element("testcase", {"name": "the run itself", "classname": suite, "time": "0.000"})
     message = clean_line(trouble, _MOST_MESSAGE)
     ET.SubElement(case, "error", {"message": message, "type": "run"}).text = clean(trouble)
+    return case
+
+
+def _make_gate_case(suite: str, number: int, refusal: str) -> ET.Element:
+    facts = {"name": f"gate {number}", "classname": suite, "time": "0.000"}
+    case = ET.Element("testcase", facts)
+    message = clean_line(refusal, _MOST_MESSAGE)
+    ET.SubElement(case, "failure", {"message": message, "type": "gate"}).text = clean(refusal)
     return case
 
 

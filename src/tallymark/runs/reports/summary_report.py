@@ -145,6 +145,10 @@ def _write_measures(run: Run) -> Iterator[StyledLine]:
         yield from wrap_lines(f"Cases: {clean(run.part)}", "yellow")
     if record.error is not None:
         yield from wrap_lines(f"  {clean(record.error)}", "red", indent=2)
+    if run.gates is not None:
+        told = "; ".join(map(clean, run.gates))
+        style = "red" if told else "green"
+        yield from wrap_lines(f"Gate: {f'failed: {told}' if told else 'passed'}", style, indent=2)
 
 
 def _write_scorers(run: Run) -> Iterator[StyledLine]:
