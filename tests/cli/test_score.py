@@ -252,7 +252,8 @@ def check_reports(run: str, *cases: str) -> None:
         assert [case for case in cases if case not in text] == [], name
     (document,) = json.loads(Path("x.json").read_text())["runs"]
     assert document["id"] == run
-    assert len(list(ET.parse("x.xml").iter("testcase"))) == len(cases)
+    names = [case.get("name", "") for case in ET.parse("x.xml").iter("testcase")]
+    assert len([name for name in names if not name.startswith("gate")]) == len(cases)
 
 
 def test_a_run_that_is_not_kept_leaves_nothing_behind(folder: Path) -> None:

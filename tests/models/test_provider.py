@@ -98,7 +98,9 @@ def test_the_answers_after_the_first_are_like_it(server: ProviderServer, referen
     answers = asyncio.run(asking())
     assert [answer.output for answer in answers] == questions
     assert len({answer.cost for answer in answers}) == 1
-    first, *others = [{**headers, "Content-Length": ""} for headers in server.headers]
+    # A busy machine may make the library try again, which it tells in a head.
+    varied = {"Content-Length": "", "X-Stainless-Retry-Count": ""}
+    first, *others = [{**headers, **varied} for headers in server.headers]
     assert all(each == first for each in others)
     assert first.get("Authorization", first.get("X-Api-Key")) in ("Bearer none", "none")
     first, *others = [{**body, "input": "", "messages": ""} for body in server.bodies]

@@ -106,7 +106,7 @@ def _open_outlet(stream: Any) -> Any:
     except (AttributeError, OSError, ValueError):  # closed, or a caller's own
         return stream
     read = stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode) or stream.isatty()
-    full = stream.fileno() == _STDERR and not os.path.samestat(found, os.stat(os.devnull))
+    full = stream.fileno() == _STDERR and not os.path.samestat(found, Path(os.devnull).stat())
     if not read and not full:
         return stream
     outlet = _Outlet(stream.fileno(), "w", closefd=False)

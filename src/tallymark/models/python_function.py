@@ -80,8 +80,8 @@ class PythonFunctionModel:
 
     async def _make_call(self, call: Callable[[], Any]) -> tuple[Any, float]:
         """What it returns, and how long it took; in its own thread, where nobody keeps it."""
-        began = perf_counter()
         if is_async(self._function):
+            began = perf_counter()
             return await call(), perf_counter() - began
 
         def time_call() -> tuple[Any, float]:
@@ -90,7 +90,8 @@ class PythonFunctionModel:
 
         result, seconds = await call_in_thread(time_call)
         if inspect.isawaitable(result):
-            return await result, perf_counter() - began
+            began = perf_counter()
+            return await result, seconds + perf_counter() - began
         return result, seconds
 
     def _draft(self, result: Any, latency: float) -> Answer:
