@@ -45,18 +45,20 @@ _FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "�
 # Numbers.
 
 
-def add_known(parts: Iterable[Amount | None]) -> Amount | None:
-    """The sum to the 15 digits that a float keeps of a decimal number: 3 times 0.1 is 0.3.
+def add_exactly(parts: Collection[float]) -> float:
+    """The sum to the 15 digits that a float keeps of a decimal number: 3 times 0.1 is 0.3."""
+    return float(f"{math.fsum(parts):.15g}") if len(parts) > 1 else sum(parts)
 
-    None where a part is not known.
-    """
+
+def add_known(parts: Iterable[Amount | None]) -> Amount | None:
+    """The sum as `add_exactly` gives it, or of whole numbers; None where a part is not known."""
     known = list(parts)
     given = [part for part in known if part is not None]
     if len(given) < len(known):
         return None
     if len(given) < 2 or all(isinstance(part, int) for part in given):
         return sum(given)
-    return float(f"{math.fsum(given):.15g}")  # type: ignore[return-value]  # no int comes here
+    return add_exactly(given)  # type: ignore[return-value]  # no int comes here
 
 
 def format_score(value: float | None, more: int = 0) -> str:

@@ -273,7 +273,7 @@ class Tally:
         judged = list[float | None]()
         names = list[str]()
         values = list[float]()
-        checks = list(result.checks)
+        checks, scorers = list(result.checks), self.scorers
         for check in checks:
             if check.parts:  # they go to the end of the list, and are met there
                 checks += check.parts
@@ -281,7 +281,7 @@ class Tally:
                 judged.append(_find_judge_cost(check))
             if check.name is None:
                 continue
-            counts = self.scorers[check.name]
+            counts = scorers[check.name]
             if check.error is None:
                 counts.scored += 1
                 if check.label is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 import msgspec
 
 from tallymark.errors import TraceError
-from tallymark.text import add_known
+from tallymark.text import add_exactly
 from tallymark.traces.lenient_json import to_json_safe
 from tallymark.traces.trace_fields import read_trace_fields
 
@@ -200,18 +200,16 @@ class Trace(
         return self.sum_spending().cost
 
     def sum_spending(self) -> Spending:
-        """Cost and tokens over all spans, in one pass."""
-        costs = []
-        given: int | None = None
-        gave: int | None = None
-        for span in self.spans:
-            if (cost := span.cost) is not None:
-                costs.append(cost)
-            if (tokens := span.input_tokens) is not None:
-                given = tokens + (given or 0)
-            if (tokens := span.output_tokens) is not None:
-                gave = tokens + (gave or 0)
-        return Spending(add_known(costs) if costs else None, given, gave)
+        """Cost and tokens over all spans."""
+        spans = self.spans
+        costs = [cost for span in spans if (cost := span.cost) is not None]
+        given = [count for span in spans if (count := span.input_tokens) is not None]
+        gave = [count for span in spans if (count := span.output_tokens) is not None]
+        return Spending(
+            add_exactly(costs) if costs else None,
+            sum(given) if given else None,
+            sum(gave) if gave else None,
+        )
 
     @property
     def roots(self) -> list[Span]:
