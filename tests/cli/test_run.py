@@ -70,6 +70,18 @@ def test_two_models_are_compared(tally: Tally) -> None:
     assert "is worse: cases that passed fail now" in gate.stderr
 
 
+def test_what_a_gate_says_is_in_the_summary_and_in_junit(tally: Tally) -> None:
+    asked = ("run", "suites/support-desk.yaml", "-m", "replay/hasty", "--report", "x.xml")
+    done = tally(*asked, "--fail-under", "99")
+    assert done.returncode == 1
+    assert "\nGate: failed: replay/hasty scored 31.65, under 99\n" in done.stdout
+    report = (tally.folder / "x.xml").read_text(encoding="utf-8")
+    assert '<failure message="replay/hasty scored 31.65, under 99" type="gate">' in report
+    assert "\nGate: passed\n" in tally(*asked, "--fail-under", "9").stdout
+    report = (tally.folder / "x.xml").read_text(encoding="utf-8")
+    assert '<property name="gate" value="passed" />' in report
+
+
 def test_gates_decide_the_exit_code(tally: Tally) -> None:
     suite = "suites/support-desk.yaml"
     assert tally("run", suite, "-m", "replay/careful", "--fail-under", "50").returncode == 0

@@ -11,8 +11,9 @@ from tests.suites.suite_texts import load
 from tallymark.errors import ModelError
 from tallymark.judging.judge_model import JudgeModel
 from tallymark.models import Answer, Request, retries
-from tallymark.runs.record import CaseResult
+from tallymark.runs.record import CaseResult, CheckResult, JudgeSpending
 from tallymark.runs.run import CaseView
+from tallymark.suites import suite_evaluation
 from tallymark.suites.filled_suite import resolve
 from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation
 from tallymark.suites.suite_file import load_suite
@@ -140,3 +141,17 @@ def test_a_budget_of_three_dimes_pays_for_three_cases() -> None:
 def test_the_epochs_of_a_case_add_up_exactly() -> None:
     text = "metadata: {epochs: 3}\nevals: [{prompt: a, checks: []}]"
     assert CaseView("#1", evaluate(text, Scripted())).cost == 0.3
+
+
+def test_a_budget_pays_for_judges_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A case costs $0.10 and its judge, in an alternative, $0.05: two fit into $0.35."""
+    spent = CheckResult(kind="llm_judge", passed=True, judge=JudgeSpending("m", 1, 9, 9, 0.05))
+    either = CheckResult(kind="or", passed=True, parts=(spent,))
+
+    async def judge(*_: object, **__: object) -> list[CheckResult]:
+        return [either]
+
+    monkeypatch.setattr(suite_evaluation, "_check_turn", judge)
+    text = "evals: [{prompt: a, checks: []}, {prompt: b, checks: []}, {prompt: c, checks: []}]"
+    assert len(evaluate(text, Scripted(), budget=0.35)) == 2
+    assert len(evaluate(text, Scripted(), budget=0.45)) == 3

@@ -39,7 +39,8 @@ def translate_failure(name: str, error: Exception) -> ModelError:
         return ModelError(
             f"{name} could not be reached: {one_line(_find_root(error))}", retryable=True
         )
-    if isinstance(error, exceptions.AgentRunError):  # a body that is not what was promised
+    # A body that is not what was promised, which libraries stumble over in ways of their own.
+    if isinstance(error, exceptions.AgentRunError | IndexError | KeyError | AttributeError):
         return ModelError(f"{name} gave an answer that cannot be read: {said}", retryable=True)
     return ModelError(f"{name} failed: {type(error).__name__}: {said}")
 

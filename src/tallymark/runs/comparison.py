@@ -272,7 +272,7 @@ def verdict(comparison: Comparison, rule: RegressionRule | None = None) -> Regre
         return RegressionVerdict(True, f"cases that passed fail now: {_list_cases(lost)}")
     if score.difference.value is not None:
         return _judge_by_score(comparison, rule)
-    part = [*comparison.first.left_out, *comparison.second.left_out]
+    part = list(dict.fromkeys([*comparison.first.left_out, *comparison.second.left_out]))
     known = comparison.first.score is not None and not part
     if score.first is not None or (score.second is None and known):
         why = comparison.second.score_error or "no case that both ran gives one"

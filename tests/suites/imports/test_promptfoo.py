@@ -252,3 +252,28 @@ def test_whatever_a_configuration_holds_it_is_a_suite_or_one_sentence(
     except InvalidInput:
         return
     load_source(Source(write_yaml(made.document), "imported.yaml"))
+
+
+def test_a_variable_may_be_a_file(tmp_path: Path) -> None:
+    text = """
+        prompts: ["Write about {{topic}}"]
+        providers: [echo]
+        tests:
+          - {vars: {topic: "file://topic.txt"}, assert: [{type: contains, value: "bees"}]}
+          - {vars: {topic: "file://topic.py"}, assert: [{type: contains, value: "bees"}]}
+    """
+    made = import_text(tmp_path, text, topic__txt="bees and wasps\n")
+    (entry,) = made.document["evals"]
+    assert entry["prompt"] == "Write about bees and wasps"
+    (told,) = left_out(made, tmp_path)
+    assert "a variable is the file topic.py" in told
+
+
+def test_several_prompts_become_a_matrix_that_loads(tmp_path: Path) -> None:
+    text = """
+        prompts: ["Say {{word}}", "Please say {{word}}"]
+        providers: [echo]
+        tests: [{vars: {word: hello}, assert: [{type: contains, value: hello}]}]
+    """
+    made = import_text(tmp_path, text)
+    assert len(load_source(Source(write_yaml(made.document), "imported.yaml")).prompts) == 2

@@ -261,9 +261,19 @@ class _Config:
         for chosen in product(*spread.values()):
             values = {**variables, **dict(zip(spread, chosen, strict=True))}
             try:
+                values = {key: self._read_variable(each) for key, each in values.items()}
                 yield self._carry_case(test, values, options, prompts)
             except NotCarried as why:
                 self.made.leave_out(test, f"a test: {why}")
+
+    def _read_variable(self, value: Any) -> Any:
+        """The value itself, or the text of the file that it names."""
+        if not isinstance(value, str) or not value.startswith("file://"):
+            return value
+        name = value.removeprefix("file://")
+        if not name.endswith((".txt", ".md")) or not self._is_file(name):
+            raise NotCarried(f"a variable is the file {name}")
+        return read_source(self.folder / name).text.strip()
 
     def _carry_case(
         self, test: Test, values: dict[str, Any], options: dict[str, Any], prompts: list[str]
