@@ -10,8 +10,9 @@ from tests.suites.suite_texts import load
 
 from tallymark.errors import ModelError
 from tallymark.judging.judge_model import JudgeModel
+from tallymark.judging.spending import JudgeSpending
 from tallymark.models import Answer, Request, retries
-from tallymark.runs.record import CaseResult, CheckResult, JudgeSpending
+from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.run import CaseView
 from tallymark.suites import suite_evaluation
 from tallymark.suites.filled_suite import resolve
