@@ -102,7 +102,7 @@ from tallymark.text import (
         (format_money, 1e-30, "$0.000000000000001 or less"),
         (format_money, 1e30, "$1,000,000,000,000,000 or more"),
         (format_money, math.nan, "unknown"),
-        (format_seconds, 0.00025, "0.25 ms"),
+        (format_seconds, 0.00126, "1.3 ms"),
         (format_seconds, -0.0000004, "0 ms"),
     ],
 )

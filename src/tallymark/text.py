@@ -127,12 +127,12 @@ def format_money_tick(value: float) -> str:
 
 
 def format_seconds(value: float | None, more: int = 0) -> str:
-    """A duration that is given in seconds: `0.25 ms`, `84 ms`, `0.84 s`, `95 s`."""
+    """A duration that is given in seconds: `1.2 ms`, `84 ms`, `0.84 s`, `95 s`."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    if abs(value) < 0.001:
-        milliseconds = round(value * 1000, 2 + more) + 0.0  # -0.0 is 0
-        return f"{milliseconds:.{2 + more}f}".rstrip("0").rstrip(".") + " ms"
+    if abs(value) < 0.01:
+        milliseconds = round(value * 1000, 1 + more) + 0.0  # -0.0 is 0
+        return f"{milliseconds:.{1 + more}f}".rstrip("0").rstrip(".") + " ms"
     if abs(value) < 0.1:
         return f"{value * 1000:.{more}f} ms"
     return f"{value:.{2 + more}f} s" if abs(value) < 60 else f"{value:,.{more}f} s"

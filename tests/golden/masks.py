@@ -76,7 +76,7 @@ MEASURED: tuple[Mask, ...] = (
 TODAY = (
     Mask(
         "run",
-        r"^(?:! |Run: )(r[0-9a-z]{10})(?=[:,])",
+        r"^(?:! |Run: )(r[0-9a-z]{10})(?=[:,])|tally (?:show|run --resume) (r[0-9a-z]{10})\b",
         "a command that is started as users do it has the time of today in a run's id",
         numbered=True,
     ),

@@ -74,7 +74,7 @@ def test_publishing_is_written_down(contest: Store) -> None:
     ("name", "message"),
     [
         ("sum", "there is no challenge 'sum'; did you mean 'sums'?"),
-        ("chess", "there is no challenge 'chess'; there is 'sums'"),
+        ("chess", "there is no challenge 'chess'; there is sums"),
     ],
 )
 def test_a_challenge_that_is_not_there(contest: Store, name: str, message: str) -> None:
