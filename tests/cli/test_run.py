@@ -70,6 +70,15 @@ def test_two_models_are_compared(tally: Tally) -> None:
     assert "is worse: cases that passed fail now" in gate.stderr
 
 
+@pytest.mark.parametrize("option", ["--fail-under", "--alpha", "--tolerance"])
+def test_a_bound_that_nothing_is_under_is_refused(tally: Tally, option: str) -> None:
+    asked = ("suites/my-eval-suite.yaml", "-m", "replay/careful")
+    gate = ("--baseline", "latest", "--fail-on-regression")
+    done = tally("run", *asked, *gate, option, "nan")
+    assert done.returncode == 2
+    assert f"tally: {option} nan is no bound; give a finite number" in done.stderr
+
+
 def test_what_a_gate_says_is_in_the_summary_and_in_junit(tally: Tally) -> None:
     asked = ("run", "suites/support-desk.yaml", "-m", "replay/hasty", "--report", "x.xml")
     done = tally(*asked, "--fail-under", "99")

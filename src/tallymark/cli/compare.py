@@ -17,6 +17,7 @@ from tallymark.cli.run_ending import (
     Tolerance,
     check_max_errors,
     find_unrun,
+    refuse_endless,
 )
 from tallymark.cli.streams import print_json
 from tallymark.text import StyledLine, say
@@ -48,6 +49,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
         check_max_errors(max_errors)
     elif fail_on_regression:
         max_errors = "0"  # a gate never passes on what did not run
+    refuse_endless(alpha=alpha, tolerance=tolerance)
     check_reports(report or [])
     from tallymark.app.app import App
 

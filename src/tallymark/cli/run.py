@@ -27,6 +27,7 @@ from tallymark.cli.run_ending import (
     Tolerance,
     Verbose,
     check_max_errors,
+    refuse_endless,
     require_baseline,
 )
 from tallymark.errors import InvalidInput
@@ -128,6 +129,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         check_max_errors(max_errors)
     elif fail_on_regression or fail_under is not None:
         max_errors = "0"  # a gate never passes on what did not run
+    if fail_on_regression or fail_under is not None:
+        refuse_endless(fail_under=fail_under, alpha=alpha, tolerance=tolerance)
     if report:
         check_reports(report)
     options = RunOptions(

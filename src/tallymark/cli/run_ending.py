@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,6 +143,14 @@ def _find_regression(against: Comparison) -> list[str]:
     judged = verdict(against)
     worse = f"worse than the baseline {against.first.id}: {judged.reason}"
     return [worse] if judged.regression else []
+
+
+def refuse_endless(**bounds: float | None) -> None:
+    """Refuses bounds that are no finite numbers: nothing is under NaN, so a gate would let pass."""
+    for name, bound in bounds.items():
+        if bound is not None and not math.isfinite(bound):
+            option = name.replace("_", "-")
+            raise InvalidInput(f"--{option} {bound} is no bound", hint="give a finite number")
 
 
 def check_max_errors(given: str) -> str:

@@ -26,6 +26,7 @@ from tallymark.cli.run_ending import (
     Tolerance,
     Verbose,
     check_max_errors,
+    refuse_endless,
     require_baseline,
 )
 from tallymark.cli.streams import read_text
@@ -152,6 +153,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         check_max_errors(max_errors)
     elif fail_on_regression or fail_under is not None:
         max_errors = "0"  # a gate never passes on what did not run
+    if fail_on_regression or fail_under is not None:
+        refuse_endless(fail_under=fail_under, alpha=alpha, tolerance=tolerance)
     check_reports(report or [])
     suites = [path.endswith(".py") for path in paths]
     for path in paths:
