@@ -16,6 +16,7 @@ from sqlalchemy import (
     inspect,
     select,
 )
+from sqlalchemy.schema import CreateColumn, CreateIndex
 
 from tallymark.errors import WorkFailed
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-CURRENT = "0006"
+CURRENT = "0007"
 # A name of our own: a database that others share may have an `alembic_version` already.
 VERSION_TABLE = "tallymark_version"
 _versions = Table(
@@ -91,6 +92,44 @@ def make_tables(connection: Connection, *some: Table) -> None:
     for table in tables:
         for statement in _TRIGGERS[connection.dialect.name] if table.name in LOGS else ():
             connection.exec_driver_sql(statement.format(log=table.name))
+
+
+def list_columns(connection: Connection, table: Table) -> set[str]:
+    """What the table of that name has in the database."""
+    return {each["name"] for each in inspect(connection).get_columns(table.name)}
+
+
+def add_missing_columns(connection: Connection, table: Table) -> None:
+    """A table as it is declared today, with all its rows; nothing where it is so already."""
+    there = list_columns(connection, table)
+    missing = [each for each in table.c if each.name not in there]
+    if not missing:
+        return
+    if connection.dialect.name == "postgresql":
+        for column in missing:
+            declared = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {declared}")
+        known = {each["name"] for each in inspect(connection).get_indexes(table.name)}
+        for index in table.indexes:
+            if index.name not in known:
+                connection.execute(CreateIndex(index))
+        return
+    # SQLite would write a column that is added later behind the constraints, and a table that is
+    # renamed in quotes. Without the pragma it would follow the old table with every reference.
+    old = f"{table.name}_before"
+    guards = f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{table.name}'"  # noqa: S608
+    for (guard,) in connection.exec_driver_sql(guards).all():
+        connection.exec_driver_sql(f"DROP TRIGGER {guard}")
+    connection.exec_driver_sql("PRAGMA legacy_alter_table = ON")
+    connection.exec_driver_sql(f"ALTER TABLE {table.name} RENAME TO {old}")
+    connection.exec_driver_sql("PRAGMA legacy_alter_table = OFF")
+    for found in inspect(connection).get_indexes(old):
+        connection.exec_driver_sql(f"DROP INDEX {found['name']}")
+    make_tables(connection, table)
+    names = ", ".join(each.name for each in table.c if each.name in there)
+    copy = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {old}"  # noqa: S608  our names
+    connection.exec_driver_sql(copy)
+    connection.exec_driver_sql(f"DROP TABLE {old}")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import insert, select
 
 from tallymark.errors import InvalidInput
+from tallymark.store.actors import Actor, find_actor
 from tallymark.store.column_types import make_storable
 from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.contest_tables import challenges
@@ -50,7 +51,15 @@ def write_entry(
 ) -> None:
     """Adds an entry for an attempt, or for the whole challenge."""
     row = {"tenant": tenant, "challenge_id": challenge_id, "attempt": attempt}
-    connection.execute(insert(table).values(row | msgspec.structs.asdict(entry)))
+    connection.execute(insert(table).values(row | make_row(entry, find_actor())))
+
+
+def make_row(entry: AuditEntry, actor: Actor | None) -> dict[str, Any]:
+    """The columns of an entry: of what somebody did through a server, who and from where."""
+    row = msgspec.structs.asdict(entry)
+    if actor is None or entry.actor == SYSTEM:
+        return row | {"address": None}
+    return row | {"actor": actor.name, "address": actor.address}
 
 
 def read_entries(

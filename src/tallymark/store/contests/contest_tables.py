@@ -159,6 +159,7 @@ contest_audit = Table(
     Column("before", CodePointText),
     Column("after", CodePointText),
     Column("note", JsonText),
+    Column("address", CodePointText),  # from where; NULL where no server was asked
     Index("ix_contest_audit", "challenge_id", "attempt"),
     sqlite_autoincrement=True,
 )
@@ -174,6 +175,7 @@ agents = Table(
     Column("handle_look", CodePointText, nullable=False),
     Column("name_look", CodePointText, nullable=False),
     Column("created_at", FiniteFloat, nullable=False),
+    Column("owner", CodePointText),  # whose keys may speak for it; NULL where nobody said
     PrimaryKeyConstraint("tenant", "handle", name="pk_agents"),
     Index("ux_agents_handle_look", "tenant", "handle_look", unique=True),
     Index("ux_agents_name_look", "tenant", "name_look", unique=True),

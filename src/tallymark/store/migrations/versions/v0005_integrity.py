@@ -17,7 +17,6 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.schema import CreateColumn, CreateIndex
 
 from tallymark.challenges.agent_names import (
     clean_display_name,
@@ -35,7 +34,7 @@ from tallymark.store.contests.contest_tables import (
     judge_answers,
     plugin_pauses,
 )
-from tallymark.store.schema import make_tables, open_logs
+from tallymark.store.schema import add_missing_columns, list_columns, make_tables, open_logs
 
 revision = "0005"
 down_revision = "0004"
@@ -66,49 +65,15 @@ def upgrade() -> None:
     """Adds what is missing; ratings are then made anew from the attempts."""
     connection = op.get_bind()
     make_tables(connection, plugin_pauses, attempt_waits, disqualified, judge_answers)
-    _add_missing_columns(connection, challenges)
-    levels = "trajectory_level" not in _list_columns(connection, attempts)
-    _add_missing_columns(connection, attempts)
-    _add_missing_columns(connection, attempt_details)
+    add_missing_columns(connection, challenges)
+    levels = "trajectory_level" not in list_columns(connection, attempts)
+    add_missing_columns(connection, attempts)
+    add_missing_columns(connection, attempt_details)
     if levels:
         connection.execute(text(_CONSISTENT))
         connection.execute(text(_CLAIMED))
     _add_agents(connection)
     _derive_matches(connection)
-
-
-def _list_columns(connection: Connection, table: Table) -> set[str]:
-    return {each["name"] for each in inspect(connection).get_columns(table.name)}
-
-
-def _add_missing_columns(connection: Connection, table: Table) -> None:
-    """A table as it is declared today, with all its rows; nothing where it is so already."""
-    there = _list_columns(connection, table)
-    missing = [each for each in table.c if each.name not in there]
-    if not missing:
-        return
-    if connection.dialect.name == "postgresql":
-        for column in missing:
-            declared = CreateColumn(column).compile(dialect=connection.dialect)
-            connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {declared}")
-        known = {each["name"] for each in inspect(connection).get_indexes(table.name)}
-        for index in table.indexes:
-            if index.name not in known:
-                connection.execute(CreateIndex(index))
-        return
-    # SQLite would write a column that is added later behind the constraints, and a table that is
-    # renamed in quotes. Without the pragma it would follow the old table with every reference.
-    old = f"{table.name}_before"
-    connection.exec_driver_sql("PRAGMA legacy_alter_table = ON")
-    connection.exec_driver_sql(f"ALTER TABLE {table.name} RENAME TO {old}")
-    connection.exec_driver_sql("PRAGMA legacy_alter_table = OFF")
-    for found in inspect(connection).get_indexes(old):
-        connection.exec_driver_sql(f"DROP INDEX {found['name']}")
-    make_tables(connection, table)
-    names = ", ".join(each.name for each in table.c if each.name in there)
-    copy = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {old}"  # noqa: S608  our names
-    connection.exec_driver_sql(copy)
-    connection.exec_driver_sql(f"DROP TABLE {old}")
 
 
 def _derive_matches(connection: Connection) -> None:
