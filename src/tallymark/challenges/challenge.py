@@ -138,3 +138,13 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reference: str | None = None
     """The file of an answer that ought to do well; for `tally challenge check` alone."""
     versus: Versus | None = None
+
+    def to_public(self) -> dict[str, Any]:
+        """What a competitor may know: no evaluator options, which may hold the truth."""
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        document["evaluator"] = {"type": self.evaluator.type}
+        if self.versus is not None:
+            document["versus"]["judge"] = {"type": self.versus.judge.type}
+        for private in ("reference", "generate"):
+            document.pop(private, None)
+        return document

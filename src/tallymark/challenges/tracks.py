@@ -19,6 +19,7 @@ from tallymark.challenges.strategies import Standing
 from tallymark.documents import nodes
 from tallymark.documents.reader import Reader, open_document
 from tallymark.documents.shapes import ChoiceShape, Key, ListShape, RecordShape, TextShape
+from tallymark.documents.source import Source
 from tallymark.errors import FormulaError
 from tallymark.formula import Formula
 
@@ -87,7 +88,12 @@ def track_standings(track: Track, boards: Mapping[str, Iterable[Standing]]) -> l
 
 def load_track(path: Path | str) -> Track:
     """The track in a YAML file; InvalidInput carries every mistake with its place."""
-    reader = open_document(Path(path), "track")
+    return read_track(Path(path))
+
+
+def read_track(given: Path | Source) -> Track:
+    """The same of a text that is no file."""
+    reader = open_document(given, "track")
     values = TRACK.read(reader.root, reader)
     reader.check()
     track = msgspec.convert({"title": values["name"]} | values, Track)

@@ -6,7 +6,7 @@ import json
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -105,7 +105,7 @@ def publish(
     with open_competition(db) as competition:
         challenge = competition.publish(folder)
     if as_json:
-        print_json(_make_document(challenge))
+        print_json(challenge.to_public())
         return
     say(f"Published {challenge.name} (version {challenge.version[:12]}).")
     if challenge.kind == "versus":
@@ -124,7 +124,7 @@ def list_(db: Db = None, as_json: JsonOption = False) -> None:
     with closing(App(db)) as application:
         found = application.store.challenges.all() if application.store.exists else []
     if as_json:
-        documents = [_make_document(each.challenge) | _find_state(each) for each in found]
+        documents = [each.challenge.to_public() | _find_state(each) for each in found]
         print_json({"challenges": documents})
     elif found:
         heads = ("CHALLENGE", "TITLE", "DIFFICULTY", "KIND", "STATE", "CLOSES (UTC)", "SCORED BY")
@@ -161,7 +161,7 @@ def show(
     challenge = kept.challenge
     state = _find_state(kept)
     if as_json:
-        print_json(_make_document(challenge) | state)
+        print_json(challenge.to_public() | state)
         return
     taken = challenge.submission
     rows = [
@@ -264,17 +264,6 @@ def _require_ready(folder: Path) -> None:
         say(f"tally: {each.what}: {each.detail}", err=True)
     say(f"tally: {folder} is not ready; mend it, or publish it with --force", err=True)
     raise typer.Exit(1)
-
-
-def _make_document(challenge: Challenge) -> dict[str, Any]:
-    """What a competitor may know: no evaluator options, which may hold the truth."""
-    import msgspec
-
-    document: dict[str, Any] = msgspec.to_builtins(challenge)
-    document["evaluator"] = {"type": challenge.evaluator.type}
-    for private in ("reference", "generate"):
-        document.pop(private, None)
-    return document
 
 
 def _describe_scoring(challenge: Challenge) -> str:

@@ -13,9 +13,7 @@ from tallymark.cli.streams import print_json
 from tallymark.text import Table, format_rating, format_share, list_some, say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tallymark.ratings import AttemptRates, EloRating, Fit
+    from tallymark.app.ratings import RatingTable
 
 
 LEGEND = (
@@ -34,72 +32,38 @@ def ratings(
     Elo moves with every attempt. Strength and difficulty are fitted to all attempts together, with
     95 % intervals. Agents are listed by floor: the least strength that their results bear out.
     """
-    from dataclasses import asdict
-
     from tallymark.app.app import App
-    from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
+    from tallymark.app.ratings import read_ratings
 
     with closing(App(db)) as app:
-        store, public = app.store, not live
-        elo = dict(store.ratings.elo(public=public))
-        pairs = store.ratings.pairs(public=public)
-        names = store.agents.names(elo)
-        waiting = store.ratings.provisional(time.time()) & elo.keys()
-        frozen = store.challenges.frozen(time.time()) if public else []
-        tiers = {each.challenge.name: each.challenge.difficulty for each in store.challenges.all()}
-    fitted = fit(pairs)
-    rates = attempt_rates(Counts.of(pairs), k)
+        table = read_ratings(app.store, at=time.time(), k=k, public=not live)
     if as_json:
-        print_json(
-            {
-                "agents": {
-                    agent: {
-                        "elo": asdict(elo[agent]) | {"provisional": agent in waiting},
-                        "strength": asdict(fitted.strengths[agent]),
-                        "attempts": asdict(rates[agent]),
-                    }
-                    for agent in fitted.order("strengths")
-                },
-                "challenges": {
-                    name: asdict(value) | {"tier": tiers.get(name), **asdict(suggest_tier(value))}
-                    for name, value in fitted.difficulties.items()
-                },
-                "comparable": fitted.connected,
-                "frozen": frozen,
-                **({"names": names} if names else {}),
-            }
-        )
-    elif elo:
-        agents = _make_agent_table(elo, fitted, rates, k, names)
-        say(agents, "", _make_challenge_table(fitted, tiers), "", LEGEND)
-        if not fitted.connected:
+        print_json(table.to_dict())
+    elif table.elo:
+        say(_make_agent_table(table, k), "", _make_challenge_table(table), "", LEGEND)
+        if not table.fitted.connected:
             say("Some agents share no challenge: their strengths cannot be compared.")
-        if waiting:
-            who = list_some(sorted(waiting))
+        if table.waiting:
+            who = list_some(sorted(table.waiting))
             say(f"Provisional, because attempts wait to be scored or to expire: {who}.")
-        if frozen:
-            say(f"Frozen, so that later attempts do not show: {list_some(frozen)}.")
+        if table.frozen:
+            say(f"Frozen, so that later attempts do not show: {list_some(table.frozen)}.")
     else:
         say("no rated attempts yet; enter a challenge with: tally attempt enter")
 
 
-def _make_agent_table(
-    elo: dict[str, EloRating],
-    fitted: Fit,
-    rates: dict[str, AttemptRates],
-    k: int,
-    names: Mapping[str, str],
-) -> Table:
+def _make_agent_table(table: RatingTable, k: int) -> Table:
     from tallymark.challenges.agent_names import label_agent
 
     shares = ("pass@1", f"pass@{k}", f"pass^{k}")
     heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", "FLOOR", *shares)
     rows = []
-    for agent in fitted.order("strengths"):
-        rating, strength, rate = elo[agent], fitted.strengths[agent], rates[agent]
+    for agent in table.fitted.order("strengths"):
+        rating, strength = table.elo[agent], table.fitted.strengths[agent]
+        rate = table.rates[agent]
         rows.append(
             (
-                label_agent(agent, names.get(agent, agent)),
+                label_agent(agent, table.names.get(agent, agent)),
                 str(rating.rating),
                 f"{rating.wins}/{rating.draws}/{rating.losses}",
                 f"{format_rating(strength.value)}{'?' if strength.provisional else ''}",
@@ -113,19 +77,19 @@ def _make_agent_table(
     return Table(heads, rows, right=("ELO", "STRENGTH", "FLOOR", *shares), wrap=("AGENT",))
 
 
-def _make_challenge_table(fitted: Fit, tiers: Mapping[str, str]) -> Table:
+def _make_challenge_table(table: RatingTable) -> Table:
     from tallymark.ratings import suggest_tier
 
     heads = ("CHALLENGE", "DIFFICULTY", "95 %", "TIER", "PLAYS LIKE")
     rows = []
-    for name, value in fitted.difficulties.items():
+    for name, value in table.fitted.difficulties.items():
         suggested = suggest_tier(value)
         rows.append(
             (
                 name,
                 f"{format_rating(value.value)}{'?' if value.provisional else ''}",
                 f"{format_rating(value.low)} to {format_rating(value.high)}",
-                tiers.get(name, "-"),
+                table.tiers.get(name, "-"),
                 suggested.tier + ("" if suggested.sure else " (not sure)"),
             )
         )

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.pauses import Pauses
     from tallymark.store.contests.ratings import Ratings
     from tallymark.store.contests.rescorings import Rescorings
+    from tallymark.store.contests.tracks import Tracks
     from tallymark.store.contests.versus_rows import VersusRows
     from tallymark.store.runs.run_rows import RunFilter
 
@@ -174,6 +175,13 @@ class Store:
         return VersusRows(self._database, self.tenant)
 
     @cached_property
+    def tracks(self) -> Tracks:
+        """Several challenges as one contest."""
+        from tallymark.store.contests.tracks import Tracks  # noqa: PLC0415
+
+        return Tracks(self._database, self.tenant)
+
+    @cached_property
     def judge_answers(self) -> JudgeAnswers:
         """What models said that judge attempts."""
         from tallymark.store.contests.judge_answers import JudgeAnswers  # noqa: PLC0415
@@ -242,6 +250,7 @@ class Store:
         sort: str = "created_at",
         descending: bool = True,
         limit: int | None = 50,
+        offset: int = 0,
         **filters: Unpack[RunFilter],
     ) -> list[RunRecord]:
         """Runs that pass all filters, newest first unless sorted otherwise.
@@ -250,8 +259,8 @@ class Store:
         last in either direction.
         """
         with self._database.read() as connection:
-            order = (sort, descending)
-            return run_rows.search(connection, self.tenant, filters, order, limit)
+            page = run_rows.RunPage(sort, descending, limit, offset)
+            return run_rows.search(connection, self.tenant, filters, page)
 
     # Case results
 
@@ -278,6 +287,21 @@ class Store:
             yield from result_rows.stream_results(
                 connection, self.tenant, run_id, with_traces=with_traces
             )
+
+    def page_results(
+        self,
+        run_id: str,
+        *,
+        after: tuple[str, int] | None = None,
+        limit: int = 100,
+        status: CaseStatus | None = None,
+        with_traces: bool = False,
+    ) -> list[CaseResult]:
+        """So many results after a case and epoch, in the order of `results`."""
+        page = result_rows.ResultPage(after, limit, status, with_traces)
+        with self._database.read() as connection:
+            run_rows.require(connection, self.tenant, run_id)
+            return result_rows.read_page(connection, self.tenant, run_id, page)
 
     def counted_results(self, run_id: str) -> Iterator[CaseResult]:
         """The same with nothing but what a tally counts: no answers, no reasons, no traces."""

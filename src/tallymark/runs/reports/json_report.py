@@ -33,7 +33,7 @@ def stream_document(value: Any, pad: str = "") -> Iterator[str]:
     """Plain values in which runs stand, as JSON text; of the runs, result by result."""
     inner = f"{pad}  "
     if isinstance(value, Run):
-        yield _dump(_describe_run(value), pad).removesuffix(f"\n{pad}}}")
+        yield _dump(describe_run(value), pad).removesuffix(f"\n{pad}}}")
         yield f',\n{inner}"results": ['
         comma = ""
         for result in _list_results(value):
@@ -72,12 +72,12 @@ def run_document(run: Run) -> dict[str, Any]:
     """
     from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
 
-    results = [make_json_safe(_describe_result(result)) for result in run.results]
-    return _describe_run(run) | {"results": results}
+    results = [make_json_safe(describe_case(result)) for result in run.results]
+    return describe_run(run) | {"results": results}
 
 
 def _list_results(run: Run) -> Iterator[Any]:
-    described = map(_describe_result, run.results)
+    described = map(describe_case, run.results)
     if isinstance(run.results, KeptResults):
         return described  # they come from JSON
     from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
@@ -85,8 +85,8 @@ def _list_results(run: Run) -> Iterator[Any]:
     return map(make_json_safe, described)
 
 
-def _describe_run(run: Run) -> dict[str, Any]:
-    """All but the results."""
+def describe_run(run: Run) -> dict[str, Any]:
+    """All of a run but its results."""
     record = run.record
     document = {
         "id": record.id,
@@ -137,7 +137,7 @@ def _describe_repeats(run: Run) -> dict[str, Any] | None:
     return {"all": run.mean_repeats, "cases": run.repeats}
 
 
-def _describe_result(result: CaseResult) -> dict[str, Any]:
+def describe_case(result: CaseResult) -> dict[str, Any]:
     """Every field, those at their defaults too, so that all results have the same keys."""
     plain = msgspec.structs.asdict(result)
     trace = None if result.trace is None else result.trace.to_dict()

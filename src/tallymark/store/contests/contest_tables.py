@@ -161,6 +161,7 @@ contest_audit = Table(
     Column("note", JsonText),
     Column("address", CodePointText),  # from where; NULL where no server was asked
     Index("ix_contest_audit", "challenge_id", "attempt"),
+    Index("ix_contest_audit_seq", "tenant", "challenge_id", "seq"),
     sqlite_autoincrement=True,
 )
 
@@ -179,6 +180,16 @@ agents = Table(
     PrimaryKeyConstraint("tenant", "handle", name="pk_agents"),
     Index("ux_agents_handle_look", "tenant", "handle_look", unique=True),
     Index("ux_agents_name_look", "tenant", "name_look", unique=True),
+)
+
+tracks = Table(
+    "tracks",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("name", CodePointText, nullable=False),
+    Column("at", FiniteFloat, nullable=False),
+    Column("definition", CodePointText, nullable=False),
+    PrimaryKeyConstraint("tenant", "name", name="pk_tracks"),
 )
 
 # What a model that judges said, by the hash of what it was asked: asked again, it says the same.

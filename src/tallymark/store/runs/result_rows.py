@@ -7,10 +7,10 @@ inserting takes three times as long.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from sqlalchemy import and_, select
+from sqlalchemy import and_, select, tuple_
 
 from tallymark.errors import WorkFailed
 from tallymark.judging.spending import JudgeSpending
@@ -119,6 +119,31 @@ def stream_results(
     with connection.execution_options(yield_per=100).execute(query) as rows:
         for row in rows:
             yield _read_result(run_id, *row)
+
+
+class ResultPage(NamedTuple):
+    """Which part of a run's results is asked for."""
+
+    after: tuple[str, int] | None
+    limit: int
+    status: CaseStatus | None = None
+    with_traces: bool = False
+
+
+def read_page(
+    connection: Connection, tenant: str, run_id: str, page: ResultPage
+) -> list[CaseResult]:
+    """So many results behind a case and epoch."""
+    columns = [each for each in table.c if each.name not in ("tenant", "run_id", "trace")]
+    if page.with_traces:
+        columns.append(table.c.trace)
+    query = select(*columns).where(_is_of_run(tenant, run_id))
+    if page.after is not None:
+        query = query.where(tuple_(table.c.case_name, table.c.epoch) > page.after)
+    if page.status is not None:
+        query = query.where(table.c.status == page.status)
+    query = query.order_by(table.c.case_name, table.c.epoch).limit(page.limit)
+    return [_read_result(run_id, *row) for row in connection.execute(query)]
 
 
 def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator[CaseResult]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, get_args
 
 import msgspec
 from sqlalchemy import and_, case, exists, insert, select, update
 from sqlalchemy import delete as delete_from
 from sqlalchemy.exc import IntegrityError
 
-from tallymark.errors import InvalidInput, suggest
+from tallymark.errors import InvalidInput, NotFound, suggest
 from tallymark.runs.record import RunRecord, RunStatus
 from tallymark.store import leases
 from tallymark.store.runs.run_tables import runs as table
@@ -109,15 +109,23 @@ def find(connection: Connection, tenant: str, wanted: str) -> RunRecord:
     return run
 
 
+class RunPage(NamedTuple):
+    """Which part of a list of runs is asked for."""
+
+    sort: str
+    descending: bool
+    limit: int | None
+    offset: int = 0
+
+
 def search(
     connection: Connection,
     tenant: str,
     filters: RunFilter,
-    order: tuple[str, bool],
-    limit: int | None,
+    page: RunPage,
 ) -> list[RunRecord]:
     """Runs that pass the filters, without their definitions; what has no value comes last."""
-    sort, descending = order
+    sort, descending, limit, offset = page
     _check_word("runs cannot be sorted by", sort, SORTS)
     _check_word("no run has the status", filters.get("status"), get_args(RunStatus))
     if limit is not None and limit < 1:
@@ -133,6 +141,7 @@ def search(
             table.c.id.desc(),
         )
         .limit(limit)
+        .offset(offset)
     )
     return [RunRecord(**dict(zip(_LISTED, row, strict=True))) for row in connection.execute(query)]
 
@@ -188,11 +197,11 @@ def _find_full_id(connection: Connection, tenant: str, wanted: str) -> str:
     return matches[0]
 
 
-def _explain_unknown(connection: Connection, tenant: str, wanted: str) -> InvalidInput:
+def _explain_unknown(connection: Connection, tenant: str, wanted: str) -> NotFound:
     newest = select(table.c.id).where(table.c.tenant == tenant).order_by(table.c.created_at.desc())
     known = list(connection.scalars(newest.limit(500)))
     if not known:
-        return InvalidInput("there are no runs yet", hint="run a suite first")
+        return NotFound("there are no runs yet", hint="run a suite first")
     close = suggest(wanted, known)
     hint = f"did you mean {close!r}?" if close else f"the latest is {known[0]!r}"
-    return InvalidInput(f"there is no run {wanted!r}", hint=hint)
+    return NotFound(f"there is no run {wanted!r}", hint=hint)

@@ -2,8 +2,8 @@
 
 from alembic import op
 
-from tallymark.store.contests.contest_tables import agents, contest_audit
-from tallymark.store.schema import add_missing_columns
+from tallymark.store.contests.contest_tables import agents, contest_audit, tracks
+from tallymark.store.schema import add_missing_columns, make_tables
 
 revision = "0007"
 down_revision = "0006"
@@ -14,3 +14,4 @@ def upgrade() -> None:
     connection = op.get_bind()
     for table in (agents, contest_audit):
         add_missing_columns(connection, table)
+    make_tables(connection, tracks)

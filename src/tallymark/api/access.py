@@ -1,0 +1,101 @@
+"""Who may use a route: data that `ApiRoute` obeys and that a test sweeps.
+
+A route says who may by `dependencies=[may(...)]`. `ApiRoute` finds out who asks before it reads the
+body, so that nobody makes the server read what they may not send.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from anyio import to_thread
+from fastapi import Depends, Request
+
+from tallymark.app.callers import Caller, Role
+from tallymark.app.limits import RouteClass
+from tallymark.app.service import Service, TenantServices
+from tallymark.errors import NotAllowed, NotSignedIn
+
+ORGANISERS: frozenset[Role] = frozenset({"admin", "organiser"})
+REPORTERS: frozenset[Role] = ORGANISERS | {"reporter"}
+COMPETITORS: frozenset[Role] = ORGANISERS | {"agent"}
+TEAM: frozenset[Role] = REPORTERS | {"viewer"}
+"""Everybody but competitors and the public: runs are theirs."""
+MEMBERS: frozenset[Role] = TEAM | {"agent"}
+PUBLIC: frozenset[Role] = MEMBERS | {"anonymous"}
+"""Also who has no key: handlers show them only what is public."""
+ADMINS: frozenset[Role] = frozenset({"admin"})
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Who may use a route, and as what its requests are counted."""
+
+    roles: frozenset[Role]
+    rate: RouteClass
+    cost: int = 1
+
+    async def __call__(self) -> None:
+        """Nothing: `ApiRoute` looks before FastAPI does."""
+
+    def check(self, caller: Caller) -> None:
+        """Refuses who may not."""
+        if caller.role in self.roles:
+            return
+        if caller.role == "anonymous":
+            raise NotSignedIn("this needs a key", hint="send it: Authorization: Bearer tly_...")
+        raise NotAllowed(
+            f"a key of the role {caller.role!r} may not do this",
+            hint=f"it takes one of: {', '.join(sorted(self.roles))}",
+        )
+
+
+def may(roles: frozenset[Role], rate: RouteClass = "read", cost: int = 1) -> Any:
+    """For a route's `dependencies`."""
+    return Depends(Allow(roles, rate, cost))
+
+
+async def find_caller(request: Request) -> Caller:
+    """Who asks: by a key, by a trusted proxy, or nobody in particular."""
+    service = find_service(request)
+    scheme, _, text = request.headers.get("authorization", "").partition(" ")
+    address = request.client.host if request.client else None
+    if scheme:
+        text = text.strip()
+        if scheme.lower() != "bearer" or not text:
+            raise NotSignedIn("the Authorization header is no key", hint="send: Bearer tly_...")
+        accounts = service.accounts
+        known = accounts.recall(text, address)
+        if known is None:
+            nobody = Caller("default", "anonymous", "anonymous", address=address)
+            service.limits.check(nobody, "sign-in")
+            known = await to_thread.run_sync(accounts.authenticate, text, address)
+        return known
+    if service.proxy is not None:
+        known = service.proxy.find_caller(request.headers, address)
+        if known is not None:
+            return known
+    if service.own:
+        return Caller("default", "admin", "owner", address=address)
+    tenant = request.query_params.get("tenant", "default")
+    return Caller(tenant, "anonymous", "anonymous", address=address)
+
+
+def find_service(request: Request) -> Service:
+    """What the server process holds."""
+    service: Service = request.app.state.service
+    return service
+
+
+async def _get_caller(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+async def _get_services(request: Request) -> TenantServices:
+    return find_service(request).tenant(request.state.caller.tenant)
+
+
+Who = Annotated[Caller, Depends(_get_caller)]
+Services = Annotated[TenantServices, Depends(_get_services)]

@@ -1,0 +1,136 @@
+"""`/agents` and `/ratings`: who takes part, and how strong they are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Query, Request, Response
+
+from tallymark.api.access import MEMBERS, ORGANISERS, PUBLIC, Services, Who, find_service, may
+from tallymark.api.answers import (
+    Cursor,
+    Fields,
+    Limit,
+    ValidateOnly,
+    answer,
+    find_unchanged,
+    make_etag,
+    pick,
+    pick_each,
+    read_cursor,
+    write_cursor,
+)
+from tallymark.api.api_route import make_router
+from tallymark.api.sight import sees_live
+from tallymark.app.ratings import read_ratings
+from tallymark.app.service import TenantServices
+from tallymark.errors import NotFound
+from tallymark.store.contests.agents import AgentRecord
+from tallymark.wire import attempts as wire
+
+router = make_router("agents")
+
+
+def describe_agent(record: AgentRecord) -> dict[str, Any]:
+    """Who it is."""
+    return {
+        "handle": record.handle,
+        "name": record.name,
+        "owner": record.owner,
+        "created_at": record.created_at,
+        "disqualified_at": record.disqualified_at,
+    }
+
+
+@router.get("/agents", response_model=wire.AgentPage, dependencies=[may(MEMBERS)])
+def list_agents(
+    services: Services,
+    owner: Annotated[str | None, Query(max_length=100)] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    fields: Fields = None,
+) -> Response:
+    """Agents by handle."""
+    after = read_cursor(cursor, str)
+    found = services.store.agents.list(
+        after=after[0] if after else None, limit=limit + 1, owner=owner
+    )
+    more = write_cursor(found[limit - 1].handle) if len(found) > limit else None
+    items = pick_each(map(describe_agent, found[:limit]), fields)
+    return answer({"items": items, "next": more})
+
+
+@router.get("/agents/{handle}", response_model=wire.OneAgent, dependencies=[may(MEMBERS)])
+def get_agent(
+    handle: str, request: Request, caller: Who, services: Services, fields: Fields = None
+) -> Response:
+    """An agent: its rating and its places."""
+    record = _find_agent(services, handle)
+    public = not (sees_live(caller) or caller.agent == handle)
+    rating = services.store.ratings.of(handle, public=public)
+    places = services.store.boards.places(handle, public=public)
+    document = describe_agent(record) | {
+        "elo": msgspec.to_builtins(rating),
+        "places": msgspec.to_builtins(places),
+    }
+    etag = make_etag(document, fields)
+    return find_unchanged(request, etag) or answer(
+        {"agent": pick(document, fields)}, etag=etag, cache_control="no-cache"
+    )
+
+
+def _find_agent(services: TenantServices, handle: str) -> AgentRecord:
+    record = services.store.agents.find(handle)
+    if record is None:
+        raise NotFound(f"there is no agent {handle!r}", hint="check its handle")
+    return record
+
+
+@router.post(
+    "/agents/{handle}/disqualify", response_model=wire.OneAgent, dependencies=[may(ORGANISERS)]
+)
+def disqualify(
+    handle: str,
+    body: wire.Act,
+    request: Request,
+    services: Services,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Take an agent off all boards and ratings; it may not compete."""
+    _find_agent(services, handle)
+    if not validate_only:
+        at = find_service(request).clock()
+        services.store.disqualifications.disqualify(handle, at=at, reason=body.reason)
+    return answer({"agent": describe_agent(_find_agent(services, handle))})
+
+
+@router.post(
+    "/agents/{handle}/reinstate", response_model=wire.OneAgent, dependencies=[may(ORGANISERS)]
+)
+def reinstate(
+    handle: str,
+    body: wire.Act,
+    request: Request,
+    services: Services,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Let an agent compete, as if it had never been disqualified."""
+    _find_agent(services, handle)
+    if not validate_only:
+        at = find_service(request).clock()
+        services.store.disqualifications.reinstate(handle, at=at, reason=body.reason)
+    return answer({"agent": describe_agent(_find_agent(services, handle))})
+
+
+@router.get("/ratings", response_model=wire.Ratings, dependencies=[may(PUBLIC, "work")])
+def get_ratings(
+    request: Request,
+    caller: Who,
+    services: Services,
+    k: Annotated[int, Query(ge=1, le=100, description="For pass@k and pass^k.")] = 3,
+) -> Response:
+    """Strengths with intervals, Elo, and difficulties, from the log of attempts."""
+    at = find_service(request).clock()
+    table = read_ratings(services.store, at=at, k=k, public=not sees_live(caller))
+    return answer(table.to_dict())

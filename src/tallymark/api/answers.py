@@ -1,0 +1,89 @@
+"""Answers: values as JSON, parts of them, pages with cursors, and what has not changed since."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Query, Request
+from starlette.responses import Response
+
+from tallymark.api.problems import refuse
+from tallymark.errors import suggest
+
+encode = msgspec.json.Encoder(enc_hook=str).encode
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+Cursor = Annotated[
+    str | None, Query(max_length=500, description="What the page before gave as `next`.")
+]
+Fields = Annotated[
+    str | None,
+    Query(max_length=1000, description="Only these fields of each item, with commas between."),
+]
+ValidateOnly = Annotated[bool, Query(description="Check everything and change nothing.")]
+
+
+def answer(value: Any, status: int = 200, **headers: str) -> Response:
+    """A value as JSON."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return Response(encode(value), status, named, "application/json")
+
+
+def answer_once(value: Mapping[str, Any], secret: str, status: int = 201) -> Response:
+    """A value with a field that is shown this once: kept answers are without it."""
+    response = answer(value, status, cache_control="no-store")
+    response.kept_body = encode({**value, secret: None})  # type: ignore[attr-defined]
+    return response
+
+
+def pick(document: Mapping[str, Any], fields: str | None) -> Mapping[str, Any]:
+    """Only the named fields of a document; one that it cannot have is refused."""
+    if fields is None:
+        return document
+    wanted = [name.strip() for name in fields.split(",") if name.strip()]
+    for name in wanted:
+        if name not in document:
+            near = suggest(name, document)
+            hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(document)}"
+            raise refuse(400, f"fields: there is no field {name!r}", hint)
+    return {name: document[name] for name in wanted}
+
+
+def pick_each(
+    documents: Iterable[Mapping[str, Any]], fields: str | None
+) -> list[Mapping[str, Any]]:
+    """The same of every item of a page."""
+    return [pick(each, fields) for each in documents]
+
+
+def write_cursor(*place: Any) -> str:
+    """Where the next page begins, as text that nobody need understand."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def read_cursor(cursor: str | None, *types: Any) -> Sequence[Any] | None:
+    """What `write_cursor` wrote; anything else is refused."""
+    if cursor is None:
+        return None
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), "-_", validate=True)
+        place: Sequence[Any] = msgspec.json.decode(text, type=tuple[types])  # type: ignore[valid-type]
+    except (ValueError, msgspec.MsgspecError):
+        raise refuse(400, "cursor: it is not one of ours", "begin without a cursor") from None
+    return place
+
+
+def make_etag(*state: Any) -> str:
+    """A tag that is the same while all of this is the same."""
+    return f'"{hashlib.blake2b(repr(state).encode(), digest_size=12).hexdigest()}"'
+
+
+def find_unchanged(request: Request, etag: str) -> Response | None:
+    """The answer to who has this already."""
+    asked = request.headers.get("if-none-match")
+    if asked is None or (asked.strip() != "*" and etag not in asked.replace("W/", "").split(", ")):
+        return None
+    return Response(status_code=304, headers={"etag": etag, "cache-control": "no-cache"})

@@ -1,0 +1,155 @@
+"""`ApiRoute`: what happens to every request before its handler, in this order.
+
+Who asks, whether they may, whether they ask too often, whether the body is of a kind that is read,
+and whether the same was asked before under the same idempotency key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+from anyio import to_thread
+from fastapi import APIRouter, Request
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from tallymark.api.access import Allow, find_caller, find_service
+from tallymark.api.problems import refuse
+from tallymark.store.accounts.idempotent_answers import KeptAnswer
+from tallymark.store.actors import act_as
+from tallymark.wire.problems import Problem
+
+_JSON = ("application/json",)
+_LONGEST_KEY = 255
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": words}
+    for status, words in (
+        (400, "The request cannot be read."),
+        (401, "It needs a key."),
+        (403, "This key may not."),
+        (404, "It is not there."),
+        (409, "It does not go with what was done before."),
+        (413, "The body is too large."),
+        (415, "The body is of another kind."),
+        (422, "Something in it is wrong."),
+        (429, "Too often."),
+        (503, "It could not be done now."),
+    )
+}
+"""What every route may answer besides what it says itself."""
+
+
+class ApiRequest(Request):
+    """A request whose JSON is read as strictly as everywhere else: no NaN, no repeated rules."""
+
+    async def json(self) -> Any:
+        body = await self.body()
+        try:
+            return msgspec.json.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise json.JSONDecodeError(str(error), "", 0) from None
+
+
+class ApiRoute(APIRoute):
+    """A route of the API; one that does not say who may use it is a mistake."""
+
+    @property
+    def allow(self) -> Allow:
+        """Who may."""
+        found = [each.dependency for each in self.dependencies]
+        allowed = next((each for each in found if isinstance(each, Allow)), None)
+        if allowed is None:
+            raise TypeError(f"{self.path} does not say who may use it")
+        return allowed
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Which media types its body may have."""
+        extra = self.openapi_extra or {}
+        content = extra.get("requestBody", {}).get("content", {})
+        return tuple(content) or _JSON
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        allow, kinds = self.allow, self.kinds
+        own_keys = getattr(self.endpoint, "keeps_idempotency", False)
+
+        async def guard(request: Request) -> Response:
+            request = ApiRequest(request.scope, request.receive)
+            caller = await find_caller(request)
+            request.state.caller = caller
+            allow.check(caller)
+            service = find_service(request)
+            service.limits.check(caller, allow.rate, allow.cost)
+            if request.method in ("POST", "PUT", "PATCH"):
+                _check_kind(request, kinds)
+            with act_as(caller.actor):
+                key = request.headers.get("idempotency-key")
+                if key is None or request.method != "POST" or own_keys:
+                    return await handle(request)
+                return await _answer_once(request, key, handle)
+
+        return guard
+
+
+def make_router(tag: str) -> APIRouter:
+    """A resource's routes."""
+    return APIRouter(route_class=ApiRoute, tags=[tag], responses=PROBLEMS)
+
+
+def keeps_idempotency(endpoint: Any) -> Any:
+    """Marks a handler that gives the key to a service which obeys it in its own transaction."""
+    endpoint.keeps_idempotency = True
+    return endpoint
+
+
+def _check_kind(request: Request, kinds: tuple[str, ...]) -> None:
+    sent = request.headers.get("content-type")
+    kind = (sent or "").partition(";")[0].strip().lower()
+    length = request.headers.get("content-length", "")
+    empty = length == "0" or (not length and "transfer-encoding" not in request.headers)
+    if (sent is None and empty) or kind in kinds or (kind.endswith("+json") and _JSON[0] in kinds):
+        return
+    said = f"the body is {kind or 'of no kind that was named'}"
+    raise refuse(415, said, f"send Content-Type: {' or '.join(kinds)}")
+
+
+async def _answer_once(
+    request: Request, key: str, handle: Callable[[Request], Coroutine[Any, Any, Response]]
+) -> Response:
+    """Done once however often it is sent; the same key for another request is a conflict."""
+    if not 0 < len(key) <= _LONGEST_KEY or not key.isprintable():
+        raise refuse(400, "Idempotency-Key: it cannot be used", "give 1 to 255 characters")
+    service, caller = find_service(request), request.state.caller
+    digest = hashlib.sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
+    digest.update(await request.body())
+    answers = service.tenant(caller.tenant).store.idempotent_answers
+    who = caller.key_id or f"{caller.name} {caller.address}"
+    known = await to_thread.run_sync(
+        lambda: answers.begin(who, key, digest.hexdigest(), at=service.clock())
+    )
+    if known is not None:
+        headers = {**known.headers, "idempotency-replayed": "true"}
+        return Response(known.body, known.status, headers)
+    try:
+        response = await handle(request)
+    except BaseException:
+        # Nothing was done, or nobody knows: the same key may be tried again.
+        await to_thread.run_sync(lambda: answers.forget(who, key))
+        raise
+    body = getattr(response, "body", None)
+    if body is None:  # it streams, and cannot be kept
+        await to_thread.run_sync(lambda: answers.forget(who, key))
+        return response
+    kept = KeptAnswer(
+        status=response.status_code,
+        headers={"content-type": response.headers.get("content-type", "application/json")},
+        # What is shown once is not kept, and so not shown again.
+        body=bytes(getattr(response, "kept_body", body)),
+    )
+    await to_thread.run_sync(lambda: answers.finish(who, key, kept))
+    return response

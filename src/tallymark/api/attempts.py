@@ -1,0 +1,314 @@
+"""Attempts: entered, submitted, looked at, withdrawn, made void; red against blue."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import Header, Query, Request, Response
+
+from tallymark.api.access import (
+    COMPETITORS,
+    ORGANISERS,
+    PUBLIC,
+    Services,
+    Who,
+    find_service,
+    may,
+)
+from tallymark.api.answers import (
+    Cursor,
+    Fields,
+    Limit,
+    ValidateOnly,
+    answer,
+    find_unchanged,
+    make_etag,
+    pick,
+    pick_each,
+    read_cursor,
+    write_cursor,
+)
+from tallymark.api.api_route import keeps_idempotency, make_router
+from tallymark.api.sight import find_attempt, find_visible, sees_live, speak_for
+from tallymark.app.service import Service, TenantServices
+from tallymark.challenges.attempt import Attempt, State
+from tallymark.wire import attempts as wire
+
+router = make_router("attempts")
+IdempotencyKey = Annotated[
+    str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)
+]
+WAITED_S = 30.0
+"""For so long a submission waits for its breakdown."""
+_DETAILS: dict[str, Any] = {
+    "score_breakdown": None,
+    "submission_warnings": [],
+    "constraint_violations": [],
+    "harness_warning": None,
+}
+
+
+@router.post(
+    "/challenges/{name}/attempts",
+    response_model=wire.Entered,
+    status_code=201,
+    dependencies=[may(COMPETITORS, "write")],
+)
+@keeps_idempotency
+def enter(
+    name: str,
+    body: wire.Entry,
+    caller: Who,
+    services: Services,
+    key: IdempotencyKey = None,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Enter a challenge: the clock starts, and its goal and data are yours.
+
+    An agent has one open attempt at a challenge; entering again gives it back.
+    """
+    agent = speak_for(caller, body.agent)
+    if validate_only:
+        services.competition.check_entry(name, agent)
+        return answer({"valid": True})
+    entry = services.competition.enter(name, agent, memoryless=body.memoryless, key=key)
+    document = {
+        "attempt": describe_attempt(entry.attempt),
+        "goal": entry.challenge.goal,
+        "data": entry.data,
+    }
+    return answer(document, 201)
+
+
+@router.get(
+    "/challenges/{name}/attempts", response_model=wire.AttemptPage, dependencies=[may(PUBLIC)]
+)
+def list_attempts(
+    name: str,
+    caller: Who,
+    services: Services,
+    agent: Annotated[str | None, Query(max_length=40)] = None,
+    state: State | None = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    fields: Fields = None,
+) -> Response:
+    """Attempts at a challenge, newest first; others' as the public sees them."""
+    find_visible(services, caller, name)
+    before = read_cursor(cursor, str)
+    own = caller.agent is not None and caller.agent == agent
+    found = services.store.attempts.of(
+        name,
+        agent=agent,
+        state=state,
+        limit=limit + 1,
+        before=None if before is None else before[0],
+        public=not (sees_live(caller) or own),
+    )
+    more = write_cursor(found[limit - 1].id) if len(found) > limit else None
+    shown = [
+        each
+        for each in found[:limit]
+        if own or sees_live(caller) or each.state != "entered" or each.agent == caller.agent
+    ]
+    items = pick_each(map(describe_attempt, shown), fields)
+    return answer({"items": items, "next": more})
+
+
+@router.get("/attempts/{attempt}", response_model=wire.OneAttempt, dependencies=[may(PUBLIC)])
+def get_attempt(
+    attempt: str, request: Request, caller: Who, services: Services, fields: Fields = None
+) -> Response:
+    """An attempt: how its score came about, and all that happened to it."""
+    found = find_attempt(services, caller, attempt)
+    whole = sees_live(caller) or caller.agent == found.agent
+    audit = services.store.attempts.audit(found.id, public=not whole)
+    if not sees_live(caller):
+        audit = [each.without_hidden() for each in audit]
+    history = services.store.attempts.history(found.id, public=not whole)
+    more = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
+    if sees_live(caller):
+        evaluation = services.store.attempts.evaluation(found.id)
+        more |= {} if evaluation is None else {"reason": evaluation.reason}
+    document = describe_attempt(found) | more
+    etag = make_etag(document, fields)
+    return find_unchanged(request, etag) or answer(
+        {"attempt": pick(document, fields)}, etag=etag, cache_control="no-cache"
+    )
+
+
+@router.post(
+    "/attempts/{attempt}/submission",
+    response_model=wire.Submitted,
+    dependencies=[may(COMPETITORS, "write")],
+    responses={202: {"model": wire.Submitted, "description": "Taken, and not yet scored."}},
+)
+@keeps_idempotency
+def submit(
+    attempt: str,
+    body: wire.SentSubmission,
+    request: Request,
+    caller: Who,
+    services: Services,
+    key: IdempotencyKey = None,
+    prefer: Annotated[str, Header()] = "",
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Submit an answer, once, before the time is up, and see its score.
+
+    It waits up to 30 s for the breakdown, unless `Prefer: respond-async` asks it not to; then, or
+    after that, 202 and a job to look at.
+    """
+    agent = _find_competitor(services, caller, attempt)
+    trajectory = body.trajectory
+    if trajectory is not None and not isinstance(trajectory, str):
+        trajectory = msgspec.json.encode(trajectory).decode()
+    sent = {"metadata": body.metadata, "trajectory": trajectory}
+    competition = services.competition
+    if validate_only:
+        competition.check_submission(attempt, agent, body.answer, **sent)
+        return answer({"valid": True})
+    service = find_service(request)
+    before = services.store.ratings.of(agent).rating
+    taken = competition.take_submission(attempt, agent, body.answer, key=key, **sent)
+    job = None
+    if taken.state == "submitted":
+        if competition.scores_quickly(taken):
+            taken = competition.settle_attempt(taken.id)
+        else:
+            wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S
+            job = service.jobs.queue_scoring(services.tenant, caller, taken.id)
+            service.workers.wake()
+            service.jobs.wait(services.tenant, job.id, wait)
+            taken = services.store.attempts.get(taken.id)
+    document = _describe_submitted(service, services, taken, before)
+    if taken.state != "submitted":
+        return answer(document)
+    place = {} if job is None else {"location": f"/api/v1/jobs/{job.id}"}
+    return answer(document | {"job": None if job is None else job.id}, 202, **place)
+
+
+def _find_competitor(services: TenantServices, caller: Any, attempt: str) -> str:
+    """Whose attempt it is, as far as the caller may act for them."""
+    if caller.role == "agent":
+        return caller.agent or ""
+    return services.store.attempts.get(attempt).agent
+
+
+def _describe_submitted(
+    service: Service, services: TenantServices, attempt: Attempt, before: int
+) -> dict[str, Any]:
+    """The document's fields at the top, beside the attempt."""
+    told = describe_attempt(attempt)
+    standing = services.store.boards.standing(attempt.challenge, attempt.agent)
+    rating = None
+    if attempt.state != "submitted":
+        provisional = attempt.agent in services.store.ratings.provisional(service.clock())
+        after = services.store.ratings.of(attempt.agent).rating
+        rating = {"before": before, "after": after, "provisional": provisional}
+    return {
+        "attempt": told,
+        "score": told["score"],
+        "result": told.get("result"),
+        **{name: told.get(name, usual) for name, usual in _DETAILS.items()},
+        "rating": rating,
+        "rank": None if standing is None else standing.rank,
+    }
+
+
+@router.post(
+    "/attempts/{attempt}/withdraw",
+    response_model=wire.OneAttempt,
+    dependencies=[may(COMPETITORS, "write")],
+)
+def withdraw(
+    attempt: str,
+    body: wire.Withdrawal,
+    request: Request,
+    caller: Who,
+    services: Services,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Give up an open attempt, which is a loss; another can then be entered."""
+    agent = _find_competitor(services, caller, attempt)
+    if body.agent is not None:
+        speak_for(caller, body.agent)
+    if validate_only:
+        found = services.store.attempts.get_own(attempt, agent)
+        return answer({"attempt": describe_attempt(found)})
+    at = find_service(request).clock()
+    done = services.store.attempts.withdraw(attempt, agent, at, reason=body.reason)
+    return answer({"attempt": describe_attempt(done)})
+
+
+def _set_void(
+    attempt: str, body: wire.Act, request: Request, services: TenantServices, act: str, only: bool
+) -> Response:
+    attempts = services.store.attempts
+    if only:
+        return answer({"attempt": describe_attempt(attempts.get(attempt))})
+    done = getattr(attempts, act)(attempt, at=find_service(request).clock(), reason=body.reason)
+    return answer({"attempt": describe_attempt(done)})
+
+
+@router.post(
+    "/attempts/{attempt}/void",
+    response_model=wire.OneAttempt,
+    dependencies=[may(ORGANISERS, "write")],
+)
+def void(
+    attempt: str,
+    body: wire.Act,
+    request: Request,
+    services: Services,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Let an attempt count no more, in boards, ratings and quotas."""
+    return _set_void(attempt, body, request, services, "void", validate_only)
+
+
+@router.post(
+    "/attempts/{attempt}/unvoid",
+    response_model=wire.OneAttempt,
+    dependencies=[may(ORGANISERS, "write")],
+)
+def unvoid(
+    attempt: str,
+    body: wire.Act,
+    request: Request,
+    services: Services,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Let a void attempt count as if it had never been void."""
+    return _set_void(attempt, body, request, services, "unvoid", validate_only)
+
+
+@router.post(
+    "/challenges/{name}/sides/{side}",
+    response_model=wire.Sided,
+    status_code=201,
+    dependencies=[may(COMPETITORS, "write")],
+)
+def submit_to_side(
+    name: str,
+    side: Literal["red", "blue"],
+    body: wire.SideSubmission,
+    caller: Who,
+    services: Services,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Submit an attack or a defence; it meets every active one of the other side."""
+    agent = speak_for(caller, body.agent)
+    arena = services.competition.arena(name)
+    if validate_only:
+        arena.check(agent, body.content)
+        return answer({"valid": True})
+    submission, verdicts = arena.submit(agent, side, body.content)
+    told = [msgspec.to_builtins(each.without_words()) for each in verdicts]
+    return answer({"submission": msgspec.to_builtins(submission), "verdicts": told}, 201)
+
+
+def describe_attempt(attempt: Attempt) -> dict[str, Any]:
+    """An attempt as JSON."""
+    return attempt.to_public()

@@ -1,0 +1,266 @@
+"""`/challenges` and `/tracks`: published, listed, closed, frozen, scored by another rule."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from anyio import to_thread
+from fastapi import Query, Request, Response
+
+from tallymark.api.access import (
+    ORGANISERS,
+    PUBLIC,
+    Services,
+    Who,
+    find_service,
+    may,
+)
+from tallymark.api.answers import (
+    Cursor,
+    Fields,
+    Limit,
+    ValidateOnly,
+    answer,
+    find_unchanged,
+    make_etag,
+    pick,
+    pick_each,
+    read_cursor,
+    write_cursor,
+)
+from tallymark.api.api_route import make_router
+from tallymark.api.sight import find_visible, sees_live
+from tallymark.app.service import TenantServices
+from tallymark.challenges.challenge_folder import unpack
+from tallymark.errors import Conflict
+from tallymark.store.contests.challenges import StoredChallenge
+from tallymark.wire import challenges as wire
+
+router = make_router("challenges")
+PACKED = ("application/vnd.tallymark.challenge", "application/octet-stream")
+_BODIES = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/NewChallenge"}},
+            **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in PACKED},
+        },
+    }
+}
+
+
+def describe_challenge(kept: StoredChallenge, at: float) -> dict[str, Any]:
+    """A challenge as competitors see it."""
+    state = kept.describe_state(at)
+    document = kept.challenge.to_public()
+    document |= {"closed": state.get("closed"), "frozen": state.get("frozen")}
+    for name, usual in (("difficulty", "contender"), ("kind", "solo"), ("scoring", {})):
+        document.setdefault(name, usual)
+    return document
+
+
+@router.post(
+    "/challenges",
+    response_model=wire.OneChallenge,
+    status_code=201,
+    dependencies=[may(ORGANISERS, "work")],
+    openapi_extra=_BODIES,
+)
+async def publish_challenge(
+    request: Request,
+    services: Services,
+    validate_only: ValidateOnly = False,
+    force: Annotated[bool, Query(description="Publish it whatever its check says.")] = False,
+) -> Response:
+    """Publish a challenge: a packed folder, or the JSON of the plugin document.
+
+    A folder is checked as `tally challenge check` does, and refused when it is not ready.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in PACKED:
+        packed = await request.body()
+        work = _publish_packed
+        given: Any = packed
+    else:
+        given = await _read_new(request)
+        work = _publish_reported
+    kept = await to_thread.run_sync(
+        lambda: work(services, given, validate_only=validate_only, force=force)
+    )
+    at = find_service(request).clock()
+    return answer({"challenge": describe_challenge(kept, at)}, 200 if validate_only else 201)
+
+
+async def _read_new(request: Request) -> wire.NewChallenge:
+    from fastapi.exceptions import RequestValidationError  # noqa: PLC0415
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from tallymark.api.problems import refuse  # noqa: PLC0415
+
+    try:
+        document = await request.json()
+    except ValueError as error:
+        raise refuse(400, f"the body is not JSON: {error}") from None
+    try:
+        return wire.NewChallenge.model_validate(document)
+    except ValidationError as error:
+        mistakes = [
+            {**each, "loc": ("body", *each["loc"])}
+            for each in error.errors(include_url=False, include_context=False)
+        ]
+        raise RequestValidationError(mistakes) from None
+
+
+def _publish_packed(
+    services: TenantServices, packed: bytes, *, validate_only: bool, force: bool
+) -> StoredChallenge:
+    with tempfile.TemporaryDirectory(prefix="tally-sent-") as scratch:
+        folder = Path(scratch) / "challenge"
+        unpack(packed, folder)
+        return services.publishing.publish(folder, validate_only=validate_only, force=force)
+
+
+def _publish_reported(
+    services: TenantServices, new: wire.NewChallenge, *, validate_only: bool, force: bool
+) -> StoredChallenge:
+    with tempfile.TemporaryDirectory(prefix="tally-sent-") as scratch:
+        folder = Path(scratch) / "challenge"
+        services.publishing.write_reported(folder, new.model_dump())
+        return services.publishing.publish(folder, validate_only=validate_only, force=force)
+
+
+@router.get("/challenges", response_model=wire.ChallengePage, dependencies=[may(PUBLIC)])
+def list_challenges(
+    request: Request,
+    caller: Who,
+    services: Services,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    fields: Fields = None,
+) -> Response:
+    """Challenges by name; without a key, those that are public."""
+    after = read_cursor(cursor, str)
+    at = find_service(request).clock()
+    found = [
+        each
+        for each in services.store.challenges.all()
+        if caller.role != "anonymous" or each.challenge.visibility == "public"
+    ]
+    left = [each for each in found if after is None or each.challenge.name > after[0]]
+    more = write_cursor(left[limit - 1].challenge.name) if len(left) > limit else None
+    items = pick_each((describe_challenge(each, at) for each in left[:limit]), fields)
+    return answer({"items": items, "next": more})
+
+
+@router.get("/challenges/{name}", response_model=wire.OneChallenge, dependencies=[may(PUBLIC)])
+def get_challenge(
+    name: str, request: Request, caller: Who, services: Services, fields: Fields = None
+) -> Response:
+    """One challenge: its goal, its limits, and how it is scored."""
+    kept = find_visible(services, caller, name)
+    document = describe_challenge(kept, find_service(request).clock())
+    etag = make_etag(document, fields)
+    return find_unchanged(request, etag) or answer(
+        {"challenge": pick(document, fields)}, etag=etag, cache_control="no-cache"
+    )
+
+
+@router.patch(
+    "/challenges/{name}", response_model=wire.OneChallenge, dependencies=[may(ORGANISERS, "write")]
+)
+def change_challenge(
+    name: str,
+    body: wire.ChallengeChange,
+    request: Request,
+    services: Services,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Close or reopen a challenge, freeze or unfreeze its board; each is undone without loss."""
+    challenges, at = services.store.challenges, find_service(request).clock()
+    challenges.find(name)
+    acts = []
+    if body.closed is not None:
+        acts.append(challenges.close if body.closed else challenges.reopen)
+    if body.frozen is not None:
+        acts.append(challenges.freeze if body.frozen else challenges.unfreeze)
+    for act in acts if not validate_only else ():
+        act(name, at=at, reason=body.reason)
+    return answer({"challenge": describe_challenge(challenges.find(name), at)})
+
+
+@router.post(
+    "/challenges/{name}/rescore",
+    response_model=wire.Rescored,
+    dependencies=[may(ORGANISERS, "work")],
+    responses={202: {"description": "It is queued: see the job."}},
+)
+def rescore_challenge(
+    name: str,
+    body: wire.Rescore,
+    request: Request,
+    caller: Who,
+    services: Services,
+    preview: Annotated[bool, Query(description="Show who would move; change nothing.")] = False,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Score all attempts by another rule, or show what that would change."""
+    changes = {key: value for key, value in body.model_dump().items() if value is not None}
+    service = find_service(request)
+    if preview or validate_only or services.competition.rescores_quickly(name, **changes):
+        done = services.competition.rescore(name, apply=not (preview or validate_only), **changes)
+        return answer(msgspec.to_builtins(done))
+    job = service.jobs.queue_rescoring(services.tenant, caller, name, changes)
+    service.workers.wake()
+    return answer({"job": job.to_public()}, 202, location=f"/api/v1/jobs/{job.id}")
+
+
+@router.post(
+    "/tracks", response_model=wire.OneTrack, status_code=201, dependencies=[may(ORGANISERS)]
+)
+def publish_track(
+    body: wire.NewTrack, request: Request, services: Services, validate_only: ValidateOnly = False
+) -> Response:
+    """Several challenges as one contest; said again, it replaces the track of that name."""
+    track = services.publishing.read_track(body.model_dump(exclude_none=True))
+    for each in track.challenges:
+        if services.store.challenges.find(each).challenge.kind == "versus":
+            raise Conflict(f"{each} is played red against blue, and has no scores to combine")
+    if not validate_only:
+        services.store.tracks.put(track, at=find_service(request).clock())
+    return answer({"track": msgspec.to_builtins(track)}, 200 if validate_only else 201)
+
+
+@router.get("/tracks/{name}/leaderboard", dependencies=[may(PUBLIC)])
+def get_track_board(
+    name: str,
+    caller: Who,
+    services: Services,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    around: Annotated[str | None, Query(max_length=40)] = None,
+) -> Response:
+    """The board of a track, from the boards of its challenges."""
+    track = services.store.tracks.get(name)
+    for each in track.challenges:
+        find_visible(services, caller, each)
+    place = read_cursor(cursor, int)
+    lines = services.competition.track_board(track, public=not sees_live(caller))
+    first = place[0] if place else 0
+    if around is not None:
+        at = next((n for n, each in enumerate(lines) if each.agent == around), None)
+        shown = [] if at is None else lines[max(0, at - 3) : at + 4]
+        more = None
+    else:
+        shown = lines[first : first + limit]
+        more = write_cursor(first + limit) if len(lines) > first + limit else None
+    return answer(
+        {
+            "track": msgspec.to_builtins(track),
+            "items": msgspec.to_builtins(shown),
+            "next": more,
+            "agents": len(lines),
+        }
+    )

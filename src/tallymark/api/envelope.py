@@ -1,0 +1,157 @@
+"""What surrounds every request: its id, its unpacked and bounded body, safe headers, its log line.
+
+Plain ASGI: it costs microseconds, where a middleware class of Starlette costs a task.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+import zlib
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tallymark.api.problems import refuse
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+MEGABYTE = 1_000_000
+BODIES: Mapping[str, int] = {
+    "challenges": 60 * MEGABYTE,
+    "reports": 64 * MEGABYTE,
+    "runs": 100 * MEGABYTE,
+    "submission": 60 * MEGABYTE,
+    "others": 2 * MEGABYTE,
+}
+"""Bytes of a body, unpacked, by the last part of its address."""
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+]
+
+
+class Note(Protocol):
+    """Who counts requests."""
+
+    def __call__(self, scope: Scope, status: int, seconds: float) -> None: ...
+
+
+class Envelope:
+    """Wraps an application. `hosts` are the Host headers that are answered; None for all."""
+
+    def __init__(
+        self, app: ASGIApp, *, note: Note | None = None, hosts: frozenset[str] | None = None
+    ) -> None:
+        self._app = app
+        self._note = note
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        request_id = secrets.token_hex(8)
+        scope["tally.request_id"] = request_id
+        headers = dict(scope["headers"])
+        if (
+            self._hosts is not None
+            and headers.get(b"host", b"").decode("latin-1") not in self._hosts
+        ):
+            await _refuse_host(send)
+            return
+        status = 500
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [
+                    *message["headers"], *_HEADERS, (b"x-request-id", request_id.encode())
+                ]  # fmt: skip
+            await send(message)
+
+        body = BoundedBody(receive, headers, find_bound(scope["path"]))
+        try:
+            await self._app(scope, body, answer)
+        finally:
+            if self._note is not None:
+                self._note(scope, status, time.perf_counter() - began)
+
+
+def find_bound(path: str) -> int:
+    """How large a body may be at an address."""
+    return BODIES.get(path.rstrip("/").rpartition("/")[2], BODIES["others"])
+
+
+class BoundedBody:
+    """A `receive` that unpacks what was packed, and stops at the bound."""
+
+    def __init__(self, receive: Receive, headers: Mapping[bytes, bytes], bound: int) -> None:
+        self._receive = receive
+        self._left = bound
+        self._bound = bound
+        packed = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
+        self._unpacker: Any = None
+        self._packed = packed
+        length = headers.get(b"content-length", b"")
+        self._too_long = length.isdigit() and int(length) > bound
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] != "http.request":
+            return message
+        if self._too_long:
+            raise self._refuse_size()
+        chunk = message.get("body", b"")
+        if self._packed != "identity":
+            chunk = self._unpack(chunk, last=not message.get("more_body", False))
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise self._refuse_size()
+        return {**message, "body": chunk}
+
+    def _unpack(self, chunk: bytes, *, last: bool) -> bytes:
+        if not chunk and self._unpacker is None:
+            return chunk
+        if self._unpacker is None:
+            self._unpacker = self._choose()
+        try:
+            # No more than is allowed: a few bytes can unpack to any size.
+            opened: bytes = b""
+            if not self._unpacker.eof:
+                opened = self._unpacker.decompress(chunk, self._left + 1)
+        except (zlib.error, zstd.ZstdError, EOFError, ValueError) as error:
+            raise refuse(400, f"the body is not {self._packed}: {error}") from None
+        if last and not self._unpacker.eof and len(opened) <= self._left:
+            raise refuse(400, f"the body ends before its {self._packed} does", "send all of it")
+        return opened
+
+    def _choose(self) -> Any:
+        if self._packed in ("gzip", "deflate"):
+            return zlib.decompressobj(wbits=47 if self._packed == "gzip" else 15)
+        if self._packed == "zstd":
+            return zstd.ZstdDecompressor()
+        message = f"a body that is {self._packed!r} cannot be read"
+        raise refuse(415, message, "send it as it is, or as gzip or zstd")
+
+    def _refuse_size(self) -> Exception:
+        return refuse(
+            413,
+            f"the body is larger than {self._bound:,} bytes",
+            "send less; GET /api/v1/limits lists what is taken",
+        )
+
+
+async def _refuse_host(send: Send) -> None:
+    body = b"this address is not served under that name\n"
+    headers: list[Any] = [(b"content-type", b"text/plain; charset=utf-8"), *_HEADERS]
+    await send({"type": "http.response.start", "status": 421, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

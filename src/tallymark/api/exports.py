@@ -1,0 +1,120 @@
+"""`/export/{kind}`: everything of a kind, streamed row by row as NDJSON or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import Query, Response
+from starlette.responses import StreamingResponse
+
+from tallymark.api.access import TEAM, Services, Who, may
+from tallymark.api.answers import encode
+from tallymark.api.api_route import make_router
+from tallymark.api.problems import refuse
+from tallymark.api.reports import NDJSON
+from tallymark.api.runs import describe_record
+from tallymark.api.sight import sees_live
+from tallymark.app.service import TenantServices
+from tallymark.errors import NotAllowed
+from tallymark.runs.reports.json_report import describe_case
+from tallymark.text import format_cell
+
+router = make_router("exports")
+Kind = Literal["runs", "cases", "attempts", "board", "audit"]
+_PAGE = 1000
+
+
+@router.get("/export/{kind}", dependencies=[may(TEAM, "work")])
+def export(
+    kind: Kind,
+    services: Services,
+    caller: Who,
+    format: Annotated[Literal["ndjson", "csv"], Query()] = "ndjson",  # noqa: A002 (its name)
+    challenge: Annotated[str | None, Query(max_length=200)] = None,
+    run: Annotated[str | None, Query(max_length=200)] = None,
+) -> Response:
+    """Runs, the cases of a run, the attempts or the board of a challenge, or the log."""
+    live = sees_live(caller)
+    if kind == "audit" and not live:
+        raise NotAllowed("the log is for organisers")
+    needed = {"cases": ("run", run), "attempts": ("challenge", challenge)}
+    needed["board"] = needed["attempts"]
+    if kind in needed and needed[kind][1] is None:
+        raise refuse(400, f"{needed[kind][0]}: it is missing", f"name one with ?{needed[kind][0]}=")
+    # Who asks for what is not there is told so, before a first byte is sent.
+    if run is not None:
+        run = services.store.run(run).id
+    if challenge is not None:
+        services.store.challenges.find(challenge)
+    rows = _READERS[kind](services, challenge or run or "", live)
+    if format == "csv":
+        return StreamingResponse(_write_csv(rows), media_type="text/csv; charset=utf-8")
+    return StreamingResponse((encode(row) + b"\n" for row in rows), media_type=NDJSON)
+
+
+def _read_runs(services: TenantServices, _: str, __: bool) -> Iterator[dict[str, Any]]:
+    skipped = 0
+    while found := services.store.runs(limit=_PAGE, offset=skipped):
+        yield from map(describe_record, found)
+        skipped += len(found)
+
+
+def _read_cases(services: TenantServices, run: str, _: bool) -> Iterator[dict[str, Any]]:
+    yield from map(describe_case, services.store.results(run))
+
+
+def _read_attempts(services: TenantServices, name: str, live: bool) -> Iterator[dict[str, Any]]:
+    before = None
+    while found := services.store.attempts.of(name, limit=_PAGE, before=before, public=not live):
+        yield from (each.to_public() for each in found)
+        before = found[-1].id
+
+
+def _read_board(services: TenantServices, name: str, live: bool) -> Iterator[dict[str, Any]]:
+    first = 0
+    while found := services.store.boards.top(name, limit=_PAGE, offset=first, public=not live):
+        yield from (msgspec.to_builtins(each) for each in found)
+        first += len(found)
+
+
+def _read_audit(services: TenantServices, _: str, __: bool) -> Iterator[dict[str, Any]]:
+    before = None
+    while found := services.store.audit_log.entries(before=before, limit=_PAGE):
+        yield from (msgspec.to_builtins(each) for each in found)
+        before = found[-1].seq
+
+
+_READERS: dict[str, Callable[[TenantServices, str, bool], Iterator[dict[str, Any]]]] = {
+    "runs": _read_runs,
+    "cases": _read_cases,
+    "attempts": _read_attempts,
+    "board": _read_board,
+    "audit": _read_audit,
+}
+
+
+def _write_csv(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """A table whose columns are those of the first row; what is no single value is JSON."""
+    columns: list[str] = []
+    for row in rows:
+        if not columns:
+            columns = list(row)
+            yield _write_line(columns)
+        yield _write_line([_write_value(row.get(name)) for name in columns])
+
+
+def _write_value(value: Any) -> Any:
+    if isinstance(value, dict | list | tuple):
+        value = encode(value).decode()
+    # A text that a spreadsheet would take for a formula is no longer one.
+    return format_cell(value) if isinstance(value, str) else value
+
+
+def _write_line(cells: list[Any]) -> str:
+    line = io.StringIO()
+    csv.writer(line).writerow(cells)
+    return line.getvalue()

@@ -1,0 +1,190 @@
+"""`/challenges/{name}/reports`: attempts that a trusted system saw, singly or by the thousand.
+
+The way of most writes, so it is short: the body is decoded by msgspec, the service scores it, and
+the answer comes when the batch that it went with is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import msgspec
+from anyio import to_thread
+from fastapi import Query, Request, Response
+from starlette.responses import StreamingResponse
+
+from tallymark.api.access import REPORTERS, Services, find_service, may
+from tallymark.api.answers import ValidateOnly, answer, encode
+from tallymark.api.api_route import keeps_idempotency, make_router
+from tallymark.api.problems import describe_error, find_status, refuse
+from tallymark.app.competition import SentReport
+from tallymark.app.service import TenantServices
+from tallymark.challenges.attempt import Attempt, Metrics
+from tallymark.errors import InvalidInput, Place, TallymarkError
+from tallymark.wire import attempts as wire
+
+router = make_router("reports")
+NDJSON = "application/x-ndjson"
+MOST_LINES = 100_000
+_AT_ONCE = 500
+_LINE = {"$ref": "#/components/schemas/Report"}
+_BODIES = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": _LINE},
+            NDJSON: {
+                "schema": {"type": "string", "description": "A report a line."},
+                "example": '{"agent": "sherlock-1", "metrics": {"succeeded": true}}\n',
+            },
+        },
+    }
+}
+_KNOWN = frozenset(Metrics.__struct_fields__) - {"more"}
+
+
+class _Report(msgspec.Struct, forbid_unknown_fields=True):
+    agent: str
+    metrics: dict[str, bool | int | float | None]
+    key: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Report).decode
+_convert_known = msgspec.json.Decoder(Metrics)
+
+
+@router.post(
+    "/challenges/{name}/reports",
+    response_model=wire.Submitted,
+    status_code=201,
+    dependencies=[may(REPORTERS, "report")],
+    openapi_extra=_BODIES,
+    responses={
+        200: {
+            "description": "In bulk: what became of each line, in order.",
+            "content": {NDJSON: {"schema": {"type": "string"}}},
+        }
+    },
+)
+@keeps_idempotency
+async def report(
+    name: str,
+    request: Request,
+    services: Services,
+    validate_only: ValidateOnly = False,
+    atomic: Annotated[bool, Query(description="In bulk: all lines or none.")] = False,
+) -> Response:
+    """Report an attempt, or as NDJSON many, each answered by itself and in order."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = await request.body()
+    if kind == NDJSON:
+        return await _report_many(request, services, name, body, validate_only, atomic)
+    sent = read_report(body, key=request.headers.get("idempotency-key"))
+    if validate_only:
+        await to_thread.run_sync(services.competition.check_report, name, sent)
+        return answer({"valid": True})
+    attempt = await services.competition.areport(name, sent)
+    return answer(_describe(attempt), 202 if attempt.state == "submitted" else 201)
+
+
+def read_report(text: bytes, *, key: str | None = None) -> SentReport:
+    """One report from its JSON; what is wrong with it says its field."""
+    try:
+        read = _decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _explain(error) from None
+    metrics = read.metrics
+    own = {name: metrics[name] for name in metrics.keys() - _KNOWN}
+    try:
+        known = msgspec.convert(
+            {name: value for name, value in metrics.items() if name in _KNOWN}, Metrics
+        )
+    except msgspec.ValidationError as error:
+        raise _explain(error, "metrics") from None
+    if own:
+        for name, value in own.items():
+            if isinstance(value, bool):
+                own[name] = float(value)
+        known = msgspec.structs.replace(known, more=own)
+    return SentReport(agent=read.agent, metrics=known, key=read.key or key)
+
+
+def _explain(error: Exception, under: str = "") -> Exception:
+    said, _, path = str(error).partition(" - at `$")
+    field = f"{under}{path.strip('`')}".strip(".")
+    if isinstance(error, msgspec.ValidationError):
+        return InvalidInput(said[:1].lower() + said[1:], place=Place(source=field or "body"))
+    return refuse(400, f"the body is not JSON: {said}")
+
+
+async def _report_many(
+    request: Request,
+    services: TenantServices,
+    name: str,
+    body: bytes,
+    validate_only: bool,
+    atomic: bool,
+) -> Response:
+    lines = [each for each in body.split(b"\n") if each.strip()]
+    if len(lines) > MOST_LINES:
+        raise refuse(413, f"the body has more than {MOST_LINES:,} lines", "send it in parts")
+    request_id = str(request.scope.get("tally.request_id", "-"))
+    read: list[SentReport | TallymarkError] = []
+    for line in lines:
+        try:
+            read.append(read_report(line))
+        except TallymarkError as error:
+            read.append(error)
+        except Exception as error:  # noqa: BLE001 (a line that is no JSON is refused alone)
+            read.append(InvalidInput(str(getattr(error, "detail", error))))
+    competition = services.competition
+    if validate_only or atomic:
+        done = await to_thread.run_sync(
+            lambda: competition.report_many(name, read, atomic=atomic, validate_only=validate_only)
+        )
+        failed = atomic and any(isinstance(each, TallymarkError) for each in done)
+        told = b"".join(_tell_line(n, each, request_id) for n, each in enumerate(done, 1))
+        return Response(told, 422 if failed else 200, media_type=NDJSON)
+
+    async def stream() -> AsyncIterator[bytes]:
+        for start in range(0, len(read), _AT_ONCE):
+            some = read[start : start + _AT_ONCE]
+            done = await to_thread.run_sync(competition.report_many, name, some)
+            yield b"".join(
+                _tell_line(n, each, request_id) for n, each in enumerate(done, start + 1)
+            )
+
+    # Who may not, or names no challenge, is told so before the first line.
+    await to_thread.run_sync(competition.check_reported, name)
+    find_service(request)
+    return StreamingResponse(stream(), media_type=NDJSON)
+
+
+def _tell_line(line: int, done: Attempt | SentReport | TallymarkError, request_id: str) -> bytes:
+    if isinstance(done, TallymarkError):
+        problem = describe_error(done, request_id)
+        return encode({"line": line, "status": find_status(done), "problem": problem}) + b"\n"
+    if isinstance(done, SentReport):
+        return encode({"line": line, "status": 200, "valid": True}) + b"\n"
+    score = None if done.outcome is None else done.outcome.score
+    status = 202 if done.state == "submitted" else 201
+    told: dict[str, Any] = {"line": line, "status": status, "attempt": done.id, "score": score}
+    if done.outcome is not None and done.outcome.error is not None:
+        told["error"] = done.outcome.error
+    return encode(told) + b"\n"
+
+
+def _describe(attempt: Attempt) -> dict[str, Any]:
+    told = attempt.to_public()
+    return {
+        "attempt": told,
+        "score": told["score"],
+        "result": told.get("result"),
+        "score_breakdown": told.get("score_breakdown"),
+        "submission_warnings": told.get("submission_warnings", []),
+        "constraint_violations": told.get("constraint_violations", []),
+        "harness_warning": told.get("harness_warning"),
+        "rating": None,
+        "rank": None,
+    }

@@ -1,0 +1,199 @@
+"""`/runs` and `/compare`: executed here or sent finished; read, compared, scored again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import Query, Request, Response
+
+from tallymark.api.access import ORGANISERS, REPORTERS, TEAM, Services, Who, find_service, may
+from tallymark.api.answers import (
+    Cursor,
+    Fields,
+    Limit,
+    ValidateOnly,
+    answer,
+    find_unchanged,
+    make_etag,
+    pick,
+    pick_each,
+    read_cursor,
+    write_cursor,
+)
+from tallymark.api.api_route import make_router
+from tallymark.api.event_stream import stream_events
+from tallymark.api.problems import refuse
+from tallymark.errors import Conflict, NotAllowed
+from tallymark.runs.comparison import RegressionRule, compare_all
+from tallymark.runs.record import RunRecord
+from tallymark.runs.reports.json_report import describe_case, describe_run
+from tallymark.runs.run import Run
+from tallymark.runs.tally import Tally
+from tallymark.wire import runs as wire
+
+router = make_router("runs")
+Sort = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
+
+
+def describe_record(record: RunRecord) -> dict[str, Any]:
+    """A run by its record alone, which costs the same however many results it has."""
+    return describe_run(Run(record, (), Tally()))
+
+
+@router.post(
+    "/runs",
+    response_model=wire.StartedRuns,
+    status_code=201,
+    dependencies=[may(REPORTERS, "work")],
+    responses={202: {"model": wire.StartedRuns, "description": "It is queued."}},
+)
+def create_run(
+    body: wire.NewRun,
+    request: Request,
+    caller: Who,
+    services: Services,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Execute a suite, or keep a run that was executed elsewhere.
+
+    What is sent finished is tallied and scored again from its results.
+    """
+    runs = services.remote_runs
+    key = request.headers.get("idempotency-key")
+    if body.run is not None:
+        kept = runs.receive(body.run, owner=caller, key=key, validate_only=validate_only)
+        status = 200 if validate_only else 201
+        told = [describe_record(kept.record)]
+        return answer({"run": told[0], "runs": told, "differences": kept.differences}, status)
+    if caller.role not in ORGANISERS:
+        raise NotAllowed("a reporter's key may send finished runs, not start any")
+    queued = runs.queue(body, owner=caller, key=key, validate_only=validate_only)
+    if not validate_only:
+        find_service(request).workers.wake()
+    told = [describe_record(each) for each in queued.records]
+    document = {"run": told[0], "runs": told, "job": queued.job}
+    return answer(document, 200 if validate_only else 202)
+
+
+@router.get("/runs", response_model=wire.RunPage, dependencies=[may(TEAM)])
+def list_runs(  # noqa: PLR0913, PLR0917 (the filters of a list)
+    services: Services,
+    suite: Annotated[str | None, Query(max_length=500)] = None,
+    model: Annotated[str | None, Query(max_length=500)] = None,
+    status: wire.Status | None = None,
+    group: Annotated[str | None, Query(max_length=100)] = None,
+    since: Annotated[float | None, Query(description="Seconds since 1970.")] = None,
+    min_score: float | None = None,
+    sort: Sort = "created_at",
+    order: Literal["asc", "desc"] = "desc",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    fields: Fields = None,
+) -> Response:
+    """List runs, newest first."""
+    place = read_cursor(cursor, int)
+    skipped = place[0] if place else 0
+    if skipped < 0:
+        raise refuse(400, "cursor: it is not one of ours", "begin without a cursor")
+    found = services.store.runs(
+        sort=sort,
+        descending=order == "desc",
+        limit=limit + 1,
+        offset=skipped,
+        suite=suite,
+        model=model,
+        status=status,
+        group=group,
+        since=since,
+        min_score=min_score,
+    )
+    more = write_cursor(skipped + limit) if len(found) > limit else None
+    items = pick_each(map(describe_record, found[:limit]), fields)
+    return answer({"items": items, "next": more})
+
+
+@router.get("/runs/{run}", response_model=wire.OneRun, dependencies=[may(TEAM)])
+def get_run(run: str, request: Request, services: Services, fields: Fields = None) -> Response:
+    """One run: by its id, by a beginning of it that only one has, or `latest`."""
+    record = services.store.run(run)
+    etag = make_etag(record, fields)
+    document = {"run": pick(describe_record(record), fields)}
+    return find_unchanged(request, etag) or answer(document, etag=etag, cache_control="no-cache")
+
+
+@router.get("/runs/{run}/cases", response_model=wire.CasePage, dependencies=[may(TEAM)])
+def list_cases(
+    run: str,
+    services: Services,
+    status: Literal["passed", "failed", "error"] | None = None,
+    traces: Annotated[bool, Query(description="With what the agent did.")] = False,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    fields: Fields = None,
+) -> Response:
+    """The results of a run by case and epoch."""
+    after = read_cursor(cursor, str, int)
+    record = services.store.run(run)
+    found = services.store.page_results(
+        record.id,
+        after=None if after is None else (after[0], after[1]),
+        limit=limit + 1,
+        status=status,
+        with_traces=traces,
+    )
+    last = found[limit - 1] if len(found) > limit else None
+    items = pick_each(map(describe_case, found[:limit]), fields)
+    return answer({"items": items, "next": None if last is None else write_cursor(*last.key)})
+
+
+@router.get("/runs/{run}/events", dependencies=[may(TEAM, "read")])
+async def listen_to_run(run: str, request: Request, services: Services) -> Response:
+    """What happens in a run, as server-sent events."""
+    return await stream_events(request, services, "run", run)
+
+
+@router.post(
+    "/runs/{run}/cancel", response_model=wire.OneRun, dependencies=[may(ORGANISERS, "write")]
+)
+def cancel_run(run: str, services: Services, validate_only: ValidateOnly = False) -> Response:
+    """Stop a run that is queued or goes on; what it has so far is kept."""
+    record = services.store.run(run)
+    if record.status not in ("queued", "running"):
+        raise Conflict(f"the run {record.id} is {record.status}: there is nothing to stop")
+    if not validate_only:
+        record = services.remote_runs.cancel(record.id)
+    return answer({"run": describe_record(record)})
+
+
+@router.post(
+    "/runs/{run}/rescore", response_model=wire.RescoredRun, dependencies=[may(ORGANISERS, "write")]
+)
+def rescore_run(
+    run: str,
+    body: wire.RunRescore,
+    services: Services,
+    preview: Annotated[bool, Query(description="Show it and keep nothing.")] = False,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """A run by another formula or suite, kept as a new run beside it. No model is asked."""
+    before, after = services.remote_runs.rescore(run, formula=body.formula, suite=body.suite)
+    keep = not (preview or validate_only)
+    saved = services.app.runs.save_as_new(after).id if keep else None
+    told = {"before": describe_run(before), "after": describe_run(after), "saved_as": saved}
+    return answer(told, 201 if keep else 200)
+
+
+@router.get("/compare", response_model=wire.Comparison, dependencies=[may(TEAM, "work")])
+def compare_runs(
+    services: Services,
+    run: Annotated[list[str], Query(min_length=2, max_length=6, description="Two to six runs.")],
+    formula: Annotated[str | None, Query(max_length=4096)] = None,
+    alpha: Annotated[float, Query(ge=0.005, le=0.5)] = 0.05,
+    tolerance: Annotated[float, Query(ge=0, le=1e12)] = 0.0,
+    strict: bool = False,
+) -> Response:
+    """Runs against the first of them: what changed, and whether the difference is real."""
+    loaded = [services.app.load_run(each) for each in run]
+    found = compare_all(loaded, formula=formula, rule=RegressionRule(alpha, tolerance, strict))
+    return answer({"comparisons": [msgspec.to_builtins(each.to_dict()) for each in found]})

@@ -1,0 +1,50 @@
+"""What a caller may see of contests: public or live, their own, or nothing at all."""
+
+from __future__ import annotations
+
+from tallymark.api.access import ORGANISERS
+from tallymark.app.callers import Caller
+from tallymark.app.service import TenantServices
+from tallymark.challenges.attempt import Attempt
+from tallymark.errors import NotAllowed, NotFound
+from tallymark.store.contests.challenges import StoredChallenge, explain_no_challenge
+
+
+def find_visible(services: TenantServices, caller: Caller, name: str) -> StoredChallenge:
+    """A challenge that the caller may know of; of any other no more is said than of none."""
+    kept = services.store.challenges.find(name)
+    if caller.role == "anonymous" and kept.challenge.visibility != "public":
+        raise explain_no_challenge(name)
+    return kept
+
+
+def sees_live(caller: Caller) -> bool:
+    """Whether a frozen board is live to the caller."""
+    return caller.role in ORGANISERS
+
+
+def find_attempt(services: TenantServices, caller: Caller, identifier: str) -> Attempt:
+    """An attempt as the caller may see it: one's own as it is, others' as the public does."""
+    attempt = services.store.attempts.get(identifier)
+    if caller.role == "anonymous":
+        find_visible(services, caller, attempt.challenge)
+    if sees_live(caller) or (caller.agent is not None and caller.agent == attempt.agent):
+        return attempt
+    if attempt.state == "entered" and caller.role in ("agent", "anonymous"):
+        # That somebody is at it now is nobody else's business.
+        raise NotFound(f"there is no attempt {identifier!r}", hint="check the id")
+    return services.store.attempts.get(identifier, public=True)
+
+
+def speak_for(caller: Caller, agent: str | None) -> str:
+    """The agent that a competitor acts for; an agent's key speaks for no other."""
+    if caller.role == "agent":
+        if agent not in (None, caller.agent):
+            raise NotAllowed(
+                f"this key speaks for {caller.agent!r}, not for {agent!r}",
+                hint="leave `agent` out, or use that agent's key",
+            )
+        return caller.agent or ""
+    if agent is None:
+        raise NotFound("it is not said which agent acts", hint="name one as `agent`")
+    return agent

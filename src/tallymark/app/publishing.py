@@ -1,0 +1,82 @@
+"""`Publishing`: challenges and tracks that are sent to a server, checked before anybody sees them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.challenges.challenge_check import check_challenge
+from tallymark.challenges.challenge_file import load_challenge
+from tallymark.challenges.challenge_folder import pack
+from tallymark.challenges.tracks import Track, read_track
+from tallymark.documents.source import Source
+from tallymark.errors import InvalidInput, Problem
+from tallymark.store.contests.challenges import StoredChallenge
+
+if TYPE_CHECKING:
+    from tallymark.sandbox import Policy
+    from tallymark.store import Store
+
+FILE = "challenge.yaml"
+
+
+class Publishing:
+    """What organisers do through a server."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        policy: Policy | None = None,
+        judge_model: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._policy = policy
+        self._judge_model = judge_model
+        self._clock = clock
+
+    def publish(
+        self, folder: Path, *, validate_only: bool = False, force: bool = False
+    ) -> StoredChallenge:
+        """Makes a folder a version of its challenge, unless its check says that it is not ready."""
+        challenge = load_challenge(folder)
+        if not force:
+            report = check_challenge(folder, policy=self._policy, judge_model=self._judge_model)
+            if not report.ok:
+                found = (Problem(f"{each.what}: {each.detail}") for each in report.problems)
+                raise InvalidInput(found)
+        at = self._clock()
+        if validate_only:
+            return StoredChallenge.of_new(challenge, self._store.tenant)
+        self._store.challenges.publish(challenge, pack(folder), at=at)
+        return self._store.challenges.find(challenge.name)
+
+    def write_reported(self, folder: Path, given: Mapping[str, Any]) -> None:
+        """The folder of a challenge of reported attempts, as the plugin document sets one up."""
+        plugin = given["scoring_entrypoint"] or given["scoring_plugin_id"]
+        scoring = {
+            "strategy": given["scoring_strategy"],
+            "plugin": plugin,
+            "formula": given["scoring_formula"],
+            "config": given["scoring_config"] or None,
+        }
+        metrics = {"metrics": given["metrics"]} if given["metrics"] else {}
+        names = ("name", "title", "goal", "difficulty", "visibility")
+        document = {
+            **{name: given[name] for name in (*names, "attempts", "attempts_per_day")},
+            "evaluator": {"type": "reported", **metrics},
+            "scoring": {key: value for key, value in scoring.items() if value is not None},
+        }
+        folder.mkdir(parents=True)
+        said = {key: value for key, value in document.items() if value is not None}
+        # JSON is YAML, and quotes whatever could be misread.
+        (folder / FILE).write_bytes(msgspec.json.encode(said))
+
+    def read_track(self, given: Mapping[str, Any]) -> Track:
+        """A track from its fields, read as its file would be."""
+        return read_track(Source(msgspec.json.encode(given).decode(), "track"))

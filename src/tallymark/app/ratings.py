@@ -1,0 +1,65 @@
+"""The ratings of agents and the difficulties of challenges, gathered for whoever shows them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
+
+if TYPE_CHECKING:
+    from tallymark.ratings import AttemptRates, EloRating, Fit
+    from tallymark.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class RatingTable:
+    """Elo, the joint fit and pass rates of one moment."""
+
+    elo: dict[str, EloRating]
+    fitted: Fit
+    rates: dict[str, AttemptRates]
+    tiers: dict[str, str]
+    names: dict[str, str]
+    """Of agents that are shown by others than their handles."""
+    waiting: set[str]
+    """Agents of which attempts wait to be scored or to expire: their Elo is provisional."""
+    frozen: list[str]
+    """Challenges of which later attempts do not show."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        agents = {
+            agent: {
+                "elo": asdict(self.elo[agent]) | {"provisional": agent in self.waiting},
+                "strength": asdict(self.fitted.strengths[agent]),
+                "attempts": asdict(self.rates[agent]),
+            }
+            for agent in self.fitted.order("strengths")
+        }
+        challenges = {
+            name: asdict(value) | {"tier": self.tiers.get(name), **asdict(suggest_tier(value))}
+            for name, value in self.fitted.difficulties.items()
+        }
+        return {
+            "agents": agents,
+            "challenges": challenges,
+            "comparable": self.fitted.connected,
+            "frozen": self.frozen,
+            **({"names": self.names} if self.names else {}),
+        }
+
+
+def read_ratings(store: Store, *, at: float, k: int = 3, public: bool = True) -> RatingTable:
+    """What the log of attempts comes to; `public` as it was known where boards are frozen."""
+    elo = dict(store.ratings.elo(public=public))
+    pairs = store.ratings.pairs(public=public)
+    return RatingTable(
+        elo=elo,
+        fitted=fit(pairs),
+        rates=attempt_rates(Counts.of(pairs), k),
+        tiers={each.challenge.name: each.challenge.difficulty for each in store.challenges.all()},
+        names=store.agents.names(elo),
+        waiting=store.ratings.provisional(at) & elo.keys(),
+        frozen=store.challenges.frozen(at) if public else [],
+    )

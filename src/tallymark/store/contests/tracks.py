@@ -1,0 +1,59 @@
+"""Tracks in the database: several challenges as one contest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from sqlalchemy import select
+
+from tallymark.challenges.tracks import Track
+from tallymark.errors import NotFound, suggest
+from tallymark.store.column_types import json_text
+from tallymark.store.contests import audit_log
+from tallymark.store.contests.audit_log import ORGANISER, AuditEntry
+from tallymark.store.contests.contest_tables import tracks as table
+from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import dialect_insert
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_decode = msgspec.json.Decoder(Track).decode
+
+
+class Tracks(TenantRows):
+    """What `store.tracks` is."""
+
+    def put(self, track: Track, *, at: float) -> None:
+        """Keeps a track; one of the same name is replaced."""
+        row = {"tenant": self._tenant, "name": track.name, "at": at}
+        row["definition"] = json_text(track)
+        note = {"track": track.name, "challenges": list(track.challenges)}
+        entry = AuditEntry(at=at, actor=ORGANISER, event="track published", note=note)
+
+        def work(connection: Connection) -> None:
+            statement = dialect_insert(connection, table).values(row)
+            changes = {name: statement.excluded[name] for name in ("at", "definition")}
+            keys = ["tenant", "name"]
+            connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes))
+            audit_log.write_agent_entry(connection, self._tenant, entry)
+
+        self._database.write(work)
+
+    def get(self, name: str) -> Track:
+        """The track of this name."""
+        mine = (table.c.tenant == self._tenant, table.c.name == name)
+        with self._database.read() as connection:
+            found = connection.scalar(select(table.c.definition).where(*mine))
+        if found is None:
+            near = suggest(name, [each.name for each in self.all()])
+            hint = f"did you mean {near!r}?" if near else "publish it first"
+            raise NotFound(f"there is no track {name!r}", hint=hint)
+        return _decode(found)
+
+    def all(self) -> list[Track]:
+        """Every track, by name."""
+        query = select(table.c.definition).where(table.c.tenant == self._tenant)
+        with self._database.read() as connection:
+            return [_decode(each) for each in connection.scalars(query.order_by(table.c.name))]

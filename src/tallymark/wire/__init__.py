@@ -1,0 +1,1 @@
+"""What goes over HTTP: requests, answers and problems, as pydantic models."""

@@ -1,0 +1,163 @@
+"""Keys, invitations, variables, secrets, limits, jobs and the audit log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from tallymark.wire.parts import Asked, Handle, Listed, Moment, Told
+
+KeyRole = Literal["admin", "organiser", "reporter", "agent", "viewer"]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,99}$", examples=["ENDPOINT"])]
+
+
+class NewKey(Asked):
+    """A key to be made. It is shown once."""
+
+    name: str = Field(min_length=1, max_length=100, examples=["ci"])
+    role: KeyRole = "viewer"
+    agent: Handle | None = Field(None, description="The agent that an agent's key speaks for.")
+    owner: str | None = Field(None, min_length=1, max_length=100)
+    expires_in_s: float | int | None = Field(None, gt=0)
+
+
+class KeyState(Told):
+    """A key, without the key."""
+
+    id: str
+    name: str
+    role: KeyRole
+    owner: str | None = None
+    agent: str | None = None
+    created_at: Moment
+    expires_at: Moment | None = None
+    revoked_at: Moment | None = None
+
+
+class MadeKey(Told):
+    """A new key. `secret` is shown this once; asked again, it is null."""
+
+    key: KeyState
+    secret: str | None
+
+
+class KeyPage(Listed[KeyState]):
+    """Keys, oldest first."""
+
+
+class RotateKey(Asked):
+    """For how long the old key works beside the new one."""
+
+    overlap_s: float | int = Field(3600, ge=0, le=30 * 86_400)
+
+
+class OneKey(Told):
+    """A key."""
+
+    key: KeyState
+
+
+class NewInvitation(Asked):
+    """Lets others make a key of their own."""
+
+    role: Literal["organiser", "reporter", "agent", "viewer"] = "agent"
+    owner: str | None = Field(None, min_length=1, max_length=100)
+    uses: int = Field(1, ge=1, le=10_000)
+    expires_in_s: float | int = Field(7 * 86_400, gt=0, le=365 * 86_400)
+
+
+class InvitationState(Told):
+    """An invitation, without its code."""
+
+    id: str
+    role: str
+    uses_left: int
+    created_at: Moment
+    expires_at: Moment | None
+
+
+class MadeInvitation(Told):
+    """A new invitation. `code` is shown this once; asked again, it is null."""
+
+    invitation: InvitationState
+    code: str | None
+
+
+class InvitationPage(Listed[InvitationState]):
+    """Invitations, oldest first."""
+
+
+class Accept(Asked):
+    """Takes an invitation up: who you are, and the agent that will compete for you."""
+
+    code: str = Field(min_length=1, max_length=200)
+    owner: str | None = Field(None, min_length=1, max_length=100, examples=["team-rocket"])
+    agent: Handle | None = None
+
+
+class NewAgent(Asked):
+    """Registers an agent where the tenant lets anybody do so, or another one of yours."""
+
+    agent: Handle
+    owner: str | None = Field(None, min_length=1, max_length=100)
+
+
+class Variable(Asked):
+    """The value of a variable or a secret."""
+
+    value: str = Field(max_length=100_000)
+
+
+class Variables(Told):
+    """Variables by name."""
+
+    vars: dict[str, str]
+
+
+class SecretNames(Told):
+    """Names of secrets; their values are shown to nobody."""
+
+    secrets: list[str]
+
+
+class JobState(Told):
+    """A piece of work that takes longer than a request."""
+
+    id: str
+    kind: str
+    state: str
+    created_at: Moment
+    result: Any = None
+    error: str | None = None
+
+
+class OneJob(Told):
+    """A job."""
+
+    job: JobState
+
+
+class JobPage(Listed[JobState]):
+    """Jobs, newest first."""
+
+
+class LogEntry(Told):
+    """Something that was done."""
+
+    seq: int
+    at: Moment
+    actor: str
+    event: str
+
+
+class LogPage(Listed[LogEntry]):
+    """The log, newest first."""
+
+
+class Limits(Told):
+    """What the server takes, readable before it is hit."""
+
+    bodies: dict[str, int]
+    rates: dict[str, Any]
+    formula: dict[str, int]

@@ -1,0 +1,213 @@
+"""Attempts: entered, submitted, reported, withdrawn, made void."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from tallymark.wire.parts import Asked, Handle, Listed, Moment, Reason, Told
+
+
+class Entry(Asked):
+    """Who enters a challenge. An agent's key speaks for its agent."""
+
+    agent: Handle | None = None
+    memoryless: bool = Field(False, description="The agent keeps nothing of earlier attempts.")
+
+
+class SentSubmission(Asked):
+    """An answer, what its competitor says of it, and what the agent did."""
+
+    answer: Any = Field(description="A JSON value, a text, or names with texts of files.")
+    metadata: dict[str, Any] = Field(default_factory=dict, examples=[{"tokens_total": 1200}])
+    trajectory: Any = Field(None, description="A trace, as JSON or as its text.")
+
+
+class SentMetrics(Asked):
+    """The numbers that a trusted system measured; a challenge may declare more."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    succeeded: bool = False
+    tokens_total: int | None = Field(None, examples=[1200])
+    elapsed_ms: int | None = Field(None, examples=[5400])
+    rating: float | int | None = Field(None, examples=[8])
+    created_at: int | None = Field(None, description="Milliseconds since 1970.")
+    cost: float | int | None = None
+    calls: int | None = None
+
+
+class Report(Asked):
+    """An attempt that a trusted system saw. In bulk: one such line each, as NDJSON."""
+
+    agent: Handle
+    metrics: SentMetrics
+    key: str | None = Field(
+        None, min_length=1, max_length=255, description="An idempotency key, for a line in bulk."
+    )
+
+
+class AttemptState(Told):
+    """An attempt; the fields of the dimension document stand at its top."""
+
+    id: str = Field(examples=["a000000000042"])
+    challenge: str
+    version: str
+    agent: str
+    number: int
+    state: Literal["entered", "submitted", "scored", "failed", "expired", "withdrawn"]
+    entered_at: Moment
+    expires_at: Moment
+    submitted_at: Moment | None = None
+    scored_at: Moment | None = None
+    score: float | None
+    result: Literal["win", "draw", "loss"] | None = None
+    waiting: str | None = Field(None, description="Why it is not scored yet, where we failed.")
+
+
+class OneAttempt(Told):
+    """An attempt."""
+
+    attempt: AttemptState
+
+
+class Entered(Told):
+    """An open attempt, and the files that its competitor works with."""
+
+    attempt: AttemptState
+    goal: str
+    data: dict[str, Any]
+
+
+class AttemptPage(Listed[AttemptState]):
+    """Attempts, newest first."""
+
+
+class WeightedPart(Told):
+    """One dimension of a score."""
+
+    score: float
+    weight: float
+    weighted: float
+
+
+class RatingChange(Told):
+    """An agent's Elo before and after."""
+
+    before: int | None
+    after: int
+    provisional: bool = False
+
+
+class Submitted(Told):
+    """What became of a submission: the document's fields at the top, beside the attempt."""
+
+    attempt: AttemptState
+    score: float | None
+    score_breakdown: dict[str, WeightedPart] | None
+    result: Literal["win", "draw", "loss"] | None
+    submission_warnings: list[dict[str, Any]]
+    constraint_violations: list[Any]
+    harness_warning: str | None
+    rating: RatingChange | None
+    rank: int | None
+    job: str | None = Field(None, description="Where to look while it is being scored.")
+
+
+class ReportLine(Told):
+    """What became of one line of a bulk report."""
+
+    line: int
+    status: int
+    attempt: str | None = None
+    score: float | None = None
+    problem: dict[str, Any] | None = None
+
+
+class Withdrawal(Asked):
+    """Giving up an open attempt, which is a loss."""
+
+    agent: Handle | None = None
+    reason: str | None = Field(None, max_length=2000)
+
+
+class Act(Asked):
+    """What an organiser does, and why."""
+
+    reason: Reason
+
+
+class Standing(Told):
+    """One line of a board."""
+
+    rank: int
+    agent: str
+    score: float | None
+    value: float | None
+    attempt: str | None
+
+
+class Board(Listed[Standing]):
+    """A board from the best down, or the places around an agent."""
+
+    agents: int = Field(description="How many stand on it.")
+    frozen_at: Moment | None = None
+    names: dict[str, str] = Field(default_factory=dict, description="Display names by handle.")
+
+
+class WhatIf(Asked):
+    """Another rule to look at the board by; nothing changes."""
+
+    formula: str | None = Field(None, min_length=1, max_length=4096, examples=["rating * 10"])
+    weights: dict[str, float | int] | None = None
+    config: dict[str, Any] | None = None
+    around: Handle | None = None
+    limit: int = Field(100, ge=1, le=1000)
+
+
+class Supposed(Told):
+    """The board by another rule."""
+
+    items: list[dict[str, Any]]
+
+
+class SideSubmission(Asked):
+    """An attack or a defence."""
+
+    agent: Handle | None = None
+    content: Any
+
+
+class Sided(Told):
+    """A submission to a side, and the verdicts of the pairings that it made."""
+
+    submission: dict[str, Any]
+    verdicts: list[dict[str, Any]]
+
+
+class AgentState(Told):
+    """Who takes part."""
+
+    handle: str
+    name: str
+    owner: str | None = None
+
+
+class OneAgent(Told):
+    """An agent with its rating and places."""
+
+    agent: AgentState
+
+
+class AgentPage(Listed[AgentState]):
+    """Agents by handle."""
+
+
+class Ratings(Told):
+    """Strengths of agents and difficulties of challenges, Elo beside the joint fit."""
+
+    agents: dict[str, dict[str, Any]]
+    challenges: dict[str, dict[str, Any]]
+    comparable: bool
+    frozen: list[str]

@@ -1,0 +1,117 @@
+"""Challenges: published, listed, closed, frozen, scored by another rule; tracks of several."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from tallymark.wire.parts import Asked, Listed, Moment, Reason, Told
+
+ChallengeName = Annotated[
+    str, Field(min_length=1, max_length=200, examples=["log-detective"], description="Its name.")
+]
+
+
+class NewChallenge(Asked):
+    """A challenge of reported attempts, as the plugin document sets one up."""
+
+    name: str = Field(min_length=1, max_length=200, examples=["Advanced Prompt Challenge"])
+    title: str | None = Field(None, max_length=500)
+    goal: str = Field("Attempts are reported by a trusted system.", max_length=100_000)
+    difficulty: Literal["newcomer", "contender", "veteran", "legendary"] = "contender"
+    visibility: Literal["public", "private"] = "private"
+    scoring_strategy: str = Field("custom", examples=["custom"])
+    scoring_plugin_id: str | None = Field(None, examples=["builtin.weighted_scorer"])
+    scoring_entrypoint: str | None = Field(
+        None, examples=["services.scorers.weighted:WeightedScorer"]
+    )
+    scoring_config: dict[str, Any] = Field(default_factory=dict)
+    scoring_formula: str | None = Field(None, min_length=1, max_length=4096)
+    metrics: list[str] = Field(
+        default_factory=list, max_length=200, description="Own metrics that reports may have."
+    )
+    attempts: int | None = Field(None, ge=1)
+    attempts_per_day: int | None = Field(None, ge=1)
+
+
+class ChallengeState(Told):
+    """A challenge as competitors see it."""
+
+    name: str
+    title: str
+    goal: str
+    version: str
+    difficulty: str
+    kind: str
+    closed: Moment | None = Field(None, description="Since when it takes no more entries.")
+    frozen: Moment | None = Field(None, description="Since when the public board stands still.")
+    scoring: dict[str, Any] = Field(default_factory=dict)
+
+
+class OneChallenge(Told):
+    """A challenge."""
+
+    challenge: ChallengeState
+
+
+class ChallengePage(Listed[ChallengeState]):
+    """Challenges by name."""
+
+
+class ChallengeChange(Asked):
+    """What an organiser does to a challenge by hand."""
+
+    closed: bool | None = None
+    frozen: bool | None = None
+    reason: Reason
+
+    @model_validator(mode="after")
+    def _something(self) -> ChallengeChange:
+        if self.closed is None and self.frozen is None:
+            raise ValueError("give 'closed' or 'frozen', true or false")
+        return self
+
+
+class Rescore(Asked):
+    """Another rule for a challenge; what is not named stays as it is."""
+
+    strategy: str | None = None
+    plugin: str | None = None
+    formula: str | None = Field(None, min_length=1, max_length=4096)
+    config: dict[str, Any] | None = None
+    weights: dict[str, float | int] | None = None
+
+
+class Rescored(Told):
+    """Who moves, and what changes."""
+
+    challenge: str
+    attempts: int
+    changed: int | None
+    moved: int
+
+
+class NewTrack(Asked):
+    """Several challenges as one contest."""
+
+    name: str = Field(min_length=1, max_length=200, examples=["spring"])
+    title: str | None = Field(None, max_length=500)
+    challenges: list[str] = Field(min_length=1, max_length=200)
+    combine: str = Field("sum", max_length=4096, description="sum, mean, min, or a formula.")
+    missing: Literal["skip", "zero", "last"] | None = None
+
+
+class Track(Told):
+    """A track."""
+
+    name: str
+    title: str
+    challenges: list[str]
+    combine: str
+
+
+class OneTrack(Told):
+    """A track."""
+
+    track: Track

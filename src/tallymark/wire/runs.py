@@ -1,0 +1,154 @@
+"""Runs: executed here or sent finished, listed, compared, scored again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from tallymark.wire.parts import Asked, Listed, Moment, Numbers, Told
+
+Model = Annotated[
+    str, Field(min_length=1, max_length=500, description="As `-m` takes it: provider/name.")
+]
+Status = Literal[
+    "queued",
+    "running",
+    "completed",
+    "partial_failure",
+    "failed",
+    "cancelled",
+    "interrupted",
+]
+
+
+class NewRun(Asked):
+    """A suite to execute, or a run that was executed elsewhere with its results."""
+
+    suite: str | dict[str, Any] | None = Field(
+        None,
+        description="The suite, as YAML text or as its JSON.",
+        examples=["evals:\n  - prompt: Say hello\n    checks: [{match: '*hello*'}]\n"],
+    )
+    models: list[Model] = Field(default_factory=list, max_length=20, examples=[["echo/me"]])
+    limit: int | None = Field(None, ge=1, description="At most so many cases.")
+    epochs: int | None = Field(None, ge=1, le=1000)
+    budget: float | None = Field(None, gt=0, description="US dollars, judges included.")
+    judge: Model | None = None
+    run: dict[str, Any] | None = Field(
+        None, description="A finished run, as `tally run --json` gives it: record and `results`."
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> NewRun:
+        if (self.suite is None) == (self.run is None):
+            raise ValueError("give either 'suite', to execute it, or 'run', finished elsewhere")
+        return self
+
+
+class Interval(Told):
+    """A 95 % interval."""
+
+    low: float
+    high: float
+
+
+class RunCounts(Told):
+    """How many results ended in which way."""
+
+    passed: int
+    failed: int
+    errors: int
+    missing: int
+
+
+class Run(Told):
+    """One run, summed up."""
+
+    id: str
+    suite: str
+    model: str
+    status: Status
+    group: str | None = None
+    score: float | None
+    score_formula: str
+    score_error: str | None = None
+    score_interval: Interval | None = None
+    success_pct: float | None = None
+    total_cost: float | None = None
+    counts: RunCounts
+    metrics: Numbers
+    explanation: dict[str, Any] | None = None
+    epochs: int
+    created_at: Moment
+    started_at: Moment | None = None
+    finished_at: Moment | None = None
+    error: str | None = None
+    tags: dict[str, Any] = Field(default_factory=dict)
+
+
+class OneRun(Told):
+    """A run."""
+
+    run: Run
+
+
+class StartedRuns(Told):
+    """What was stored or queued: the first run, all of them, and the job that does it."""
+
+    run: Run
+    runs: list[Run]
+    job: str | None = None
+    differences: list[str] = Field(
+        default_factory=list, description="Where a sent run said other numbers than its results."
+    )
+
+
+class RunPage(Listed[Run]):
+    """Runs, newest first unless sorted otherwise."""
+
+
+class Case(Told):
+    """One case of a run, asked once."""
+
+    case: str
+    name: str
+    epoch: int
+    status: Literal["passed", "failed", "error"]
+    input: str
+    output: str
+    checks: list[dict[str, Any]]
+    latency: float | None
+    cost: float | None
+    error: str | None
+
+
+class CasePage(Listed[Case]):
+    """Results in the order of case names and epochs."""
+
+
+class RunRescore(Asked):
+    """Another formula, or another suite, for a run's results. No model is asked."""
+
+    formula: str | None = Field(None, min_length=1, max_length=4096, examples=["success_pct"])
+    suite: str | dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _one_at_least(self) -> RunRescore:
+        if self.formula is None and self.suite is None:
+            raise ValueError("give 'formula' or 'suite'")
+        return self
+
+
+class RescoredRun(Told):
+    """A run as it was and as it is by another rule; `saved_as` names the new run."""
+
+    before: Run
+    after: Run
+    saved_as: str | None
+
+
+class Comparison(Told):
+    """Runs against the first of them."""
+
+    comparisons: list[dict[str, Any]]
