@@ -77,7 +77,7 @@ def create_run(
 
 
 @router.get("/runs", response_model=wire.RunPage, dependencies=[may(TEAM)])
-def list_runs(  # noqa: PLR0913, PLR0917 (the filters of a list)
+def list_runs(
     services: Services,
     suite: Annotated[str | None, Query(max_length=500)] = None,
     model: Annotated[str | None, Query(max_length=500)] = None,
