@@ -91,6 +91,7 @@ idempotent_answers = Table(
     Column("key", CodePointText, nullable=False),
     Column("digest", CodePointText, nullable=False),  # of what was asked
     Column("at", FiniteFloat, nullable=False),
+    Column("token", CodePointText, nullable=False),  # of whoever serves it
     Column("status", Integer),  # NULL while the request is being served
     Column("headers", JsonText),
     Column("body", LargeBinary),

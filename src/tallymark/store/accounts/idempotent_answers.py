@@ -5,6 +5,7 @@ Those about attempts are kept with the attempts, in `contests/idempotency.py`.
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -48,6 +49,7 @@ class IdempotentAnswers(TenantRows):
                 "the idempotency key cannot be used", hint=f"give 1 to {_LONGEST} characters"
             )
         row = {"tenant": self._tenant, "caller": caller, "key": key, "digest": digest, "at": at}
+        row["token"] = token = secrets.token_hex(8)
 
         def work(connection: Connection) -> KeptAnswer | None:
             self._forget_old(connection, at)
@@ -65,18 +67,20 @@ class IdempotentAnswers(TenantRows):
                 )
             if found.status is not None:
                 return KeptAnswer(status=found.status, headers=found.headers, body=found.body)
+            if found.token == token:  # a connection was lost, and this is the second try
+                return None
             if at - found.at < GIVEN_UP_S:
                 raise Conflict(
                     f"the request with the idempotency key {key!r} is still being served",
                     hint="wait for its answer, then ask again",
                 )
-            connection.execute(update(table).where(mine).values(at=at))
+            connection.execute(update(table).where(mine).values(at=at, token=token))
             return None
 
         return self._database.write(work)
 
     def finish(self, caller: str, key: str, answer: KeptAnswer) -> None:
-        """Keeps what was answered."""
+        """Keeps what was answered; what is shown once must not be in it."""
         change = update(table).where(self._is_mine(caller, key))
         values = msgspec.structs.asdict(answer)
         self._database.write(lambda c: c.execute(change.values(values)))

@@ -20,13 +20,14 @@ from tallymark.store.accounts.keys import (
     add_key,
     check_owner,
     hash_secret,
+    is_key_known,
     is_owner_known,
 )
 from tallymark.store.accounts.tenants import TenantSettings, lock_tenant
 from tallymark.store.contests.agents import count_agents, is_agent_known
 from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import lock_rows
+from tallymark.store.database_dialects import insert_once, lock_rows
 from tallymark.text import shorten
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class Invitations(TenantRows):
         def work(connection: Connection) -> None:
             lock_tenant(connection, self._tenant, invitation.created_at)
             row = msgspec.structs.asdict(invitation) | {"hash": hash_secret(text)}
-            connection.execute(insert(table).values(row))
+            if not insert_once(connection, table, row):  # a lost connection had committed
+                return
             facts = {"invitation": invitation.id, "role": invitation.role}
             facts |= {} if invitation.owner is None else {"owner": invitation.owner}
             at = invitation.created_at
@@ -120,6 +122,8 @@ class Invitations(TenantRows):
 
         def work(connection: Connection) -> None:
             settings = lock_tenant(connection, self._tenant, at)
+            if is_key_known(connection, key):  # a connection was lost, and this is the second try
+                return
             if settings.registration == "closed":
                 raise NotAllowed("nobody can register here now", hint="ask the organisers")
             _take_use(connection, invitation, at)
@@ -142,6 +146,8 @@ class Invitations(TenantRows):
 
         def work(connection: Connection) -> None:
             settings = lock_tenant(connection, self._tenant, at)
+            if is_key_known(connection, key):  # as above
+                return
             if settings.registration != "open":
                 raise NotAllowed(
                     "agents cannot be registered here without an invitation",

@@ -16,7 +16,7 @@ from sqlalchemy import delete, func, insert, or_, select, update
 from tallymark.errors import Conflict, InvalidInput, NotFound
 from tallymark.store.accounts.account_tables import keys as table
 from tallymark.store.accounts.account_tables import sessions
-from tallymark.store.accounts.tenants import lock_tenant
+from tallymark.store.accounts.tenants import TenantSettings, create_tenant, lock_tenant
 from tallymark.store.contests.agents import claim_agent
 from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.database import TenantRows
@@ -129,6 +129,16 @@ class Keys(TenantRows):
 
         self._database.write(work)
 
+    def add_with_tenant(self, settings: TenantSettings, record: KeyRecord, text: str) -> None:
+        """Makes the tenant, and keeps its first key."""
+
+        def work(connection: Connection) -> None:
+            if not is_key_known(connection, record):
+                create_tenant(connection, self._tenant, settings, record.created_at)
+                add_key(connection, record, text)
+
+        self._database.write(work)
+
     def add_first_admin(self, record: KeyRecord, text: str) -> bool:
         """Keeps the key of an admin unless there is one; False where somebody was quicker."""
 
@@ -168,7 +178,8 @@ class Keys(TenantRows):
             unused = (table.c.replaced_by.is_(None), table.c.revoked_at.is_(None))
             change = {"replaced_by": new.id, "expires_at": ends}
             if not connection.execute(update(table).where(mine, *unused).values(change)).rowcount:
-                _require(connection, self._tenant, old.id)
+                if _require(connection, self._tenant, old.id).replaced_by == new.id:
+                    return  # a connection was lost, and this is the second try
                 raise Conflict(
                     f"the key {old.id} was rotated or revoked before", hint="list the keys"
                 )
@@ -206,8 +217,14 @@ def add_key(connection: Connection, record: KeyRecord, text: str) -> None:
             connection, record.tenant, record.agent, owner=record.owner, at=record.created_at
         )
     row = msgspec.structs.asdict(record) | {"hash": hash_secret(text)}
-    connection.execute(insert(table).values(row))
-    _write_entry(connection, record, "key created", record.created_at)
+    if insert_once(connection, table, row):  # it is there when a lost connection had committed
+        _write_entry(connection, record, "key created", record.created_at)
+
+
+def is_key_known(connection: Connection, record: KeyRecord) -> bool:
+    """Whether this very key is kept."""
+    found = connection.scalar(select(table.c.id).where(_is_key(record.tenant, record.id)))
+    return found is not None
 
 
 def is_owner_known(connection: Connection, tenant: str, owner: str) -> bool:

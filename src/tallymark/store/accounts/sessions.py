@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, select
 
 from tallymark.store.accounts.account_tables import keys
 from tallymark.store.accounts.account_tables import sessions as table
 from tallymark.store.accounts.keys import KeyRecord, hash_secret
 from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import insert_once
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -50,7 +51,8 @@ class Sessions(TenantRows):
         def work(connection: Connection) -> None:
             over = (table.c.key_id == key.id, table.c.expires_at <= at)
             connection.execute(delete(table).where(*over))
-            connection.execute(insert(table).values(row))
+            if not insert_once(connection, table, row):  # a lost connection had committed
+                return
             facts = {"key": key.id, "owner": key.owner}
             write_account_entry(connection, key.tenant, "signed in", at, **facts)
 

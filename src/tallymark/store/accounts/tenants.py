@@ -54,15 +54,6 @@ class Tenants(TenantRows):
         with self._database.read() as connection:
             return read_settings(connection, self._tenant)
 
-    def require(self) -> None:
-        """Refuses a tenant that nobody made."""
-        with self._database.read() as connection:
-            require_tenant(connection, self._tenant)
-
-    def create(self, settings: TenantSettings, *, at: float) -> None:
-        """Makes the store's own tenant."""
-        self._database.write(lambda c: create_tenant(c, self._tenant, settings, at))
-
     def change(self, changes: dict[str, Any], *, at: float) -> TenantSettings:
         """Changes what the tenant allows, by the names of settings; None is the default again."""
 
@@ -122,11 +113,6 @@ def read_settings(connection: Connection, name: str) -> TenantSettings:
     """What a tenant allows."""
     found = connection.scalars(select(table.c.settings).where(table.c.tenant == name)).all()
     return TenantSettings() if not found and name == DEFAULT else _read(found, connection, name)
-
-
-def require_tenant(connection: Connection, name: str) -> None:
-    """Refuses a tenant that nobody made."""
-    read_settings(connection, name)
 
 
 def _read(found: Any, connection: Connection, name: str) -> TenantSettings:
