@@ -116,4 +116,4 @@ def test_logs_can_only_be_added_to_as_before(store: Store) -> None:
 
 def test_who_was_there_first_is_guarded(store: Store) -> None:
     with pytest.raises(InvalidInput, match="'B0b' looks like the agent 'bob'"):
-        store.agents.name_agent("agent", "B0b")
+        store.agents.name_agent("agent", "B0b", at=1.0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tallymark.store import Store, open_store
 
 if TYPE_CHECKING:
+    from tallymark.app.accounts import AccountService
     from tallymark.app.competition import Competition
     from tallymark.app.runs import RunService
     from tallymark.runs.run import Run
@@ -21,6 +22,8 @@ class App:
 
     db: str | None = None
     tenant: str = "default"
+    _root: App | None = field(default=None, init=False, repr=False)
+    """The one that has the database open, where this one shares it."""
 
     @cached_property
     def store(self) -> Store:
@@ -36,6 +39,7 @@ class App:
         """The same for another tenant, in the database that this one has open."""
         share = App(self.db, tenant)
         share.store = self.store.for_tenant(tenant)
+        share._root = self._root or self
         return share
 
     def load_run(self, run: str) -> Run:
@@ -52,6 +56,15 @@ class App:
         from tallymark.app.runs import RunService  # noqa: PLC0415 (models and suites load slowly)
 
         return RunService(self)
+
+    @cached_property
+    def accounts(self) -> AccountService:
+        """Keys and those who have them; what one tenant's service revokes, all refuse."""
+        from tallymark.app.accounts import AccountService  # noqa: PLC0415 (servers alone need it)
+
+        if self._root is not None:
+            return self._root.accounts.for_tenant(self.tenant)
+        return AccountService(self.store)
 
     def competition(
         self, *, insecure_local: bool = False, judge_model: str | None = None

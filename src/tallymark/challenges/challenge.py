@@ -12,6 +12,8 @@ from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 
 Tier = Literal["newcomer", "contender", "veteran", "legendary"]
 Rated = Literal["every", "until_won", "first"]
+Visibility = Literal["public", "private"]
+OnePer = Literal["agent", "owner"]
 JudgeType = Literal["script", "judge", "scorer"]
 OnViolation = Literal["note", "zero", "fail"]
 SubmissionFormat = Literal["json", "text", "files", "agent"]
@@ -138,6 +140,10 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reference: str | None = None
     """The file of an answer that ought to do well; for `tally challenge check` alone."""
     versus: Versus | None = None
+    visibility: Visibility = "private"
+    """Who may read it on a server without a key: anybody, or nobody."""
+    one_per: OnePer = "agent"
+    """What the board shows: every agent, or of each owner the best one."""
 
     def to_public(self) -> dict[str, Any]:
         """What a competitor may know: no evaluator options, which may hold the truth."""

@@ -135,6 +135,8 @@ def _make_challenge(
         public=(public,) if isinstance(public, str) else tuple(public),
         reference=values.get("reference"),
         versus=versus,
+        visibility=values.get("visibility", "private"),
+        one_per=values.get("one_per", "agent"),
     )
 
 

@@ -6,7 +6,14 @@ from importlib import import_module
 from typing import Any, get_args
 
 from tallymark.challenges.attempt import LEVELS
-from tallymark.challenges.challenge import OnViolation, Rated, SubmissionFormat, Tier
+from tallymark.challenges.challenge import (
+    OnePer,
+    OnViolation,
+    Rated,
+    SubmissionFormat,
+    Tier,
+    Visibility,
+)
 from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
 from tallymark.challenges.evaluators.evaluator_options import METRICS, FileNameShape
 from tallymark.challenges.strategies import STRATEGIES
@@ -157,6 +164,14 @@ CHALLENGE = RecordShape(
         **FLAT,
         "reference": Key(FileNameShape(may_be_folder=True), "An answer that ought to do well."),
         "versus": Key(VERSUS, "For kind: versus."),
+        "visibility": Key(
+            ChoiceShape(get_args(Visibility)),
+            "public: on a server anybody may read it and its board; private: with a key alone.",
+        ),
+        "one_per": Key(
+            ChoiceShape(get_args(OnePer)),
+            "What the board shows: every agent, or of each owner the best one; agent.",
+        ),
     },
 )
 

@@ -62,5 +62,5 @@ def name(
     from tallymark.app.app import App
 
     with closing(App(db)) as application:
-        application.store.agents.name_agent(handle, shown)
+        application.store.agents.name_agent(handle, shown, at=time.time())
     say(f"{handle} is shown as {shown}")

@@ -6,6 +6,7 @@ thread where that matters. Errors are sentences: `InvalidInput` or `WorkFailed`.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -21,11 +22,16 @@ from tallymark.store.runs import result_rows, run_rows
 from tallymark.store.runs.result_writer import ResultWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from sqlalchemy import Connection
 
     from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+    from tallymark.store.accounts.idempotent_answers import IdempotentAnswers
+    from tallymark.store.accounts.invitations import Invitations
+    from tallymark.store.accounts.keys import Keys
+    from tallymark.store.accounts.sessions import Sessions
+    from tallymark.store.accounts.tenants import Tenants
     from tallymark.store.contests.agents import Agents
     from tallymark.store.contests.attempts import Attempts
     from tallymark.store.contests.audit_log import AuditLog
@@ -188,6 +194,45 @@ class Store:
 
         return JudgeAnswers(self._database, self.tenant)
 
+    # Accounts, as contests: only servers, and commands about them, need any
+
+    @cached_property
+    def tenants(self) -> Tenants:
+        """What the tenant allows."""
+        from tallymark.store.accounts.tenants import Tenants  # noqa: PLC0415
+
+        return Tenants(self._database, self.tenant)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """What opens a server."""
+        from tallymark.store.accounts.keys import Keys  # noqa: PLC0415
+
+        return Keys(self._database, self.tenant)
+
+    @cached_property
+    def invitations(self) -> Invitations:
+        """How strangers come to keys."""
+        from tallymark.store.accounts.invitations import Invitations  # noqa: PLC0415
+
+        return Invitations(self._database, self.tenant)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """Who is signed in."""
+        from tallymark.store.accounts.sessions import Sessions  # noqa: PLC0415
+
+        return Sessions(self._database, self.tenant)
+
+    @cached_property
+    def idempotent_answers(self) -> IdempotentAnswers:
+        """What was answered to requests that may be sent again."""
+        from tallymark.store.accounts.idempotent_answers import (  # noqa: PLC0415
+            IdempotentAnswers,
+        )
+
+        return IdempotentAnswers(self._database, self.tenant)
+
     # Runs
 
     def create_run(self, record: RunRecord) -> None:
@@ -330,7 +375,8 @@ class Store:
         """Stores a variable."""
         named_values.check_value("variable", name, value)
         row = {"tenant": self.tenant, "name": name, "value": value}
-        self._database.write(lambda c: named_values.put(c, named_values.variables, row))
+        work = partial(named_values.put, table=named_values.variables, row=row)
+        self._write_and_log(work, "variable set", variable=name)
 
     def vars(self) -> dict[str, str]:
         """All variables, by name."""
@@ -339,8 +385,9 @@ class Store:
 
     def delete_var(self, name: str) -> None:
         """Removes a variable."""
-        self._database.write(
-            lambda c: named_values.delete(c, named_values.variables, self.tenant, name)
+        rows = (named_values.variables, self.tenant, name)
+        self._write_and_log(
+            lambda c: named_values.delete(c, *rows), "variable deleted", variable=name
         )
 
     # Secrets: no method lists their values
@@ -349,7 +396,8 @@ class Store:
         """Stores a secret, encrypted."""
         named_values.check_value("secret", name, value)
         row = secrets.seal_row(self._database.address, (self.tenant, name), value)
-        self._database.write(lambda c: named_values.put(c, named_values.secrets, row))
+        work = partial(named_values.put, table=named_values.secrets, row=row)
+        self._write_and_log(work, "secret set", secret=name)
 
     def secret_names(self) -> list[str]:
         """The names of all secrets."""
@@ -358,12 +406,23 @@ class Store:
 
     def delete_secret(self, name: str) -> None:
         """Removes a secret."""
-        self._database.write(
-            lambda c: named_values.delete(c, named_values.secrets, self.tenant, name)
-        )
+        rows = (named_values.secrets, self.tenant, name)
+        self._write_and_log(lambda c: named_values.delete(c, *rows), "secret deleted", secret=name)
 
     def secrets_for_run(self, wanted: Iterable[str]) -> dict[str, str]:
         """The values of the named secrets: for the runner alone, never to be shown or kept."""
         with self._database.read() as connection:
             rows = secrets.read_sealed_rows(connection, self.tenant, list(wanted))
         return secrets.open_rows(self._database.address, self.tenant, rows)
+
+    def _write_and_log(self, work: Callable[[Connection], None], event: str, **note: str) -> None:
+        """Writes, and says so in the audit log: what it is called, and nothing of what it is."""
+        from tallymark.store.contests.audit_log import write_account_entry  # noqa: PLC0415
+
+        at = time.time()
+
+        def both(connection: Connection) -> None:
+            work(connection)
+            write_account_entry(connection, self.tenant, event, at, **note)
+
+        self._database.write(both)

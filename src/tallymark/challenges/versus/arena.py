@@ -59,7 +59,7 @@ class VersusStore(Protocol):
     ) -> list[BreachVerdict]:
         """Verdicts that are pending, the failed ones too if asked for, oldest first.
 
-        All, or those of one submission; none with a disqualified player.
+        All, or those of one submission; none with a disqualified player, or of one owner's two.
         """
         ...
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import or_, select, update
+import msgspec
+from sqlalchemy import exists, func, or_, select, update
 
 from tallymark.challenges.agent_names import (
     check_display_name,
@@ -12,10 +13,12 @@ from tallymark.challenges.agent_names import (
     label_agent,
     make_skeleton,
 )
-from tallymark.errors import InvalidInput
+from tallymark.errors import Conflict, InvalidInput, NotFound
+from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.contests.contest_tables import agents as table
+from tallymark.store.contests.contest_tables import disqualified
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import insert_many, insert_once, lock_names
+from tallymark.store.database_dialects import insert_many, insert_once, lock_names, lock_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,10 +28,29 @@ if TYPE_CHECKING:
 _AT_ONCE = 500
 
 
+class AgentRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an agent."""
+
+    handle: str
+    name: str
+    owner: str | None
+    created_at: float
+    disqualified_at: float | None = None
+
+
+_DISQUALIFIED = select(disqualified.c.at).where(
+    disqualified.c.tenant == table.c.tenant, disqualified.c.agent == table.c.handle
+)
+_FIELDS = (
+    *(table.c[name] for name in AgentRecord.__struct_fields__[:-1]),
+    _DISQUALIFIED.scalar_subquery().label("disqualified_at"),
+)
+
+
 class Agents(TenantRows):
     """What `store.agents` is."""
 
-    def name_agent(self, handle: str, name: str) -> None:
+    def name_agent(self, handle: str, name: str, *, at: float) -> None:
         """Gives an agent the name that it is shown by."""
         check_handle(handle)
         check_display_name(name)
@@ -39,11 +61,44 @@ class Agents(TenantRows):
             _refuse_twin(connection, self._tenant, handle, name, look)
             change = update(table).where(_is_agent(self._tenant, handle))
             if connection.execute(change.values(name=name, name_look=look)).rowcount != 1:
-                raise InvalidInput(
-                    f"there is no agent {handle!r}", hint="it is known when it enters a challenge"
-                )
+                raise _explain_unknown(handle)
+            note = {"agent": handle, "name": name}
+            write_account_entry(connection, self._tenant, "agent named", at, **note)
 
         self._database.write(work)
+
+    def give(self, handle: str, owner: str | None, *, at: float) -> None:
+        """Makes an agent somebody's, or nobody's."""
+
+        def work(connection: Connection) -> None:
+            before = _read_owner(connection, self._tenant, handle)
+            if before != owner:
+                change = update(table).where(_is_agent(self._tenant, handle)).values(owner=owner)
+                connection.execute(change)
+                note = {"agent": handle, "owner": owner, "before": before}
+                write_account_entry(connection, self._tenant, "agent given", at, **note)
+
+        self._database.write(work)
+
+    def get(self, handle: str) -> AgentRecord:
+        """One agent."""
+        with self._database.read() as connection:
+            query = select(*_FIELDS).where(_is_agent(self._tenant, handle))
+            row = connection.execute(query).mappings().one_or_none()
+        if row is None:
+            raise _explain_unknown(handle)
+        return AgentRecord(**row)
+
+    def all(
+        self, *, owner: str | None = None, after: str = "", limit: int | None = None
+    ) -> list[AgentRecord]:
+        """The agents of the tenant, or of one owner, by handle; those after one, if it is given."""
+        query = select(*_FIELDS).where(table.c.tenant == self._tenant, table.c.handle > after)
+        if owner is not None:
+            query = query.where(table.c.owner == owner)
+        query = query.order_by(table.c.handle).limit(limit)
+        with self._database.read() as connection:
+            return [AgentRecord(**row) for row in connection.execute(query).mappings()]
 
     def labels(self, handles: Iterable[str]) -> dict[str, str]:
         """What people are shown of those agents whose names are others than their handles."""
@@ -73,6 +128,42 @@ def register_agent(connection: Connection, tenant: str, handle: str, at: float) 
     row = _make_row(tenant, handle, at)
     _refuse_twin(connection, tenant, handle, handle, row["handle_look"])
     insert_once(connection, table, row)  # another entry of the same agent may have been quicker
+
+
+def claim_agent(connection: Connection, tenant: str, handle: str, *, owner: str, at: float) -> None:
+    """Makes an agent known as this owner's; one that is somebody else's is refused."""
+    register_agent(connection, tenant, handle, at)
+    before = _read_owner(connection, tenant, handle)
+    if before is None:
+        connection.execute(update(table).where(_is_agent(tenant, handle)).values(owner=owner))
+    elif before != owner:
+        raise Conflict(
+            f"the agent {handle!r} is another owner's", hint="choose another handle, or the owner"
+        )
+
+
+def is_agent_known(connection: Connection, tenant: str, handle: str) -> bool:
+    """Whether there is an agent of this handle."""
+    found = connection.scalar(select(table.c.handle).where(_is_agent(tenant, handle)))
+    return found is not None
+
+
+def count_agents(connection: Connection, tenant: str, owner: str) -> int:
+    """How many agents an owner has."""
+    mine = (table.c.tenant == tenant, table.c.owner == owner)
+    return int(connection.scalar(select(func.count()).where(*mine)) or 0)
+
+
+def have_one_owner(
+    tenant: str, one: ColumnElement[str], other: ColumnElement[str]
+) -> ColumnElement[bool]:
+    """Whether two agents of a row are one owner's."""
+    mine, theirs = table.alias(), table.alias()
+    return exists().where(
+        *(mine.c.tenant == tenant, mine.c.handle == one),
+        *(theirs.c.tenant == tenant, theirs.c.handle == other),
+        mine.c.owner == theirs.c.owner,
+    )
 
 
 def register_agents(connection: Connection, tenant: str, handles: Iterable[str], at: float) -> None:
@@ -112,6 +203,20 @@ def _explain_twin(name: str, other: str) -> InvalidInput:
     return InvalidInput(
         f"{name!r} looks like the agent {other!r}", hint="choose one that nobody takes for it"
     )
+
+
+def _explain_unknown(handle: str) -> NotFound:
+    return NotFound(f"there is no agent {handle!r}", hint="it is known when it enters a challenge")
+
+
+def _read_owner(connection: Connection, tenant: str, handle: str) -> str | None:
+    """Whose the agent is; until the transaction ends, nobody else gives it away."""
+    query = select(table.c.owner).where(_is_agent(tenant, handle))
+    row = connection.execute(lock_rows(query)).one_or_none()
+    if row is None:
+        raise _explain_unknown(handle)
+    owner: str | None = row.owner
+    return owner
 
 
 def _is_agent(tenant: str, handle: str) -> ColumnElement[bool]:

@@ -1,31 +1,38 @@
-"""The audit log: every change of an attempt, a challenge or an agent, never changed itself."""
+"""The audit log: every change of an attempt, a challenge, an agent or an account.
+
+It is never changed itself.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, text
 
 from tallymark.errors import InvalidInput
 from tallymark.store.actors import Actor, find_actor
 from tallymark.store.column_types import make_storable
 from tallymark.store.contests.attempt_tables import attempt_id, attempts
-from tallymark.store.contests.contest_tables import challenges
+from tallymark.store.contests.contest_tables import ACTS, challenges
 from tallymark.store.contests.contest_tables import contest_audit as table
 from tallymark.store.database import TenantRows
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from collections.abc import Callable
+
+    from sqlalchemy import ColumnElement, Connection, Row, Select
 
 SYSTEM = "system"
 """Who acts when no agent does."""
 HIDDEN = "hidden"
 """In a note: what organisers alone may read, such as the words of a script that knows the truth."""
 ORGANISER = "organiser"
+OPERATOR = "operator"
+"""Who acts on accounts where no key was asked for: whoever may write to the database."""
 _NO_CHALLENGE = 0
 _LONGEST_REASON = 2000
-_OF_ATTEMPTS = ("voided", "unvoided")
+_AT_ONCE = 500
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,8 +85,10 @@ def read_entries(
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One act on a challenge as a whole, on an attempt as an organiser, or on an agent."""
+    """One act on a challenge as a whole, on an attempt as an organiser, on an agent or account."""
 
+    seq: int
+    """Later entries have greater ones."""
     at: float
     actor: str
     event: str
@@ -87,40 +96,81 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt: str | None = None
     agent: str | None = None
     note: dict[str, Any] | None = None
+    address: str | None = None
+    """From where; None where no server was asked."""
+
+
+class LogFilter(TypedDict, total=False):
+    """Which entries; None is as if it were not there."""
+
+    challenge: str | None
+    agent: str | None
+    actor: str | None
+    event: str | None
+    since: int | None
+    """A `seq`: those after it."""
+    before: int | None
+    """A `seq`: those before it."""
+
+
+_PASSES: dict[str, Callable[[Any], ColumnElement[bool]]] = {
+    "challenge": lambda name: challenges.c.name == name,
+    "actor": lambda name: table.c.actor == name,
+    "event": lambda name: table.c.event == name,
+    "since": lambda seq: table.c.seq > seq,
+    "before": lambda seq: table.c.seq < seq,
+}
 
 
 class AuditLog(TenantRows):
     """What `store.audit_log` is: what was done, by whom and why. Of attempts, organisers' acts."""
 
-    def entries(
-        self, *, challenge: str | None = None, agent: str | None = None, limit: int = 100
-    ) -> list[LogEntry]:
-        """Newest first; of a challenge or an agent, if one is named."""
-        query = (
+    def entries(self, *, limit: int = 100, **filters: Unpack[LogFilter]) -> list[LogEntry]:
+        """Newest first; those alone that pass every filter."""
+        query = self._select(filters)
+        agent = filters.get("agent")
+        found: list[LogEntry] = []
+        with (
+            self._database.read() as connection,
+            connection.execute(query, execution_options={"yield_per": _AT_ONCE}) as rows,
+        ):
+            for row in rows:
+                entry = _make_log_entry(row)
+                if agent in (None, entry.agent):  # of some it is in the note
+                    found.append(entry)
+                    if len(found) >= limit:
+                        break
+        return found
+
+    def _select(self, filters: LogFilter) -> Select[Any]:
+        passes = [
+            _PASSES[name](value)
+            for name, value in filters.items()
+            if value is not None and name in _PASSES
+        ]
+        return (
             select(table, challenges.c.name, attempts.c.agent)
             .outerjoin(challenges, challenges.c.id == table.c.challenge_id)
             .outerjoin(attempts, attempts.c.key == table.c.attempt)
-            .where(table.c.tenant == self._tenant)
-            .where(table.c.attempt.is_(None) | table.c.event.in_(_OF_ATTEMPTS))
+            # As the index says it: else the database reads all that attempts have written.
+            .where(table.c.tenant == self._tenant, text(f"({ACTS})"), *passes)
             .order_by(table.c.seq.desc())
         )
-        found: list[LogEntry] = []
-        with self._database.read() as connection:
-            for row in connection.execute(query):
-                note = dict(row.note or {})
-                entry = LogEntry(
-                    at=row.at,
-                    actor=row.actor,
-                    event=row.event,
-                    challenge=row.name,
-                    attempt=None if row.attempt is None else attempt_id(row.attempt),
-                    agent=note.pop("agent", row.agent),
-                    note=note or None,
-                )
-                named = challenge in (None, entry.challenge) and agent in (None, entry.agent)
-                if named and len(found) < limit:
-                    found.append(entry)
-        return found
+
+
+def _make_log_entry(row: Row[Any]) -> LogEntry:
+    note = dict(row.note or {})
+    return LogEntry(
+        seq=row.seq,
+        at=row.at,
+        actor=row.actor,
+        event=row.event,
+        challenge=row.name,
+        attempt=None if row.attempt is None else attempt_id(row.attempt),
+        agent=note.pop("agent", row.agent),
+        note=note or None,
+        address=row.address,
+    )
 
 
 def make_act(event: str, reason: str, at: float, **note: Any) -> AuditEntry:
@@ -136,4 +186,12 @@ def make_act(event: str, reason: str, at: float, **note: Any) -> AuditEntry:
 
 def write_agent_entry(connection: Connection, tenant: str, entry: AuditEntry) -> None:
     """Adds an entry for an agent, whom its note names."""
+    write_entry(connection, tenant, _NO_CHALLENGE, None, entry)
+
+
+def write_account_entry(
+    connection: Connection, tenant: str, event: str, at: float, **note: Any
+) -> None:
+    """Adds an entry for what was done to keys, tenants, settings, variables: never the secret."""
+    entry = AuditEntry(at=at, actor=OPERATOR, event=event, note=note or None)
     write_entry(connection, tenant, _NO_CHALLENGE, None, entry)

@@ -5,24 +5,27 @@ Reading the top, one agent's place and its neighbours is quick however large the
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, tuple_, update
 
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
 from tallymark.store.contests import rank_blocks
 from tallymark.store.contests.attempt_tables import attempt_id, attempt_scores, attempts
 from tallymark.store.contests.challenges import explain_unknown_challenge
+from tallymark.store.contests.contest_tables import agents, challenges, disqualified
 from tallymark.store.contests.contest_tables import boards as table
-from tallymark.store.contests.contest_tables import challenges, disqualified
+from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.rank_blocks import Board
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row, Select
+    from sqlalchemy import ColumnElement, CompoundSelect, Connection, Row, Select
 
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.rank_blocks import Spot
@@ -30,7 +33,10 @@ if TYPE_CHECKING:
 # Built once: see `rank_blocks`.
 _DISQUALIFIED = select(disqualified.c.agent).where(disqualified.c.tenant == bindparam("whose"))
 _CHALLENGE = select(
-    challenges.c.id, challenges.c.frozen_at, _DISQUALIFIED.exists().label("some_absent")
+    challenges.c.id,
+    challenges.c.frozen_at,
+    challenges.c.one_per,
+    _DISQUALIFIED.exists().label("some_absent"),
 ).where(challenges.c.tenant == bindparam("whose"), challenges.c.name == bindparam("called"))
 _NAMES = ("agent", "value", "score", "tries")
 _SPOT, _HERE = rank_blocks.spot(table), rank_blocks.spot_param("at")
@@ -41,16 +47,65 @@ _ROWS: Select[Any] = select(
     *_ORDER, *(table.c[name] for name in _NAMES), _LEVEL.scalar_subquery()
 ).where(rank_blocks.on_board(table))
 _IS_MINE = rank_blocks.on_board(table) & (table.c.agent == bindparam("whose"))
-_MINE = _ROWS.where(table.c.agent == bindparam("whose"))
 _MY_SPOT = select(*_ORDER).where(_IS_MINE)
 _COUNT = update(table).where(_IS_MINE).values(tries=table.c.tries + 1)
 _ABSENT = select(table.c.agent, *_ORDER).where(
     rank_blocks.on_board(table), table.c.agent.in_(_DISQUALIFIED)
 )
 _MOST: Any = bindparam("most")
-_PAGE = _ROWS.where(_SPOT >= _HERE).order_by(*_ORDER).limit(_MOST)
-_BEFORE = _ROWS.where(_SPOT < _HERE).order_by(*rank_blocks.backward_order(table)).limit(_MOST)
-_BEHIND = _ROWS.where(_SPOT > _HERE).order_by(*_ORDER).limit(_MOST)
+
+
+def _select_better() -> Select[Any]:
+    """Of the same owner as a row's agent, one that stands before it and may compete."""
+    mine, others, better = agents.alias(), agents.alias(), table.alias()
+    return select(better.c.agent).where(
+        *(mine.c.tenant == table.c.tenant, mine.c.handle == table.c.agent),
+        *(others.c.tenant == mine.c.tenant, others.c.owner == mine.c.owner),
+        # Neither handle nor place is a bare column: by those SQLite would begin with all others of
+        # the board, where it ought to begin with the few of the owner.
+        *(rank_blocks.on_board(better), better.c.agent == others.c.handle.concat("")),
+        tuple_(better.c.place + 0.0, better.c.submitted_at, better.c.attempt) < _SPOT,
+        is_admitted(better.c.tenant, better.c.agent),
+    )
+
+
+def _select_left_out() -> CompoundSelect[Any]:
+    """Who is not on a board of one agent per owner, in order: the reader's `absent` of it."""
+    owned = (agents.c.tenant == bindparam("whose"), agents.c.owner.is_not(None))
+    several = select(agents.c.owner).where(*owned).group_by(agents.c.owner)
+    nth = func.row_number().over(partition_by=agents.c.owner, order_by=_ORDER).label("nth")
+    theirs = (
+        select(table.c.agent, *_ORDER, nth)
+        .where(agents.c.tenant == bindparam("whose"))
+        .where(agents.c.owner.in_(several.having(func.count() > 1)))
+        .where(rank_blocks.on_board(table), table.c.agent == agents.c.handle.concat(""))
+        .where(table.c.agent.not_in(_DISQUALIFIED))
+    ).subquery()
+    names = ("agent", "place", "submitted_at", "attempt")
+    shadowed = select(*(theirs.c[name] for name in names)).where(theirs.c.nth > 1)
+    return shadowed.union_all(_ABSENT)
+
+
+_BEST = ~_select_better().exists() & is_admitted(table.c.tenant, table.c.agent)
+_LEFT_OUT = _select_left_out()
+
+
+class _Page(NamedTuple):
+    """A query for rows of a board, and the same for one that shows the best of each owner."""
+
+    of_all: Select[Any]
+    of_owners: Select[Any]
+
+    @classmethod
+    def of(cls, *where: ColumnElement[bool], order: tuple[Any, ...] = _ORDER) -> _Page:
+        query = _ROWS.where(*where).order_by(*order).limit(_MOST)
+        return cls(query, query.where(_BEST))
+
+
+_PAGE = _Page.of(_SPOT >= _HERE)
+_BEFORE = _Page.of(_SPOT < _HERE, order=rank_blocks.backward_order(table))
+_BEHIND = _Page.of(_SPOT > _HERE)
+_MINE = _Page.of(table.c.agent == bindparam("whose"))
 
 
 class Boards(TenantRows):
@@ -69,18 +124,18 @@ class Boards(TenantRows):
             shown = self._find_board(connection, name, public)
             spot: Spot | None = rank_blocks.FIRST
             if offset:
-                skipped = shown.count_skipped(connection, offset)
+                skipped = shown.count_skipped(offset)
                 spot = rank_blocks.find_spot_after(connection, shown.board, skipped)
             if spot is None:
                 return []
-            rows = shown.read_page(connection, _PAGE, spot, limit)
+            rows = shown.read_page(_PAGE, spot, limit)
         return [_make_standing(offset + nth, row) for nth, row in enumerate(rows, 1)]
 
     def standing(self, name: str, agent: str, *, public: bool = True) -> Standing | None:
         """Where an agent stands; None when it is not on the board."""
         with self._database.read() as connection:
             shown = self._find_board(connection, name, public)
-            found = _find_agent(connection, shown, agent)
+            found = shown.find_agent(agent)
         return None if found is None else _make_standing(*found)
 
     def around(
@@ -89,13 +144,13 @@ class Boards(TenantRows):
         """An agent with up to so many before and behind it; empty when it is not on the board."""
         with self._database.read() as connection:
             shown = self._find_board(connection, name, public)
-            found = _find_agent(connection, shown, agent)
+            found = shown.find_agent(agent)
             if found is None:
                 return []
             rank, row = found
             spot = _get_spot(row)
-            before = shown.read_page(connection, _BEFORE, spot, each)
-            behind = shown.read_page(connection, _BEHIND, spot, each)
+            before = shown.read_page(_BEFORE, spot, each)
+            behind = shown.read_page(_BEHIND, spot, each)
         rows = [*reversed(before), row, *behind]
         return [_make_standing(nth, row) for nth, row in enumerate(rows, rank - len(before))]
 
@@ -112,45 +167,62 @@ class Boards(TenantRows):
         if row is None:
             raise explain_unknown_challenge(connection, self._tenant, name)
         board = Board(self._tenant, row.id, frozen=public and row.frozen_at is not None)
-        if not row.some_absent:
-            return _ShownBoard(board, {})
-        found = connection.execute(_ABSENT, board.values() | {"whose": self._tenant})
-        return _ShownBoard(board, {each.agent: _get_spot(each) for each in found})
+        of_owners = row.one_per == "owner"
+        query = _LEFT_OUT if of_owners else _ABSENT if row.some_absent else None
+        return _ShownBoard(connection, board, query, of_owners=of_owners)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _ShownBoard:
-    """A board as it is read: without those who are disqualified, whose rows it still has."""
+    """A board as it is read: without some whose rows it still has.
 
+    Those are the disqualified, and where it shows one agent per owner, those that have a better
+    one of the same owner. These can be very many, so pages are read without knowing all of them.
+    """
+
+    connection: Connection
     board: Board
-    absent: dict[str, Spot]
+    left_out: Select[Any] | CompoundSelect[Any] | None
+    """Asks for those who are not shown; None where everybody is."""
+    of_owners: bool
 
-    def read_page(
-        self, connection: Connection, page: Select[Any], spot: Spot, limit: int
-    ) -> list[Row[Any]]:
+    @cached_property
+    def absent(self) -> dict[str, Spot]:
+        """Those who are not shown, by name."""
+        if self.left_out is None:
+            return {}
+        values = self.board.values() | {"whose": self.board.tenant}
+        found = self.connection.execute(self.left_out, values)
+        return {each.agent: _get_spot(each) for each in found}
+
+    def read_page(self, page: _Page, spot: Spot, limit: int) -> list[Row[Any]]:
         """So many rows from a spot on, or from it back."""
-        values = self.board.values(at=spot) | {"most": limit + len(self.absent)}
-        rows = [each for each in connection.execute(page, values) if each.agent not in self.absent]
-        return rows[:limit]
+        values = self.board.values(at=spot)
+        if self.of_owners:
+            return list(self.connection.execute(page.of_owners, values | {"most": limit}))
+        values |= {"most": limit + len(self.absent)}
+        rows = self.connection.execute(page.of_all, values)
+        return [each for each in rows if each.agent not in self.absent][:limit]
 
-    def count_skipped(self, connection: Connection, offset: int) -> int:
+    def count_skipped(self, offset: int) -> int:
         """How many rows lie before the one that comes after so many that are shown."""
-        for spot in sorted(self.absent.values()):
-            if rank_blocks.count_rows_before(connection, self.board, spot) <= offset:
-                offset += 1
-        return offset
+        spots = sorted(self.absent.values())
 
+        def count_shown_before(nth: int) -> int:
+            return rank_blocks.count_rows_before(self.connection, self.board, spots[nth]) - nth
 
-def _find_agent(
-    connection: Connection, shown: _ShownBoard, agent: str
-) -> tuple[int, Row[Any]] | None:
-    """An agent's rank and row."""
-    row = connection.execute(_MINE, shown.board.values() | {"whose": agent}).one_or_none()
-    if row is None or agent in shown.absent:
-        return None
-    spot = _get_spot(row)
-    before = rank_blocks.count_rows_before(connection, shown.board, spot)
-    return 1 + before - sum(each < spot for each in shown.absent.values()), row
+        return offset + bisect_right(range(len(spots)), offset, key=count_shown_before)
+
+    def find_agent(self, agent: str) -> tuple[int, Row[Any]] | None:
+        """An agent's rank and row."""
+        page = _MINE.of_owners if self.of_owners else _MINE.of_all
+        values = self.board.values() | {"whose": agent, "most": 1}
+        row = self.connection.execute(page, values).one_or_none()
+        if row is None or agent in self.absent:
+            return None
+        spot = _get_spot(row)
+        before = rank_blocks.count_rows_before(self.connection, self.board, spot)
+        return 1 + before - sum(each < spot for each in self.absent.values()), row
 
 
 def _get_spot(row: Row[Any]) -> Spot:

@@ -127,14 +127,15 @@ def publish_version(
     """Makes a version the one that counts, in a transaction with what follows from it."""
     definition = json_text(challenge)
     facts = {"version": challenge.version, "published_at": at, "definition": definition}
-    row = {"tenant": tenant, "name": challenge.name, "revision": 1, **facts}
+    shown = {"visibility": challenge.visibility, "one_per": challenge.one_per}
+    row = {"tenant": tenant, "name": challenge.name, "revision": 1, **facts, **shown}
     # Inserted first: of two that publish a new name, the second waits here, then finds the first's.
     new = insert_once(connection, table, row)
     kept = find_challenge(connection, tenant, challenge.name, lock=True)
     if not new:
         if kept.challenge.version == challenge.version:
             return
-        change = facts | {"revision": kept.revision + 1}
+        change = facts | shown | {"revision": kept.revision + 1}
         connection.execute(update(table).where(table.c.id == kept.id).values(change))
         _move_board(connection, kept, challenge, at)
     if connection.scalar(select(versions.c.id).where(_is_version(kept, challenge.version))) is None:
@@ -209,6 +210,18 @@ class Challenges(TenantRows):
         with self._database.read() as connection:
             return list(map(_make_stored, connection.execute(query)))
 
+    def is_public(self, name: str) -> bool:
+        """Whether anybody may read it; False for a challenge that is not there."""
+        query = select(table.c.visibility).where(_is_called(self._tenant, name))
+        with self._database.read() as connection:
+            return connection.scalar(query) == "public"
+
+    def public_names(self) -> list[str]:
+        """Challenges that anybody may read, by name."""
+        shown = (table.c.tenant == self._tenant, table.c.visibility == "public")
+        with self._database.read() as connection:
+            return list(connection.scalars(select(table.c.name).where(*shown).order_by("name")))
+
     def frozen(self, at: float) -> list[str]:
         """Challenges whose public board stands still, by name."""
         return [each.challenge.name for each in self.all() if each.is_frozen(at)]
@@ -275,6 +288,10 @@ class Challenges(TenantRows):
                 kept = find_challenge(connection, self._tenant, name)
                 raise _explain_unknown_version(kept, version)
             return found
+
+
+def _is_called(tenant: str, name: str) -> ColumnElement[bool]:
+    return (table.c.tenant == tenant) & (table.c.name == name)
 
 
 def _read_challenge(

@@ -18,7 +18,14 @@ from sqlalchemy import (
     Table,
 )
 
-from tallymark.store.column_types import CodePointText, FiniteFloat, JsonText, RowKey, metadata
+from tallymark.store.column_types import (
+    CodePointText,
+    FiniteFloat,
+    JsonText,
+    RowKey,
+    metadata,
+    partial_index,
+)
 
 challenges = Table(
     "challenges",
@@ -38,6 +45,9 @@ challenges = Table(
     Column("closed_at", FiniteFloat),
     Column("held_at", FiniteFloat),
     Column("unfrozen_at", FiniteFloat),
+    # Of the definition, for those who must not decode it: NULL is its default.
+    Column("visibility", CodePointText),
+    Column("one_per", CodePointText),
     Index("ux_challenges_name", "tenant", "name", unique=True),
     sqlite_autoincrement=True,
 )
@@ -146,12 +156,16 @@ disqualified = Table(
     PrimaryKeyConstraint("tenant", "agent", name="pk_disqualified_agents"),
 )
 
+ACTS = "contest_audit.attempt IS NULL OR contest_audit.event IN ('voided', 'unvoided')"
+"""Of the log, what was done to more than an attempt, or to one by an organiser."""
+
 contest_audit = Table(
     "contest_audit",
     metadata,
     Column("seq", RowKey, primary_key=True),
     Column("tenant", CodePointText, nullable=False),
-    Column("challenge_id", RowKey, nullable=False),  # 0 where an agent is meant, whom `note` names
+    # 0 where an agent or an account is meant, whom `note` names
+    Column("challenge_id", RowKey, nullable=False),
     Column("attempt", RowKey),  # NULL where the whole challenge is meant
     Column("at", FiniteFloat, nullable=False),
     Column("actor", CodePointText, nullable=False),
@@ -162,6 +176,7 @@ contest_audit = Table(
     Column("address", CodePointText),  # from where; NULL where no server was asked
     Index("ix_contest_audit", "challenge_id", "attempt"),
     Index("ix_contest_audit_seq", "tenant", "challenge_id", "seq"),
+    partial_index("ix_contest_audit_acts", "tenant", "seq", where=ACTS),
     sqlite_autoincrement=True,
 )
 
@@ -180,6 +195,7 @@ agents = Table(
     PrimaryKeyConstraint("tenant", "handle", name="pk_agents"),
     Index("ux_agents_handle_look", "tenant", "handle_look", unique=True),
     Index("ux_agents_name_look", "tenant", "name_look", unique=True),
+    Index("ix_agents_owner", "tenant", "owner"),
 )
 
 tracks = Table(

@@ -70,6 +70,6 @@ def find_refusal(connection: Connection, tenant: str, agent: str) -> InvalidInpu
     return InvalidInput(f"{agent!r} is disqualified", hint="ask the organisers")
 
 
-def is_admitted(tenant: str, agent: ColumnElement[str]) -> ColumnElement[bool]:
+def is_admitted(tenant: str | ColumnElement[str], agent: ColumnElement[str]) -> ColumnElement[bool]:
     """Whether the agent of a row is not disqualified."""
     return ~exists().where(table.c.tenant == tenant, table.c.agent == agent)

@@ -19,6 +19,7 @@ from tallymark.store.contests.contest_tables import boards
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table
+    from sqlalchemy.sql.selectable import NamedFromClause
 
 Spot: TypeAlias = tuple[float, float, int]
 """Where a row stands: place, submitted_at, attempt. No two rows of a board share a spot."""
@@ -54,7 +55,7 @@ class _Block:
     size: int
 
 
-def on_board(rows: Table) -> ColumnElement[bool]:
+def on_board(rows: Table | NamedFromClause[Any]) -> ColumnElement[bool]:
     """The rows of the board that the parameters name: see `Board.values`."""
     return (rows.c.challenge_id == bindparam("board")) & (rows.c.frozen == bindparam("is_frozen"))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
-from sqlalchemy import case, exists, func, insert, or_, select, update
+from sqlalchemy import case, exists, func, insert, literal, or_, select, update
 
 from tallymark.challenges.attempt import Payload
 from tallymark.challenges.versus.pairings import (
@@ -25,7 +25,7 @@ from tallymark.challenges.versus.standings import VersusTally
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import json_text
 from tallymark.store.contests import challenges, disqualifications
-from tallymark.store.contests.agents import register_agent
+from tallymark.store.contests.agents import have_one_owner, register_agent
 from tallymark.store.contests.attempt_rows import make_digest
 from tallymark.store.contests.versus_tables import submissions, verdicts
 from tallymark.store.database import TenantRows
@@ -117,12 +117,13 @@ class VersusRows(TenantRows):
     ) -> list[BreachVerdict]:
         """Verdicts that are pending, the failed ones too if asked for, oldest first.
 
-        All, or those of one submission; none with a disqualified player.
+        All, or those of one submission; none with a disqualified player, or of one owner's two.
         """
         open_states = ["pending", "failed"] if failed else ["pending"]
         # The first condition is that of the index, which the second cannot use by itself.
         wanted = [verdicts.c.state != "judged", verdicts.c.state.in_(open_states)]
         wanted += [self._is_admitted(verdicts.c.red), self._is_admitted(verdicts.c.blue)]
+        wanted.append(self._have_two_owners())
         if submission is not None:
             wanted.append(_is_of(submission))
         return self._read_verdicts(challenge, wanted, limit)
@@ -161,12 +162,21 @@ class VersusRows(TenantRows):
                 .subquery(side)
                 for side in get_args(Side)
             )
-            return _read_tallies(connection, red, blue, before)
+            one = have_one_owner(self._tenant, red.c.player, blue.c.player)
+            return _read_tallies(connection, red, blue, before, ~one)
 
     def _is_admitted(self, submission: ColumnElement[int]) -> ColumnElement[bool]:
         return exists().where(
             submissions.c.id == submission,
             disqualifications.is_admitted(self._tenant, submissions.c.player),
+        )
+
+    def _have_two_owners(self) -> ColumnElement[bool]:
+        """One owner's agents play for each other as easily as against each other."""
+        red, blue = submissions.alias(), submissions.alias()
+        return ~exists().where(
+            *(red.c.id == verdicts.c.red, blue.c.id == verdicts.c.blue),
+            have_one_owner(self._tenant, red.c.player, blue.c.player),
         )
 
     def _read_verdicts(
@@ -245,7 +255,8 @@ def _insert_submission(
 def _pair_submission(connection: Connection, kept: StoredChallenge, new: SideSubmission) -> None:
     """A pending verdict for each category of each pairing."""
     newest = _select_newest(kept, OTHER_SIDE[new.side], None).subquery()
-    query = select(*_SUBMISSION).join(newest, newest.c.id == submissions.c.id)
+    ours = have_one_owner(kept.tenant, literal(new.player), submissions.c.player)
+    query = select(*_SUBMISSION).join(newest, newest.c.id == submissions.c.id).where(~ours)
     others = [_read_submission(row) for row in connection.execute(query)]
     mine = {"tenant": kept.tenant, "challenge_id": kept.id}
     rows = [
@@ -298,7 +309,11 @@ def _select_newest(kept: StoredChallenge, side: Side, before: float | None) -> A
 
 
 def _read_tallies(
-    connection: Connection, red: Subquery, blue: Subquery, before: float | None
+    connection: Connection,
+    red: Subquery,
+    blue: Subquery,
+    before: float | None,
+    counts: ColumnElement[bool],
 ) -> list[VersusTally]:
     known = verdicts.c.state == "judged"
     broken = verdicts.c.state == "failed"
@@ -323,6 +338,7 @@ def _read_tallies(
         .select_from(verdicts)
         .join(red, red.c.id == verdicts.c.red)
         .join(blue, blue.c.id == verdicts.c.blue)
+        .where(counts)
         .group_by(red.c.player, blue.c.player, verdicts.c.category)
         .order_by(red.c.player, blue.c.player, verdicts.c.category)
     )

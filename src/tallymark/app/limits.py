@@ -1,0 +1,164 @@
+"""Rate limits: how often whoever asks may ask, by class of routes.
+
+A bucket for each key (or address, where there is no key) and class of routes holds as many requests
+as a minute allows, and fills again evenly. Buckets are in memory, each server's own: they protect a
+server, and count nothing that must be exact.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from tallymark.app.callers import Caller, Role
+from tallymark.errors import InvalidInput, TooMany, suggest
+
+RouteClass = Literal["read", "write", "report", "work", "sign-in"]
+ROUTE_CLASSES: tuple[RouteClass, ...] = get_args(RouteClass)
+A_MINUTE: dict[RouteClass, dict[Role, int]] = {
+    # Boards, runs, attempts, pages.
+    "read": {"anonymous": 600, "viewer": 6000, "agent": 6000, "reporter": 6000, "organiser": 12000},
+    # Entering, submitting, changing.
+    "write": {"anonymous": 30, "viewer": 60, "agent": 600, "reporter": 600, "organiser": 1200},
+    # Attempts that a trusted system saw: each counts, also in bulk.
+    "report": {"anonymous": 30, "viewer": 60, "agent": 60, "reporter": 60_000, "organiser": 60_000},
+    # What costs much for one request: what-if, rescoring, running a suite, exports.
+    "work": {"anonymous": 30, "viewer": 120, "agent": 120, "reporter": 120, "organiser": 240},
+    # Keys that are tried, invitations, registration; by address, whoever asks.
+    "sign-in": {"anonymous": 60, "viewer": 60, "agent": 60, "reporter": 60, "organiser": 60},
+}
+"""Requests a minute. Admins have what organisers have."""
+_MOST_BUCKETS = 100_000
+_V6_PREFIX = 64
+"""Of an IPv6 address, what one customer has: the rest is theirs to choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What is left of a limit, for headers and for whoever wants to know before it is hit."""
+
+    route_class: RouteClass
+    a_minute: int
+    remaining: int
+    reset_s: float
+    """Seconds until all of it is there again."""
+
+
+class RateLimits:
+    """What one server allows. May be used from any thread."""
+
+    def __init__(
+        self,
+        *,
+        of_tenant: Callable[[str], Mapping[str, int]] = lambda _: {},
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`of_tenant` gives the limits that a tenant has of its own, by class of routes."""
+        self._of_tenant = of_tenant
+        self._clock = clock
+        self._buckets: dict[tuple[str, RouteClass], tuple[float, float]] = {}
+        """How much was left, and when."""
+        self._lock = threading.Lock()
+
+    def check(self, caller: Caller, route_class: RouteClass, cost: int = 1) -> Allowance:
+        """Takes so many requests of what is left, or refuses with when to ask again.
+
+        What costs more than a minute's worth is let through when nothing else was asked for.
+        """
+        most = self.find_limit(caller, route_class)
+        name = (_name_bucket(caller, route_class), route_class)
+        with self._lock:
+            left = self._refill(name, most)
+            needed = min(cost, most)
+            if left < needed:
+                wait = (needed - left) * 60.0 / most
+                raise TooMany(
+                    f"{most:,} requests a minute are allowed here, and they are used up",
+                    hint=f"ask again after {math.ceil(wait)} s",
+                    retry_after=wait,
+                )
+            self._buckets[name] = (left - cost, self._clock())
+        return _describe(route_class, most, left - cost)
+
+    def look(self, caller: Caller) -> list[Allowance]:
+        """What is left of every limit, taking nothing."""
+        found = []
+        for route_class in ROUTE_CLASSES:
+            most = self.find_limit(caller, route_class)
+            name = (_name_bucket(caller, route_class), route_class)
+            with self._lock:
+                found.append(_describe(route_class, most, self._refill(name, most)))
+        return found
+
+    def find_limit(self, caller: Caller, route_class: RouteClass) -> int:
+        """Requests a minute: of the tenant, of its own or the server's."""
+        role: Role = "organiser" if caller.role == "admin" else caller.role
+        usual = A_MINUTE[route_class][role]
+        # A tenant's own limit is about its keys; strangers have the server's, or less.
+        own = self._of_tenant(caller.tenant).get(route_class)
+        if own is None:
+            return usual
+        return min(own, usual) if role == "anonymous" else own
+
+    def _refill(self, name: tuple[str, RouteClass], most: int) -> float:
+        """What is in a bucket now; a new one is full."""
+        left, since = self._buckets.get(name, (float(most), self._clock()))
+        if len(self._buckets) >= _MOST_BUCKETS:
+            self._drop_full()
+        return min(float(most), left + max(0.0, self._clock() - since) * most / 60.0)
+
+    def _drop_full(self) -> None:
+        """A bucket that nobody has used for a minute is full, as a new one is."""
+        now = self._clock()
+        kept = {name: each for name, each in self._buckets.items() if now - each[1] < 60.0}
+        # All in use within a minute: the eldest half is let off.
+        if len(kept) >= _MOST_BUCKETS:
+            kept = dict(sorted(kept.items(), key=lambda each: each[1][1])[_MOST_BUCKETS // 2 :])
+        self._buckets = kept
+
+
+def read_limits(texts: list[str]) -> dict[str, int]:
+    """Limits as a person writes them: `report=12000`."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, count = text.partition("=")
+        if name not in ROUTE_CLASSES:
+            close = suggest(name, ROUTE_CLASSES)
+            hint = f"did you mean {close!r}?" if close else f"there is {', '.join(ROUTE_CLASSES)}"
+            raise InvalidInput(f"there is no class of routes {name!r}", hint=hint)
+        if not (count.isascii() and count.isdigit() and int(count) > 0):
+            raise InvalidInput(
+                f"{count!r} is no limit of {name}", hint=f"write requests a minute: {name}=600"
+            )
+        found[name] = int(count)
+    return found
+
+
+def group_address(address: str | None) -> str:
+    """The address that quotas are counted for: of IPv6, the network of one customer."""
+    try:
+        found = ipaddress.ip_address(address or "")
+    except ValueError:
+        return address or "unknown"
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((int(found), _V6_PREFIX), strict=False))
+    return str(found)
+
+
+def _name_bucket(caller: Caller, route_class: RouteClass) -> str:
+    if caller.key_id is not None and route_class != "sign-in":
+        return caller.key_id
+    if caller.owner is not None and route_class != "sign-in":
+        return f"{caller.tenant} {caller.owner}"  # by a proxy, without a key
+    return group_address(caller.address)
+
+
+def _describe(route_class: RouteClass, most: int, left: float) -> Allowance:
+    return Allowance(route_class, most, max(0, int(left)), (most - left) * 60.0 / most)

@@ -1,0 +1,1 @@
+"""Who may use a store through a server: tenants, keys, invitations, sessions."""

@@ -1,0 +1,106 @@
+"""Answers to requests under an Idempotency-Key: the same request again gets the same answer.
+
+Those about attempts are kept with the attempts, in `contests/idempotency.py`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+import msgspec
+from sqlalchemy import delete, select, tuple_, update
+
+from tallymark.errors import Conflict, InvalidInput
+from tallymark.store.accounts.account_tables import idempotent_answers as table
+from tallymark.store.column_types import make_storable
+from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import insert_once, lock_rows
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection
+
+KEPT_S = 86_400.0
+"""For so long an answer is given again."""
+GIVEN_UP_S = 600.0
+"""A request that has had no answer for so long died with its server: it may be made again."""
+_LONGEST = 255
+_SWEPT = 50
+
+
+class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class IdempotentAnswers(TenantRows):
+    """What `store.idempotent_answers` is."""
+
+    def begin(self, caller: str, key: str, digest: str, *, at: float) -> KeptAnswer | None:
+        """None where the request is new, and now ours to do; else what was answered before.
+
+        The key of another request, or of one that is being served, is a `Conflict`.
+        """
+        if not (0 < len(key) <= _LONGEST and make_storable(key) == key and key.isprintable()):
+            raise InvalidInput(
+                "the idempotency key cannot be used", hint=f"give 1 to {_LONGEST} characters"
+            )
+        row = {"tenant": self._tenant, "caller": caller, "key": key, "digest": digest, "at": at}
+        row["token"] = token = secrets.token_hex(8)
+
+        def work(connection: Connection) -> KeptAnswer | None:
+            self._forget_old(connection, at)
+            if insert_once(connection, table, row):
+                return None
+            mine = self._is_mine(caller, key)
+            found = connection.execute(lock_rows(select(table).where(mine))).one_or_none()
+            if found is None:  # swept away by another, just now
+                insert_once(connection, table, row)
+                return None
+            if found.digest != digest:
+                raise Conflict(
+                    f"the idempotency key {key!r} was used before for another request",
+                    hint="send the same request again, or take a new key",
+                )
+            if found.status is not None:
+                return KeptAnswer(status=found.status, headers=found.headers, body=found.body)
+            if found.token == token:  # a connection was lost, and this is the second try
+                return None
+            if at - found.at < GIVEN_UP_S:
+                raise Conflict(
+                    f"the request with the idempotency key {key!r} is still being served",
+                    hint="wait for its answer, then ask again",
+                )
+            connection.execute(update(table).where(mine).values(at=at, token=token))
+            return None
+
+        return self._database.write(work)
+
+    def finish(self, caller: str, key: str, answer: KeptAnswer) -> None:
+        """Keeps what was answered; what is shown once must not be in it."""
+        change = update(table).where(self._is_mine(caller, key))
+        values = msgspec.structs.asdict(answer)
+        self._database.write(lambda c: c.execute(change.values(values)))
+
+    def forget(self, caller: str, key: str) -> None:
+        """The request came to nothing, and may be made again."""
+        mine = (self._is_mine(caller, key), table.c.status.is_(None))
+        self._database.write(lambda c: c.execute(delete(table).where(*mine)))
+
+    def _forget_old(self, connection: Connection, at: float) -> None:
+        """Some of those that are old enough, by whoever comes next."""
+        old = (table.c.tenant == self._tenant, table.c.at <= at - KEPT_S)
+        rows = connection.execute(select(table.c.caller, table.c.key).where(*old).limit(_SWEPT))
+        if some := [tuple(row) for row in rows]:
+            gone = tuple_(table.c.caller, table.c.key).in_(some)
+            connection.execute(delete(table).where(*old, gone))
+
+    def _is_mine(self, caller: str, key: str) -> ColumnElement[bool]:
+        mine = {"tenant": self._tenant, "caller": caller, "key": key}
+        first, *others = (table.c[name] == value for name, value in mine.items())
+        for each in others:
+            first &= each
+        return first

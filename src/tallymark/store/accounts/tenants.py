@@ -1,0 +1,142 @@
+"""Tenants in the database, and what each of them allows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from sqlalchemy import select, update
+
+from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
+from tallymark.store.accounts.account_tables import tenants as table
+from tallymark.store.contests.audit_log import write_account_entry
+from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import insert_once, lock_rows
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+DEFAULT = "default"
+"""The tenant that is always there. Its admins are the operators of the server."""
+Registration = Literal["closed", "invitation", "open"]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+_Rate = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,38}[a-z0-9]")
+
+
+class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a tenant allows."""
+
+    registration: Registration = "invitation"
+    """Who may register agents: whom organisers make keys for, who was invited, or anybody."""
+    agents_per_owner: _Count = 20
+    """How many agents an owner may register; organisers may give them more."""
+    registrations_per_address: _Count = 5
+    """How many agents may be registered openly from one address within a day."""
+    limits: dict[str, _Rate] = {}
+    """Requests a minute by class of routes, where the tenant has others than the server's."""
+
+
+class Tenant(msgspec.Struct, frozen=True, kw_only=True):
+    """One tenant."""
+
+    name: str
+    settings: TenantSettings
+    created_at: float
+
+
+class Tenants(TenantRows):
+    """What `store.tenants` is: the store's own tenant, and for operators all of them."""
+
+    def settings(self) -> TenantSettings:
+        """What the tenant allows."""
+        with self._database.read() as connection:
+            return read_settings(connection, self._tenant)
+
+    def change(self, changes: dict[str, Any], *, at: float) -> TenantSettings:
+        """Changes what the tenant allows, by the names of settings; None is the default again."""
+
+        def work(connection: Connection) -> TenantSettings:
+            before = lock_tenant(connection, self._tenant, at)
+            after = _change_settings(before, changes)
+            if after != before:
+                values = {"settings": msgspec.to_builtins(after)}
+                connection.execute(
+                    update(table).where(table.c.tenant == self._tenant).values(values)
+                )
+                note = {name: getattr(after, name) for name in changes}
+                write_account_entry(connection, self._tenant, "tenant changed", at, **note)
+            return after
+
+        return self._database.write(work)
+
+    def all(self) -> list[Tenant]:
+        """Every tenant of the database by name: for operators alone."""
+        query = select(table).order_by(table.c.tenant)
+        with self._database.read() as connection:
+            return [
+                Tenant(
+                    name=row.tenant,
+                    settings=msgspec.convert(row.settings, TenantSettings),
+                    created_at=row.created_at,
+                )
+                for row in connection.execute(query)
+            ]
+
+
+def create_tenant(connection: Connection, name: str, settings: TenantSettings, at: float) -> None:
+    """Makes a tenant, in a transaction with its first key."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"a tenant cannot be called {name!r}",
+            hint="use 2 to 40 of a-z, 0-9 and '-', the first and the last a letter or a digit",
+        )
+    row = {"tenant": name, "settings": msgspec.to_builtins(settings), "created_at": at}
+    if not insert_once(connection, table, row):
+        raise Conflict(f"there is a tenant {name!r} already", hint="choose another name")
+    write_account_entry(connection, name, "tenant created", at)
+
+
+def lock_tenant(connection: Connection, name: str, at: float) -> TenantSettings:
+    """What a tenant allows; until the transaction ends, quotas of it are counted by one at a time.
+
+    The default tenant is made by whoever is first to need it.
+    """
+    if name == DEFAULT:
+        insert_once(connection, table, {"tenant": name, "settings": {}, "created_at": at})
+    query = lock_rows(select(table.c.settings).where(table.c.tenant == name))
+    return _read(connection.scalars(query).all(), connection, name)
+
+
+def read_settings(connection: Connection, name: str) -> TenantSettings:
+    """What a tenant allows."""
+    found = connection.scalars(select(table.c.settings).where(table.c.tenant == name)).all()
+    return TenantSettings() if not found and name == DEFAULT else _read(found, connection, name)
+
+
+def _read(found: Any, connection: Connection, name: str) -> TenantSettings:
+    if not found:
+        known = list(connection.scalars(select(table.c.tenant)))
+        close = suggest(name, [*known, DEFAULT])
+        hint = f"did you mean {close!r}?" if close else "make it with: tally admin tenants create"
+        raise NotFound(f"there is no tenant {name!r}", hint=hint)
+    return msgspec.convert(found[0], TenantSettings)
+
+
+def _change_settings(before: TenantSettings, changes: dict[str, Any]) -> TenantSettings:
+    known = TenantSettings.__struct_fields__
+    for name in changes:
+        if name not in known:
+            close = suggest(name, known)
+            hint = f"did you mean {close!r}?" if close else f"there is {', '.join(known)}"
+            raise InvalidInput(f"a tenant has no setting {name!r}", hint=hint)
+    kept = {
+        name: value
+        for name, value in (msgspec.to_builtins(before) | changes).items()
+        if value is not None
+    }
+    try:
+        return msgspec.convert(kept, TenantSettings)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"the tenant's settings cannot be these: {error}") from None
