@@ -5,7 +5,8 @@
     │   ├── FormulaError      a formula, or a name declared for one
     │   ├── TraceError        a trace file, or a record in it
     │   │   └── CutShort      a compressed file that ends too early: what is whole was read
-    │   └── ScorerError       a scorer's name, definition or config
+    │   ├── ScorerError       a scorer's name, definition or config
+    │   └── NeedsJob          what cannot be answered at once: ask for a job
     └── WorkFailed            the input is fine, the work could not be done (exit code 3)
         ├── RuleChanged       a score by a rule that has changed meanwhile
         ├── LeaseLost         somebody else works on it now
@@ -127,6 +128,10 @@ class CutShort(TraceError):
 
 class ScorerError(InvalidInput):
     """A scorer that is not known, not well defined, or wrongly configured."""
+
+
+class NeedsJob(InvalidInput):
+    """It can be had, but takes work that nobody waits for: the hint says which job does it."""
 
 
 class WorkFailed(TallymarkError):
