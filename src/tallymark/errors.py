@@ -7,7 +7,8 @@
     │   │   └── CutShort      a compressed file that ends too early: what is whole was read
     │   ├── ScorerError       a scorer's name, definition or config
     │   ├── NotFound          what is asked for is not there, or not for whoever asks
-    │   └── Conflict          it would be fine, had something else not been done before
+    │   ├── Conflict          it would be fine, had something else not been done before
+    │   └── NeedsJob          what cannot be answered at once: ask for a job
     ├── NotAllowed            whoever asks may not                        (exit code 2)
     │   └── NotSignedIn       it is not known who asks, or their key is no good
     ├── TooMany               whoever asks has asked too often            (exit code 3)
@@ -141,6 +142,10 @@ class NotFound(InvalidInput):
 
 class Conflict(InvalidInput):
     """What is asked for does not go with what was done before: a name is taken, a thing is over."""
+
+
+class NeedsJob(InvalidInput):
+    """It can be had, but takes work that nobody waits for: the hint says which job does it."""
 
 
 class NotAllowed(TallymarkError):

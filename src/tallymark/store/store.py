@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.pauses import Pauses
     from tallymark.store.contests.ratings import Ratings
     from tallymark.store.contests.rescorings import Rescorings
+    from tallymark.store.contests.score_columns import ScoreColumnReader
     from tallymark.store.contests.tracks import Tracks
     from tallymark.store.contests.versus_rows import VersusRows
     from tallymark.store.runs.run_rows import RunFilter
@@ -165,6 +166,15 @@ class Store:
         from tallymark.store.contests.rescorings import Rescorings  # noqa: PLC0415
 
         return Rescorings(self._database, self.tenant)
+
+    @cached_property
+    def score_columns(self) -> ScoreColumnReader:
+        """The numbers of attempts in memory."""
+        from tallymark.store.contests.score_columns import (  # noqa: PLC0415 (numpy loads with it)
+            ScoreColumnReader,
+        )
+
+        return ScoreColumnReader(self._database, self.tenant)
 
     @cached_property
     def pauses(self) -> Pauses:

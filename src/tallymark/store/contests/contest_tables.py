@@ -175,8 +175,9 @@ contest_audit = Table(
     Column("note", JsonText),
     Column("address", CodePointText),  # from where; NULL where no server was asked
     Index("ix_contest_audit", "challenge_id", "attempt"),
-    Index("ix_contest_audit_seq", "tenant", "challenge_id", "seq"),
     partial_index("ix_contest_audit_acts", "tenant", "seq", where=ACTS),
+    # A challenge's entries in order: whoever follows it goes on after the last one seen.
+    Index("ix_contest_audit_order", "challenge_id", "seq"),
     sqlite_autoincrement=True,
 )
 

@@ -1,0 +1,381 @@
+"""What a board would be by another rule, answered at once from columns in memory.
+
+Nobody learns by it what the board does not show: the public is answered from what the public may
+see of attempts, which of a frozen board is what was known when it was frozen.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+import numpy as np
+
+from tallymark.challenges.attempt_formula import challenge_formula
+from tallymark.challenges.dimension_columns import find_shown_scores, find_totals
+from tallymark.challenges.dimension_scores import weighted_dimensions
+from tallymark.challenges.ranked_columns import rank_by_score
+from tallymark.challenges.rescore_plan import describe_rule
+from tallymark.dimensions.breakdown import SOLO_WIN_THRESHOLD
+from tallymark.dimensions.exact_numbers import to_fraction
+from tallymark.errors import InvalidInput, NeedsJob, suggest
+from tallymark.scoring.score import show_value
+from tallymark.store.contests.attempt_tables import attempt_id
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.store import Store
+    from tallymark.store.contests.score_columns import ScoreColumns
+
+MOST_BYTES = 512 * 2**20
+"""How much memory columns of all challenges take; what was not asked for of late goes to files."""
+MOST_MAPPED_BYTES = 8 * MOST_BYTES
+"""How much such files take; beyond it columns are forgotten, and read again when asked for."""
+MOST_SHOWN = 1000
+_NEIGHBOURS = 3
+
+
+class WhatIfRule(msgspec.Struct, frozen=True, kw_only=True):
+    """Another rule: a formula, weights of the dimensions, or a config; one of them."""
+
+    formula: str | None = None
+    weights: dict[str, float] | None = None
+    config: dict[str, Any] | None = None
+
+
+class WhatIfStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a board by another rule."""
+
+    rank: int
+    agent: str
+    score: float | None
+    value: float | None
+    """What the board is ordered by: the score."""
+    attempt: str
+    before: int | None
+    """The rank on the board as it is; None for an agent that is not on it."""
+    moved: int | None
+    """How many ranks up; less than 0 is down."""
+
+
+class WhatIfBoard(msgspec.Struct, frozen=True, kw_only=True):
+    """The board by another rule."""
+
+    challenge: str
+    rule: str
+    seq: int
+    """The last change of the challenge that is taken into account."""
+    frozen: bool
+    agents: int
+    attempts: int
+    """That rank."""
+    undefined: int
+    """Agents without a score by this rule, who stand last."""
+    up: int
+    down: int
+    items: tuple[WhatIfStanding, ...]
+    around: tuple[WhatIfStanding, ...] | None
+    """The agent asked for with its neighbours; empty when it is not on the board."""
+    findings: tuple[dict[str, Any], ...] = ()
+    """What there is to say of a formula before anything runs, each with its column."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    """The columns of a challenge and view, and the lock under which they are used."""
+
+    columns: ScoreColumns | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    totals: tuple[Any, NDArray[np.float64]] | None = None
+    mapped: bool = False
+    nbytes: int = 0
+
+
+class WhatIfs:
+    """One for a process, for all tenants: it bounds what all their columns take together.
+
+    Safe to use from several threads; those who ask about the same board wait for each other.
+    """
+
+    def __init__(
+        self, *, most_bytes: int = MOST_BYTES, most_mapped_bytes: int = MOST_MAPPED_BYTES
+    ) -> None:
+        self._most_bytes = most_bytes
+        self._most_mapped_bytes = most_mapped_bytes
+        self._slots: OrderedDict[tuple[int, bool], _Slot] = OrderedDict()
+        """By challenge, and whether its board is frozen; the last ones used come last."""
+        self._lock = threading.Lock()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forgets all columns."""
+        with self._lock:
+            self._slots.clear()
+            if self._folder is not None:
+                self._folder.cleanup()
+                self._folder = None
+
+    def ask(
+        self,
+        store: Store,
+        name: str,
+        rule: WhatIfRule,
+        *,
+        public: bool,
+        around: str | None = None,
+        limit: int = 100,
+    ) -> WhatIfBoard:
+        """The first so many of the board by a rule, and where an agent would stand.
+
+        A plugin's config is no rule that columns can tell: that is `NeedsJob`.
+        """
+        if not 1 <= limit <= MOST_SHOWN:
+            raise InvalidInput(f"a limit is from 1 to {MOST_SHOWN:,}, not {limit}")
+        challenge_id, frozen_at, challenge = store.score_columns.view_of(name, public=public)
+        new = change_rule(challenge, rule)  # before anything large is read
+        slot = self._find_slot((challenge_id, frozen_at is not None))
+        with slot.lock:
+            slot.columns = store.score_columns.refresh(name, slot.columns, public=public)
+            slot.mapped = slot.mapped and slot.columns.nbytes == slot.nbytes
+            slot.nbytes = slot.columns.nbytes
+            again = rule.weights is not None
+            answer = _WhatIf(slot, new, weighed_again=again).answer(around, limit)
+        self._make_room()
+        return answer
+
+    def _find_slot(self, key: tuple[int, bool]) -> _Slot:
+        with self._lock:
+            slot = self._slots.setdefault(key, _Slot())
+            self._slots.move_to_end(key)
+            return slot
+
+    def _make_room(self) -> None:
+        """What was not asked for of late goes to files, and at last is forgotten."""
+        with self._lock:
+            held = mapped = 0
+            for key, slot in reversed(list(self._slots.items())):
+                if slot.mapped:
+                    mapped += slot.nbytes
+                elif held + slot.nbytes <= self._most_bytes:
+                    held += slot.nbytes
+                elif slot.lock.acquire(blocking=False):  # else it is in use, and its turn comes
+                    try:
+                        self._move_to_files(slot)
+                    finally:
+                        slot.lock.release()
+                    mapped += slot.nbytes
+                if mapped > self._most_mapped_bytes:
+                    mapped -= slot.nbytes
+                    del self._slots[key]
+
+    def _move_to_files(self, slot: _Slot) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="tally-columns-")
+        if slot.columns is not None:
+            slot.columns.attempts.move_to_files(Path(self._folder.name))
+            slot.totals = None
+        slot.mapped = True
+
+
+def change_rule(challenge: Challenge, rule: WhatIfRule) -> Challenge:
+    """The challenge by another rule; InvalidInput where it cannot be, NeedsJob where it takes one.
+
+    A FormulaError has the columns of what is wrong.
+    """
+    given = [each for each in rule.__struct_fields__ if getattr(rule, each) is not None]
+    if len(given) != 1:
+        raise InvalidInput("a what-if is by one of formula, weights and config", hint="give one")
+    scoring = challenge.scoring
+    if rule.formula is not None:
+        changes: dict[str, Any] = {"formula": rule.formula, "plugin": None, "strategy": "custom"}
+    elif rule.weights is not None:
+        changes = {"dimensions": _change_weights(challenge, rule.weights)}
+    else:
+        changes = {"config": _check_config(challenge, rule.config or {})}
+    new = msgspec.structs.replace(challenge, scoring=msgspec.structs.replace(scoring, **changes))
+    if new.scoring.formula is not None:
+        challenge_formula(new)
+    return new
+
+
+def _change_weights(challenge: Challenge, weights: Mapping[str, float]) -> tuple[Any, ...]:
+    scoring = challenge.scoring
+    name, known = challenge.name, {each.key: each for each in scoring.dimensions}
+    if not known:
+        raise InvalidInput(f"{name!r} weighs no dimensions", hint="try a formula instead")
+    _refuse_plugin(challenge, "weights")
+    for key in weights:
+        if key not in known:
+            close = suggest(key, known)
+            hint = f"did you mean {close!r}?" if close else f"it has {', '.join(known)}"
+            raise InvalidInput(f"{name!r} has no dimension {show_value(key)}", hint=hint)
+    if scoring.formula is not None and "total" not in challenge_formula(challenge).formula.names:
+        raise InvalidInput(
+            f"the formula of {name!r} does not use total, so weights would change nothing",
+            hint="try a formula instead",
+        )
+    made = tuple(
+        msgspec.structs.replace(each, weight=weights[each.key])
+        for each in scoring.dimensions
+        if each.key in weights
+    )
+    weighted_dimensions(made)  # refuses weights that are none
+    if scoring.formula is not None and len(made) < len(known):
+        missing = next(key for key in known if key not in weights)
+        raise InvalidInput(f"the weight of {missing!r} is missing", hint="give one to each")
+    return made
+
+
+def _check_config(challenge: Challenge, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a config, formulas use one number: what stands in for a score that is undefined."""
+    _refuse_plugin(challenge, "config")
+    if challenge.scoring.formula is None:
+        raise InvalidInput(f"the scoring of {challenge.name!r} has no config", hint="try a formula")
+    for key in config:
+        if key != "undefined":
+            raise InvalidInput(f"a formula has no use for the config {show_value(key)}")
+    if "undefined" in config and to_fraction(config["undefined"]) is None:
+        raise InvalidInput(f"undefined is a number, not {show_value(config['undefined'])}")
+    return dict(config)
+
+
+def _refuse_plugin(challenge: Challenge, what: str) -> None:
+    if challenge.scoring.plugin is not None:
+        raise NeedsJob(
+            f"{challenge.name!r} is scored by a plugin, which must run again for another {what}",
+            hint="ask for a preview of rescoring, which is a job",
+        )
+
+
+class _WhatIf:
+    """One answer, while the lock of its columns is held."""
+
+    def __init__(self, slot: _Slot, challenge: Challenge, *, weighed_again: bool) -> None:
+        assert slot.columns is not None  # noqa: S101 (for the type checker)
+        self._slot = slot
+        self._weighed_again = weighed_again
+        self._columns = slot.columns
+        self._challenge = challenge
+        self._rows = len(slot.columns.attempts)
+
+    def answer(self, around: str | None, limit: int) -> WhatIfBoard:
+        columns = self._columns
+        agent = columns.attempts.array("agent")
+        numbers = [columns.places[each] for each in columns.absent if each in columns.places]
+        absent = np.array(numbers, dtype=np.intp)
+        scores, left_out = self._score()
+        agents = len(columns.agents)
+        ranked = rank_by_score(scores, agent, agents, absent=absent, left_out=left_out)
+        after = _count_ranks(agent[ranked], agents)
+        board = columns.board.array("agent")
+        before = _count_ranks(board[~np.isin(board, absent)] if len(absent) else board, agents)
+        both = (after > 0) & (before > 0)
+
+        def show(first: int, last: int) -> tuple[WhatIfStanding, ...]:
+            rows = ranked[max(0, first) : last]
+            return tuple(
+                self._make_standing(rank, int(row), scores, before)
+                for rank, row in enumerate(rows, max(0, first) + 1)
+            )
+
+        return WhatIfBoard(
+            challenge=self._challenge.name,
+            rule=describe_rule(self._challenge.scoring),
+            seq=columns.seq,
+            frozen=columns.frozen_at is not None,
+            agents=len(ranked),
+            attempts=self._rows,
+            undefined=int(np.isnan(scores[ranked]).sum()),
+            up=int((both & (after < before)).sum()),
+            down=int((both & (after > before)).sum()),
+            items=show(0, limit),
+            around=None if around is None else self._show_around(around, after, show),
+            findings=self._lint(),
+        )
+
+    def _show_around(self, agent: str, after: NDArray[Any], show: Any) -> Any:
+        number = self._columns.places.get(agent)
+        rank = 0 if number is None else int(after[number])
+        return show(rank - 1 - _NEIGHBOURS, rank + _NEIGHBOURS) if rank else ()
+
+    def _make_standing(
+        self, rank: int, row: int, scores: NDArray[np.float64], before: NDArray[Any]
+    ) -> WhatIfStanding:
+        columns = self._columns
+        number = int(columns.attempts.array("agent")[row])
+        score, old = float(scores[row]), int(before[number]) or None
+        shown = None if score != score else score  # noqa: PLR0124 (NaN, where it is undefined)
+        return WhatIfStanding(
+            rank=rank,
+            agent=columns.agents[number],
+            score=shown,
+            value=shown,
+            attempt=attempt_id(int(columns.attempts.array("attempt")[row])),
+            before=old,
+            moved=None if old is None else old - rank,
+        )
+
+    def _score(self) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
+        """Every attempt's score by the rule, and the attempts that would not rank by it."""
+        scoring = self._challenge.scoring
+        if scoring.formula is None:
+            weighted = weighted_dimensions(scoring.dimensions)
+            shown = find_shown_scores(weighted, self._get_numbers(), self._rows)
+            missing = np.isnan(shown)  # of what was not judged in every dimension
+            return shown, missing if missing.any() else None
+        rule = challenge_formula(self._challenge)
+        given = self._get_numbers()
+        if "elapsed_s" in rule.formula.names:
+            given["elapsed_s"] = given["elapsed_ms"] / 1000
+        if "total" in rule.formula.names:
+            given["total"] = self._get_totals(given)
+        if self._weighed_again and "succeeded" in rule.formula.names:
+            weighted = weighted_dimensions(scoring.dimensions)
+            shown = find_shown_scores(weighted, given, self._rows)
+            given["succeeded"] = (shown >= SOLO_WIN_THRESHOLD).astype(np.float64)
+        scores = rule.formula.evaluate_many(given | {" rows": np.empty(self._rows)}).values
+        if (instead := to_fraction(scoring.config.get("undefined"))) is not None:
+            np.copyto(scores, float(instead), where=np.isnan(scores))
+        zeroed = self._columns.zeroed
+        if not zeroed:
+            return scores, None
+        return scores, np.isin(self._columns.attempts.array("attempt"), list(zeroed))
+
+    def _get_numbers(self) -> dict[str, Any]:
+        return {name: self._columns.attempts[name] for name in self._columns.numbers}
+
+    def _get_totals(self, given: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Kept for the next who asks: of scores with many decimals they take long."""
+        dimensions = self._challenge.scoring.dimensions
+        key = (self._columns.seq, self._columns.revision, dimensions, id(self._columns))
+        if self._slot.totals is None or self._slot.totals[0] != key:
+            totals = find_totals(weighted_dimensions(dimensions), given, self._rows)
+            self._slot.totals = (key, totals)
+        return self._slot.totals[1]
+
+    def _lint(self) -> tuple[dict[str, Any], ...]:
+        if self._challenge.scoring.formula is None:
+            return ()
+        found = challenge_formula(self._challenge).formula.lint().findings
+        return tuple(each.to_dict() for each in found)
+
+
+def _count_ranks(agents_in_order: NDArray[Any], agents: int) -> NDArray[np.intp]:
+    """The rank of each agent by its number; 0 for one that is not on the board."""
+    ranks = np.zeros(agents, dtype=np.intp)
+    ranks[agents_in_order] = np.arange(1, len(agents_in_order) + 1)
+    return ranks

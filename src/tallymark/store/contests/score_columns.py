@@ -1,0 +1,487 @@
+"""The numbers of a challenge's attempts as columns in memory, read once and then kept up to date.
+
+They hold what a board could be made of by another rule: every attempt that ranks and is not void,
+and the board as it stands. `frozen` ones are what was known when the public board was frozen. Which
+attempts changed is found in the log, after the last entry that was seen: see
+docs/decisions/0034-what-if.md.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from sqlalchemy import func, select
+
+from tallymark.challenges.attempt_formula import METRICS
+from tallymark.challenges.sorted_rows import SortedRows
+from tallymark.errors import InvalidInput
+from tallymark.store.column_types import read_json_mapping
+from tallymark.store.contests.attempt_tables import (
+    attempt_details,
+    attempt_scores,
+    attempts,
+    is_own_score,
+    score_history,
+    scorings,
+)
+from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
+from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import read_one_moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+    from sqlalchemy import ColumnElement, Connection, Row
+
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.store.contests.challenges import StoredChallenge
+
+_CHUNK = 50_000
+_MOST_CHANGES = 20_000
+"""After more entries than this, all is read again."""
+_SOME = 500
+_HARMLESS = frozenset({"closed", "reopened", "paused", "data failed"})
+"""What is done to a whole challenge and changes none of its numbers."""
+_METRICS = tuple(each.name for each in METRICS if each.name != "elapsed_s")
+_ORDER = ("submitted_at", "attempt")
+_BOARD_ORDER = ("place", "submitted_at", "attempt")
+_BOARD_COLUMNS = (*_BOARD_ORDER, "value", "score")
+_KINDS = {"agent": np.int32, "attempt": np.int64}
+_scores = attempt_scores.c
+_Numbers = dict[str, float | None]
+_COPY_HEADER = 19
+_ZEROED = '%"constraint_effect":"zero"%'
+
+
+@dataclass(slots=True)
+class ScoreColumns:
+    """The columns of one challenge and view. Whoever has it looks at it under a lock."""
+
+    tenant: str
+    challenge_id: int
+    revision: int
+    seq: int
+    """The last entry of the log that it knows."""
+    frozen_at: float | None
+    """When the board was frozen that it belongs to; None for the live one."""
+    attempts: SortedRows
+    """`agent` (a number), `attempt`, `submitted_at`, and every name of `numbers`."""
+    board: SortedRows
+    """The board as it stands, with the agents' numbers."""
+    agents: list[str]
+    """By their numbers."""
+    numbers: tuple[str, ...]
+    zeroed: frozenset[int] = frozenset()
+    """Attempts whose score is 0 because a constraint was broken."""
+    absent: frozenset[str] = frozenset()
+    """Agents that are disqualified, as of the last look."""
+    places: dict[str, int] = field(default_factory=dict)
+    """The number of each agent."""
+
+    @property
+    def nbytes(self) -> int:
+        """About what it takes, the names of agents included."""
+        names = sum(map(len, self.agents)) + 150 * len(self.agents)
+        return self.attempts.nbytes + self.board.nbytes + names
+
+
+class ScoreColumnReader(TenantRows):
+    """What `store.score_columns` is."""
+
+    def refresh(self, name: str, known: ScoreColumns | None, *, public: bool) -> ScoreColumns:
+        """The columns as they are now: the known ones brought up to date, or others in their place.
+
+        `public` are those of the frozen board while there is one.
+        """
+        with self._database.read() as connection:
+            kept = find_challenge(read_one_moment(connection), self._tenant, name)
+            if kept.challenge.kind == "versus":
+                raise InvalidInput(f"{name} is played red against blue: no rule scores it")
+            frozen_at = kept.frozen_at if public else None
+            seq = read_newest(connection, kept.id)
+            columns = known
+            if columns is None or not _bring_up_to_date(connection, kept, columns, frozen_at, seq):
+                columns = _read_all(connection, kept, frozen_at, seq)
+            mine = disqualified.c.tenant == self._tenant
+            columns.absent = frozenset(connection.scalars(select(disqualified.c.agent).where(mine)))
+        return columns
+
+    def view_of(self, name: str, *, public: bool) -> tuple[int, float | None, Challenge]:
+        """Which columns a caller is to be shown: the challenge's id and the freeze of its board."""
+        with self._database.read() as connection:
+            kept = find_challenge(connection, self._tenant, name)
+        return kept.id, kept.frozen_at if public else None, kept.challenge
+
+
+def read_newest(connection: Connection, challenge_id: int) -> int:
+    """The last entry of a challenge in the log."""
+    mine = contest_audit.c.challenge_id == challenge_id
+    return int(connection.scalar(select(func.max(contest_audit.c.seq)).where(mine)) or 0)
+
+
+def list_number_names(challenge: Challenge) -> tuple[str, ...]:
+    """The numbers that a formula may name, but those that follow from others."""
+    return (*_METRICS, *chain.from_iterable(_list_json(challenge).values()))
+
+
+# All at once
+
+
+def _read_all(
+    connection: Connection, kept: StoredChallenge, frozen_at: float | None, seq: int
+) -> ScoreColumns:
+    if frozen_at is not None:
+        _require_old_numbers(connection, kept, frozen_at)
+    read = _read_postgres if connection.dialect.name == "postgresql" else _read_sqlite
+    agents, columns = read(connection, kept)
+    left_out = _find_left_out(connection, kept, frozen_at, columns["attempt"])
+    if left_out is not None:
+        columns = {name: column[~left_out] for name, column in columns.items()}
+    found = ScoreColumns(
+        tenant=kept.tenant,
+        challenge_id=kept.id,
+        revision=kept.revision,
+        seq=seq,
+        frozen_at=frozen_at,
+        attempts=SortedRows(columns, _ORDER),
+        board=SortedRows(_make_columns([], ("agent", *_BOARD_COLUMNS)), _BOARD_ORDER),
+        agents=agents,
+        numbers=list_number_names(kept.challenge),
+        zeroed=_find_zeroed(connection, kept),
+        places={agent: number for number, agent in enumerate(agents)},
+    )
+    found.board = SortedRows(_read_board(connection, found), _BOARD_ORDER)
+    return found
+
+
+def _read_board(
+    connection: Connection, columns: ScoreColumns, agents: Sequence[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """The rows of a board, or those of some agents."""
+    query = select(boards.c.agent, *(boards.c[name] for name in _BOARD_COLUMNS)).where(
+        boards.c.challenge_id == columns.challenge_id,
+        boards.c.frozen == (columns.frozen_at is not None),
+    )
+    if agents is None:
+        rows = _fetch(connection, query.order_by(*(boards.c[name] for name in _BOARD_ORDER)))
+    else:
+        rows = chain.from_iterable(
+            _fetch(connection, query.where(boards.c.agent.in_(agents[start : start + _SOME])))
+            for start in range(0, len(agents), _SOME)
+        )
+    found = [(_number_of(columns, row[0]), *row[1:]) for row in rows]
+    return _make_columns(found, ("agent", *_BOARD_COLUMNS))
+
+
+def _number_of(columns: ScoreColumns, agent: str) -> int:
+    number = columns.places.setdefault(agent, len(columns.agents))
+    if number == len(columns.agents):
+        columns.agents.append(agent)
+    return number
+
+
+def _make_columns(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    cells = zip(*rows, strict=True) if rows else ((),) * len(names)
+    return {
+        name: np.array(
+            [math.nan if cell is None else cell for cell in column],
+            dtype=_KINDS.get(name, np.float64),
+        )
+        for name, column in zip(names, cells, strict=True)
+    }
+
+
+def _fetch(connection: Connection, query: Any) -> Iterable[tuple[Any, ...]]:
+    """Rows from the driver itself: SQLAlchemy's own take three times as long."""
+    compiled = query.compile(
+        dialect=connection.dialect, compile_kwargs={"render_postcompile": True}
+    )
+    values = compiled.construct_params()
+    if compiled.positional:
+        given: Any = tuple(values[name] for name in compiled.positiontup)
+    else:
+        given = values
+    found: Iterable[tuple[Any, ...]] = connection.exec_driver_sql(str(compiled), given).cursor
+    return found
+
+
+_RANKING = "challenge_id = {} AND ranks"
+
+
+def _read_sqlite(
+    connection: Connection, kept: StoredChallenge
+) -> tuple[list[str], dict[str, NDArray[Any]]]:
+    """In the order of the key, agent by agent, so that no name need be read for each row."""
+    mine = _RANKING.format(kept.id)
+    counting = f"SELECT agent, count(*) FROM attempt_scores WHERE {mine} GROUP BY agent"  # noqa: S608
+    counted = list(_run(connection, counting))
+    agents, sizes = [row[0] for row in counted], [row[1] for row in counted]
+    rows = sum(sizes)
+    names = ("attempt", "submitted_at", *_METRICS)
+    columns = {name: np.empty(rows, dtype=_KINDS.get(name, np.float64)) for name in names}
+    columns["agent"] = np.repeat(np.arange(len(agents), dtype=np.int32), sizes)
+    # What is missing comes as an infinity, which is never stored: iterating numpy takes numbers.
+    shown = ", ".join(each if each in _KINDS else f"coalesce({each}, 9e999)" for each in names)
+    order = "ORDER BY agent, submitted_at, attempt"
+    cursor = _run(connection, f"SELECT {shown} FROM attempt_scores WHERE {mine} {order}")  # noqa: S608
+    for start, page in _read_pages(cursor):
+        flat = np.fromiter(chain.from_iterable(page), np.float64, len(page) * len(names))
+        table = flat.reshape(len(page), len(names))
+        for place, name in enumerate(names):
+            columns[name][start : start + len(page)] = table[:, place]
+    for name in _METRICS:
+        column = columns[name]
+        np.copyto(column, np.nan, where=np.isinf(column))
+    for text_column, keys in _list_json(kept.challenge).items():
+        columns |= {name: np.empty(rows) for name in keys}
+        query = f"SELECT {text_column} FROM attempt_scores WHERE {mine} {order}"  # noqa: S608
+        for start, page in _read_pages(_run(connection, query)):
+            _fill_from_json(columns, keys, start, [row[0] or "null" for row in page])
+    return agents, columns
+
+
+def _run(connection: Connection, statement: str) -> Any:
+    return connection.exec_driver_sql(statement).cursor
+
+
+def _read_pages(cursor: Any) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
+    start = 0
+    while page := cursor.fetchmany(_CHUNK):
+        yield start, page
+        start += len(page)
+
+
+def _list_json(challenge: Challenge) -> dict[str, list[str]]:
+    """The columns that hold JSON, and which of their numbers a formula may name."""
+    taken = dict.fromkeys(_METRICS)
+    found: dict[str, list[str]] = {}
+    own = challenge.evaluator.options.get("metrics", ())
+    dimensions = [each.key for each in challenge.scoring.dimensions]
+    for column, keys in (("dimensions", dimensions), ("more", own)):
+        if fresh := [key for key in keys if key not in taken]:
+            found[column] = fresh
+            taken |= dict.fromkeys(fresh)
+    return found
+
+
+def _fill_from_json(
+    columns: dict[str, NDArray[Any]], keys: Sequence[str], start: int, texts: Sequence[str]
+) -> None:
+    rows = msgspec.json.decode(f"[{','.join(texts)}]", type=list[_Numbers | None])
+    for key in keys:
+        values = (math.nan if each is None else each.get(key, math.nan) for each in rows)
+        known = (math.nan if value is None else value for value in values)
+        columns[key][start : start + len(rows)] = np.fromiter(known, np.float64, len(rows))
+
+
+def _read_postgres(
+    connection: Connection, kept: StoredChallenge
+) -> tuple[list[str], dict[str, NDArray[Any]]]:
+    """As the server's own bytes, every field of one width; agents by a hash of their names."""
+    mine = _RANKING.format(kept.id)
+    agents, hashes, seed = _hash_agents(connection, mine)
+    texts = _list_json(kept.challenge)
+    names = ("agent", "attempt", "submitted_at", *_METRICS, *chain(*texts.values()))
+    # There is no cast from a bool to a float.
+    numbers = [f"{each}::int" if each == "succeeded" else each for each in _METRICS]
+    shown = [f"hashtextextended(agent, {seed})", "attempt", "submitted_at"]
+    shown += [f"coalesce({each}::float8, 'NaN')" for each in numbers]
+    source = "attempt_scores"
+    for column, keys in texts.items():
+        # Read once for all of its numbers, which OFFSET makes sure of.
+        source += f" CROSS JOIN LATERAL (SELECT {column}::jsonb OFFSET 0) AS {column}_read (json)"
+        quoted = ("'" + key.replace("'", "''") + "'" for key in keys)
+        shown += [f"coalesce(({column}_read.json ->> {key})::float8, 'NaN')" for key in quoted]
+    query = f"SELECT {', '.join(shown)} FROM {source} WHERE {mine}"  # noqa: S608  names are checked
+    cursor: Any = connection.connection.cursor()
+    with cursor, cursor.copy(f"COPY ({query}) TO STDOUT (FORMAT binary)") as copy:
+        data = b"".join(map(bytes, copy))
+    kind = np.dtype(
+        [("fields", ">i2")]
+        + [
+            part
+            for name in names
+            for part in ((f"{name} size", ">i4"), (name, ">i8" if name in _KINDS else ">f8"))
+        ]
+    )
+    extension = struct.unpack_from(">i", data, _COPY_HEADER - 4)[0]
+    start = _COPY_HEADER + extension
+    table = np.frombuffer(data, kind, (len(data) - start - 2) // kind.itemsize, start)
+    sorting = np.argsort(hashes)
+    columns = {
+        name: table[name].astype(_KINDS.get(name, np.float64)) for name in names if name != "agent"
+    }
+    found = np.searchsorted(hashes[sorting], table["agent"].astype(np.int64))
+    columns["agent"] = sorting[found].astype(np.int32)
+    return agents, columns
+
+
+def _hash_agents(connection: Connection, mine: str) -> tuple[list[str], NDArray[np.int64], int]:
+    """The agents with hashes of their names, and the seed by which all of these differ."""
+    seed = 0
+    while True:
+        query = f"SELECT agent, hashtextextended(agent, {seed}) FROM attempt_scores WHERE {mine}"  # noqa: S608
+        rows = _run(connection, f"{query} GROUP BY agent").fetchall()
+        hashes = np.array([row[1] for row in rows], dtype=np.int64)
+        if len(np.unique(hashes)) == len(rows):
+            return [row[0] for row in rows], hashes, seed
+        seed += 1
+
+
+# What counts of it
+
+
+def _find_left_out(
+    connection: Connection, kept: StoredChallenge, frozen_at: float | None, keys: NDArray[Any]
+) -> NDArray[np.bool_] | None:
+    """The rows that are not on the board: void ones, and what came after a freeze."""
+    if frozen_at is None:
+        void = attempts.c.voided_at.is_not(None)
+        query = select(attempts.c.key).where(attempts.c.challenge_id == kept.id, void)
+        gone = list(connection.scalars(query))
+        return np.isin(keys, gone) if gone else None
+    known = (
+        select(score_history.c.attempt)
+        .join(scorings, scorings.c.id == score_history.c.scoring)
+        .where(scorings.c.challenge_id == kept.id, score_history.c.at < frozen_at)
+    )
+    then = np.fromiter((row[0] for row in _fetch(connection, known)), np.int64)
+    return ~np.isin(keys, then) | np.isin(keys, _find_void_at_freeze(connection, kept))
+
+
+def _find_void_at_freeze(connection: Connection, kept: StoredChallenge) -> list[int]:
+    """What was void when the board was frozen, by the log: by now it may count again."""
+    log = contest_audit.c
+    query = (
+        select(log.attempt, log.event)
+        .where(log.challenge_id == kept.id)
+        .where(log.event.in_(("voided", "unvoided", "frozen")))
+        .order_by(log.seq)
+    )
+    void: set[int] = set()
+    then: list[int] = []
+    for key, event in connection.execute(query):
+        if event == "frozen":
+            then = list(void)
+        elif event == "voided":
+            void.add(key)
+        else:
+            void.discard(key)
+    return then
+
+
+def _require_old_numbers(connection: Connection, kept: StoredChallenge, frozen_at: float) -> None:
+    """Refuses where attempts were judged again since the freeze: what they had is not kept."""
+    query = (
+        select(_scores.attempt)
+        .join(scorings, scorings.c.id == _scores.scoring)
+        .where(_scores.challenge_id == kept.id, scorings.c.challenge_id == kept.id)
+        .where(scorings.c.why == "rescore", scorings.c.at >= frozen_at)
+    )
+    if connection.execute(query.limit(1)).first() is not None:
+        raise InvalidInput(
+            f"attempts at {kept.challenge.name!r} were scored again since its board was frozen,"
+            " and the numbers that they had before are not kept",
+            hint="ask again when the board moves, or ask its organiser",
+        )
+
+
+def _find_zeroed(
+    connection: Connection, kept: StoredChallenge, keys: Sequence[int] | None = None
+) -> frozenset[int]:
+    """Attempts that scored 0 for a broken constraint; no formula would let them rank."""
+    scoring = kept.challenge.scoring
+    ranks = kept.challenge.constraints.on_violation == "zero" and scoring.dimensions
+    if not ranks:
+        return frozenset()
+    query = (
+        select(attempts.c.key, attempt_details.c.details)
+        .join(attempt_details, attempt_details.c.attempt == attempts.c.key)
+        .where(attempts.c.challenge_id == kept.id, attempt_details.c.details.like(_ZEROED))
+    )
+    query = query if keys is None else query.where(attempts.c.key.in_(keys))
+    return frozenset(
+        key
+        for key, details in connection.execute(query)
+        if read_json_mapping(details).get("constraint_effect") == "zero"
+    )
+
+
+# Since the last look
+
+
+def _bring_up_to_date(
+    connection: Connection,
+    kept: StoredChallenge,
+    columns: ScoreColumns,
+    frozen_at: float | None,
+    seq: int,
+) -> bool:
+    """Takes in what the log says happened since; False when all must be read again."""
+    known = (columns.challenge_id, columns.revision, columns.frozen_at)
+    if known != (kept.id, kept.revision, frozen_at) or seq < columns.seq:
+        return False
+    if seq == columns.seq:
+        return True
+    log = contest_audit.c
+    query = (
+        select(log.attempt, log.event)
+        .where(log.challenge_id == kept.id, log.seq > columns.seq, log.seq <= seq)
+        .limit(_MOST_CHANGES + 1)
+    )
+    entries = connection.execute(query).all()
+    whole = {event for attempt, event in entries if attempt is None}
+    if len(entries) > _MOST_CHANGES or not whole <= _HARMLESS:
+        return False
+    if frozen_at is None:
+        keys = sorted({key for key, _ in entries if key is not None})
+        _replace_attempts(connection, kept, columns, keys)
+    columns.seq = seq
+    return True
+
+
+def _replace_attempts(
+    connection: Connection, kept: StoredChallenge, columns: ScoreColumns, keys: Sequence[int]
+) -> None:
+    """Puts these attempts, and the agents that made them, where they are now."""
+    rows = [row for some in _cut(keys) for row in _read_scored(connection, some)]
+    if not rows:
+        return
+    agents = sorted({row.agent for row in rows})
+    places = [columns.attempts.find((row.submitted_at, row.attempt)) for row in rows]
+    gone = [place for place in places if place is not None]
+    new = [_make_row(columns, row) for row in rows if row.ranks and row.voided_at is None]
+    names = ("agent", "attempt", "submitted_at", *columns.numbers)
+    columns.attempts.replace(gone, _make_columns(new, names))
+    for some in _cut(keys):
+        columns.zeroed |= _find_zeroed(connection, kept, some)
+    before = np.isin(
+        columns.board.array("agent"), [columns.places.get(each, -1) for each in agents]
+    )
+    columns.board.replace(np.flatnonzero(before).tolist(), _read_board(connection, columns, agents))
+
+
+def _cut(keys: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (keys[start : start + _SOME] for start in range(0, len(keys), _SOME))
+
+
+def _read_scored(connection: Connection, keys: Sequence[int]) -> Sequence[Row[Any]]:
+    wanted: ColumnElement[bool] = attempts.c.key.in_(keys)
+    query = select(attempt_scores, attempts.c.voided_at).join(attempts, is_own_score)
+    return connection.execute(query.where(wanted)).all()
+
+
+def _make_row(columns: ScoreColumns, row: Row[Any]) -> tuple[Any, ...]:
+    found: Mapping[Any, Any] = row._mapping  # noqa: SLF001  so SQLAlchemy calls it
+    own = {**read_json_mapping(row.more), **read_json_mapping(row.dimensions)}
+    numbers = [found[each] if each in _METRICS else own.get(each) for each in columns.numbers]
+    return (_number_of(columns, row.agent), row.attempt, row.submitted_at, *numbers)
