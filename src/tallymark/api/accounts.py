@@ -80,10 +80,7 @@ def create_key(
         owner=body.owner,
         agent=body.agent,
         expires_at=_find_end(request, body.expires_in_s),
-        validate_only=validate_only,
     )
-    if validate_only:
-        return answer({"key": _describe_key(made.key), "secret": None})
     return answer_once({"key": _describe_key(made.key), "secret": made.text}, "secret")
 
 
@@ -102,20 +99,15 @@ def rotate_key(
 ) -> Response:
     """A new key for an old one, which works for a while longer."""
     accounts = _find_accounts(request, caller)
-    if validate_only:
-        return answer({"key": _describe_key(accounts.get_key(caller, key)), "secret": None})
     made = accounts.rotate_key(caller, key, overlap_s=float(body.overlap_s))
     return answer_once({"key": _describe_key(made.key), "secret": made.text}, "secret")
 
 
 @router.post("/keys/{key}/revoke", response_model=wire.OneKey, dependencies=[may(MEMBERS, "write")])
-def revoke_key(
-    key: str, request: Request, caller: Who, validate_only: ValidateOnly = False
-) -> Response:
+def revoke_key(key: str, request: Request, caller: Who, validate_only: ValidateOnly = False) -> Response:
     """End a key, on every server within seconds."""
     accounts = _find_accounts(request, caller)
-    found = accounts.get_key(caller, key) if validate_only else accounts.revoke_key(caller, key)
-    return answer({"key": _describe_key(found)})
+    return answer({"key": _describe_key(accounts.revoke_key(caller, key))})
 
 
 @router.get("/me", dependencies=[may(PUBLIC)])
@@ -148,11 +140,8 @@ def invite(
         owner=body.owner,
         uses=body.uses,
         expires_at=_find_end(request, body.expires_in_s),
-        validate_only=validate_only,
     )
     told = {"invitation": _describe_invitation(made.invitation)}
-    if validate_only:
-        return answer({**told, "code": None})
     return answer_once({**told, "code": made.text}, "code")
 
 
@@ -161,8 +150,7 @@ def revoke_invitation(
     invitation: str, request: Request, caller: Who, validate_only: ValidateOnly = False
 ) -> Response:
     """Nobody can accept it any more."""
-    if not validate_only:
-        _find_accounts(request, caller).revoke_invitation(caller, invitation)
+    _find_accounts(request, caller).revoke_invitation(caller, invitation)
     return answer({"invitation": {"id": invitation, "revoked": True}})
 
 
@@ -172,15 +160,11 @@ def revoke_invitation(
     status_code=201,
     dependencies=[may(PUBLIC, "sign-in")],
 )
-def accept_invitation(
-    body: wire.Accept, request: Request, validate_only: ValidateOnly = False
-) -> Response:
+def accept_invitation(body: wire.Accept, request: Request, validate_only: ValidateOnly = False) -> Response:
     """Take an invitation up: a key of your own, and your agent registered. Shown this once."""
     made = find_service(request).accounts.accept_invitation(
-        body.code, owner=body.owner, agent=body.agent, validate_only=validate_only
+        body.code, owner=body.owner, agent=body.agent
     )
-    if validate_only:
-        return answer({"key": _describe_key(made.key), "secret": None})
     return answer_once({"key": _describe_key(made.key), "secret": made.text}, "secret")
 
 
@@ -194,11 +178,7 @@ def register_agent(
     body: wire.NewAgent, request: Request, caller: Who, validate_only: ValidateOnly = False
 ) -> Response:
     """Register an agent where the tenant is open to that; its key is shown this once."""
-    made = _find_accounts(request, caller).register(
-        caller, agent=body.agent, owner=body.owner, validate_only=validate_only
-    )
-    if validate_only:
-        return answer({"key": _describe_key(made.key), "secret": None})
+    made = _find_accounts(request, caller).register(caller, agent=body.agent, owner=body.owner)
     return answer_once({"key": _describe_key(made.key), "secret": made.text}, "secret")
 
 

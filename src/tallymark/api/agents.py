@@ -24,8 +24,6 @@ from tallymark.api.answers import (
 from tallymark.api.api_route import make_router
 from tallymark.api.sight import sees_live
 from tallymark.app.ratings import read_ratings
-from tallymark.app.service import TenantServices
-from tallymark.errors import NotFound
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
 
@@ -53,9 +51,7 @@ def list_agents(
 ) -> Response:
     """Agents by handle."""
     after = read_cursor(cursor, str)
-    found = services.store.agents.list(
-        after=after[0] if after else None, limit=limit + 1, owner=owner
-    )
+    found = services.store.agents.all(after=after[0] if after else "", limit=limit + 1, owner=owner)
     more = write_cursor(found[limit - 1].handle) if len(found) > limit else None
     items = pick_each(map(describe_agent, found[:limit]), fields)
     return answer({"items": items, "next": more})
@@ -66,7 +62,7 @@ def get_agent(
     handle: str, request: Request, caller: Who, services: Services, fields: Fields = None
 ) -> Response:
     """An agent: its rating and its places."""
-    record = _find_agent(services, handle)
+    record = services.store.agents.get(handle)
     public = not (sees_live(caller) or caller.agent == handle)
     rating = services.store.ratings.of(handle, public=public)
     places = services.store.boards.places(handle, public=public)
@@ -80,13 +76,6 @@ def get_agent(
     )
 
 
-def _find_agent(services: TenantServices, handle: str) -> AgentRecord:
-    record = services.store.agents.find(handle)
-    if record is None:
-        raise NotFound(f"there is no agent {handle!r}", hint="check its handle")
-    return record
-
-
 @router.post(
     "/agents/{handle}/disqualify", response_model=wire.OneAgent, dependencies=[may(ORGANISERS)]
 )
@@ -98,11 +87,10 @@ def disqualify(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Take an agent off all boards and ratings; it may not compete."""
-    _find_agent(services, handle)
-    if not validate_only:
-        at = find_service(request).clock()
-        services.store.disqualifications.disqualify(handle, at=at, reason=body.reason)
-    return answer({"agent": describe_agent(_find_agent(services, handle))})
+    services.store.agents.get(handle)
+    at = find_service(request).clock()
+    services.store.disqualifications.disqualify(handle, at=at, reason=body.reason)
+    return answer({"agent": describe_agent(services.store.agents.get(handle))})
 
 
 @router.post(
@@ -116,11 +104,10 @@ def reinstate(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Let an agent compete, as if it had never been disqualified."""
-    _find_agent(services, handle)
-    if not validate_only:
-        at = find_service(request).clock()
-        services.store.disqualifications.reinstate(handle, at=at, reason=body.reason)
-    return answer({"agent": describe_agent(_find_agent(services, handle))})
+    services.store.agents.get(handle)
+    at = find_service(request).clock()
+    services.store.disqualifications.reinstate(handle, at=at, reason=body.reason)
+    return answer({"agent": describe_agent(services.store.agents.get(handle))})
 
 
 @router.get("/ratings", response_model=wire.Ratings, dependencies=[may(PUBLIC, "work")])

@@ -21,10 +21,13 @@ from tallymark.api.access import Allow, find_caller, find_service
 from tallymark.api.problems import refuse
 from tallymark.store.accounts.idempotent_answers import KeptAnswer
 from tallymark.store.actors import act_as
+from tallymark.store.rehearsals import is_rehearsal, rehearse
 from tallymark.wire.problems import Problem
 
 _JSON = ("application/json",)
 _LONGEST_KEY = 255
+_TRUE = {"1", "t", "true", "y", "yes", "on"}
+"""As FastAPI reads a boolean."""
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": words}
     for status, words in (
@@ -87,13 +90,18 @@ class ApiRoute(APIRoute):
             service.limits.check(caller, allow.rate, allow.cost)
             if request.method in ("POST", "PUT", "PATCH"):
                 _check_kind(request, kinds)
-            with act_as(caller.actor):
+            with act_as(caller.actor), rehearse(really=_asks_to_validate(request)):
                 key = request.headers.get("idempotency-key")
-                if key is None or request.method != "POST" or own_keys:
+                if key is None or request.method != "POST" or own_keys or is_rehearsal():
                     return await handle(request)
                 return await _answer_once(request, key, handle)
 
         return guard
+
+
+def _asks_to_validate(request: Request) -> bool:
+    asked = request.query_params.get("validate_only", "")
+    return request.method != "GET" and asked.lower() in _TRUE
 
 
 def make_router(tag: str) -> APIRouter:

@@ -234,21 +234,8 @@ def withdraw(
     agent = _find_competitor(services, caller, attempt)
     if body.agent is not None:
         speak_for(caller, body.agent)
-    if validate_only:
-        found = services.store.attempts.get_own(attempt, agent)
-        return answer({"attempt": describe_attempt(found)})
     at = find_service(request).clock()
     done = services.store.attempts.withdraw(attempt, agent, at, reason=body.reason)
-    return answer({"attempt": describe_attempt(done)})
-
-
-def _set_void(
-    attempt: str, body: wire.Act, request: Request, services: TenantServices, act: str, only: bool
-) -> Response:
-    attempts = services.store.attempts
-    if only:
-        return answer({"attempt": describe_attempt(attempts.get(attempt))})
-    done = getattr(attempts, act)(attempt, at=find_service(request).clock(), reason=body.reason)
     return answer({"attempt": describe_attempt(done)})
 
 
@@ -265,7 +252,9 @@ def void(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Let an attempt count no more, in boards, ratings and quotas."""
-    return _set_void(attempt, body, request, services, "void", validate_only)
+    at = find_service(request).clock()
+    done = services.store.attempts.void(attempt, at=at, reason=body.reason)
+    return answer({"attempt": describe_attempt(done)})
 
 
 @router.post(
@@ -281,7 +270,9 @@ def unvoid(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Let a void attempt count as if it had never been void."""
-    return _set_void(attempt, body, request, services, "unvoid", validate_only)
+    at = find_service(request).clock()
+    done = services.store.attempts.unvoid(attempt, at=at, reason=body.reason)
+    return answer({"attempt": describe_attempt(done)})
 
 
 @router.post(

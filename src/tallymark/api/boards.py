@@ -48,7 +48,7 @@ def get_board(
     """The best attempt of every agent, in order; in red against blue, the players by side."""
     kept = find_visible(services, caller, name)
     public = not sees_live(caller)
-    seq = services.store.audit_log.last_seq(kept.id)
+    seq = services.store.audit_log.find_last(kept.id)
     etag = make_etag(seq, kept.revision, kept.frozen_at, public, str(request.query_params))
     unchanged = find_unchanged(request, etag)
     if unchanged is not None:

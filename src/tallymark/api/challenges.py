@@ -91,7 +91,7 @@ async def publish_challenge(
         lambda: work(services, given, validate_only=validate_only, force=force)
     )
     at = find_service(request).clock()
-    return answer({"challenge": describe_challenge(kept, at)}, 200 if validate_only else 201)
+    return answer({"challenge": describe_challenge(kept, at)}, 201)
 
 
 async def _read_new(request: Request) -> wire.NewChallenge:
@@ -186,7 +186,7 @@ def change_challenge(
         acts.append(challenges.close if body.closed else challenges.reopen)
     if body.frozen is not None:
         acts.append(challenges.freeze if body.frozen else challenges.unfreeze)
-    for act in acts if not validate_only else ():
+    for act in acts:
         act(name, at=at, reason=body.reason)
     return answer({"challenge": describe_challenge(challenges.find(name), at)})
 
@@ -228,9 +228,8 @@ def publish_track(
     for each in track.challenges:
         if services.store.challenges.find(each).challenge.kind == "versus":
             raise Conflict(f"{each} is played red against blue, and has no scores to combine")
-    if not validate_only:
-        services.store.tracks.put(track, at=find_service(request).clock())
-    return answer({"track": msgspec.to_builtins(track)}, 200 if validate_only else 201)
+    services.store.tracks.put(track, at=find_service(request).clock())
+    return answer({"track": msgspec.to_builtins(track)}, 201)
 
 
 @router.get("/tracks/{name}/leaderboard", dependencies=[may(PUBLIC)])

@@ -50,8 +50,7 @@ def cancel_job(
 ) -> Response:
     """Take a job back that has not ended."""
     _show(request, services, caller, job)
-    if not validate_only:
-        services.store.jobs.cancel(job)
+    services.store.jobs.cancel(job)
     return answer({"job": _show(request, services, caller, job)})
 
 
@@ -67,8 +66,7 @@ def retry_job(
 ) -> Response:
     """Try a job again that failed or was set aside."""
     _show(request, services, caller, job)
-    if not validate_only:
-        services.store.jobs.retry(job)
+    services.store.jobs.retry(job)
     return answer({"job": _show(request, services, caller, job)})
 
 

@@ -37,8 +37,7 @@ def set_var(
     name: Name, body: wire.Variable, services: Services, validate_only: ValidateOnly = False
 ) -> Response:
     """Set a variable."""
-    if not validate_only:
-        services.store.set_var(name, body.value)
+    services.store.set_var(name, body.value)
     return answer({"vars": services.store.vars()})
 
 
@@ -64,8 +63,7 @@ def set_secret(
     name: Name, body: wire.Variable, services: Services, validate_only: ValidateOnly = False
 ) -> Response:
     """Set a secret, which is encrypted before it is kept."""
-    if not validate_only:
-        services.store.set_secret(name, body.value)
+    services.store.set_secret(name, body.value)
     return answer({"secrets": services.store.secret_names()})
 
 
@@ -86,7 +84,7 @@ def get_limits(request: Request, caller: Who) -> Response:
         {
             "bodies": dict(BODIES),
             "lines": MOST_LINES,
-            "rates": find_service(request).limits.describe(caller),
+            "rates": msgspec.to_builtins(find_service(request).limits.look(caller)),
             "formula": {
                 "characters": formula.length,
                 "levels": formula.depth,

@@ -1,4 +1,4 @@
-"""`Publishing`: challenges and tracks that are sent to a server, checked before anybody sees them."""
+"""`Publishing`: challenges and tracks that are sent to a server, checked before they are seen."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Service:
         return Workers(self.app, self.settings.workers)
 
     def tenant(self, name: str) -> TenantServices:
-        """A tenant's services, made when they are first asked for; `NotFound` where there is none."""
+        """A tenant's services, made when first asked for; `NotFound` where there is none."""
         known = self._tenants.get(name)
         if known is None:
             self.app.store.tenants.require(name)

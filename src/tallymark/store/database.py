@@ -23,6 +23,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store.driver_errors import explain_driver_error
+from tallymark.store.rehearsals import is_rehearsal
 from tallymark.store.schema import CURRENT, make_current, schema_version
 
 if TYPE_CHECKING:
@@ -114,8 +115,11 @@ class Database:
 
         def once() -> T:
             connection = self.engine.connect().execution_options(**{BEGIN: "write"})
-            with connection, connection.begin():
-                return work(connection)
+            with connection, connection.begin() as transaction:
+                done = work(connection)
+                if is_rehearsal():
+                    transaction.rollback()
+                return done
 
         # A connection lost while it commits does not tell whether it did: hence "come to the same".
         return self._retry(once, {"busy", "lost"})
