@@ -104,7 +104,9 @@ def rotate_key(
 
 
 @router.post("/keys/{key}/revoke", response_model=wire.OneKey, dependencies=[may(MEMBERS, "write")])
-def revoke_key(key: str, request: Request, caller: Who, validate_only: ValidateOnly = False) -> Response:
+def revoke_key(
+    key: str, request: Request, caller: Who, validate_only: ValidateOnly = False
+) -> Response:
     """End a key, on every server within seconds."""
     accounts = _find_accounts(request, caller)
     return answer({"key": _describe_key(accounts.revoke_key(caller, key))})
@@ -160,7 +162,9 @@ def revoke_invitation(
     status_code=201,
     dependencies=[may(PUBLIC, "sign-in")],
 )
-def accept_invitation(body: wire.Accept, request: Request, validate_only: ValidateOnly = False) -> Response:
+def accept_invitation(
+    body: wire.Accept, request: Request, validate_only: ValidateOnly = False
+) -> Response:
     """Take an invitation up: a key of your own, and your agent registered. Shown this once."""
     made = find_service(request).accounts.accept_invitation(
         body.code, owner=body.owner, agent=body.agent

@@ -9,6 +9,7 @@ from tallymark.api.answers import answer
 from tallymark.errors import TallymarkError
 
 router = APIRouter(tags=["health"])
+_PROMETHEUS = "text/plain; version=1.0.0; charset=utf-8"
 
 
 @router.get("/healthz")
@@ -30,7 +31,4 @@ def is_ready(request: Request) -> Response:
 @router.get("/metrics")
 def get_metrics(request: Request) -> Response:
     """Counters for Prometheus."""
-    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # noqa: PLC0415
-
-    registry = find_service(request).metrics
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(find_service(request).metrics.render(), media_type=_PROMETHEUS)

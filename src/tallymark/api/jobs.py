@@ -2,74 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Query, Response
 
-from tallymark.api.access import MEMBERS, ORGANISERS, Services, Who, find_service, may
+from tallymark.api.access import MEMBERS, ORGANISERS, Services, Who, may
 from tallymark.api.answers import Cursor, Limit, ValidateOnly, answer, read_cursor, write_cursor
 from tallymark.api.api_route import make_router
+from tallymark.app.jobs import describe_job
 from tallymark.wire import accounts as wire
 
 router = make_router("jobs")
 
 
-@router.get("/jobs", response_model=wire.JobPage, dependencies=[may(ORGANISERS)])
+@router.get("/jobs", response_model=wire.JobPage, dependencies=[may(MEMBERS)])
 def list_jobs(
-    request: Request,
     services: Services,
     caller: Who,
-    state: Annotated[str | None, Query(max_length=20)] = None,
+    state: wire.JobStates | None = None,
+    kind: Annotated[str | None, Query(max_length=40)] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Jobs of the tenant, newest first."""
-    before = read_cursor(cursor, str)
-    found = find_service(request).jobs.list(
-        services.tenant, caller, state=state, limit=limit + 1, before=before and before[0]
+    """Jobs, newest first: one's own, and to organisers all of the tenant."""
+    before = read_cursor(cursor, int)
+    found = services.jobs.list(
+        caller, state=state, kind=kind, limit=limit + 1, before=before[0] if before else None
     )
-    more = write_cursor(found[limit - 1]["id"]) if len(found) > limit else None
-    return answer({"items": found[:limit], "next": more})
+    more = write_cursor(found[limit - 1].seq) if len(found) > limit else None
+    items = [describe_job(each, caller) for each in found[:limit]]
+    return answer({"items": items, "next": more})
 
 
 @router.get("/jobs/{job}", response_model=wire.OneJob, dependencies=[may(MEMBERS)])
-def get_job(job: str, request: Request, services: Services, caller: Who) -> Response:
+def get_job(job: str, services: Services, caller: Who) -> Response:
     """How far a job is, and what it came to."""
-    return answer({"job": _show(request, services, caller, job)})
+    return answer({"job": describe_job(services.jobs.get(caller, job), caller)})
 
 
 @router.post(
     "/jobs/{job}/cancel", response_model=wire.OneJob, dependencies=[may(ORGANISERS, "write")]
 )
 def cancel_job(
-    job: str,
-    request: Request,
-    services: Services,
-    caller: Who,
-    validate_only: ValidateOnly = False,
+    job: str, services: Services, caller: Who, validate_only: ValidateOnly = False
 ) -> Response:
-    """Take a job back that has not ended."""
-    _show(request, services, caller, job)
-    services.store.jobs.cancel(job)
-    return answer({"job": _show(request, services, caller, job)})
+    """End a run or a rescoring that has not ended; what was submitted is scored in any case."""
+    return answer({"job": describe_job(services.jobs.cancel(caller, job), caller)})
 
 
 @router.post(
     "/jobs/{job}/retry", response_model=wire.OneJob, dependencies=[may(ORGANISERS, "write")]
 )
 def retry_job(
-    job: str,
-    request: Request,
-    services: Services,
-    caller: Who,
-    validate_only: ValidateOnly = False,
+    job: str, services: Services, caller: Who, validate_only: ValidateOnly = False
 ) -> Response:
-    """Try a job again that failed or was set aside."""
-    _show(request, services, caller, job)
-    services.store.jobs.retry(job)
-    return answer({"job": _show(request, services, caller, job)})
-
-
-def _show(request: Request, services: Services, caller: Who, job: str) -> dict[str, Any]:
-    shown: dict[str, Any] = find_service(request).jobs.show(services.tenant, caller, job)
-    return shown
+    """Try a job again that failed, was cancelled or set aside."""
+    return answer({"job": describe_job(services.jobs.retry(caller, job), caller)})

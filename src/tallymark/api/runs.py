@@ -7,13 +7,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import Query, Request, Response
 
-from tallymark.api.access import ORGANISERS, REPORTERS, TEAM, Services, Who, find_service, may
+from tallymark.api.access import ORGANISERS, REPORTERS, TEAM, Services, Who, may
 from tallymark.api.answers import (
     Cursor,
     Fields,
     Limit,
     ValidateOnly,
     answer,
+    encode,
     find_unchanged,
     make_etag,
     pick,
@@ -24,7 +25,9 @@ from tallymark.api.answers import (
 from tallymark.api.api_route import make_router
 from tallymark.api.event_stream import stream_events
 from tallymark.api.problems import refuse
-from tallymark.errors import Conflict, NotAllowed
+from tallymark.app.jobs import name_owner
+from tallymark.app.remote_runs import RunWish
+from tallymark.errors import NotAllowed
 from tallymark.runs.comparison import RegressionRule, compare_all
 from tallymark.runs.record import RunRecord
 from tallymark.runs.reports.json_report import describe_case, describe_run
@@ -49,31 +52,27 @@ def describe_record(record: RunRecord) -> dict[str, Any]:
     responses={202: {"model": wire.StartedRuns, "description": "It is queued."}},
 )
 def create_run(
-    body: wire.NewRun,
-    request: Request,
-    caller: Who,
-    services: Services,
-    validate_only: ValidateOnly = False,
+    body: wire.NewRun, caller: Who, services: Services, validate_only: ValidateOnly = False
 ) -> Response:
     """Execute a suite, or keep a run that was executed elsewhere.
 
     What is sent finished is tallied and scored again from its results.
     """
-    runs = services.remote_runs
-    key = request.headers.get("idempotency-key")
     if body.run is not None:
-        kept = runs.receive(body.run, owner=caller, key=key, validate_only=validate_only)
-        status = 200 if validate_only else 201
+        kept = services.sent_runs.receive(body.run)
         told = [describe_record(kept.record)]
-        return answer({"run": told[0], "runs": told, "differences": kept.differences}, status)
+        document = {"run": told[0], "runs": told, "job": None}
+        return answer(document | {"differences": kept.differences}, 201)
     if caller.role not in ORGANISERS:
         raise NotAllowed("a reporter's key may send finished runs, not start any")
-    queued = runs.queue(body, owner=caller, key=key, validate_only=validate_only)
-    if not validate_only:
-        find_service(request).workers.wake()
-    told = [describe_record(each) for each in queued.records]
-    document = {"run": told[0], "runs": told, "job": queued.job}
-    return answer(document, 200 if validate_only else 202)
+    suite = body.suite if isinstance(body.suite, str) else encode(body.suite).decode()
+    wish = RunWish(
+        epochs=body.epochs, limit=body.limit, budget=body.budget, judge=body.judge, vars=body.vars
+    )
+    queued = services.remote_runs.submit(suite, body.models, wish, owner=name_owner(caller))
+    told = [describe_record(record) for record, _ in queued]
+    jobs = [job for _, job in queued]
+    return answer({"run": told[0], "runs": told, "job": jobs[0], "jobs": jobs}, 202)
 
 
 @router.get("/runs", response_model=wire.RunPage, dependencies=[may(TEAM)])
@@ -158,12 +157,7 @@ async def listen_to_run(run: str, request: Request, services: Services) -> Respo
 )
 def cancel_run(run: str, services: Services, validate_only: ValidateOnly = False) -> Response:
     """Stop a run that is queued or goes on; what it has so far is kept."""
-    record = services.store.run(run)
-    if record.status not in ("queued", "running"):
-        raise Conflict(f"the run {record.id} is {record.status}: there is nothing to stop")
-    if not validate_only:
-        record = services.remote_runs.cancel(record.id)
-    return answer({"run": describe_record(record)})
+    return answer({"run": describe_record(services.remote_runs.cancel(run))})
 
 
 @router.post(
@@ -177,7 +171,8 @@ def rescore_run(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """A run by another formula or suite, kept as a new run beside it. No model is asked."""
-    before, after = services.remote_runs.rescore(run, formula=body.formula, suite=body.suite)
+    suite = body.suite if isinstance(body.suite, str | None) else encode(body.suite).decode()
+    before, after = services.remote_runs.rescore(run, formula=body.formula, suite=suite)
     keep = not (preview or validate_only)
     saved = services.app.runs.save_as_new(after).id if keep else None
     told = {"before": describe_run(before), "after": describe_run(after), "saved_as": saved}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,12 +15,19 @@ from tallymark.app.competition import Competition
 from tallymark.app.jobs import JobService
 from tallymark.app.limits import RateLimits
 from tallymark.app.live import LiveHub
-from tallymark.app.what_if import WhatIf
+from tallymark.app.metrics import Metrics
+from tallymark.app.proxy_sign_in import ProxySignIn, read_proxy_settings
+from tallymark.app.publishing import Publishing
+from tallymark.app.remote_runs import RemoteRuns
+from tallymark.app.remote_suites import RemoteRules
+from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
 
 if TYPE_CHECKING:
     from tallymark.sandbox import Policy
     from tallymark.store import Store
+
+CORS_VARIABLE = "TALLY_CORS_ORIGINS"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +41,21 @@ class ServiceSettings:
     """One's own store on loopback: whoever reaches it is its owner, and needs no key."""
     policy: Policy | None = None
     judge_model: str | None = None
+    rules: RemoteRules = field(default_factory=RemoteRules)
+    proxy: ProxySignIn | None = None
+    cors: tuple[str, ...] = ()
+    """Other sites whose pages may use the API in a browser."""
+
+
+def read_settings(environment: Mapping[str, str], **given: object) -> ServiceSettings:
+    """The settings that variables make, and those that are given."""
+    origins = environment.get(CORS_VARIABLE, "").split(",")
+    return ServiceSettings(
+        rules=RemoteRules.from_environment(environment),
+        proxy=read_proxy_settings(environment),
+        cors=tuple(each.strip() for each in origins if each.strip()),
+        **given,  # type: ignore[arg-type]
+    )
 
 
 class TenantServices:
@@ -60,6 +82,27 @@ class TenantServices:
             clock=self._service.clock,
         )
 
+    @cached_property
+    def publishing(self) -> Publishing:
+        """Challenges and tracks that are sent."""
+        settings = self._service.settings
+        return Publishing(
+            self.store,
+            policy=settings.policy,
+            judge_model=settings.judge_model,
+            clock=self._service.clock,
+        )
+
+    @cached_property
+    def remote_runs(self) -> RemoteRuns:
+        """Suites of others, executed here."""
+        return RemoteRuns(self.app, self._service.settings.rules, self._service.clock)
+
+    @cached_property
+    def jobs(self) -> JobService:
+        """Work that takes longer than a request."""
+        return JobService(self.store)
+
     def close(self) -> None:
         """Ends what was started."""
         if "competition" in self.__dict__:
@@ -85,6 +128,11 @@ class Service:
         """Whether whoever reaches the server is its owner."""
         return self.settings.own
 
+    @property
+    def proxy(self) -> ProxySignIn | None:
+        """Who else says who somebody is."""
+        return self.settings.proxy
+
     @cached_property
     def accounts(self) -> AccountService:
         """Keys and who has them."""
@@ -93,33 +141,51 @@ class Service:
     @cached_property
     def limits(self) -> RateLimits:
         """How often who may ask."""
-        return RateLimits(of_tenant=self._read_rates)
+        return RateLimits()
 
     @cached_property
-    def jobs(self) -> JobService:
-        """Work that takes longer than a request."""
-        return JobService(self.app)
+    def metrics(self) -> Metrics:
+        """What the server counts of itself."""
+        return Metrics()
 
     @cached_property
     def live(self) -> LiveHub:
         """Who listens to what."""
-        return LiveHub(self.app.store)
+        return LiveHub(self.app.store, clock=self.clock)
 
     @cached_property
-    def what_if(self) -> WhatIf:
+    def what_if(self) -> WhatIfs:
         """Boards by other rules."""
-        return WhatIf()
+        return WhatIfs()
 
     @cached_property
     def workers(self) -> Workers:
         """Who does the jobs here."""
-        return Workers(self.app, self.settings.workers)
+        return Workers(
+            self.app,
+            self.settings.workers,
+            rules=self.settings.rules,
+            find_competition=lambda tenant: self.tenant(tenant).competition,
+            clock=self.clock,
+        )
+
+    def open(self) -> None:
+        """Makes or brings up to date what is stored, and begins to work."""
+        self.app.store.prepare()
+        self.app.store.start_writer()
+        if self.settings.workers:
+            self.workers.start()
+
+    def check_ready(self) -> None:
+        """Raises what keeps the server from working."""
+        self.app.store.check()
 
     def tenant(self, name: str) -> TenantServices:
         """A tenant's services, made when first asked for; `NotFound` where there is none."""
         known = self._tenants.get(name)
         if known is None:
-            self.app.store.tenants.require(name)
+            shared = self.app.store.for_tenant(name)
+            shared.tenants.require()
             with self._lock:
                 app = self.app if name == self.app.tenant else self.app.for_tenant(name)
                 known = self._tenants.setdefault(name, TenantServices(app, self))
@@ -127,6 +193,9 @@ class Service:
 
     def close(self) -> None:
         """Finishes or hands back what runs, and lets go of everything."""
+        if self.settings.workers:
+            self.workers.stop()
         for each in self._tenants.values():
             each.close()
+        self.what_if.close()
         self.app.close()

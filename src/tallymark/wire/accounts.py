@@ -121,12 +121,15 @@ class SecretNames(Told):
     secrets: list[str]
 
 
+JobStates = Literal["queued", "running", "done", "failed", "set_aside", "cancelled"]
+
+
 class JobState(Told):
     """A piece of work that takes longer than a request."""
 
     id: str
     kind: str
-    state: str
+    state: JobStates
     created_at: Moment
     result: Any = None
     error: str | None = None
@@ -159,5 +162,5 @@ class Limits(Told):
     """What the server takes, readable before it is hit."""
 
     bodies: dict[str, int]
-    rates: dict[str, Any]
+    rates: list[dict[str, Any]]
     formula: dict[str, int]

@@ -35,6 +35,7 @@ class NewRun(Asked):
     epochs: int | None = Field(None, ge=1, le=1000)
     budget: float | None = Field(None, gt=0, description="US dollars, judges included.")
     judge: Model | None = None
+    vars: dict[str, str] = Field(default_factory=dict, max_length=1000)
     run: dict[str, Any] | None = Field(
         None, description="A finished run, as `tally run --json` gives it: record and `results`."
     )
@@ -99,6 +100,7 @@ class StartedRuns(Told):
     run: Run
     runs: list[Run]
     job: str | None = None
+    jobs: list[str] = Field(default_factory=list)
     differences: list[str] = Field(
         default_factory=list, description="Where a sent run said other numbers than its results."
     )
