@@ -32,6 +32,9 @@ COMMANDS = [
     *("agent name", "agent disqualify", "agent reinstate", "log"),
     *("leaderboard", "ratings", "versus submit", "versus settle"),
     *("vars set", "vars list", "vars delete", "secrets set", "secrets list", "secrets delete"),
+    *("admin keys create", "admin keys list", "admin keys rotate", "admin keys revoke"),
+    *("admin tenants create", "admin tenants list", "admin tenants set"),
+    *("admin agents list", "admin agents give"),
 ]
 
 

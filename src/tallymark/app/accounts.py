@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -41,7 +41,7 @@ from tallymark.store.accounts.keys import (
     make_record,
     make_secret,
 )
-from tallymark.store.accounts.tenants import DEFAULT, Tenant, TenantSettings
+from tallymark.store.accounts.tenants import DEFAULT, Tenant, TenantSettings, change_settings
 
 if TYPE_CHECKING:
     from tallymark.store import Store
@@ -125,6 +125,11 @@ class AccountService:
         share = AccountService(self._store.for_tenant(tenant), clock=self._clock)
         share._seen = self._seen
         return share
+
+    @property
+    def exists(self) -> bool:
+        """False while nothing has been stored."""
+        return self._store.exists
 
     # Who asks
 
@@ -257,6 +262,7 @@ class AccountService:
         self, caller: Caller, *, owner: str | None = None, agent: str | None = None
     ) -> list[KeyRecord]:
         """The keys that the caller may manage, oldest first; revoked and expired ones too."""
+        self.find_settings()  # a tenant that nobody made has none
         found = self._store.keys.all(owner=owner, agent=agent)
         return [each for each in found if self._may_manage(caller, each)]
 
@@ -310,15 +316,16 @@ class AccountService:
     # Tenants
 
     def create_tenant(
-        self, caller: Caller, name: str, settings: TenantSettings | None = None
+        self, caller: Caller, name: str, settings: Mapping[str, Any] | None = None
     ) -> NewKey:
-        """Makes a tenant; the key is that of its first admin."""
+        """Makes a tenant that allows what is given; the key is that of its first admin."""
         require_operator(caller)
+        allowed = change_settings(TenantSettings(), settings or {})
         fields = {"tenant": name, "owner": FIRST_OWNER, "role": "admin"}
         record = make_record(name="first key", created_at=self._clock(), **fields)
         text = make_secret()
         store = self._store.for_tenant(name)
-        store.keys.add_with_tenant(settings or TenantSettings(), record, text)
+        store.keys.add_with_tenant(allowed, record, text)
         return NewKey(text, record)
 
     def list_tenants(self, caller: Caller) -> list[Tenant]:

@@ -22,7 +22,7 @@ def log(
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show what organisers did and why, newest first; nothing is ever taken out of the log."""
+    """Show what organisers and admins did and why, newest first; nothing is ever taken out."""
     from tallymark.app.app import App
 
     with closing(App(db)) as app:
@@ -42,7 +42,9 @@ def log(
 
 
 def _make_row(entry: LogEntry) -> tuple[str, ...]:
-    reason = (entry.note or {}).get("reason")
+    note = entry.note or {}
+    told = [f"{name} {value}" for name, value in note.items() if value is not None]
+    reason = note.get("reason", ", ".join(told) if entry.challenge is None else None)
     return (
         format_moment(entry.at),
         entry.event,
@@ -50,5 +52,5 @@ def _make_row(entry: LogEntry) -> tuple[str, ...]:
         entry.attempt or "-",
         entry.agent or "-",
         entry.actor,
-        "-" if reason is None else clean_line(reason),
+        clean_line(reason) if reason else "-",
     )

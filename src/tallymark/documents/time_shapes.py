@@ -15,6 +15,15 @@ _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?"
 _SECONDS = (86_400, 3_600, 60, 1)
 
 
+def parse_duration(text: str) -> float | None:
+    """The seconds of a text such as 90s, 15m, 1h30m, 2d; None where it is no such text."""
+    # The pattern fits nothing at all too.
+    parts = _DURATION.fullmatch(text.replace(" ", "")) if text else None
+    if parts is None:
+        return None
+    return sum(float(part or 0) * size for part, size in zip(parts.groups(), _SECONDS, strict=True))
+
+
 @dataclass(frozen=True)
 class DurationShape(Shape):
     """Seconds, or a text such as 90s, 15m, 1h30m, 2d."""
@@ -23,14 +32,8 @@ class DurationShape(Shape):
 
     def read(self, node: Node, reader: Reader) -> Any:
         value = read_scalar(node)
-        if (
-            isinstance(value, str)
-            and value  # the pattern fits nothing at all too
-            and (parts := _DURATION.fullmatch(value.replace(" ", "")))
-        ):
-            value = sum(
-                float(part or 0) * size for part, size in zip(parts.groups(), _SECONDS, strict=True)
-            )
+        if isinstance(value, str) and (seconds := parse_duration(value)) is not None:
+            value = seconds
         if isinstance(value, bool) or not isinstance(value, int | float):
             return self.refuse(node, reader)
         if not 0 < value <= 366 * _SECONDS[0]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import msgspec
 from sqlalchemy import select, update
@@ -15,11 +15,14 @@ from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sqlalchemy import Connection
 
 DEFAULT = "default"
 """The tenant that is always there. Its admins are the operators of the server."""
 Registration = Literal["closed", "invitation", "open"]
+DEFAULT_REGISTRATION: Registration = "invitation"
 _Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 _Rate = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,38}[a-z0-9]")
@@ -28,7 +31,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,38}[a-z0-9]")
 class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a tenant allows."""
 
-    registration: Registration = "invitation"
+    registration: Registration = DEFAULT_REGISTRATION
     """Who may register agents: whom organisers make keys for, who was invited, or anybody."""
     agents_per_owner: _Count = 20
     """How many agents an owner may register; organisers may give them more."""
@@ -54,12 +57,12 @@ class Tenants(TenantRows):
         with self._database.read() as connection:
             return read_settings(connection, self._tenant)
 
-    def change(self, changes: dict[str, Any], *, at: float) -> TenantSettings:
+    def change(self, changes: Mapping[str, Any], *, at: float) -> TenantSettings:
         """Changes what the tenant allows, by the names of settings; None is the default again."""
 
         def work(connection: Connection) -> TenantSettings:
             before = lock_tenant(connection, self._tenant, at)
-            after = _change_settings(before, changes)
+            after = change_settings(before, changes)
             if after != before:
                 values = {"settings": msgspec.to_builtins(after)}
                 connection.execute(
@@ -124,16 +127,21 @@ def _read(found: Any, connection: Connection, name: str) -> TenantSettings:
     return msgspec.convert(found[0], TenantSettings)
 
 
-def _change_settings(before: TenantSettings, changes: dict[str, Any]) -> TenantSettings:
+def change_settings(before: TenantSettings, changes: Mapping[str, Any]) -> TenantSettings:
+    """The settings with some of them changed; None is the default again."""
     known = TenantSettings.__struct_fields__
     for name in changes:
         if name not in known:
             close = suggest(name, known)
             hint = f"did you mean {close!r}?" if close else f"there is {', '.join(known)}"
             raise InvalidInput(f"a tenant has no setting {name!r}", hint=hint)
+    registration = changes.get("registration") or DEFAULT_REGISTRATION
+    if registration not in get_args(Registration):
+        hint = "write closed, invitation or open"
+        raise InvalidInput(f"registration cannot be {registration!r}", hint=hint)
     kept = {
         name: value
-        for name, value in (msgspec.to_builtins(before) | changes).items()
+        for name, value in {**msgspec.to_builtins(before), **changes}.items()
         if value is not None
     }
     try:

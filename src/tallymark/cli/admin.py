@@ -1,0 +1,344 @@
+"""`tally admin`: keys, tenants and agents of a server, for whoever has its database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallymark.cli.app_session import Db
+from tallymark.cli.streams import print_json
+from tallymark.errors import InvalidInput
+from tallymark.text import Table, format_moment, say
+
+if TYPE_CHECKING:
+    from tallymark.app.accounts import AccountService, NewKey
+    from tallymark.app.callers import Caller
+    from tallymark.store.accounts.keys import KeyRecord
+    from tallymark.store.accounts.tenants import TenantSettings
+
+app = typer.Typer(
+    no_args_is_help=True, help="For whoever runs a server: keys, tenants, agents and their owners."
+)
+keys_app = typer.Typer(no_args_is_help=True, help="Keys: who may use the server, and as what.")
+tenants_app = typer.Typer(no_args_is_help=True, help="Tenants: who share a server unseen.")
+agents_app = typer.Typer(no_args_is_help=True, help="Agents, and whose they are.")
+app.add_typer(keys_app, name="keys")
+app.add_typer(tenants_app, name="tenants")
+app.add_typer(agents_app, name="agents")
+
+OfTenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Of this tenant.")]
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY_ID", show_default=False)]
+TenantArgument = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
+Expires = Annotated[
+    str | None, typer.Option("--expires", metavar="TIME", help="From now, as in 90d; never.")
+]
+RegistrationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--registration",
+        metavar="WHO",
+        help="Who may register agents: closed (organisers alone), invitation, or open.",
+    ),
+]
+AgentsPerOwner = Annotated[
+    int | None, typer.Option("--agents-per-owner", min=1, help="How many an owner may register.")
+]
+PerAddress = Annotated[
+    int | None,
+    typer.Option(
+        "--registrations-per-address", min=1, help="Openly, from one address, within a day."
+    ),
+]
+Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="CLASS=COUNT",
+        help="Requests a minute of each key, as in report=12000; may be given again.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@contextmanager
+def _open_accounts(db: str | None, tenant: str) -> Iterator[tuple[AccountService, Caller]]:
+    """A tenant's accounts, and somebody who may do everything with them: the database is theirs."""
+    from tallymark.app.app import App
+    from tallymark.app.callers import Caller
+
+    with closing(App(db, tenant)) as application:
+        yield application.accounts, Caller(tenant, "admin", "operator")
+
+
+@keys_app.command("create")
+def create_key(  # noqa: PLR0913, PLR0917 (the options of a command)
+    role: Annotated[
+        str,
+        typer.Argument(metavar="ROLE", help="admin, organiser, reporter, agent or viewer."),
+    ],
+    name: Annotated[str, typer.Option("--name", help="What lists call it; the role.")] = "",
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Whose it is; the agent, else operator.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="For the role agent: its handle.")
+    ] = None,
+    expires: Expires = None,
+    tenant: OfTenant = "default",
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key. It is printed now, and never again."""
+    until = None if expires is None else time.time() + _read_duration(expires)
+    with _open_accounts(db, tenant) as (accounts, caller):
+        made = accounts.create_key(
+            caller, role=role, name=name, owner=owner, agent=agent, expires_at=until
+        )
+    _tell_key(made, as_json)
+
+
+@keys_app.command("list")
+def list_keys(
+    owner: Annotated[str | None, typer.Option("--owner", help="Only of this owner.")] = None,
+    tenant: OfTenant = "default",
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List keys, the revoked and the expired too; the keys themselves are known to nobody."""
+    with _open_accounts(db, tenant) as (accounts, caller):
+        found = accounts.list_keys(caller, owner=owner) if accounts.exists else []
+    now = time.time()
+    if as_json:
+        print_json({"keys": [_describe_key(each, now) for each in found]})
+    elif found:
+        heads = ("KEY_ID", "STATE", "ROLE", "OWNER", "AGENT", "NAME", "MADE (UTC)", "USED (UTC)")
+        say(Table(heads, [_make_key_row(each, now) for each in found], wrap=("OWNER", "NAME")))
+    else:
+        say("no keys")
+
+
+@keys_app.command("rotate")
+def rotate_key(
+    key_id: KeyArgument,
+    overlap: Annotated[
+        str | None,
+        typer.Option("--overlap", metavar="TIME", help="For so long the old one is good too."),
+    ] = None,
+    expires: Expires = None,
+    tenant: OfTenant = "default",
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key in the place of another. It is printed now, and never again."""
+    until = None if expires is None else time.time() + _read_duration(expires)
+    seconds = 0.0 if overlap is None else _read_duration(overlap)
+    with _open_accounts(db, tenant) as (accounts, caller):
+        made = accounts.rotate_key(caller, key_id, overlap_s=seconds, expires_at=until)
+    _tell_key(made, as_json)
+
+
+@keys_app.command("revoke")
+def revoke_key(
+    key_id: KeyArgument, tenant: OfTenant = "default", db: Db = None, as_json: JsonOption = False
+) -> None:
+    """Let a key open nothing any more; running servers follow within seconds."""
+    with _open_accounts(db, tenant) as (accounts, caller):
+        revoked = accounts.revoke_key(caller, key_id)
+    if as_json:
+        print_json({"key": _describe_key(revoked, time.time())})
+    else:
+        say(f"{key_id} is revoked.")
+
+
+@tenants_app.command("create")
+def create_tenant(  # noqa: PLR0913, PLR0917 (as above)
+    name: TenantArgument,
+    registration: RegistrationOption = None,
+    agents_per_owner: AgentsPerOwner = None,
+    registrations_per_address: PerAddress = None,
+    limit: Limits = None,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a tenant. The key of its first admin is printed now, and never again."""
+    changes = _collect(
+        registration, agents_per_owner, registrations_per_address, _read_limits(limit)
+    )
+    with _open_accounts(db, "default") as (accounts, caller):
+        made = accounts.create_tenant(caller, name, changes)
+    _tell_key(made, as_json)
+
+
+@tenants_app.command("set")
+def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
+    name: TenantArgument,
+    registration: RegistrationOption = None,
+    agents_per_owner: AgentsPerOwner = None,
+    registrations_per_address: PerAddress = None,
+    limit: Limits = None,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change what a tenant allows."""
+    changes = _collect(
+        registration, agents_per_owner, registrations_per_address, _read_limits(limit)
+    )
+    if not changes:
+        raise InvalidInput("nothing is to be changed", hint="see tally admin tenants set --help")
+    with _open_accounts(db, "default") as (accounts, caller):
+        settings = accounts.for_tenant(name).change_settings(caller, **changes)
+    if as_json:
+        print_json({"tenant": {"name": name, **_describe_settings(settings)}})
+    else:
+        say(f"{name}: {_write_settings(settings)}")
+
+
+@tenants_app.command("list")
+def list_tenants(db: Db = None, as_json: JsonOption = False) -> None:
+    """List tenants with what they allow."""
+    with _open_accounts(db, "default") as (accounts, caller):
+        found = accounts.list_tenants(caller) if accounts.exists else []
+    if as_json:
+        items = [{"name": each.name, **_describe_settings(each.settings)} for each in found]
+        print_json({"tenants": items})
+    elif found:
+        rows = [(each.name, _write_settings(each.settings)) for each in found]
+        say(Table(("TENANT", "ALLOWS"), rows, wrap=("ALLOWS",)))
+    else:
+        say("no tenants")
+
+
+@agents_app.command("list")
+def list_agents(
+    owner: Annotated[str | None, typer.Option("--owner", help="Only of this owner.")] = None,
+    tenant: OfTenant = "default",
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List agents, and whose they are."""
+    import msgspec
+
+    from tallymark.app.app import App
+
+    with closing(App(db, tenant)) as application:
+        store = application.store
+        found = store.agents.all(owner=owner) if store.exists else []
+    if as_json:
+        print_json({"agents": msgspec.to_builtins(found)})
+    elif found:
+        rows = [
+            (
+                each.handle,
+                each.owner or "-",
+                format_moment(each.created_at),
+                "disqualified" if each.disqualified_at is not None else "-",
+            )
+            for each in found
+        ]
+        say(Table(("AGENT", "OWNER", "SINCE (UTC)", "STATE"), rows, wrap=("OWNER",)))
+    else:
+        say("no agents")
+
+
+@agents_app.command("give")
+def give_agent(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", show_default=False)],
+    owner: Annotated[
+        str, typer.Argument(metavar="OWNER", help="Whose it is from now on; - for nobody's.")
+    ],
+    tenant: OfTenant = "default",
+    db: Db = None,
+) -> None:
+    """Say whose an agent is: one owner's agents do not count for each other."""
+    whose = None if owner == "-" else owner
+    with _open_accounts(db, tenant) as (accounts, caller):
+        accounts.give_agent(caller, agent, whose)
+    say(f"{agent} is nobody's." if whose is None else f"{agent} is {whose}'s.")
+
+
+def _tell_key(made: NewKey, as_json: bool) -> None:
+    """The key alone on stdout, for scripts."""
+    key = made.key
+    if as_json:
+        print_json({"key": {**_describe_key(key, key.created_at), "secret": made.text}})
+        return
+    say(made.text)
+    whose = f"{key.role} {key.owner}" if key.agent is None else f"agent {key.agent} of {key.owner}"
+    say(f"{key.id}, for {whose} in tenant {key.tenant}; it is shown only now", err=True)
+
+
+def _describe_key(key: KeyRecord, now: float) -> dict[str, Any]:
+    import msgspec
+
+    return {**msgspec.structs.asdict(key), "state": _find_state(key, now)}
+
+
+def _find_state(key: KeyRecord, now: float) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    return "valid" if key.is_valid(now) else "expired"
+
+
+def _make_key_row(key: KeyRecord, now: float) -> tuple[str, ...]:
+    return (
+        key.id,
+        _find_state(key, now),
+        key.role,
+        key.owner,
+        key.agent or "-",
+        key.name,
+        format_moment(key.created_at),
+        "-" if key.last_used_at is None else format_moment(key.last_used_at),
+    )
+
+
+def _collect(
+    registration: str | None,
+    agents_per_owner: int | None,
+    registrations_per_address: int | None,
+    limits: dict[str, int] | None,
+) -> dict[str, Any]:
+    given = {
+        "registration": registration,
+        "agents_per_owner": agents_per_owner,
+        "registrations_per_address": registrations_per_address,
+        "limits": limits,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _read_limits(texts: list[str] | None) -> dict[str, int] | None:
+    from tallymark.app.limits import read_limits
+
+    return read_limits(texts) if texts else None
+
+
+def _read_duration(text: str) -> float:
+    from tallymark.documents.time_shapes import parse_duration
+
+    seconds = parse_duration(text)
+    if not seconds:
+        raise InvalidInput(f"{text!r} is no time", hint="write 90s, 15m, 1h30m or 90d")
+    return seconds
+
+
+def _describe_settings(settings: TenantSettings) -> dict[str, Any]:
+    import msgspec
+
+    return msgspec.structs.asdict(settings)
+
+
+def _write_settings(settings: TenantSettings) -> str:
+    limits = [f"{name} {count:,} a minute" for name, count in settings.limits.items()]
+    return ", ".join(
+        [
+            f"registration {settings.registration}",
+            f"{settings.agents_per_owner:,} agents per owner",
+            f"{settings.registrations_per_address:,} registrations a day per address",
+            *limits,
+        ]
+    )

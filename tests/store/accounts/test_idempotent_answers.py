@@ -1,0 +1,88 @@
+"""A request that is sent again is answered alike, and done once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from tallymark.errors import Conflict, InvalidInput
+from tallymark.store import Store
+from tallymark.store.accounts.account_tables import idempotent_answers as table
+from tallymark.store.accounts.idempotent_answers import GIVEN_UP_S, KEPT_S, KeptAnswer
+
+ANSWER = KeptAnswer(status=201, headers={"location": "/x"}, body=b'{"a": "\xc3\xa4\\u0000"}')
+
+
+def begin(store: Store, *, digest: str = "d", at: float = 10.0, **who: str) -> KeptAnswer | None:
+    given = {"caller": "key_1", "key": "k", **who}
+    return store.idempotent_answers.begin(given["caller"], given["key"], digest, at=at)
+
+
+def test_the_same_request_gets_the_same_answer(store: Store) -> None:
+    assert begin(store) is None
+    store.idempotent_answers.finish("key_1", "k", ANSWER)
+    assert begin(store, at=20.0) == ANSWER
+    assert begin(store, caller="key_2") is None
+    assert begin(store, key="l") is None
+
+
+def test_another_tenant_has_answers_of_its_own(store: Store, make_store: Any) -> None:
+    begin(store)
+    store.idempotent_answers.finish("key_1", "k", ANSWER)
+    assert begin(make_store()) is None
+
+
+def test_the_key_of_another_request_is_refused(store: Store) -> None:
+    begin(store)
+    with pytest.raises(Conflict, match="used before for another request"):
+        begin(store, digest="e")
+
+
+def test_of_requests_that_race_one_is_served(store: Store) -> None:
+    def ask(_: int) -> str:
+        try:
+            return "mine" if begin(store) is None else "answered"
+        except Conflict:
+            return "being served"
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(ask, range(4))) == ["being served"] * 3 + ["mine"]
+
+
+def test_what_came_to_nothing_may_be_asked_again(store: Store) -> None:
+    begin(store)
+    store.idempotent_answers.forget("key_1", "k")
+    assert begin(store, digest="another") is None
+
+
+def test_an_answer_is_not_forgotten_by_mistake(store: Store) -> None:
+    begin(store)
+    store.idempotent_answers.finish("key_1", "k", ANSWER)
+    store.idempotent_answers.forget("key_1", "k")
+    assert begin(store) == ANSWER
+
+
+def test_a_request_that_died_with_its_server_may_be_made_again(store: Store) -> None:
+    begin(store, at=10.0)
+    with pytest.raises(Conflict, match="still being served"):
+        begin(store, at=9.0 + GIVEN_UP_S)
+    assert begin(store, at=10.0 + GIVEN_UP_S) is None
+
+
+def test_answers_are_kept_for_a_day(store: Store) -> None:
+    begin(store, at=10.0)
+    store.idempotent_answers.finish("key_1", "k", ANSWER)
+    assert begin(store, at=9.0 + KEPT_S) == ANSWER
+    begin(store, key="next", at=10.0 + KEPT_S)
+    with store._database.read() as connection:
+        query = select(func.count()).where(table.c.tenant == store.tenant)
+        assert connection.scalar(query) == 1
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "a\0b", "a\nb"])
+def test_a_key_that_cannot_be_kept_is_refused(store: Store, key: str) -> None:
+    with pytest.raises(InvalidInput, match="the idempotency key cannot be used"):
+        begin(store, key=key)
