@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tallymark.errors import InvalidInput, ModelError, WorkFailed
+from tallymark.errors import InvalidInput, ModelError
 from tallymark.judging.judge_model import open_judge
 from tallymark.models import Request
 from tallymark.models.model import Message
@@ -142,7 +142,7 @@ def test_providers_that_live_at_an_address_of_the_server_are_refused() -> None:
 
 def test_the_key_of_a_judge_is_a_secret_of_whoever_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME_KEY", "the operator's")
-    with pytest.raises(WorkFailed, match="the secret HOME_KEY is not set"):
+    with pytest.raises(InvalidInput, match="the secret HOME_KEY is not set"):
         open_judge("https://judge.example/v1", api_key_env="HOME_KEY", reach=Reach())
     open_judge(
         "https://judge.example/v1", api_key_env="HOME_KEY", reach=Reach({"HOME_KEY": "alice's"})

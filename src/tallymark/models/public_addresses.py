@@ -7,6 +7,7 @@ whoever owns the name cannot move it to a private address between the look and t
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable
@@ -75,7 +76,8 @@ def make_pinned_resolver(look_up: Lookup = look_up) -> AbstractResolver:
             if key not in self._known:
                 found = await look_up(host, port, family)
                 if not found or not all(is_public(address) for _, address in found):
-                    raise OSError(f"{host} has no public address, and no other is asked here")
+                    said = f"{host} has no public address, and no other is asked here"
+                    raise OSError(errno.EACCES, said)
                 self._known[key] = found
             return [
                 ResolveResult(

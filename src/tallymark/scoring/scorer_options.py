@@ -155,7 +155,8 @@ def read_api_key(
     if variable is None:
         return None
     key = (os.environ if known is None else known).get(variable)
+    if not key and known is not None:
+        raise ScorerError(f"{scorer}: the secret {variable} is not set")
     if not key:
-        what = "environment variable" if known is None else "secret"
-        raise WorkFailed(f"{scorer}: the {what} {variable} is not set")
+        raise WorkFailed(f"{scorer}: the environment variable {variable} is not set")
     return key
