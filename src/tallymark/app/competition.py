@@ -179,6 +179,10 @@ class Competition:
         self.store.attempts.expire(self._clock())
         return [self._settle_attempt(attempt) for attempt in self.store.attempts.pending()]
 
+    def settle_attempt(self, attempt_id: str) -> Attempt:
+        """Scores one that was left submitted; any other stays as it is."""
+        return self._settle_attempt(self.store.attempts.get(attempt_id))
+
     def rescore(
         self, name: str, *, apply: bool = False, folder: Path | None = None, **scoring: Any
     ) -> Rescoring:

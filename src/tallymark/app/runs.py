@@ -7,17 +7,19 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from tallymark.app.remote_suites import NOWHERE, RemoteRules
 from tallymark.errors import InvalidInput
 from tallymark.event_loops import run_to_end
 from tallymark.judging.judge_model import open_judge
 from tallymark.models import Model
 from tallymark.models.model_kinds import open_model
+from tallymark.models.reach import Reach
 from tallymark.runs.ongoing_run import OngoingRun, RunWatch, make_id, sort_by_suite
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run, final_status, outcome
@@ -30,6 +32,7 @@ from tallymark.text import format_count
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
+    from tallymark.app.stop_signals import StopSignal
     from tallymark.suites.chosen_cases import CaseChoice
 
 
@@ -47,6 +50,8 @@ class RunOptions:
     """Which cases to ask."""
     prompts: tuple[str, ...] = ()
     """Which of the suite's prompts to ask with; all where none is named."""
+    stop: StopSignal | None = None
+    """How others end the run before its end."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +59,16 @@ class RunService:
     """What commands and servers do with runs. The store is opened when it is first needed."""
 
     app: App
+    rules: RemoteRules | None = None
+    """What a server keeps to when it runs the suites of others; None for one's own."""
 
     def resolve_suite(self, definition: SuiteDefinition, options: RunOptions) -> FilledSuite:
         """The suite with values for its templates; what is missing is said before a model is asked.
 
-        Each name is looked up in what the user gave, then in the store, then in the environment.
+        Each name is looked up in what the user gave, then in the store, then in the environment,
+        unless that is somebody else's.
         """
+        by_rules = {} if self.rules is None else {"load": self.rules.load_scorer}
         known_vars, known_secrets = (
             self._find_values(definition, options) if definition.uses else ({}, {})
         )
@@ -68,9 +77,21 @@ class RunService:
             vars=known_vars,
             secrets=known_secrets,
             judge=options.judge,
-            open_judge=partial(open_judge, record=options.record, cache=options.cache),
+            open_judge=partial(
+                open_judge, record=options.record, cache=options.cache, reach=self._reach
+            ),
             recorded=options.record is not None,
+            **by_rules,
         )
+
+    @cached_property
+    def _reach(self) -> Reach | None:
+        """What models may use that are asked for somebody else: all their secrets are keys."""
+        if self.rules is None:
+            return None
+        store = self.app.store
+        keys = store.secrets_for_run(store.secret_names()) if store.exists else {}
+        return Reach(keys, self.rules.may)
 
     def resolve_like(
         self, record: RunRecord, definition: SuiteDefinition, options: RunOptions
@@ -92,7 +113,7 @@ class RunService:
         kept = set(self.app.store.secret_names()) if self.app.store.exists else set()
         wanted = [name for name in definition.secret_names if name in kept]
         sealed = self.app.store.secrets_for_run(wanted) if wanted else {}
-        environment = dict(os.environ)
+        environment = dict(os.environ) if self.rules is None else {}
         return (
             {**environment, **stored, **options.values},
             {**environment, **sealed, **options.values},
@@ -121,7 +142,9 @@ class RunService:
             raise InvalidInput("no case is selected", hint="raise --limit, or add evals")
         # A wrong name must not leave a run behind, so all are opened first.
         opened = [
-            (suite, each, _open_model(each, suite, options)) for suite in suites for each in chosen
+            (suite, each, self.open_model(each, suite, options))
+            for suite in suites
+            for each in chosen
         ]
         group = make_id("g")
         runs = []
@@ -196,13 +219,15 @@ class RunService:
                 writer.put(result)
         return new
 
-    def resume(self, run: str, options: RunOptions, watch: RunWatch) -> Run:
+    def resume(self, run: str, options: RunOptions, watch: RunWatch | None) -> Run:
         """Asks again only what is missing or could not run; `latest` is one that can go on."""
         record = self.app.store.run(self._find_unfinished() if run == "latest" else run)
         if (door := record.tags.get("door")) is not None:
             message = f"the run {record.id} came from {door}, and only runs of suites in YAML go on"
             raise InvalidInput(message, hint="start it again")
-        definition = load_stored(record.definition, folder=Path(record.tags.get("folder", ".")))
+        by_rules = {} if self.rules is None else {"load": self.rules.load_scorer}
+        folder = Path(record.tags.get("folder", "." if self.rules is None else NOWHERE))
+        definition = load_stored(record.definition, folder=folder, **by_rules)
         if definition.hash != record.definition_hash:
             message = f"the datasets of the suite have changed since the run {record.id} began"
             raise InvalidInput(message, hint="put them back, or start a new run")
@@ -214,13 +239,16 @@ class RunService:
             limits, _ = _choose_part(definition, suite, options, kept["chosen"])
         # A name with a secret in it was stored redacted; the suite knows the real one.
         hidden = {suite.redact(each): each for each in suite.models}
-        model = _open_model(hidden.get(record.model, record.model), suite, options)
+        model = self.open_model(hidden.get(record.model, record.model), suite, options)
         self.app.store.claim_run(record.id)
         # Only now: before, another may have been adding to them.
         stored = self.app.store.counted_results(record.id)
         earlier = [result for result in stored if result.status != "error"]
-        record = replace(record, status="running", error=None)
-        return self._evaluate(record, suite, model, limits, watch, earlier)
+        began = record.started_at or time.time()  # not yet, where it waited for a worker
+        record = replace(record, status="running", error=None, started_at=began)
+        return self._evaluate(
+            record, suite, model, limits, watch, earlier=earlier, stop=options.stop
+        )
 
     def _find_unfinished(self) -> str:
         """The latest run that has something left to ask and that nobody works on."""
@@ -236,14 +264,28 @@ class RunService:
         hint = f"{going[0]} is still running" if going else ended
         raise InvalidInput("there is no run to go on with", hint=hint)
 
-    def _evaluate(
+    def open_model(self, reference: str, suite: FilledSuite, options: RunOptions) -> Model:
+        """A model for a suite; nothing is asked yet."""
+        return open_model(
+            reference,
+            folder=suite.definition.folder,
+            pricing=suite.definition.pricing,
+            record=options.record,
+            cache=options.cache,
+            redact=suite.redact,
+            reach=self._reach,
+        )
+
+    def _evaluate(  # noqa: PLR0913 (all that a run goes on with)
         self,
         record: RunRecord,
         suite: FilledSuite,
         model: Model,
         limits: RunLimits,
-        watch: RunWatch,
+        watch: RunWatch | None,
+        *,
         earlier: Sequence[CaseResult] = (),
+        stop: StopSignal | None = None,
     ) -> Run:
         ongoing = OngoingRun(
             record,
@@ -262,7 +304,12 @@ class RunService:
             judged=ongoing.tally.all.judges.total,
         )
         with ongoing:
-            ongoing.ending = run_to_end(lambda: evaluation.run(ongoing.aadd))
+            if stop is None:
+                ongoing.ending = run_to_end(lambda: evaluation.run(ongoing.aadd))
+            else:
+                ongoing.ending = run_to_end(
+                    lambda: stop.run_until_set(evaluation.run(ongoing.aadd))
+                )
         if ongoing.results is not None:
             return ongoing.make_run(sort_by_suite(record, ongoing.results))
         from tallymark.store.runs.stored_results import find_results  # noqa: PLC0415 (large runs)
@@ -288,14 +335,3 @@ def _choose_part(
     keys, part = choose_cases(definition, choice, limit, suite.formula)
     limits = replace_fields(options.limits, chosen=keys)
     return limits, {"chosen": part} if choice or part["cases"] < part["of"] else {}
-
-
-def _open_model(reference: str, suite: FilledSuite, options: RunOptions) -> Model:
-    return open_model(
-        reference,
-        folder=suite.definition.folder,
-        pricing=suite.definition.pricing,
-        record=options.record,
-        cache=options.cache,
-        redact=suite.redact,
-    )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tallymark.judging.kept_answers import OpenAnswers
     from tallymark.models import Answer, Message, Model
     from tallymark.models.model import Redact
+    from tallymark.models.reach import Reach
 
 _AT_ONCE = 64
 _FILE_KINDS = frozenset({"python", "cmd", "replay"})
@@ -107,20 +108,29 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
     model_name: str | None = None,
     api_key_env: str | None = None,
     at_once: int = _AT_ONCE,
+    reach: Reach | None = None,
 ) -> JudgeModel:
     """The judge that a reference names; what cannot be reached is refused here, in one sentence.
 
     The base address of an OpenAI-compatible API may come with the name of its model, and with the
-    environment variable of its key: then no other key is sent there.
+    environment variable of its key: then no other key is sent there. `reach` says what may be used
+    where somebody else asks.
     """
     key = None
     if "://" in reference and (model_name is not None or api_key_env is not None):
         check_url(reference, "llm_judge")
         reference = _name_model_at(reference, model_name)
-        key = read_api_key(api_key_env, "llm_judge") or ""
+        known = None if reach is None else reach.keys
+        key = read_api_key(api_key_env, "llm_judge", known) or ""
     try:
         model = open_model(
-            reference, folder=folder, record=record, cache=cache, key=key, redact=redact
+            reference,
+            folder=folder,
+            record=record,
+            cache=cache,
+            key=key,
+            redact=redact,
+            reach=reach,
         )
     except ModelError as error:  # a key or a package: as good as a wrong name, before anything runs
         raise InvalidInput(error.problems) from None

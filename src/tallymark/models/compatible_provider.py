@@ -11,11 +11,12 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from tallymark.models.provider import ProviderModel
-from tallymark.models.provider_connection import ProviderConnection
+from tallymark.models.provider_connection import ProviderConnection, forget_environment
 from tallymark.models.provider_transport import make_aiohttp_client
 from tallymark.models.quick_requests import QuickRequests
 
 if TYPE_CHECKING:
+    from tallymark.models.reach import Reach
     from tallymark.models.token_prices import Pricing
 
 
@@ -26,15 +27,23 @@ class CompatibleProvider(OpenAIProvider):
 
 
 def make_compatible_provider(
-    name: str, base_url: str, model: str, *, key: str | None, pricing: Pricing | None
+    name: str,
+    base_url: str,
+    model: str,
+    *,
+    key: str | None,
+    pricing: Pricing | None,
+    reach: Reach | None = None,
 ) -> ProviderModel:
     """The model, connected in each event loop that asks it."""
 
     def connect() -> ProviderConnection:
-        client = make_aiohttp_client()
+        client = make_aiohttp_client(reach)
         # A key is always given: without one the library would send OPENAI_API_KEY to any address.
         provider = CompatibleProvider(base_url=base_url, api_key=key or "none", http_client=client)
-        requests = QuickRequests(provider.client)
+        if reach is not None:
+            forget_environment(provider)
+        requests = QuickRequests(provider.client, reach)
         return ProviderConnection(OpenAIChatModel(model, provider=provider), client, requests)
 
     return ProviderModel(name, connect, pricing)

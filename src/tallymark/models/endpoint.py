@@ -33,16 +33,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from io import BytesIO
 
-    from aiohttp import ClientSession
+    from aiohttp import ClientResponse, ClientSession
 
     from tallymark.models.model import Request
     from tallymark.models.model_kinds import ModelReference
     from tallymark.models.provider import ProviderModel
+    from tallymark.models.reach import Reach
     from tallymark.models.token_prices import Pricing
 
 KEY_VARIABLE = "TALLY_HTTP_KEY"
 _UNNAMED = "default"
 """What a chat endpoint is asked for when no model was named: most that serve one ignore it."""
+_MOST_BYTES = 16 * 2**20
+"""Of an answer that is read for somebody else."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -58,7 +61,7 @@ class EndpointAddress(msgspec.Struct, frozen=True):
 class EndpointModel:
     """Posts each request through one session, on connections that stay open."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (a place to ask, and how, by keyword)
         self,
         name: str,
         address: EndpointAddress,
@@ -67,18 +70,20 @@ class EndpointModel:
         connections: int = 0,
         key: str | None = None,
         key_variable: str | None = None,
+        reach: Reach | None = None,
     ) -> None:
         """`key_variable` is where a key was looked for."""
         self.name = name
         self._address = address
         self._pricing = pricing
         self._key = key
+        self._reach = reach
         self._missing_key = None if key else key_variable
         self._tool_user: ProviderModel | None = None
         headers = {"Content-Type": "application/json"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        self._sessions = HttpSessions(connections=connections, headers=headers)
+        self._sessions = HttpSessions(connections=connections, headers=headers, reach=reach)
 
     def load(self) -> None:
         """Loads the client, the tokenizer and the price table."""
@@ -122,6 +127,7 @@ class EndpointModel:
                 self._address.model or _UNNAMED,
                 key=self._key,
                 pricing=self._pricing,
+                reach=self._reach,
             )
         return self._tool_user
 
@@ -143,7 +149,7 @@ class EndpointModel:
                 allow_redirects=False,
                 proxy=self._address.proxy,
             ) as response:
-                said = await response.read()
+                said = await (response.read() if self._reach is None else _read_some(response))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ModelError(
                 f"{self.name} could not be reached: {one_line(error)}", retryable=True
@@ -194,16 +200,29 @@ class _Completion(msgspec.Struct):
 
 def open_endpoint(reference: ModelReference) -> EndpointModel:
     """The address is checked; nothing is sent yet."""
+    reach = reference.reach
+    known = os.environ if reach is None else reach.keys
     return EndpointModel(
         reference.text,
-        _parse_address(reference.text),
+        _parse_address(reference.text, reach),
         reference.pricing,
-        key=os.environ.get(KEY_VARIABLE) if reference.key is None else reference.key,
+        key=known.get(KEY_VARIABLE) if reference.key is None else reference.key,
         key_variable=KEY_VARIABLE if reference.key is None else None,
+        reach=reach,
     )
 
 
-def _parse_address(text: str) -> EndpointAddress:
+async def _read_some(response: ClientResponse) -> bytes:
+    """The body, unless somebody wants to fill the memory with it."""
+    read = b""
+    async for chunk in response.content.iter_chunked(2**16):
+        read += chunk
+        if len(read) > _MOST_BYTES:
+            raise ModelError(f"it answered with more than {_MOST_BYTES >> 20} MB")
+    return read
+
+
+def _parse_address(text: str, reach: Reach | None = None) -> EndpointAddress:
     try:
         parts = urlsplit(text)
         port_is_right = parts.port is None or parts.port > 0
@@ -217,6 +236,8 @@ def _parse_address(text: str) -> EndpointAddress:
             "result",
             hint=f"put the key into {KEY_VARIABLE}",
         )
+    if reach is not None:
+        reach.refuse_host(parts.hostname)
     path = parts.path.rstrip("/")
     speaks_chat = path.endswith(("/v1", "/chat/completions"))
     model = unquote(parts.fragment) or None
@@ -227,7 +248,7 @@ def _parse_address(text: str) -> EndpointAddress:
         query = urlencode([pair for pair in pairs if pair[0] != "model"])
         path += "" if path.endswith("/chat/completions") else "/chat/completions"
     url = parts._replace(path=path or "/", query=query, fragment="").geturl()
-    return EndpointAddress(url, model, speaks_chat, find_proxy(parts.scheme, parts.hostname))
+    return EndpointAddress(url, model, speaks_chat, find_proxy(parts.scheme, parts.hostname, reach))
 
 
 def _make_body(request: Request, address: EndpointAddress) -> dict[str, Any]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from aiohttp import ClientSession
 
+    from tallymark.models.reach import Reach
+
 _CONNECT_SECONDS = 30.0
 _LARGE = 2**20
 
@@ -23,12 +25,17 @@ def make_sendable(body: bytes) -> bytes | BytesIO:
     return BytesIO(body) if len(body) >= _LARGE else body
 
 
-@cache
-def find_proxy(scheme: str, host: str) -> str | None:
+def find_proxy(scheme: str, host: str, reach: Reach | None = None) -> str | None:
     """The proxy that the environment names for a host.
 
-    aiohttp's own `trust_env` asks in a thread for every request, which halves the rate.
+    A proxy would look names up by itself, so it is not used where they must be public. aiohttp's
+    own `trust_env` asks in a thread for every request, which halves the rate.
     """
+    return _find_proxy(scheme, host) if reach is None or reach.is_private else None
+
+
+@cache
+def _find_proxy(scheme: str, host: str) -> str | None:
     return None if proxy_bypass(host) else getproxies().get(scheme)
 
 
@@ -43,11 +50,17 @@ class HttpSessions:
     """Makes a session when first asked, since connections belong to the loop that opened them."""
 
     def __init__(
-        self, *, connections: int = 0, trust: SSLContext | None = None, **options: Any
+        self,
+        *,
+        connections: int = 0,
+        trust: SSLContext | None = None,
+        reach: Reach | None = None,
+        **options: Any,
     ) -> None:
         """`connections` is how many may be open at once; 0 leaves that to whoever asks."""
         self._connections = connections
         self._trust = trust
+        self._reach = reach
         self._options = options
         self._sessions: LoopLocal[ClientSession] = LoopLocal(self._make_session)
 
@@ -65,7 +78,11 @@ class HttpSessions:
         import aiohttp  # noqa: PLC0415 (heavy)
 
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._connections, ssl=self._trust or True),
+            connector=aiohttp.TCPConnector(
+                limit=self._connections,
+                ssl=self._trust or True,
+                resolver=None if self._reach is None else self._reach.make_resolver(),
+            ),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),  # one answer must not change the next
             **self._options,

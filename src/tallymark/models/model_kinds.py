@@ -21,6 +21,7 @@ from tallymark.models.echo import EchoModel
 from tallymark.models.endpoint import open_endpoint
 from tallymark.models.provider_setup import open_provider
 from tallymark.models.python_function import open_function
+from tallymark.models.reach import Reach
 from tallymark.models.replay import open_replay
 from tallymark.models.token_prices import Pricing
 
@@ -46,6 +47,8 @@ class ModelReference(msgspec.Struct, frozen=True, kw_only=True):
     pricing: Pricing | None = None
     key: str | None = None
     """For an address, instead of what the environment has for all of them; empty sends none."""
+    reach: Reach | None = None
+    """What may be used for it where somebody else asks; None: whatever this process may."""
 
     @classmethod
     def parse(
@@ -55,6 +58,7 @@ class ModelReference(msgspec.Struct, frozen=True, kw_only=True):
         folder: str | Path | None = None,
         pricing: Mapping[str, Any] | Pricing | None = None,
         key: str | None = None,
+        reach: Reach | None = None,
     ) -> ModelReference:
         """Take a reference apart; what names no model is refused."""
         found = _SHAPE.fullmatch(text.strip())
@@ -71,6 +75,7 @@ class ModelReference(msgspec.Struct, frozen=True, kw_only=True):
             folder=Path(folder or ""),
             pricing=pricing if isinstance(pricing, Pricing | None) else Pricing.of(pricing),
             key=key,
+            reach=reach,
         )
 
 
@@ -93,14 +98,18 @@ def open_model(  # noqa: PLR0913 (what is said about one model, by keyword)
     cache: str | Path | None = None,
     key: str | None = None,
     redact: Redact | None = None,
+    reach: Reach | None = None,
 ) -> Model:
     """The model that a reference names.
 
     `folder` is where files are looked for, `pricing` overrides the price table, `record` is a file
     to which every answer is appended for `replay/`, `cache` a file of answers not to ask for again;
-    `key` is for an address, as in `ModelReference`; `redact` keeps secrets out of both files.
+    `key` is for an address and `reach` for those who are not trusted, as in `ModelReference`;
+    `redact` keeps secrets out of both files.
     """
-    named = ModelReference.parse(reference, folder=folder, pricing=pricing, key=key)
+    named = ModelReference.parse(reference, folder=folder, pricing=pricing, key=key, reach=reach)
+    if reach is not None:
+        reach.refuse_kind(named.kind)
     model = KINDS[named.kind](named) if named.kind in KINDS else open_provider(named, tuple(KINDS))
     if cache is not None:
         model = CachedModel(model, cache, named.pricing, redact)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic_ai.models import Model, infer_model
 from pydantic_ai.providers import Provider, infer_provider_class
 
+from tallymark.models.provider_setup import find_given_key
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -74,19 +76,36 @@ class ProviderConnection:
 
 def connect(reference: ModelReference) -> ProviderConnection:
     """A new model for the reference; nothing is sent yet."""
-    if reference.kind not in _OVER_AIOHTTP:
+    reach = reference.reach
+    given = {} if reach is None else find_given_key(reference, reach)
+    if reference.kind not in _OVER_AIOHTTP and reach is None:
         return ProviderConnection(infer_model(_model_id(reference)))
+    make_provider: Callable[..., Provider[Any]] = infer_provider_class(reference.kind)
+    if reference.kind not in _OVER_AIOHTTP:
+        keyed = make_provider(**given)
+        return ProviderConnection(infer_model(_model_id(reference), lambda _: keyed))
     from tallymark.models.provider_transport import make_aiohttp_client  # noqa: PLC0415 (heavy)
 
-    make_provider: Callable[..., Provider[Any]] = infer_provider_class(reference.kind)
-    client = make_aiohttp_client()
-    provider, requests = make_provider(http_client=client), None
+    client = make_aiohttp_client(reach)
+    provider, requests = make_provider(http_client=client, **given), None
+    if reach is not None:
+        forget_environment(provider)
     if reference.kind in _THROUGH_OPENAI:
         from tallymark.models.quick_requests import QuickRequests  # noqa: PLC0415 (heavy)
 
-        requests = QuickRequests(provider.client)
+        requests = QuickRequests(provider.client, reach)
     model = infer_model(_model_id(reference), lambda _: provider)
     return ProviderConnection(model, client, requests, chooses=reference.kind == "openai")
+
+
+def forget_environment(provider: Provider[Any]) -> None:
+    """Takes out of a provider's client what its library found in the environment."""
+    client: Any = provider.client
+    for name in ("organization", "project", "auth_token"):
+        if hasattr(client, name):
+            setattr(client, name, None)
+    if hasattr(client, "_custom_headers"):
+        client._custom_headers = {}  # noqa: SLF001 (no other way leads there)
 
 
 def _model_id(reference: ModelReference) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tallymark.models.model_kinds import ModelReference
     from tallymark.models.provider import ProviderModel
+    from tallymark.models.reach import Reach
     from tallymark.models.token_prices import Pricing
 
 PROVIDERS = (
@@ -29,6 +30,28 @@ PROVIDERS = (
 )
 """Known without loading pydantic-ai, for messages. What else it knows works too."""
 
+PROVIDER_KEYS = {
+    "alibaba": ("ALIBABA_API_KEY", None),
+    "anthropic": ("ANTHROPIC_API_KEY", "https://api.anthropic.com"),
+    "cerebras": ("CEREBRAS_API_KEY", None),
+    "deepseek": ("DEEPSEEK_API_KEY", None),
+    "fireworks": ("FIREWORKS_API_KEY", None),
+    "google": ("GOOGLE_API_KEY", "https://generativelanguage.googleapis.com"),
+    "meta": ("META_API_KEY", None),
+    "moonshotai": ("MOONSHOTAI_API_KEY", "https://api.moonshot.ai/v1"),
+    "nebius": ("NEBIUS_API_KEY", None),
+    "openai": ("OPENAI_API_KEY", "https://api.openai.com/v1"),
+    "openai-chat": ("OPENAI_API_KEY", "https://api.openai.com/v1"),
+    "openai-responses": ("OPENAI_API_KEY", "https://api.openai.com/v1"),
+    "openrouter": ("OPENROUTER_API_KEY", None),
+    "ovhcloud": ("OVHCLOUD_API_KEY", None),
+    "sambanova": ("SAMBANOVA_API_KEY", "https://api.sambanova.ai/v1"),
+    "together": ("TOGETHER_API_KEY", None),
+    "vercel": ("VERCEL_AI_GATEWAY_API_KEY", None),
+    "zai": ("ZAI_API_KEY", None),
+}
+"""Providers that can be asked with a key of somebody else: its name, and the address where the
+environment could say another."""
 _VARIABLE = re.compile(r"\b(?!AZURE_VOICELIVE)[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
 """Not those of a service for speech, which stand beside those that count."""
 _EXAMPLES = {
@@ -49,8 +72,28 @@ def open_provider(reference: ModelReference, kinds: tuple[str, ...]) -> Provider
         return make_provider(reference)
 
 
+def find_given_key(reference: ModelReference, reach: Reach) -> dict[str, str]:
+    """What a provider is made with where somebody else pays: their key, and its own address."""
+    if reference.kind not in PROVIDER_KEYS:
+        known = ", ".join(PROVIDER_KEYS)
+        hint = f"this server asks {known}, and http(s):// addresses"
+        raise InvalidInput(f"{reference.kind}/ models are not asked for others", hint=hint)
+    variable, address = PROVIDER_KEYS[reference.kind]
+    if variable not in reach.keys:
+        hint = f"store it as the secret {variable}"
+        raise InvalidInput(f"{reference.text} needs an API key of yours", hint=hint)
+    base = {} if address is None else {"base_url": address}
+    return {"api_key": reach.keys[variable], **base}
+
+
 def open_compatible_provider(
-    name: str, base_url: str, model: str, *, key: str | None, pricing: Pricing | None
+    name: str,
+    base_url: str,
+    model: str,
+    *,
+    key: str | None,
+    pricing: Pricing | None,
+    reach: Reach | None = None,
 ) -> ProviderModel:
     """A model at an address that speaks OpenAI's chat protocol, for what only pydantic-ai can."""
     try:
@@ -59,7 +102,7 @@ def open_compatible_provider(
         )
     except ImportError as error:
         raise _make_package_error(name, error) from None
-    return make_compatible_provider(name, base_url, model, key=key, pricing=pricing)
+    return make_compatible_provider(name, base_url, model, key=key, pricing=pricing, reach=reach)
 
 
 @contextmanager

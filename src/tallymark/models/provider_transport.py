@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from ssl import SSLContext
 
+    from tallymark.models.reach import Reach
+
 _COUNTING = re.compile(rb'"type": ?"message_(start|delta)"')
 _SECONDS = httpx2.Timeout(600, connect=10)
 Script: TypeAlias = Callable[[httpx2.Request], httpx2.Response]
@@ -46,14 +48,16 @@ def find_script() -> Script | None:
     return _script.get()
 
 
-def make_aiohttp_client() -> httpx2.AsyncClient:
+def make_aiohttp_client(reach: Reach | None = None) -> httpx2.AsyncClient:
     """An httpx2 client that sends its requests through aiohttp."""
-    return httpx2.AsyncClient(transport=_AiohttpTransport(), timeout=_SECONDS)
+    return httpx2.AsyncClient(transport=_AiohttpTransport(reach), timeout=_SECONDS)
 
 
 class _AiohttpTransport(httpx2.AsyncBaseTransport):
-    def __init__(self) -> None:
-        self._sessions = HttpSessions(trust=load_certificates(), auto_decompress=False)
+    def __init__(self, reach: Reach | None) -> None:
+        self._reach = reach
+        trust = load_certificates()
+        self._sessions = HttpSessions(trust=trust, reach=reach, auto_decompress=False)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         script = find_script()
@@ -67,7 +71,7 @@ class _AiohttpTransport(httpx2.AsyncBaseTransport):
                 headers=headers,
                 data=make_sendable(await request.aread()),
                 allow_redirects=False,
-                proxy=find_proxy(request.url.scheme, request.url.host),
+                proxy=find_proxy(request.url.scheme, request.url.host, self._reach),
                 timeout=make_timeout(request),
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

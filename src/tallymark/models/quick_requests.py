@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from tallymark.models.provider_transport import Script
+    from tallymark.models.reach import Reach
 
 _OPTIONS = {"extra_body", "extra_headers", "extra_query", "timeout"}
 _MADE_BY_AIOHTTP = {"accept-encoding", "content-length", "host"}
@@ -67,9 +68,10 @@ class _Said(NamedTuple):
 class QuickRequests:
     """The requests of one client of OpenAI's library, and the connections that they go through."""
 
-    def __init__(self, client: AsyncOpenAI) -> None:
+    def __init__(self, client: AsyncOpenAI, reach: Reach | None = None) -> None:
         self._client = client
-        self._sessions = HttpSessions(trust=load_certificates())
+        self._reach = reach
+        self._sessions = HttpSessions(trust=load_certificates(), reach=reach)
         self._heads: dict[tuple[type, str], _RequestHead] = {}
         chat, responses = client.chat.completions, client.responses
         chat.create = partial(self._create, chat.create, ChatCompletion)  # type: ignore[method-assign]
@@ -107,7 +109,7 @@ class QuickRequests:
         key = (kind, f"{given.get('extra_headers')} {given.get('timeout')}")
         head = self._heads.get(key)
         if head is None:
-            head = self._heads[key] = await _learn_head(partial(create, **given))
+            head = self._heads[key] = await _learn_head(partial(create, **given), self._reach)
         repeat: Script
         try:
             said = await self._send(head, body)
@@ -149,7 +151,7 @@ def _make_body(given: dict[str, Any]) -> dict[str, Any]:
     return {**body, **(given.get("extra_body") or {})}
 
 
-async def _learn_head(create: Callable[[], Awaitable[Any]]) -> _RequestHead:
+async def _learn_head(create: Callable[[], Awaitable[Any]], reach: Reach | None) -> _RequestHead:
     """What the library would send."""
     sent: list[httpx2.Request] = []
 
@@ -165,7 +167,7 @@ async def _learn_head(create: Callable[[], Awaitable[Any]]) -> _RequestHead:
         str(request.url),
         [pair for pair in request.headers.multi_items() if pair[0] not in _MADE_BY_AIOHTTP],
         make_timeout(request),
-        find_proxy(request.url.scheme, request.url.host),
+        find_proxy(request.url.scheme, request.url.host, reach),
     )
 
 

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from tallymark.formula import Formula
     from tallymark.runs.record import CaseResult, RunRecord
 
-RunEnding = Literal["finished", "budget", "hopeless", "stopped", "broken"]
+RunEnding = Literal["finished", "budget", "hopeless", "stopped", "late", "broken"]
 _ENDING_WORDS: Mapping[RunEnding, str] = {
     "budget": "the budget is spent",
     "hopeless": "the model refused every case so far",
     "stopped": "stopped by hand",
+    "late": "its time was up",
     "broken": "broke off",
 }
 MOST_HELD = 1_000

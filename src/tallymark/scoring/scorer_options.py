@@ -148,11 +148,15 @@ def check_seconds(seconds: float, scorer: str) -> None:
     demand(0 < seconds < math.inf, scorer, "timeout", seconds, "a number of seconds more than 0")
 
 
-def read_api_key(variable: str | None, scorer: str) -> str | None:
-    """The key in an environment variable; None when no variable was named."""
+def read_api_key(
+    variable: str | None, scorer: str, known: Mapping[str, str] | None = None
+) -> str | None:
+    """The key in an environment variable, or in what is known instead; None when none was named."""
     if variable is None:
         return None
-    key = os.environ.get(variable)
+    key = (os.environ if known is None else known).get(variable)
+    if not key and known is not None:
+        raise ScorerError(f"{scorer}: the secret {variable} is not set")
     if not key:
         raise WorkFailed(f"{scorer}: the environment variable {variable} is not set")
     return key

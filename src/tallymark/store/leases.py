@@ -23,6 +23,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     delete,
+    literal_column,
     select,
     text,
     update,
@@ -106,7 +107,7 @@ class Holder(msgspec.Struct, frozen=True):
             return True
         except PermissionError:
             pass  # somebody else's, and there
-        return _describe_process(self.process).started not in (self.started, "")
+        return describe_process(self.process).started not in (self.started, "")
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -121,7 +122,7 @@ class Lease(msgspec.Struct, frozen=True):
         """Takes the lease, or refuses with who has it; `gone` is a token whose holder has ended."""
         values = {
             **msgspec.structs.asdict(self),
-            "holder": json_text(_describe_process(os.getpid())),
+            "holder": json_text(describe_process(os.getpid())),
             "gone": gone or self.token,
         }
         if connection.execute(_CLAIM[connection.dialect.name], values).first() is not None:
@@ -140,7 +141,7 @@ class Lease(msgspec.Struct, frozen=True):
 
         The row stays: whoever took it in between is so told from nobody.
         """
-        until = text(f"{_NOW[connection.dialect.name]} + {seconds!r}")
+        until = read_clock(connection) + seconds
         mine = (leases.c[name] == value for name, value in msgspec.structs.asdict(self).items())
         if not connection.execute(update(leases).where(*mine).values(expires_at=until)).rowcount:
             _, holder, since = self._read_holder(connection)
@@ -166,15 +167,20 @@ class Lease(msgspec.Struct, frozen=True):
         return row.token, msgspec.convert(row.holder, Holder), format_utc_moment(row.claimed_at)
 
 
+def read_clock(connection: Connection) -> ColumnElement[float]:
+    """What the database's clock says when the statement that holds this is done."""
+    return literal_column(_NOW[connection.dialect.name], FiniteFloat)
+
+
 def find_live(connection: Connection, tenant: str, kind: str) -> list[str]:
     """What is being worked on: leases that have not run out and whose process has not ended."""
-    live = leases.c.expires_at > text(_NOW[connection.dialect.name])
+    live = leases.c.expires_at > read_clock(connection)
     query = select(leases.c.subject, leases.c.holder).where(live)
     rows = connection.execute(query.filter_by(tenant=tenant, kind=kind))
     return [subject for subject, held in rows if not msgspec.convert(held, Holder).is_gone]
 
 
-def _describe_process(number: int) -> Holder:
+def describe_process(number: int) -> Holder:
     """A process of this machine; only our own has a user that is sure to be right."""
     try:
         user = getpass.getuser()

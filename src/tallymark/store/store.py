@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from tallymark.store.contests.score_columns import ScoreColumnReader
     from tallymark.store.contests.tracks import Tracks
     from tallymark.store.contests.versus_rows import VersusRows
+    from tallymark.store.jobs.job_queue import JobQueue
+    from tallymark.store.jobs.jobs import Jobs, NewJob
     from tallymark.store.runs.run_rows import RunFilter
 
 PATIENCE = 15.0
@@ -243,6 +245,20 @@ class Store:
 
         return IdempotentAnswers(self._database, self.tenant)
 
+    @cached_property
+    def jobs(self) -> Jobs:
+        """What is to be done for this tenant."""
+        from tallymark.store.jobs.jobs import Jobs  # noqa: PLC0415
+
+        return Jobs(self._database, self.tenant)
+
+    @cached_property
+    def job_queue(self) -> JobQueue:
+        """What workers see: the jobs of all tenants."""
+        from tallymark.store.jobs.job_queue import JobQueue  # noqa: PLC0415
+
+        return JobQueue(self._database)
+
     # Runs
 
     def create_run(self, record: RunRecord) -> None:
@@ -255,6 +271,20 @@ class Store:
         self._database.write(lambda c: run_rows.create(c, self.tenant, record, held))
         if held is not None:
             self._held[record.id] = held
+
+    def queue_runs(self, records: Iterable[RunRecord], jobs: Iterable[NewJob]) -> None:
+        """Stores runs that wait for a worker, and the jobs that will run them: all or none."""
+        from tallymark.store.jobs.jobs import add_rows  # noqa: PLC0415 (servers alone do)
+
+        waiting, todo = list(records), list(jobs)
+
+        def work(connection: Connection) -> None:
+            for record in waiting:
+                run_rows.create(connection, self.tenant, record)
+            add_rows(connection, self.tenant, todo)
+
+        self._database.write(work)
+        self.jobs.bell.ring()
 
     def claim_run(self, run_id: str) -> None:
         """Goes on with a run that is not held, as if it had been made here."""

@@ -1,9 +1,10 @@
-"""A store that many share: keys and accounts, who acted and from where, whose agents are whose."""
+"""A store that many share: accounts, jobs and tracks; who acted and from where, whose is what."""
 
 from alembic import op
 
 from tallymark.store.accounts import account_tables as accounts
 from tallymark.store.contests.contest_tables import agents, challenges, contest_audit, tracks
+from tallymark.store.jobs.job_tables import jobs
 from tallymark.store.schema import add_missing_columns, make_tables
 
 revision = "0007"
@@ -11,7 +12,7 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    """Makes the tables of accounts and tracks, and adds the columns that are missing."""
+    """Makes the tables that are new, and adds the columns that are missing."""
     connection = op.get_bind()
     make_tables(
         connection,
@@ -22,6 +23,7 @@ def upgrade() -> None:
         accounts.sessions,
         accounts.idempotent_answers,
         tracks,
+        jobs,
     )
     for table in (agents, challenges, contest_audit):
         add_missing_columns(connection, table)

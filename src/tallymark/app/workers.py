@@ -1,0 +1,342 @@
+"""`Workers`: threads that do the jobs of all tenants, and the table of what there is to do.
+
+One thread looks for jobs, holds them while they run and hears of those to be ended; each job has a
+thread of its own. What is handed back or left by a worker that dies, another goes on with.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from tallymark.app.remote_suites import RemoteRules
+from tallymark.app.stop_signals import StopSignal
+from tallymark.errors import InvalidInput, LeaseLost, TallymarkError, WorkFailed
+from tallymark.store.actors import Actor, act_as
+from tallymark.store.jobs.jobs import NewJob
+
+if TYPE_CHECKING:
+    from tallymark.app.app import App
+    from tallymark.app.competition import Competition
+    from tallymark.store.jobs.job_queue import Claimed
+
+_log = logging.getLogger("tallymark.workers")
+_RENEWED_AFTER = 20.0
+_SHORTEST, _LONGEST = 0.05, 1.0
+"""Seconds between looks for jobs that other processes add."""
+_SETTLED_EVERY = 30.0
+_FORGOTTEN_AFTER = 7 * 86_400.0
+_LONGEST_DELAY = 900.0
+_STOP_SECONDS = 8.0
+_GRACE = 2.0
+"""Seconds of these that are left to hand back what did not end."""
+
+
+class TryLater(WorkFailed):
+    """Something of ours is missing just now; the job is queued again."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job, and what it is done with."""
+
+    job: Claimed
+    app: App
+    """Of the tenant."""
+    competition: Callable[[], Competition]
+    rules: RemoteRules
+    stop: StopSignal = field(default_factory=StopSignal)
+
+
+Handler = Callable[[Task], Any]
+"""Does a job; what it gives is kept as the job's result."""
+
+
+def _score(task: Task) -> Any:
+    """Settles a submitted attempt. Our failure leaves it waiting, and costs nobody anything."""
+    attempt = task.competition().settle_attempt(task.job.subject)
+    if attempt.state == "submitted":
+        raise TryLater(attempt.waiting or "it could not be scored")
+    score = None if attempt.outcome is None else attempt.outcome.score
+    return {"attempt": attempt.id, "state": attempt.state, "score": score}
+
+
+def _settle(task: Task) -> Any:
+    """Ends attempts that ran out of time; what was left submitted gets a job of its own."""
+    store = task.app.store
+    expired = store.attempts.expire(time.time())
+    pending = store.attempts.pending()
+    store.jobs.add_many(
+        [NewJob(kind="score", subject=each.id, owner=each.agent) for each in pending]
+    )
+    store.job_queue.forget_ended(_FORGOTTEN_AFTER)
+    return {"expired": expired, "pending": len(pending)}
+
+
+def _run(task: Task) -> Any:
+    """Runs a suite, or goes on with it."""
+    from tallymark.app.remote_runs import RemoteRuns  # noqa: PLC0415 (models and suites are heavy)
+
+    runs = RemoteRuns(task.app, task.rules)
+    record = runs.execute(task.job.subject, task.job.payload, task.stop)
+    return {"run": record.id, "status": record.status, "score": record.score}
+
+
+def _rescore(task: Task) -> Any:
+    """Scores a challenge's attempts by another rule."""
+    given = task.job.payload
+    if task.stop.reason == "cancelled":
+        return {"status": "cancelled"}
+    with tempfile.TemporaryDirectory(prefix="tally-rescore-") as name:
+        folder = None
+        if (packed := given.get("packed")) is not None:
+            from tallymark.challenges.challenge_file import load_challenge  # noqa: PLC0415
+            from tallymark.challenges.challenge_folder import unpack  # noqa: PLC0415
+
+            folder = Path(name)
+            unpack(base64.b64decode(packed), folder)
+            counts = task.app.store.challenges.get(given["challenge"]).version
+            if task.job.takeovers and load_challenge(folder).version == counts:
+                return {"challenge": given["challenge"]}  # done by whoever had the job before
+        done = task.competition().rescore(
+            given["challenge"],
+            apply=given.get("apply", True),
+            folder=folder,
+            **given.get("scoring", {}),
+        )
+    return {"challenge": given["challenge"], "rescoring": done}
+
+
+def _rescore_run(task: Task) -> Any:
+    """Sums a run up by another formula or suite, and keeps that as a run of its own."""
+    from tallymark.app.runs import RunOptions, RunService  # noqa: PLC0415 (suites are heavy)
+
+    given, service = task.job.payload, RunService(task.app, task.rules)
+    suite = None
+    if (text := given.get("suite")) is not None:
+        suite = service.resolve_suite(task.rules.load_suite(text), RunOptions())
+    _, after = service.rescore_run(given["run"], formula=given.get("formula"), suite=suite)
+    return {"run": service.save_as_new(after).id, "rescored_from": given["run"]}
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """What is done with jobs of a kind."""
+
+    handle: Handler
+    most_failures: int | None = 5
+    """By our fault; after so many the job has failed. None: it is never given up."""
+
+
+KINDS: dict[str, JobKind] = {
+    "score": JobKind(_score, most_failures=None),
+    "settle": JobKind(_settle, most_failures=None),
+    "run": JobKind(_run),
+    "rescore": JobKind(_rescore),
+    "rescore_run": JobKind(_rescore_run),
+}
+"""A new kind of job is a function here."""
+
+
+class Workers:
+    """So many jobs at a time, of these kinds. As a context it starts, and stops in time."""
+
+    def __init__(  # noqa: PLR0913 (what a server may replace, by keyword)
+        self,
+        app: App,
+        count: int = 2,
+        kinds: Collection[str] = tuple(KINDS),
+        *,
+        rules: RemoteRules | None = None,
+        table: dict[str, JobKind] | None = None,
+        find_competition: Callable[[str], Competition] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`find_competition` gives that of a tenant where a server has one open already."""
+        self._table = KINDS if table is None else table
+        for unknown in sorted(set(kinds) - set(self._table)):
+            hint = f"known are {', '.join(self._table)}"
+            raise InvalidInput(f"there is no kind of job called {unknown!r}", hint=hint)
+        self._app = app
+        self._queue = app.store.job_queue
+        self._count = count
+        self._kinds = tuple(kinds)
+        self._rules = RemoteRules.from_environment() if rules is None else rules
+        self._clock = clock
+        self._given_competition = find_competition
+        self._competitions: dict[str, Competition] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._under_way: dict[str, tuple[Task, threading.Thread]] = {}
+        self._renewed = self._settled = time.monotonic()
+        self._thread = threading.Thread(target=self._look, name="tally-jobs", daemon=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begins to look for jobs."""
+        self._queue.bell.wake(self._wake)
+        self._thread.start()
+
+    def stop(self, seconds: float = _STOP_SECONDS) -> None:
+        """Ends within so many seconds: what runs ends or is handed back, and nothing begins."""
+        deadline = time.monotonic() + seconds
+        self._stopping.set()
+        self._wake.set()
+        self._queue.bell.leave(self._wake)
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        with self._lock:
+            left = list(self._under_way.values())
+        for task, _ in left:
+            task.stop.set("shutdown")
+        for _, thread in left:
+            thread.join(max(0.0, deadline - _GRACE - time.monotonic()))
+        with self._lock:
+            left = list(self._under_way.values())
+        for task, _ in left:  # they go on until the process ends, and store nothing any more
+            with suppress(TallymarkError):
+                self._queue.release(task.job)
+        with self._lock:
+            competitions = list(self._competitions.values())
+            self._competitions.clear()
+        for competition in competitions:
+            competition.close()
+
+    @property
+    def busy(self) -> int:
+        """How many jobs are being done here."""
+        return len(self._under_way)
+
+    def _look(self) -> None:
+        pause = _SHORTEST
+        while not self._stopping.is_set():
+            began = 0
+            try:
+                began = self._begin_some()
+                self._look_after()
+            except TallymarkError as error:  # a database that is away for a while
+                _log.warning("jobs cannot be looked at: %s", error)
+                pause = _LONGEST
+            except Exception:  # noqa: BLE001 (the one who looks must go on looking)
+                _log.exception("jobs cannot be looked at")
+                pause = _LONGEST
+            pause = _SHORTEST if began else min(2 * pause, _LONGEST)
+            if self._wake.wait(pause):
+                self._wake.clear()
+                pause = _SHORTEST
+
+    def _begin_some(self) -> int:
+        free = self._count - len(self._under_way)
+        claimed = self._queue.claim(self._kinds, free) if free > 0 else []
+        for job in claimed:
+            if self._stopping.is_set():
+                self._queue.release(job)
+                continue
+            app = self._app.for_tenant(job.tenant)
+            task = Task(job, app, partial(self._find_competition, app), self._rules)
+            if job.cancel_at is not None:
+                task.stop.set("cancelled")
+            thread = threading.Thread(
+                target=self._work, args=(task,), name=f"tally-{job.kind}", daemon=True
+            )
+            with self._lock:
+                self._under_way[job.id] = (task, thread)
+            self._queue.bell.hold(job.id)
+            thread.start()
+        return len(claimed)
+
+    def _look_after(self) -> None:
+        """Holds what runs, ends what others want ended, and looks after what was left."""
+        with self._lock:
+            tasks = [task for task, _ in self._under_way.values()]
+        now = time.monotonic()
+        if tasks:
+            cancelled = self._queue.find_cancelled([task.job for task in tasks])
+            for task in tasks:
+                if task.job.id in cancelled:
+                    task.stop.set("cancelled")
+        if now - self._renewed >= _RENEWED_AFTER:
+            held = self._queue.renew([task.job for task in tasks])
+            self._renewed = now
+            for task in tasks:
+                if task.job.id not in held and task.job.id in self._under_way:
+                    task.stop.set("lost")
+        if "settle" in self._kinds and now - self._settled >= _SETTLED_EVERY:
+            self._settled = now
+            self._queue.add_settling(self._clock())
+
+    def _find_competition(self, app: App) -> Competition:
+        if self._given_competition is not None:
+            return self._given_competition(app.tenant)
+        with self._lock:
+            if app.tenant not in self._competitions:
+                self._competitions[app.tenant] = app.competition()
+            return self._competitions[app.tenant]
+
+    def _work(self, task: Task) -> None:
+        job = task.job
+        try:
+            with act_as(Actor(job.owner or "worker")):
+                self._do(task)
+        except LeaseLost:
+            _log.warning("the job %s is somebody else's by now", job.id)
+        except Exception:  # noqa: BLE001 (the lease runs out, and another goes on)
+            _log.exception("the end of the job %s could not be stored", job.id)
+        finally:
+            with self._lock:
+                self._under_way.pop(job.id, None)
+            with suppress(TallymarkError):
+                task.app.close()  # of the shared database, only what this job held
+            self._queue.bell.let_go(job.id)
+            self._wake.set()
+
+    def _do(self, task: Task) -> None:
+        """Does a job and stores how it ended, in one of five ways."""
+        job, kind = task.job, self._table[task.job.kind]
+        try:
+            result = kind.handle(task)
+        except LeaseLost:
+            raise
+        except InvalidInput as error:  # doing it again would come to the same
+            self._queue.fail(job, str(error))
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is our fault)
+            if not isinstance(error, TallymarkError):
+                _log.exception("the job %s failed", job.id)
+            if kind.most_failures is not None and job.failures + 1 >= kind.most_failures:
+                self._queue.fail(job, _explain(error))
+            else:
+                self._queue.fail(job, _explain(error), again_after=find_delay(job.failures))
+        else:
+            status = result.get("status") if isinstance(result, dict) else None
+            if status == "queued":
+                self._queue.release(job)
+            else:
+                ended = task.stop.reason == status == "cancelled"
+                self._queue.finish(job, result, state="cancelled" if ended else "done")
+
+
+def find_delay(failures: int) -> float:
+    """Seconds until a job is tried again that failed so often before: 2, 4, 8, up to 15 minutes."""
+    return min(_LONGEST_DELAY, 2.0 ** min(failures + 1, 20))
+
+
+def _explain(error: Exception) -> str:
+    """What may be shown to whoever asked for the job."""
+    if isinstance(error, TallymarkError):
+        return str(error)
+    return f"an error of ours: {type(error).__name__}"

@@ -1,0 +1,97 @@
+"""Addresses of the open network: which they are, and a resolver that gives no others.
+
+A name is looked up once, its addresses are checked, and connections go to these very addresses:
+whoever owns the name cannot move it to a private address between the look and the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tallymark.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractResolver
+
+Lookup: TypeAlias = Callable[[str, int, int], Awaitable[list[tuple[int, str]]]]
+"""From a name, a port and a family of sockets to the family and the address of each answer."""
+_LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
+# Addresses that carry another in them, which is where the connection ends up.
+_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
+_LOCAL_TRANSLATED = ipaddress.ip_network("64:ff9b:1::/48")
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is of the open network, and so is each that it stands for."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(found, ipaddress.IPv6Address):
+        inner = [found.ipv4_mapped, found.sixtofour, *(found.teredo or ())]
+        if found in _TRANSLATED:
+            return is_public(str(ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)))
+        if found in _LOCAL_TRANSLATED or not all(is_public(str(each)) for each in inner if each):
+            return False
+        if found.ipv4_mapped is not None:
+            return True
+    return found.is_global and not found.is_multicast and not found.is_reserved
+
+
+def refuse_private_host(host: str | None) -> None:
+    """Refuses what is private by its very writing; a name is looked up when it is asked."""
+    name = (host or "").rstrip(".").lower()
+    try:
+        private = not is_public(name)
+    except ValueError:
+        private = name in _LOCAL_NAMES or name.endswith((".localhost", ".local", ".internal"))
+    if private:
+        raise InvalidInput(
+            f"{host} is a private address, which this server does not ask for others",
+            hint="its operator may allow it: TALLY_ALLOW=private-addresses",
+        )
+
+
+async def look_up(host: str, port: int, family: int) -> list[tuple[int, str]]:
+    """What the system says of a name."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
+    return [(kind, str(address[0])) for kind, _, _, _, address in found]
+
+
+def make_pinned_resolver(look_up: Lookup = look_up) -> AbstractResolver:
+    """For aiohttp: public addresses only, and always those that a name had at first."""
+    from aiohttp.abc import AbstractResolver, ResolveResult  # noqa: PLC0415 (heavy)
+
+    class PinnedResolver(AbstractResolver):
+        def __init__(self) -> None:
+            self._known: dict[tuple[str, int], list[tuple[int, str]]] = {}
+
+        async def resolve(
+            self, host: str, port: int = 0, family: Any = socket.AF_UNSPEC
+        ) -> list[ResolveResult]:
+            key = (host, int(family))
+            if key not in self._known:
+                found = await look_up(host, port, family)
+                if not found or not all(is_public(address) for _, address in found):
+                    said = f"{host} has no public address, and no other is asked here"
+                    raise OSError(errno.EACCES, said)
+                self._known[key] = found
+            return [
+                ResolveResult(
+                    hostname=host,
+                    host=address,
+                    port=port,
+                    family=kind,
+                    proto=0,
+                    flags=socket.AI_NUMERICHOST,
+                )
+                for kind, address in self._known[key]
+            ]
+
+        async def close(self) -> None:
+            """Nothing is open."""
+
+    return PinnedResolver()

@@ -1,0 +1,52 @@
+"""What a model may use that a server asks for somebody else: their keys, and the open network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tallymark.errors import InvalidInput
+from tallymark.models.public_addresses import make_pinned_resolver, refuse_private_host
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractResolver
+
+ALLOWANCES = ("python", "cmd", "files", "private-addresses", "mcp")
+"""What the operator of a server may allow those who use it."""
+_NEEDS = {"python": "python", "cmd": "cmd", "replay": "files"}
+"""Kinds of models that reach into the machine which runs them."""
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """Given with a model, nothing of the process's own environment is used for it."""
+
+    keys: Mapping[str, str] = {}
+    """By the names that environment variables have elsewhere: OPENAI_API_KEY, TALLY_HTTP_KEY."""
+    may: frozenset[str] = frozenset()
+    """Which of `ALLOWANCES` hold."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether any address may be asked."""
+        return "private-addresses" in self.may
+
+    def refuse_kind(self, kind: str) -> None:
+        """Refuses a kind of model that the operator has not allowed."""
+        self.demand(_NEEDS.get(kind), f"models of the kind {kind}/ are not run here")
+
+    def refuse_host(self, host: str | None) -> None:
+        """Refuses an address that is private by its very writing."""
+        if not self.is_private:
+            refuse_private_host(host)
+
+    def demand(self, allowance: str | None, refusal: str) -> None:
+        """Refuses what the operator has not allowed."""
+        if allowance is not None and allowance not in self.may:
+            hint = f"the operator of this server may allow it: TALLY_ALLOW={allowance}"
+            raise InvalidInput(refusal, hint=hint)
+
+    def make_resolver(self) -> AbstractResolver | None:
+        """For the connections of one event loop; None where any address will do."""
+        return None if self.is_private else make_pinned_resolver()

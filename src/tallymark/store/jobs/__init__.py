@@ -1,0 +1,1 @@
+"""Work that is done later, by whichever worker comes first."""

@@ -1,0 +1,81 @@
+"""Tells the threads of one process at once what others learn by looking at the table."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from tallymark.store.database import Database
+
+
+class JobBell:
+    """Rung when a job was added, and when one has ended here. Nothing depends on it but speed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._workers: set[threading.Event] = set()
+        self._waiting: dict[str, list[Future[None]]] = {}
+        self._held: set[str] = set()
+
+    def wake(self, event: threading.Event) -> None:
+        """From now on the event is set whenever jobs were added."""
+        with self._lock:
+            self._workers.add(event)
+
+    def leave(self, event: threading.Event) -> None:
+        """The event is not set any more."""
+        with self._lock:
+            self._workers.discard(event)
+
+    def ring(self) -> None:
+        """Jobs were added, and are committed."""
+        with self._lock:
+            for event in self._workers:
+                event.set()
+
+    def hold(self, job_id: str) -> None:
+        """A worker of this process has the job, and will tell when it ends."""
+        with self._lock:
+            self._held.add(job_id)
+
+    def is_held(self, job_id: str) -> bool:
+        """Whether its end will be told here."""
+        return job_id in self._held
+
+    def let_go(self, job_id: str) -> None:
+        """A worker of this process is done with the job, in whichever way."""
+        with self._lock:
+            self._held.discard(job_id)
+            waiting = self._waiting.pop(job_id, [])
+        for future in waiting:
+            if future.set_running_or_notify_cancel():
+                future.set_result(None)
+
+    def expect(self, job_id: str) -> Future[None]:
+        """Done when a worker of this process is done with the job; `forget` it in the end."""
+        future: Future[None] = Future()
+        with self._lock:
+            self._waiting.setdefault(job_id, []).append(future)
+        return future
+
+    def forget(self, job_id: str, future: Future[None]) -> None:
+        """Nobody waits for it any more."""
+        with self._lock:
+            waiting = self._waiting.get(job_id, [])
+            if future in waiting:
+                waiting.remove(future)
+                if not waiting:
+                    del self._waiting[job_id]
+
+
+_bells: WeakKeyDictionary[Database, JobBell] = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def find_bell(database: Database) -> JobBell:
+    """The one bell of all who share a database in this process."""
+    with _making:
+        return _bells.setdefault(database, JobBell())

@@ -1,0 +1,278 @@
+"""The queue that workers share: jobs of all tenants, claimed in batches, ended by who holds them.
+
+A lease is a token and a time by the database's clock, in the row of the job. One that has run out,
+or whose process has ended on this machine, goes back to the queue, three times; then the job is
+set aside for a person. Whoever ends a job must still hold it. See docs/decisions/0033-jobs.md.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from sqlalchemy import and_, case, delete, func, or_, select, text, update
+
+from tallymark.errors import LeaseLost
+from tallymark.store.contests.attempt_tables import attempts
+from tallymark.store.jobs.job_bell import find_bell
+from tallymark.store.jobs.job_tables import LIVE, jobs
+from tallymark.store.jobs.jobs import ENDED, NewJob, add_rows
+from tallymark.store.leases import SECONDS, Holder, describe_process, read_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from sqlalchemy import ColumnElement, Connection
+
+    from tallymark.store.database import Database
+    from tallymark.store.jobs.job_bell import JobBell
+    from tallymark.store.jobs.jobs import JobState
+
+MOST_TAKEOVERS = 3
+_ON_ITS_WAY = 60.0
+"""Seconds for which a submission may be on its way to its score before a job is made of it."""
+_GONE = "its worker stopped without a word"
+_RUNNING = "state = 'running'"
+
+
+class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+    """A job in the hands of a worker, who alone may end it."""
+
+    id: str
+    tenant: str
+    owner: str
+    kind: str
+    subject: str
+    payload: dict[str, Any]
+    token: str
+    """Shared by the jobs that were claimed together."""
+    takeovers: int
+    failures: int
+    cancel_at: float | None
+    """When somebody asked for its end, if it was before it began."""
+
+
+class _Waiting(NamedTuple):
+    """What there is of one owner."""
+
+    tenant: str
+    owner: str
+    running: int
+    ready: int
+    oldest: int | None
+
+
+class JobQueue:
+    """What workers do with jobs, whoever's they are."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def bell(self) -> JobBell:
+        """Of this process."""
+        return find_bell(self._database)
+
+    def claim(
+        self, kinds: Collection[str], most: int, holder: Holder | None = None
+    ) -> list[Claimed]:
+        """Takes up to so many jobs that may begin, for this process or another `holder`.
+
+        Whoever has least running goes first: between tenants, then between owners, then by age.
+        """
+        # A look costs nobody anything; on SQLite, whoever writes stops all others that do.
+        if most < 1 or not self._is_wanted(kinds):
+            return []
+        token = secrets.token_hex(16)  # made here: done twice, it comes to the same jobs
+        who = holder or describe_process(os.getpid())
+
+        def work(connection: Connection) -> list[Claimed]:
+            self._take_back(connection)
+            held = {"token": token, "holder": who, **_begin(connection), "state": "running"}
+            for (tenant, owner), count in self._share_out(connection, kinds, most).items():
+                chosen = (
+                    select(jobs.c.number)
+                    .where(jobs.c.tenant == tenant, jobs.c.owner == owner)
+                    .where(_may_begin(connection, kinds))
+                    .order_by(jobs.c.number)
+                    .limit(count)
+                    .with_for_update(skip_locked=True)
+                )
+                numbers = connection.scalars(chosen).all()
+                if numbers:
+                    connection.execute(update(jobs).where(jobs.c.number.in_(numbers)).values(held))
+            return self._read_claimed(connection, token)
+
+        return self._database.write(work)
+
+    def renew(self, claimed: Sequence[Claimed]) -> set[str]:
+        """Holds jobs for longer; the ids of those that are still held."""
+        tokens, ids = {each.token for each in claimed}, {each.id for each in claimed}
+
+        def work(connection: Connection) -> set[str]:
+            until = {"expires_at": read_clock(connection) + SECONDS}
+            mine = (jobs.c.token.in_(tokens), jobs.c.id.in_(ids), text(_RUNNING))
+            query = update(jobs).where(*mine).values(until).returning(jobs.c.id)
+            return set(connection.scalars(query))
+
+        return self._database.write(work) if claimed else set()
+
+    def find_cancelled(self, claimed: Sequence[Claimed]) -> set[str]:
+        """Those whose end somebody asked for."""
+        ids = [each.id for each in claimed]
+        query = select(jobs.c.id).where(jobs.c.id.in_(ids), jobs.c.cancel_at.is_not(None))
+        with self._database.read() as connection:
+            return set(connection.scalars(query))
+
+    def finish(self, claimed: Claimed, result: Any = None, *, state: JobState = "done") -> None:
+        """Ends a job; LeaseLost where another has it by now."""
+        ended = {"state": state, "result": result, "error": None}
+        self._end(claimed, ended)
+
+    def fail(self, claimed: Claimed, error: str, *, again_after: float | None = None) -> None:
+        """Ends a job that cannot be done, or queues it again by our fault, after some seconds."""
+        if again_after is None:
+            self._end(claimed, {"state": "failed", "error": error})
+            return
+        again = {"state": "queued", "error": error, "failures": jobs.c.failures + 1}
+        self._end(claimed, again, again_after)
+
+    def release(self, claimed: Claimed) -> None:
+        """Hands a job back that was not done; nobody took it over."""
+        self._end(claimed, {"state": "queued"}, 0.0)
+
+    def count(self) -> dict[tuple[str, str], int]:
+        """How many jobs wait, run or were set aside, by kind and state."""
+        query = select(jobs.c.kind, jobs.c.state, func.count()).group_by(jobs.c.kind, jobs.c.state)
+        with self._database.read() as connection:
+            found = connection.execute(query.where(jobs.c.state.not_in(ENDED)))
+            return {(kind, state): count for kind, state, count in found}
+
+    def add_settling(self, at: float) -> None:
+        """A job for each tenant that has attempts which ran out of time or were left submitted."""
+        late = (attempts.c.state == "entered") & (attempts.c.expires_at < at)
+        left = (attempts.c.state == "submitted") & (attempts.c.submitted_at < at - _ON_ITS_WAY)
+        unfinished = text("attempts.state IN ('entered', 'submitted')")
+        query = select(attempts.c.tenant).where(unfinished, or_(late, left)).distinct()
+        with self._database.read() as connection:
+            tenants = list(connection.scalars(query))
+        for tenant in tenants:
+            job = NewJob(kind="settle", subject="settle")
+            self._database.write(partial(add_rows, tenant=tenant, new=[job]))
+        if tenants:
+            self.bell.ring()
+
+    def forget_ended(self, older_than: float) -> int:
+        """Removes jobs that ended so many seconds ago; how many there were."""
+
+        def work(connection: Connection) -> int:
+            old = jobs.c.finished_at < read_clock(connection) - older_than
+            return connection.execute(delete(jobs).where(jobs.c.state.in_(ENDED), old)).rowcount
+
+        return self._database.write(work)
+
+    def _is_wanted(self, kinds: Collection[str]) -> bool:
+        """Whether there is something to claim or to take back."""
+        with self._database.read() as connection:
+            ready = select(jobs.c.number).where(_may_begin(connection, kinds)).limit(1)
+            if connection.execute(ready).first() is not None:
+                return True
+            return bool(_find_left(connection))
+
+    def _take_back(self, connection: Connection) -> None:
+        """Queues again what nobody works on any more, or sets it aside."""
+        for number, token in _find_left(connection):
+            # Whoever holds it may have renewed or ended it meanwhile.
+            mine = (jobs.c.number == number, jobs.c.token == token, text(_RUNNING))
+            aside = jobs.c.takeovers >= MOST_TAKEOVERS
+            left = {
+                "state": case((aside, "set_aside"), else_="queued"),
+                "error": case((aside, f"{_GONE}, {MOST_TAKEOVERS + 1} times"), else_=_GONE),
+                "takeovers": case((aside, jobs.c.takeovers), else_=jobs.c.takeovers + 1),
+            }
+            connection.execute(update(jobs).where(*mine).values(left))
+
+    def _share_out(
+        self, connection: Connection, kinds: Collection[str], most: int
+    ) -> Counter[tuple[str, str]]:
+        ready = _may_begin(connection, kinds)
+        columns = (
+            func.sum(case((jobs.c.state == "running", 1), else_=0)),
+            func.sum(case((ready, 1), else_=0)),
+            func.min(case((ready, jobs.c.number))),
+        )
+        query = select(jobs.c.tenant, jobs.c.owner, *columns).where(text(LIVE))
+        found = connection.execute(query.group_by(jobs.c.tenant, jobs.c.owner))
+        return share_out([_Waiting(*row) for row in found], most)
+
+    def _read_claimed(self, connection: Connection, token: str) -> list[Claimed]:
+        columns = [jobs.c[name] for name in Claimed.__struct_fields__]
+        query = select(*columns).where(jobs.c.token == token, text(_RUNNING))
+        found = connection.execute(query.order_by(jobs.c.number))
+        return [Claimed(**row._asdict()) for row in found]
+
+    def _end(self, claimed: Claimed, values: dict[str, Any], delay: float | None = None) -> None:
+        def work(connection: Connection) -> None:
+            now = read_clock(connection)
+            times = {"finished_at": now} if delay is None else {"not_before": now + delay}
+            mine = (jobs.c.id == claimed.id, jobs.c.token == claimed.token)
+            query = update(jobs).where(*mine, text(_RUNNING)).values(values | times)
+            if connection.execute(query).rowcount:
+                return
+            # After a lost connection it is done again, and may find that it was done.
+            state = connection.scalar(select(jobs.c.state).where(*mine))
+            if state != values["state"]:
+                raise LeaseLost(
+                    f"the job {claimed.id} was taken over by another worker",
+                    hint="what was done here is not stored",
+                )
+
+        self._database.write(work)
+        self.bell.let_go(claimed.id)
+        if delay is not None:
+            self.bell.ring()
+
+
+def share_out(waiting: Sequence[_Waiting], most: int) -> Counter[tuple[str, str]]:
+    """How many of so many places each owner gets: the one with least running, time and again."""
+    of_tenant, of_owner, chosen = Counter[str](), Counter[tuple[str, str]](), Counter[Any]()
+    for each in waiting:
+        of_tenant[each.tenant] += each.running
+        of_owner[each.tenant, each.owner] += each.running
+    left = [each for each in waiting if each.ready]
+    while left and chosen.total() < most:
+        key = lambda each: (of_tenant[each.tenant], of_owner[each[:2]], each.oldest)  # noqa: E731
+        first = min(left, key=key)
+        of_tenant[first.tenant] += 1
+        of_owner[first[:2]] += 1
+        chosen[first[:2]] += 1
+        if chosen[first[:2]] == first.ready:
+            left.remove(first)
+    return chosen
+
+
+def _begin(connection: Connection) -> dict[str, Any]:
+    now = read_clock(connection)
+    return {"expires_at": now + SECONDS, "started_at": func.coalesce(jobs.c.started_at, now)}
+
+
+def _may_begin(connection: Connection, kinds: Collection[str]) -> ColumnElement[bool]:
+    wanted = (jobs.c.state == "queued", jobs.c.kind.in_(sorted(kinds)))
+    # The first condition is the index's own, in its words.
+    return and_(text(LIVE), *wanted, jobs.c.not_before <= read_clock(connection))
+
+
+def _find_left(connection: Connection) -> list[tuple[int, str]]:
+    """What is said to run, and does not: its lease ran out, or its process has ended."""
+    over = jobs.c.expires_at <= read_clock(connection)
+    query = select(jobs.c.number, jobs.c.token, jobs.c.holder, over)
+    found = connection.execute(query.where(text(LIVE), jobs.c.state == "running"))
+    return [
+        (number, token)
+        for number, token, holder, ended in found
+        if ended or msgspec.convert(holder, Holder).is_gone
+    ]
