@@ -119,11 +119,10 @@ def _make_lifespan(service: Service) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def live(_: FastAPI) -> AsyncIterator[None]:
         await to_thread.run_sync(service.open)
-        service.live.start()
         try:
             yield
         finally:
-            await service.live.aclose()
+            await service.live.close()
             await to_thread.run_sync(service.close)
 
     return live
@@ -137,8 +136,8 @@ class _Server(uvicorn.Server):
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._service.live.close()
-        self._service.workers.stop_soon()
+        self._service.live.end()
+        self._service.workers.stop_taking()
         super().handle_exit(sig, frame)
 
 

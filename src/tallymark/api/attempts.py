@@ -178,9 +178,9 @@ def submit(
             taken = competition.settle_attempt(taken.id)
         else:
             wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S
-            job = service.jobs.queue_scoring(services.tenant, caller, taken.id)
-            service.workers.wake()
-            service.jobs.wait(services.tenant, job.id, wait)
+            job = services.jobs.queue_scoring(caller, taken.id)
+            if wait:
+                services.jobs.wait(job.id, wait)
             taken = services.store.attempts.get(taken.id)
     document = _describe_submitted(service, services, taken, before)
     if taken.state != "submitted":
@@ -293,7 +293,7 @@ def submit_to_side(
     agent = speak_for(caller, body.agent)
     arena = services.competition.arena(name)
     if validate_only:
-        arena.check(agent, body.content)
+        arena.check(agent, side, body.content)
         return answer({"valid": True})
     submission, verdicts = arena.submit(agent, side, body.content)
     told = [msgspec.to_builtins(each.without_words()) for each in verdicts]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
+from anyio import to_thread
 from fastapi import Query, Request, Response
+from starlette.responses import StreamingResponse
 
 from tallymark.api.access import PUBLIC, Services, Who, find_service, may
 from tallymark.api.answers import (
@@ -20,13 +22,12 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import make_router
-from tallymark.api.event_stream import stream_events
+from tallymark.api.event_stream import MEDIA_TYPE, find_last_event, stream_events
 from tallymark.api.problems import refuse
 from tallymark.api.sight import find_visible, sees_live
-from tallymark.app.callers import Caller
+from tallymark.app.live import View
 from tallymark.app.service import TenantServices
 from tallymark.app.what_if import WhatIfRule
-from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.wire import attempts as wire
 
 router = make_router("boards")
@@ -125,15 +126,15 @@ def suppose(
     return answer(found)
 
 
-@router.get("/challenges/{name}/events", dependencies=[may(PUBLIC, "read")])
+@router.get(
+    "/challenges/{name}/events",
+    dependencies=[may(PUBLIC)],
+    response_class=StreamingResponse,
+    responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+)
 async def listen_to_board(name: str, request: Request, caller: Who, services: Services) -> Response:
     """What changes at a challenge, as server-sent events."""
-    await _require_visible(services, caller, name)
-    view = "organiser" if sees_live(caller) else "public"
-    return await stream_events(request, services, "challenge", name, view=view)
-
-
-async def _require_visible(services: TenantServices, caller: Caller, name: str) -> StoredChallenge:
-    from anyio import to_thread  # noqa: PLC0415
-
-    return await to_thread.run_sync(find_visible, services, caller, name)
+    await to_thread.run_sync(find_visible, services, caller, name)
+    view: View = "organiser" if sees_live(caller) else "public"
+    hub = find_service(request).live
+    return stream_events(await hub.listen(services.store, name, view, find_last_event(request)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,7 +35,7 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import make_router
 from tallymark.api.sight import find_visible, sees_live
-from tallymark.app.service import TenantServices
+from tallymark.app.jobs import describe_job
 from tallymark.challenges.challenge_folder import unpack
 from tallymark.errors import Conflict
 from tallymark.store.contests.challenges import StoredChallenge
@@ -80,16 +82,20 @@ async def publish_challenge(
     A folder is checked as `tally challenge check` does, and refused when it is not ready.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    write: Callable[[Path], None]
     if kind in PACKED:
-        packed = await request.body()
-        work = _publish_packed
-        given: Any = packed
+        write = partial(unpack, await request.body())
     else:
-        given = await _read_new(request)
-        work = _publish_reported
-    kept = await to_thread.run_sync(
-        lambda: work(services, given, validate_only=validate_only, force=force)
-    )
+        new = (await _read_new(request)).model_dump()
+        write = partial(services.publishing.write_reported, given=new)
+
+    def publish() -> StoredChallenge:
+        with tempfile.TemporaryDirectory(prefix="tally-sent-") as scratch:
+            folder = Path(scratch) / "challenge"
+            write(folder)
+            return services.publishing.publish(folder, validate_only=validate_only, force=force)
+
+    kept = await to_thread.run_sync(publish)
     at = find_service(request).clock()
     return answer({"challenge": describe_challenge(kept, at)}, 201)
 
@@ -112,24 +118,6 @@ async def _read_new(request: Request) -> wire.NewChallenge:
             for each in error.errors(include_url=False, include_context=False)
         ]
         raise RequestValidationError(mistakes) from None
-
-
-def _publish_packed(
-    services: TenantServices, packed: bytes, *, validate_only: bool, force: bool
-) -> StoredChallenge:
-    with tempfile.TemporaryDirectory(prefix="tally-sent-") as scratch:
-        folder = Path(scratch) / "challenge"
-        unpack(packed, folder)
-        return services.publishing.publish(folder, validate_only=validate_only, force=force)
-
-
-def _publish_reported(
-    services: TenantServices, new: wire.NewChallenge, *, validate_only: bool, force: bool
-) -> StoredChallenge:
-    with tempfile.TemporaryDirectory(prefix="tally-sent-") as scratch:
-        folder = Path(scratch) / "challenge"
-        services.publishing.write_reported(folder, new.model_dump())
-        return services.publishing.publish(folder, validate_only=validate_only, force=force)
 
 
 @router.get("/challenges", response_model=wire.ChallengePage, dependencies=[may(PUBLIC)])
@@ -208,13 +196,11 @@ def rescore_challenge(
 ) -> Response:
     """Score all attempts by another rule, or show what that would change."""
     changes = {key: value for key, value in body.model_dump().items() if value is not None}
-    service = find_service(request)
     if preview or validate_only or services.competition.rescores_quickly(name, **changes):
         done = services.competition.rescore(name, apply=not (preview or validate_only), **changes)
         return answer(msgspec.to_builtins(done))
-    job = service.jobs.queue_rescoring(services.tenant, caller, name, changes)
-    service.workers.wake()
-    return answer({"job": job.to_public()}, 202, location=f"/api/v1/jobs/{job.id}")
+    job = services.jobs.queue_rescoring(caller, name, changes)
+    return answer({"job": describe_job(job, caller)}, 202, location=f"/api/v1/jobs/{job.id}")
 
 
 @router.post(

@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Literal
 
-from fastapi import Request, Response
+from fastapi import Request
 from starlette.responses import StreamingResponse
 
-from tallymark.api.access import find_service
-from tallymark.api.problems import refuse
-from tallymark.app.service import TenantServices
-
+MEDIA_TYPE = "text/event-stream"
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
-async def stream_events(
-    request: Request,
-    services: TenantServices,
-    kind: Literal["challenge", "run"],
-    name: str,
-    *,
-    view: Literal["public", "organiser"] = "organiser",
-) -> Response:
-    """The events of a challenge or a run, after `Last-Event-ID` where the listener has one."""
-    asked = request.headers.get("last-event-id") or request.query_params.get("after")
-    if asked is not None and not (asked.isascii() and asked.isdigit() and len(asked) < 19):
-        raise refuse(400, "Last-Event-ID: it is not one of ours", "leave it out to begin now")
-    hub = find_service(request).live
-    last = None if asked is None else int(asked)
-    chunks: AsyncIterator[bytes]
-    if kind == "challenge":
-        chunks = await hub.listen_to_board(services.tenant, name, view, last)
-    else:
-        chunks = await hub.listen_to_run(services.tenant, name, last)
-    return StreamingResponse(chunks, headers=_HEADERS, media_type="text/event-stream")
+def find_last_event(request: Request) -> str | None:
+    """After which event the listener wants to go on: a browser sends it when it comes back."""
+    return request.headers.get("last-event-id") or request.query_params.get("after")
+
+
+def stream_events(chunks: AsyncIterator[bytes]) -> StreamingResponse:
+    """The answer; it ends when the listener goes."""
+    return StreamingResponse(chunks, headers=_HEADERS, media_type=MEDIA_TYPE)

@@ -29,7 +29,7 @@ def list_jobs(
     found = services.jobs.list(
         caller, state=state, kind=kind, limit=limit + 1, before=before[0] if before else None
     )
-    more = write_cursor(found[limit - 1].seq) if len(found) > limit else None
+    more = write_cursor(found[limit - 1].number) if len(found) > limit else None
     items = [describe_job(each, caller) for each in found[:limit]]
     return answer({"items": items, "next": more})
 

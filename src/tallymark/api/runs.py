@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import Query, Request, Response
+from starlette.responses import StreamingResponse
 
-from tallymark.api.access import ORGANISERS, REPORTERS, TEAM, Services, Who, may
+from tallymark.api.access import ORGANISERS, REPORTERS, TEAM, Services, Who, find_service, may
 from tallymark.api.answers import (
     Cursor,
     Fields,
@@ -23,7 +24,7 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import make_router
-from tallymark.api.event_stream import stream_events
+from tallymark.api.event_stream import MEDIA_TYPE, find_last_event, stream_events
 from tallymark.api.problems import refuse
 from tallymark.app.jobs import name_owner
 from tallymark.app.remote_runs import RunWish
@@ -146,10 +147,16 @@ def list_cases(
     return answer({"items": items, "next": None if last is None else write_cursor(*last.key)})
 
 
-@router.get("/runs/{run}/events", dependencies=[may(TEAM, "read")])
+@router.get(
+    "/runs/{run}/events",
+    dependencies=[may(TEAM)],
+    response_class=StreamingResponse,
+    responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+)
 async def listen_to_run(run: str, request: Request, services: Services) -> Response:
     """What happens in a run, as server-sent events."""
-    return await stream_events(request, services, "run", run)
+    hub = find_service(request).live
+    return stream_events(await hub.listen_to_run(services.store, run, find_last_event(request)))
 
 
 @router.post(

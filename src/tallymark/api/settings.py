@@ -86,8 +86,8 @@ def get_limits(request: Request, caller: Who) -> Response:
             "lines": MOST_LINES,
             "rates": msgspec.to_builtins(find_service(request).limits.look(caller)),
             "formula": {
-                "characters": formula.length,
-                "levels": formula.depth,
+                "characters": formula.characters,
+                "levels": formula.levels,
                 "nodes": formula.nodes,
             },
         }

@@ -7,14 +7,19 @@ from tallymark.app.callers import Caller
 from tallymark.app.service import TenantServices
 from tallymark.challenges.attempt import Attempt
 from tallymark.errors import NotAllowed, NotFound
-from tallymark.store.contests.challenges import StoredChallenge, explain_no_challenge
+from tallymark.store.contests.challenges import StoredChallenge
 
 
 def find_visible(services: TenantServices, caller: Caller, name: str) -> StoredChallenge:
     """A challenge that the caller may know of; of any other no more is said than of none."""
-    kept = services.store.challenges.find(name)
-    if caller.role == "anonymous" and kept.challenge.visibility != "public":
-        raise explain_no_challenge(name)
+    if caller.role != "anonymous":
+        return services.store.challenges.find(name)
+    try:
+        kept = services.store.challenges.find(name)
+    except NotFound:
+        kept = None  # what is suggested may be private
+    if kept is None or kept.challenge.visibility != "public":
+        raise NotFound(f"there is no challenge {name!r}", hint="it may need a key")
     return kept
 
 

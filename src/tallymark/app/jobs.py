@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import Conflict, NotFound
+from tallymark.store.jobs.jobs import NewJob
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -72,6 +73,17 @@ class JobService:
         """The newest first, of those that the caller may see."""
         owner = None if caller.role in _OVERSEERS else name_owner(caller)
         return self.store.jobs.list(state=state, kind=kind, owner=owner, before=before, limit=limit)
+
+    def queue_scoring(self, caller: Caller, attempt: str) -> Job:
+        """Has a submitted attempt scored by whichever worker is free."""
+        new = NewJob(kind="score", subject=attempt, owner=name_owner(caller))
+        return self.store.jobs.add(new)
+
+    def queue_rescoring(self, caller: Caller, challenge: str, scoring: dict[str, Any]) -> Job:
+        """Has all attempts at a challenge scored by another rule."""
+        payload = {"challenge": challenge, "scoring": scoring}
+        new = NewJob(kind="rescore", subject=challenge, owner=name_owner(caller), payload=payload)
+        return self.store.jobs.add(new)
 
     def cancel(self, caller: Caller, job_id: str) -> Job:
         """Ends a job. What was submitted is scored, whoever would rather not have it scored."""

@@ -52,7 +52,8 @@ class Publishing:
                 raise InvalidInput(found)
         at = self._clock()
         if validate_only:
-            return StoredChallenge.of_new(challenge, self._store.tenant)
+            state = dict.fromkeys(("frozen_at", "closed_at", "held_at", "unfrozen_at"))
+            return StoredChallenge(0, self._store.tenant, 0, **state, challenge=challenge)
         self._store.challenges.publish(challenge, pack(folder), at=at)
         return self._store.challenges.find(challenge.name)
 

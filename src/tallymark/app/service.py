@@ -22,6 +22,7 @@ from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
+from tallymark.errors import NotFound, TallymarkError
 
 if TYPE_CHECKING:
     from tallymark.sandbox import Policy
@@ -151,7 +152,7 @@ class Service:
     @cached_property
     def live(self) -> LiveHub:
         """Who listens to what."""
-        return LiveHub(self.app.store, clock=self.clock)
+        return LiveHub()
 
     @cached_property
     def what_if(self) -> WhatIfs:
@@ -184,8 +185,11 @@ class Service:
         """A tenant's services, made when first asked for; `NotFound` where there is none."""
         known = self._tenants.get(name)
         if known is None:
-            shared = self.app.store.for_tenant(name)
-            shared.tenants.require()
+            try:
+                self.app.store.for_tenant(name).tenants.settings()
+            except TallymarkError:
+                # Whoever asks need not know what else there is.
+                raise NotFound(f"there is no tenant {name!r}") from None
             with self._lock:
                 app = self.app if name == self.app.tenant else self.app.for_tenant(name)
                 known = self._tenants.setdefault(name, TenantServices(app, self))

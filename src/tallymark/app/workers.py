@@ -196,8 +196,7 @@ class Workers:
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
         """Ends within so many seconds: what runs ends or is handed back, and nothing begins."""
         deadline = time.monotonic() + seconds
-        self._stopping.set()
-        self._wake.set()
+        self.stop_taking()
         self._queue.bell.leave(self._wake)
         self._thread.join(max(0.0, deadline - time.monotonic()))
         with self._lock:
@@ -216,6 +215,11 @@ class Workers:
             self._competitions.clear()
         for competition in competitions:
             competition.close()
+
+    def stop_taking(self) -> None:
+        """Nothing begins any more; `stop` waits for what runs."""
+        self._stopping.set()
+        self._wake.set()
 
     @property
     def busy(self) -> int:

@@ -17,7 +17,6 @@ from tallymark.text import StyledLine, Table, align, format_moment, format_numbe
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
-    from tallymark.store.contests.challenges import StoredChallenge
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -124,7 +123,9 @@ def list_(db: Db = None, as_json: JsonOption = False) -> None:
     with closing(App(db)) as application:
         found = application.store.challenges.all() if application.store.exists else []
     if as_json:
-        documents = [each.challenge.to_public() | _find_state(each) for each in found]
+        documents = [
+            each.challenge.to_public() | each.describe_state(time.time()) for each in found
+        ]
         print_json({"challenges": documents})
     elif found:
         heads = ("CHALLENGE", "TITLE", "DIFFICULTY", "KIND", "STATE", "CLOSES (UTC)", "SCORED BY")
@@ -134,7 +135,7 @@ def list_(db: Db = None, as_json: JsonOption = False) -> None:
                 each.challenge.title,
                 each.challenge.difficulty,
                 each.challenge.kind,
-                ", ".join(_find_state(each)) or "open",
+                ", ".join(each.describe_state(time.time())) or "open",
                 format_moment(closes) if (closes := each.challenge.closes_at) else "-",
                 _describe_scoring(each.challenge),
             )
@@ -159,7 +160,7 @@ def show(
     with closing(App(db)) as application:
         kept = application.store.challenges.find(name)
     challenge = kept.challenge
-    state = _find_state(kept)
+    state = kept.describe_state(time.time())
     if as_json:
         print_json(challenge.to_public() | state)
         return
@@ -221,22 +222,12 @@ def _act(act: str, name: str, reason: str, db: str | None, as_json: bool) -> Non
     with closing(App(db)) as application:
         challenges = application.store.challenges
         getattr(challenges, act)(name, at=time.time(), reason=reason)
-        state = _find_state(challenges.find(name))
+        state = challenges.find(name).describe_state(time.time())
     if as_json:
         print_json({"challenge": name, "closed": None, "frozen": None, **state})
     else:
         said = [f"{word} since {format_moment(at)} UTC" for word, at in state.items()]
         say(f"{name}: {' and '.join(said) or 'open, its board live'}")
-
-
-def _find_state(kept: StoredChallenge) -> dict[str, float]:
-    """Since when it is closed, or its board frozen."""
-    now = time.time()
-    planned = kept.challenge.closes_at
-    closed = [at for at in (kept.closed_at, planned) if at is not None and at <= now]
-    frozen = kept.freezes_at if kept.is_frozen(now) else None
-    state = {"closed": min(closed, default=None), "frozen": frozen}
-    return {word: at for word, at in state.items() if at is not None}
 
 
 def _describe_quota(challenge: Challenge) -> str:

@@ -101,6 +101,15 @@ class Store:
         """Another tenant's store in the same database, which stays open when that one is closed."""
         return Store(self._database, tenant, is_share=True)
 
+    def prepare(self) -> None:
+        """Makes the database, or brings it up to date; several processes may do so at once."""
+        self._database.look(create=True)
+
+    def check(self) -> None:
+        """Raises what keeps the database from being read."""
+        with self._database.read() as connection:
+            connection.exec_driver_sql("SELECT 1")
+
     @property
     def shown(self) -> str:
         """Where the store is, fit to be shown: without a password."""

@@ -99,15 +99,21 @@ class Arena:
         self, player: str, side: Side, content: Any
     ) -> tuple[SideSubmission, list[BreachVerdict]]:
         """Takes an attack or a defence, and judges every pairing that it makes."""
-        received = receive_submission(content, self.challenge.submission)
-        if received.refused is not None:
-            raise InvalidInput(received.refused)
-        submission = self._store.submit(
-            self.challenge.name, player, side, received.answer, at=self._clock()
-        )
+        submission = self._take(player, side, content)
         name = self.challenge.name
         self._settle(self._store.unjudged(name, failed=False, submission=submission.id))
         return submission, self._store.verdicts(name, submission=submission.id)
+
+    def check(self, player: str, side: Side, content: Any) -> None:
+        """Refuses what `submit` would, where whoever keeps it undoes what it does."""
+        self._take(player, side, content)
+
+    def _take(self, player: str, side: Side, content: Any) -> SideSubmission:
+        received = receive_submission(content, self.challenge.submission)
+        if received.refused is not None:
+            raise InvalidInput(received.refused)
+        name = self.challenge.name
+        return self._store.submit(name, player, side, received.answer, at=self._clock())
 
     def settle(self, *, again: bool = False) -> int:
         """Judges what was left pending, and with `again` what failed; says how many were judged."""

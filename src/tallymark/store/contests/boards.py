@@ -154,6 +154,20 @@ class Boards(TenantRows):
         rows = [*reversed(before), row, *behind]
         return [_make_standing(nth, row) for nth, row in enumerate(rows, rank - len(before))]
 
+    def places(self, agent: str, *, public: bool = True) -> dict[str, Standing]:
+        """Where an agent stands on every board that it is on, by the challenge's name."""
+        query = (
+            select(challenges.c.name)
+            .join(table, table.c.challenge_id == challenges.c.id)
+            .where(challenges.c.tenant == self._tenant, table.c.agent == agent)
+            .distinct()
+            .order_by(challenges.c.name)
+        )
+        with self._database.read() as connection:
+            names = list(connection.scalars(query))
+        found = {name: self.standing(name, agent, public=public) for name in names}
+        return {name: each for name, each in found.items() if each is not None}
+
     def size(self, name: str, *, public: bool = True) -> int:
         """How many agents are on the board."""
         with self._database.read() as connection:

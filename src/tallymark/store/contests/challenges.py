@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import insert, select, update
 
 from tallymark.challenges.challenge import Challenge
-from tallymark.errors import InvalidInput, suggest
+from tallymark.errors import InvalidInput, NotFound, suggest
 from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
@@ -59,6 +59,14 @@ class StoredChallenge:
             return None
         return planned
 
+    def describe_state(self, at: float) -> dict[str, float]:
+        """Since when it is closed, or its board frozen."""
+        times = (self.closed_at, self.challenge.closes_at)
+        closed = [each for each in times if each is not None and each <= at]
+        frozen = self.freezes_at if self.is_frozen(at) else None
+        state = {"closed": min(closed, default=None), "frozen": frozen}
+        return {word: since for word, since in state.items() if since is not None}
+
     def is_frozen(self, at: float) -> bool:
         """Whether the public sees a board that stands still."""
         return self.freezes_at is not None and at >= self.freezes_at
@@ -74,14 +82,14 @@ def find_challenge(
     return kept
 
 
-def explain_unknown_challenge(connection: Connection, tenant: str, name: str) -> InvalidInput:
+def explain_unknown_challenge(connection: Connection, tenant: str, name: str) -> NotFound:
     """The error for a name that no challenge has."""
     known = list(connection.scalars(select(table.c.name).where(table.c.tenant == tenant)))
     if not known:
-        return InvalidInput("there are no challenges yet", hint="publish one first")
+        return NotFound("there are no challenges yet", hint="publish one first")
     close = suggest(name, known)
     hint = f"did you mean {close!r}?" if close else f"there is {list_some(sorted(known))}"
-    return InvalidInput(f"there is no challenge {name!r}", hint=hint)
+    return NotFound(f"there is no challenge {name!r}", hint=hint)
 
 
 def find_challenge_by_id(
