@@ -110,7 +110,7 @@ class SortedRows:
     def _merge(self, rows: Mapping[str, NDArray[Any]]) -> None:
         whole = {name: np.concatenate([self.array(name), rows[name]]) for name in rows}
         again = SortedRows(whole, self._order)
-        self._columns, self._count = again._columns, again._count  # noqa: SLF001 (its own kind)
+        self._columns, self._count = again._columns, again._count
 
     def _make_room(self, name: str, values: NDArray[Any], count: int) -> NDArray[Any] | None:
         """The column with so many places; None where it is still one number."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.agents import Agents
     from tallymark.store.contests.attempts import Attempts
     from tallymark.store.contests.audit_log import AuditLog
+    from tallymark.store.contests.board_changes import BoardChanges
     from tallymark.store.contests.boards import Boards
     from tallymark.store.contests.challenges import Challenges
     from tallymark.store.contests.disqualifications import Disqualifications
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.rescorings import Rescorings
     from tallymark.store.contests.score_columns import ScoreColumnReader
     from tallymark.store.contests.versus_rows import VersusRows
+    from tallymark.store.runs.run_progress import RunProgressReader
     from tallymark.store.runs.run_rows import RunFilter
 
 PATIENCE = 15.0
@@ -125,6 +127,13 @@ class Store:
         from tallymark.store.contests.boards import Boards  # noqa: PLC0415
 
         return Boards(self._database, self.tenant)
+
+    @cached_property
+    def board_changes(self) -> BoardChanges:
+        """What changed at challenges."""
+        from tallymark.store.contests.board_changes import BoardChanges  # noqa: PLC0415
+
+        return BoardChanges(self._database, self.tenant)
 
     @cached_property
     def ratings(self) -> Ratings:
@@ -256,6 +265,13 @@ class Store:
         with self._database.read() as connection:
             order = (sort, descending)
             return run_rows.search(connection, self.tenant, filters, order, limit)
+
+    @cached_property
+    def run_progress(self) -> RunProgressReader:
+        """How far runs are."""
+        from tallymark.store.runs.run_progress import RunProgressReader  # noqa: PLC0415
+
+        return RunProgressReader(self._database, self.tenant)
 
     # Case results
 
