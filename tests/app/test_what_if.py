@@ -332,7 +332,7 @@ def test_what_stands_in_for_an_undefined_score_is_tried_at_once(
     report(board, "dora", 30.0)
     rule = WhatIfRule(config={"undefined": 7})
     found = what_ifs.ask(board, "sums", rule, public=True)
-    assert [(each.agent, each.score) for each in found.items][0] == ("dora", 7.0)
+    assert (found.items[0].agent, found.items[0].score) == ("dora", 7.0)
     plain = ask(board, what_ifs, "-tokens_total")
     assert (plain.items[-1].agent, plain.items[-1].score, plain.undefined) == ("dora", None, 1)
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.agents import Agents
     from tallymark.store.contests.attempts import Attempts
     from tallymark.store.contests.audit_log import AuditLog
+    from tallymark.store.contests.board_changes import BoardChanges
     from tallymark.store.contests.boards import Boards
     from tallymark.store.contests.challenges import Challenges
     from tallymark.store.contests.disqualifications import Disqualifications
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.versus_rows import VersusRows
     from tallymark.store.jobs.job_queue import JobQueue
     from tallymark.store.jobs.jobs import Jobs, NewJob
+    from tallymark.store.runs.run_progress import RunProgressReader
     from tallymark.store.runs.run_rows import RunFilter
 
 PATIENCE = 15.0
@@ -149,6 +151,13 @@ class Store:
         from tallymark.store.contests.boards import Boards  # noqa: PLC0415
 
         return Boards(self._database, self.tenant)
+
+    @cached_property
+    def board_changes(self) -> BoardChanges:
+        """What changed at challenges."""
+        from tallymark.store.contests.board_changes import BoardChanges  # noqa: PLC0415
+
+        return BoardChanges(self._database, self.tenant)
 
     @cached_property
     def ratings(self) -> Ratings:
@@ -355,6 +364,13 @@ class Store:
         with self._database.read() as connection:
             page = run_rows.RunPage(sort, descending, limit, offset)
             return run_rows.search(connection, self.tenant, filters, page)
+
+    @cached_property
+    def run_progress(self) -> RunProgressReader:
+        """How far runs are."""
+        from tallymark.store.runs.run_progress import RunProgressReader  # noqa: PLC0415
+
+        return RunProgressReader(self._database, self.tenant)
 
     # Case results
 

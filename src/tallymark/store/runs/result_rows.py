@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tallymark.store.leases import Lease
 
 _KEY = ("tenant", "run_id", "case_name", "epoch")
+_UNREAD = ("tenant", "run_id", "seq")
 _CHUNK = 500
 _AT_HAND = 250
 _JUDGE = "llm_judge"
@@ -99,8 +100,9 @@ def add_results(
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(_SMALL_CACHE)
     statement = _INSERT[connection.dialect.name]
+    seq = run_rows.count_storing(connection, tenant, run_id)
     for start in range(0, len(results), _CHUNK):
-        rows = [_make_row(tenant, run_id, each) for each in results[start : start + _CHUNK]]
+        rows = [_make_row(tenant, run_id, seq, each) for each in results[start : start + _CHUNK]]
         connection.exec_driver_sql(statement, rows)
 
 
@@ -108,7 +110,7 @@ def stream_results(
     connection: Connection, tenant: str, run_id: str, *, with_traces: bool
 ) -> Iterator[CaseResult]:
     """The results of a run by case and epoch, a hundred in memory at a time."""
-    columns = [each for each in table.c if each.name not in ("tenant", "run_id", "trace")]
+    columns = [each for each in table.c if each.name not in (*_UNREAD, "trace")]
     if with_traces:
         columns.append(table.c.trace)
     query = (
@@ -134,7 +136,7 @@ def read_page(
     connection: Connection, tenant: str, run_id: str, page: ResultPage
 ) -> list[CaseResult]:
     """So many results behind a case and epoch."""
-    columns = [each for each in table.c if each.name not in ("tenant", "run_id", "trace")]
+    columns = [each for each in table.c if each.name not in (*_UNREAD, "trace")]
     if page.with_traces:
         columns.append(table.c.trace)
     query = select(*columns).where(_is_of_run(tenant, run_id))
@@ -164,7 +166,7 @@ def pick_results(
     connection: Connection, tenant: str, run_id: str, keys: Iterable[tuple[str, int]]
 ) -> Iterator[CaseResult]:
     """The results with these cases and epochs, in this order, few in memory at a time."""
-    columns = [each for each in table.c if each.name not in ("tenant", "run_id")]
+    columns = [each for each in table.c if each.name not in _UNREAD]
     _spare_memory(connection)
     left = iter(keys)
     while wanted := list(islice(left, _AT_HAND)):
@@ -214,7 +216,7 @@ def _build_insert(place: str) -> str:
 _INSERT = {"sqlite": _build_insert("?"), "postgresql": _build_insert("%s")}
 
 
-def _make_row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
+def _make_row(tenant: str, run_id: str, seq: int, result: CaseResult) -> tuple[Any, ...]:
     detail = _Detail(
         result.output,
         result.checks,
@@ -238,6 +240,7 @@ def _make_row(tenant: str, run_id: str, result: CaseResult) -> tuple[Any, ...]:
         result.status,
         # NaN, and what no column can hold, is not known.
         *[each if each is not None and -_BEYOND < each < _BEYOND else None for each in numbers],
+        seq,
         told,
         None if result.trace is None else _encode_trace(result.trace),
     )

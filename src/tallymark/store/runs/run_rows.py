@@ -101,6 +101,13 @@ def require(connection: Connection, tenant: str, run_id: str) -> None:
         raise _explain_unknown(connection, tenant, run_id)
 
 
+def count_storing(connection: Connection, tenant: str, run_id: str) -> int:
+    """How often results of a run were stored, this time included; others wait for our commit."""
+    mine = (table.c.tenant == tenant, table.c.id == run_id)
+    statement = update(table).where(*mine).values(stored=table.c.stored + 1)
+    return int(connection.execute(statement.returning(table.c.stored)).scalar_one())
+
+
 def find(connection: Connection, tenant: str, wanted: str) -> RunRecord:
     """A run by its id, by a beginning of it that only one has, or by the word `latest`."""
     run = _read_run(connection, tenant, _find_full_id(connection, tenant, wanted))

@@ -42,6 +42,8 @@ runs = Table(
     Column("error", CodePointText),
     Column("tags", JsonText, nullable=False),
     Column("definition", CodePointText, nullable=False),
+    # How often results were stored: whoever follows the run goes on after the last one seen.
+    Column("stored", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant", "id", name="pk_runs"),
     Index("ix_runs_created", "tenant", "created_at"),
 )
@@ -60,6 +62,7 @@ case_results = Table(
     Column("cost", FiniteFloat),
     Column("input_tokens", BigInteger),
     Column("output_tokens", BigInteger),
+    Column("seq", Integer, nullable=False, server_default="0"),  # runs.stored when it was stored
     Column("detail", Text, nullable=False),
     Column("trace", Text),
     PrimaryKeyConstraint("tenant", "run_id", "case_name", "epoch", name="pk_case_results"),
@@ -69,4 +72,5 @@ case_results = Table(
         name="fk_case_results_run",
         ondelete="CASCADE",
     ),
+    Index("ix_case_results_order", "tenant", "run_id", "seq"),
 )

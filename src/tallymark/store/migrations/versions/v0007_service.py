@@ -5,6 +5,7 @@ from alembic import op
 from tallymark.store.accounts import account_tables as accounts
 from tallymark.store.contests.contest_tables import agents, challenges, contest_audit, tracks
 from tallymark.store.jobs.job_tables import jobs
+from tallymark.store.runs.run_tables import case_results, runs
 from tallymark.store.schema import add_missing_columns, make_tables
 
 revision = "0007"
@@ -25,5 +26,5 @@ def upgrade() -> None:
         tracks,
         jobs,
     )
-    for table in (agents, challenges, contest_audit):
+    for table in (agents, challenges, contest_audit, runs, case_results):
         add_missing_columns(connection, table)

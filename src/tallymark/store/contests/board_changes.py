@@ -1,0 +1,264 @@
+"""What changed at a challenge after a number of its log, as whoever watches its board is told.
+
+The state is told, not the way to it: of an agent whose place changed, where it stands now. So
+what is told twice, or together with what came after it, does no harm. While the public board is
+frozen the public is told nothing that would tell a score: see docs/decisions/0035-live.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import func, select
+
+from tallymark.store.contests import rank_blocks
+from tallymark.store.contests.attempt_tables import attempt_id, attempts
+from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
+from tallymark.store.contests.rank_blocks import Board
+from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import read_one_moment
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
+    from tallymark.store.contests.challenges import StoredChallenge
+    from tallymark.store.contests.rank_blocks import Spot
+
+MOST_AGENTS = 200
+"""Of more agents at once, how many they are is told, and the top of the board."""
+TOP = 100
+_MOST_ENTRIES = 2000
+_MOVING = frozenset({"scored", "failed", "rescored", "voided", "unvoided"})
+"""Events of attempts that may move their agents."""
+_TELLING = frozenset({"scored", "failed", "rescored", "loaded", "resumed", "waiting"})
+"""Events that the public does not hear of while its board is frozen."""
+_ACTS = frozenset({"published", "closed", "reopened", "frozen", "unfrozen", "rescored", "loaded"})
+"""What is done to a whole challenge and told to everybody, by name alone."""
+_HARMLESS = frozenset({"closed", "reopened", "paused", "data failed"})
+_log = contest_audit.c
+
+
+class PlaceNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where an agent stands now."""
+
+    agent: str
+    rank: int
+    score: float | None
+    value: float | None
+    attempt: str
+    tries: int
+    was: int | None = None
+    """The rank that it had before, where that is known."""
+
+
+class AttemptNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An attempt whose state changed."""
+
+    attempt: str
+    agent: str
+    number: int
+    state: str
+    score: float | None = None
+    void: bool = False
+
+
+class BoardChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is told of some changes of a challenge at once."""
+
+    seq: int
+    challenge: str
+    agents: int
+    """How many are on the board."""
+    frozen: bool = False
+    changed: tuple[PlaceNow, ...] = ()
+    """Take these out of the list, then put each at its rank, the best first."""
+    gone: tuple[str, ...] = ()
+    """Agents that are on the board no more."""
+    many: int = 0
+    """So many agents changed that they are not listed: look at the board again."""
+    top: tuple[PlaceNow, ...] | None = None
+    """The first of the board, where all of it may have changed."""
+    attempts: tuple[AttemptNow, ...] = ()
+    acts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """How far a challenge is: another one means that something changed."""
+
+    challenge_id: int
+    seq: int
+    absent: tuple[int, float | None]
+    """How many agents are disqualified, and since when the last one is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewedChange:
+    """A change as one side is told of it; None when there is nothing to tell."""
+
+    told: BoardChange | None
+    top: tuple[PlaceNow, ...]
+    """The first of the board that this side sees."""
+
+
+class BoardChanges(TenantRows):
+    """What `store.board_changes` is."""
+
+    def newest(self, name: str) -> Newest:
+        """How far a challenge is."""
+        with self._database.read() as connection:
+            kept = find_challenge(read_one_moment(connection), self._tenant, name)
+            return _read_newest(connection, kept)
+
+    def after(
+        self, name: str, seq: int, *, absent_changed: bool = False
+    ) -> tuple[Newest, ViewedChange, ViewedChange]:
+        """What changed after an entry: for the public, and for organisers.
+
+        The two are one while the board is not frozen.
+        """
+        with self._database.read() as connection:
+            kept = find_challenge(read_one_moment(connection), self._tenant, name)
+            newest = _read_newest(connection, kept)
+            entries = _read_entries(connection, kept, seq, newest.seq)
+            live = _Side(connection, kept, frozen=False).tell(newest, entries, absent_changed)
+            if kept.frozen_at is None:
+                return newest, live, live
+            public = _Side(connection, kept, frozen=True).tell(newest, entries, absent_changed)
+        return newest, public, live
+
+
+def _read_newest(connection: Connection, kept: StoredChallenge) -> Newest:
+    last = select(func.max(_log.seq)).where(_log.challenge_id == kept.id).scalar_subquery()
+    out = select(last, func.count(), func.max(disqualified.c.at)).where(
+        disqualified.c.tenant == kept.tenant
+    )
+    row = connection.execute(out).one()
+    return Newest(kept.id, int(row[0] or 0), (row[1], row[2]))
+
+
+def _read_entries(
+    connection: Connection, kept: StoredChallenge, after: int, last: int
+) -> Sequence[Row[Any]]:
+    columns = ("number", "state", "agent", "voided_at", "scored_at")
+    query = (
+        select(_log.event, _log.attempt, _log.note, *(attempts.c[name] for name in columns))
+        .outerjoin(attempts, attempts.c.key == _log.attempt)
+        .where(_log.challenge_id == kept.id, _log.seq > after, _log.seq <= last)
+        .order_by(_log.seq)
+        .limit(_MOST_ENTRIES + 1)
+    )
+    return connection.execute(query).all()
+
+
+class _Side:
+    """What one side, the public or the organisers, is told in a moment."""
+
+    def __init__(self, connection: Connection, kept: StoredChallenge, *, frozen: bool) -> None:
+        self._connection = connection
+        self._kept = kept
+        self._frozen = frozen
+        self._board = Board(kept.tenant, kept.id, frozen=frozen)
+        mine = disqualified.c.tenant == kept.tenant
+        query = select(boards.c.agent, *rank_blocks.spot_columns(boards)).where(
+            self._board.rows(boards), boards.c.agent.in_(select(disqualified.c.agent).where(mine))
+        )
+        self._absent: dict[str, Spot] = {
+            row[0]: (row[1], row[2], row[3]) for row in connection.execute(query)
+        }
+
+    def tell(
+        self, newest: Newest, entries: Sequence[Row[Any]], absent_changed: bool
+    ) -> ViewedChange:
+        entries = [each for each in entries if not (self._frozen and each.event in _TELLING)]
+        acts = tuple(dict.fromkeys(each.event for each in entries if each.attempt is None))
+        moved = (
+            {}
+            if self._frozen
+            else dict.fromkeys(
+                each.agent for each in entries if each.event in _MOVING and each.agent is not None
+            )
+        )
+        whole = absent_changed or not set(acts) <= _HARMLESS or len(entries) > _MOST_ENTRIES
+        top = self._read_top()
+        if not entries and not absent_changed:
+            return ViewedChange(None, top)
+        size = rank_blocks.count_rows(self._connection, self._board) - len(self._absent)
+        change = BoardChange(
+            seq=newest.seq,
+            challenge=self._kept.challenge.name,
+            agents=size,
+            frozen=self._frozen,
+            acts=tuple(each for each in acts if each in _ACTS),
+        )
+        if whole or len(moved) > MOST_AGENTS:
+            many = size if whole else len(moved)
+            told = msgspec.structs.replace(change, many=max(1, many), top=top)
+            return ViewedChange(told, top)
+        places = self._find_places(list(moved))
+        gone = tuple(agent for agent in moved if agent not in places)
+        changed = tuple(sorted(places.values(), key=lambda each: each.rank))
+        facts = {"changed": changed, "gone": gone, "attempts": self._list_attempts(entries)}
+        return ViewedChange(msgspec.structs.replace(change, **facts), top)
+
+    def _list_attempts(self, entries: Sequence[Row[Any]]) -> tuple[AttemptNow, ...]:
+        """The last state of each; a score only where it was just given, and may be told."""
+        found: dict[int, AttemptNow] = {}
+        scores: dict[int, float | None] = {}
+        for each in entries:
+            if each.attempt is None or each.agent in self._absent:
+                continue
+            if each.event == "scored":
+                scores[each.attempt] = (each.note or {}).get("score")
+            state, frozen_at = each.state, self._kept.frozen_at
+            if self._frozen and frozen_at is not None and (each.scored_at or 0.0) >= frozen_at:
+                state = "submitted"  # as `frozen_attempts` says it
+            found[each.attempt] = AttemptNow(
+                attempt=attempt_id(each.attempt),
+                agent=each.agent,
+                number=each.number,
+                state=state,
+                score=scores.get(each.attempt) if state == "scored" else None,
+                void=each.voided_at is not None,
+            )
+        return tuple(found.values())[-MOST_AGENTS:]
+
+    def _read_top(self) -> tuple[PlaceNow, ...]:
+        query = _select_places(self._board).order_by(*rank_blocks.spot_columns(boards))
+        rows = self._connection.execute(query.limit(TOP + len(self._absent)))
+        shown = [row for row in rows if row.agent not in self._absent][:TOP]
+        return tuple(_make_place(rank, row) for rank, row in enumerate(shown, 1))
+
+    def _find_places(self, agents: Collection[str]) -> dict[str, PlaceNow]:
+        if not agents:
+            return {}
+        query = _select_places(self._board).where(boards.c.agent.in_(agents))
+        found: dict[str, PlaceNow] = {}
+        for row in self._connection.execute(query).all():
+            if row.agent not in self._absent:
+                spot = (row.place, row.submitted_at, row.attempt)
+                before = rank_blocks.count_rows_before(self._connection, self._board, spot)
+                before -= sum(each < spot for each in self._absent.values())
+                found[row.agent] = _make_place(before + 1, row)
+        return found
+
+
+def _select_places(board: Board) -> Any:
+    names = ("agent", "score", "value", "tries")
+    columns = (boards.c[name] for name in names)
+    return select(*rank_blocks.spot_columns(boards), *columns).where(board.rows(boards))
+
+
+def _make_place(rank: int, row: Row[Any]) -> PlaceNow:
+    return PlaceNow(
+        agent=row.agent,
+        rank=rank,
+        score=row.score,
+        value=row.value,
+        attempt=attempt_id(row.attempt),
+        tries=row.tries,
+    )
