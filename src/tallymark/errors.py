@@ -5,8 +5,14 @@
     │   ├── FormulaError      a formula, or a name declared for one
     │   ├── TraceError        a trace file, or a record in it
     │   │   └── CutShort      a compressed file that ends too early: what is whole was read
-    │   └── ScorerError       a scorer's name, definition or config
+    │   ├── ScorerError       a scorer's name, definition or config
+    │   ├── NotFound          what is asked for is not there, or not for whoever asks
+    │   └── Conflict          it would be fine, had something else not been done before
+    ├── NotAllowed            whoever asks may not                        (exit code 2)
+    │   └── NotSignedIn       it is not known who asks, or their key is no good
+    ├── TooMany               whoever asks has asked too often            (exit code 3)
     └── WorkFailed            the input is fine, the work could not be done (exit code 3)
+        ├── Busy              others are being served: the same again, later, may be done
         ├── RuleChanged       a score by a rule that has changed meanwhile
         ├── LeaseLost         somebody else works on it now
         ├── ModelError        a request to a model that was not answered
@@ -129,8 +135,45 @@ class ScorerError(InvalidInput):
     """A scorer that is not known, not well defined, or wrongly configured."""
 
 
+class NotFound(InvalidInput):
+    """What is asked for is not there. So is what others have, to whoever may not know of it."""
+
+
+class Conflict(InvalidInput):
+    """What is asked for does not go with what was done before: a name is taken, a thing is over."""
+
+
+class NotAllowed(TallymarkError):
+    """Whoever asks is known, and may not do this."""
+
+    exit_code = 2
+
+
+class NotSignedIn(NotAllowed):
+    """No key, or one that is unknown, expired or revoked."""
+
+
+class TooMany(TallymarkError):
+    """Whoever asks has asked too often; after `retry_after` seconds they may again."""
+
+    def __init__(self, message: str, *, retry_after: float, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
+
+
 class WorkFailed(TallymarkError):
     """The input is fine, but the work could not be done: a service, a database, a sandbox."""
+
+
+class Busy(WorkFailed):
+    """Too much is being done for others; asked again after `retry_after` seconds, it may be done.
+
+    Nothing of what was asked has been done.
+    """
+
+    def __init__(self, message: str, *, retry_after: float, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
 
 
 class RuleChanged(WorkFailed):

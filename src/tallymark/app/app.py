@@ -32,6 +32,12 @@ class App:
         if "store" in self.__dict__:
             self.store.close()
 
+    def for_tenant(self, tenant: str) -> App:
+        """The same for another tenant, in the database that this one has open."""
+        share = App(self.db, tenant)
+        share.store = self.store.for_tenant(tenant)
+        return share
+
     def load_run(self, run: str) -> Run:
         """A run that is kept. Its results stay in the store, and are read while it is open."""
         from tallymark.runs.run import Run  # noqa: PLC0415 (formulas load too)

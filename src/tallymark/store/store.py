@@ -63,11 +63,12 @@ def open_store(
 class Store:
     """What `open_store` gives. No method sees another tenant's rows."""
 
-    def __init__(self, database: Database, tenant: str) -> None:
+    def __init__(self, database: Database, tenant: str, *, is_share: bool = False) -> None:
         if not tenant or make_storable(tenant) != tenant:
             raise InvalidInput(f"a tenant cannot be called {tenant!r}")
         self.tenant = tenant
         self._database = database
+        self._is_share = is_share
         self._held: dict[str, Lease] = {}
         """The leases of runs that go on here, by their ids."""
 
@@ -83,7 +84,12 @@ class Store:
             with suppress(WorkFailed):  # else it runs out by itself
                 self._database.write(partial(lease.hold, seconds=0))
         self._held.clear()
-        self._database.engine.dispose()
+        if not self._is_share:
+            self._database.engine.dispose()
+
+    def for_tenant(self, tenant: str) -> Store:
+        """Another tenant's store in the same database, which stays open when that one is closed."""
+        return Store(self._database, tenant, is_share=True)
 
     @property
     def shown(self) -> str:
