@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import insert, select, update
 
 from tallymark.challenges.challenge import Challenge
-from tallymark.errors import InvalidInput, suggest
+from tallymark.errors import InvalidInput, NotFound, suggest
 from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
@@ -78,10 +78,10 @@ def explain_unknown_challenge(connection: Connection, tenant: str, name: str) ->
     """The error for a name that no challenge has."""
     known = list(connection.scalars(select(table.c.name).where(table.c.tenant == tenant)))
     if not known:
-        return InvalidInput("there are no challenges yet", hint="publish one first")
+        return NotFound("there are no challenges yet", hint="publish one first")
     close = suggest(name, known)
     hint = f"did you mean {close!r}?" if close else f"there is {list_some(sorted(known))}"
-    return InvalidInput(f"there is no challenge {name!r}", hint=hint)
+    return NotFound(f"there is no challenge {name!r}", hint=hint)
 
 
 def find_challenge_by_id(
@@ -261,7 +261,7 @@ class Challenges(TenantRows):
         entry = AuditEntry(at=at, actor=SYSTEM, event=event, note=note)
 
         def work(connection: Connection) -> None:
-            kept = find_challenge(connection, self._tenant, name)
+            kept = find_challenge(connection, self._tenant, name, lock=True)
             audit_log.write_entry(connection, self._tenant, kept.id, None, entry)
 
         self._database.write(work)
@@ -296,7 +296,7 @@ def _make_stored(row: Row[Any]) -> StoredChallenge:
 
 
 def _explain_unknown_version(kept: StoredChallenge, version: str) -> InvalidInput:
-    return InvalidInput(f"challenge {kept.challenge.name!r} has no version {version!r}")
+    return NotFound(f"challenge {kept.challenge.name!r} has no version {version!r}")
 
 
 def _is_version(kept: StoredChallenge, version: str) -> ColumnElement[bool]:
