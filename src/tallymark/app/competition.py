@@ -7,23 +7,26 @@ killed there leaves an attempt submitted, and `settle` scores it once.
 
 from __future__ import annotations
 
+import asyncio
+import math
 import secrets
-import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
+from tallymark.app.rulings import Rulings, scores_quickly
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.attempt_scores import elapsed_ms, score_attempt
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_data import make_attempt_data
 from tallymark.challenges.challenge_file import load_challenge
-from tallymark.challenges.challenge_folder import pack, unpack
+from tallymark.challenges.challenge_folder import pack
 from tallymark.challenges.constraints import Usage, find_violations
 from tallymark.challenges.evaluators import (
     EvaluationSetting,
@@ -32,7 +35,6 @@ from tallymark.challenges.evaluators import (
     find_evaluator,
 )
 from tallymark.challenges.evaluators.submission_intake import refuse_unusable
-from tallymark.challenges.plugins import SandboxedPlugin, load_plugin
 from tallymark.challenges.rescore_plan import (
     RescorePlan,
     Rescoring,
@@ -52,17 +54,33 @@ from tallymark.errors import (
     WorkFailed,
     suggest,
 )
-from tallymark.sandbox import Policy, Sandbox
+from tallymark.sandbox import Policy
 from tallymark.scoring.score import show_value
+from tallymark.store.contests.attempt_items import Finish, Verdict
 
 if TYPE_CHECKING:
-    from tallymark.challenges.plugins import Plugin
     from tallymark.store import Store
+    from tallymark.store.contests.attempt_items import Report
     from tallymark.store.contests.challenges import StoredChallenge
 
 SEED_BITS = 63
 _SWEPT = 20
 """So many attempts that ran out of time are ended by whoever enters or submits."""
+_SWEEP_S = 1.0
+_SETTLERS = 4
+"""So many attempts whose scoring takes long are scored at once."""
+_AT_ONCE = 500
+_NO_FOLDER = Path()
+"""Of reported attempts, which need no files."""
+
+
+class AttemptReport(NamedTuple):
+    """An attempt that a trusted system saw: at a challenge, by an agent."""
+
+    challenge: str
+    agent: str
+    metrics: Metrics
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +109,14 @@ class Competition:
         self._judge_model = judge_model
         self._clock = clock
         self._draw = draw
-        self._sandbox: Sandbox | None = None
-        self._rulings: dict[str, StoredChallenge] = {}
-        self._folders: dict[str, tempfile.TemporaryDirectory[str]] = {}
+        self._rulings = Rulings(store, policy, clock)
+        self._settlers = ThreadPoolExecutor(_SETTLERS, thread_name_prefix="tally-settler")
+        self._swept_at = -math.inf
 
     def close(self) -> None:
         """Ends what was started for this competition."""
-        if self._sandbox is not None:
-            self._sandbox.close()
-            self._sandbox = None
-        for folder in self._folders.values():
-            folder.cleanup()
-        self._folders.clear()
+        self._settlers.shutdown()
+        self._rulings.close()
 
     def publish(self, folder: Path) -> Challenge:
         """Makes a challenge, or a new version of it, ready to be entered."""
@@ -114,7 +128,7 @@ class Competition:
         self, name: str, agent: str, *, memoryless: bool = False, key: str | None = None
     ) -> Entry:
         """Starts the clock of an attempt, or gives the open one back."""
-        challenge = self._find_ruling(name, anew=True).challenge
+        challenge = self._rulings.find(name, anew=True).challenge
         _refuse_other_kind(challenge, "enter")
         self._expire_some()
         # Before the clock starts: data that cannot be made cost nobody an attempt.
@@ -124,13 +138,13 @@ class Competition:
             name, agent, at=self._clock(), seed=seed, memoryless=memoryless, key=key
         )
         if (attempt.seed, attempt.version) != (seed, challenge.version):
-            challenge = self._find_version(attempt)
+            challenge = self._rulings.find_version(attempt)
             public = self._load_public(challenge, attempt.seed)
         return Entry(attempt, challenge, public)
 
     def find_challenge_of(self, attempt_id: str, agent: str) -> Challenge:
         """What an agent's attempt is submitted to: its form and its limits."""
-        return self._find_version(self.store.attempts.get_own(attempt_id, agent))
+        return self._rulings.find_version(self.store.attempts.get_own(attempt_id, agent))
 
     def submit(
         self,
@@ -143,6 +157,20 @@ class Competition:
         key: str | None = None,
     ) -> Attempt:
         """Takes a submission and scores it. Said again, it is the same attempt."""
+        said: Any = {"metadata": metadata, "trajectory": trajectory, "key": key}
+        return self._settle_attempt(self.take_submission(attempt_id, agent, answer, **said))
+
+    def take_submission(
+        self,
+        attempt_id: str,
+        agent: str,
+        answer: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        trajectory: str | None = None,
+        key: str | None = None,
+    ) -> Attempt:
+        """Stores a submission, which `settle_attempt` scores, here or elsewhere."""
         at = self._clock()  # when it came: what is looked at first costs the competitor no time
         payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
         challenge = self.find_challenge_of(attempt_id, agent)
@@ -151,25 +179,78 @@ class Competition:
         if trajectory is not None:
             read_trajectory(trajectory)
         kind = find_evaluator(challenge.evaluator.type)
-        kind.refuse(answer, challenge, self._open_folder(challenge))
+        kind.refuse(answer, challenge, self._rulings.open_folder(challenge))
         attempt = self.store.attempts.submit(attempt_id, agent, payload, at=at, key=key)
         self._expire_some()
-        return self._settle_attempt(attempt)
+        return attempt
+
+    def settle_attempt(self, attempt_id: str) -> Attempt:
+        """Scores an attempt that was submitted, if nobody has."""
+        return self._settle_attempt(self.store.attempts.get(attempt_id))
 
     def report(self, name: str, agent: str, metrics: Metrics, *, key: str | None = None) -> Attempt:
         """Takes the metrics of an attempt that a trusted system saw, and scores it."""
-        challenge = self._find_ruling(name, anew=True).challenge
-        _refuse_other_kind(challenge, "report")
-        declared = challenge.evaluator.options.get("metrics", ())
-        for unknown in metrics.more.keys() - set(declared):
-            close = suggest(unknown, [*Metrics.__struct_fields__, *declared])
-            hint = f"did you mean {close!r}?" if close else "name it in evaluator.metrics"
-            raise InvalidInput(f"{name} knows no metric {unknown!r}", hint=hint)
         self._expire_some()
-        attempt = self.store.attempts.report(
-            name, agent, Payload(), metrics, at=self._clock(), key=key
+        item = self._make_report(AttemptReport(name, agent, metrics, key))
+        return self._settle_attempt(cast("Attempt", self.store.attempts.do(item)), metrics)
+
+    async def areport(
+        self, name: str, agent: str, metrics: Metrics, *, key: str | None = None
+    ) -> Attempt:
+        """The same in an event loop, stored together with what others report."""
+        if self._must_sweep():
+            self.store.attempts.expire_soon(self._clock(), most=_SWEPT)
+        item = self._make_report(AttemptReport(name, agent, metrics, key))
+        attempt = cast("Attempt", await self.store.attempts.ado(item))
+        if attempt.state != "submitted":
+            return attempt
+        work = partial(self._settle_attempt, attempt, metrics)
+        return await asyncio.get_running_loop().run_in_executor(self._settlers, work)
+
+    def report_many(self, reports: Sequence[AttemptReport]) -> list[Attempt | TallymarkError]:
+        """Many at once: for each its attempt, or why it was refused, in the same order."""
+        self._expire_some()
+        answers: list[Any] = []
+        for start in range(0, len(reports), _AT_ONCE):
+            items = [self._make_report(each) for each in reports[start : start + _AT_ONCE]]
+            answers += self.store.attempts.do_all(items)
+        unsettled = [
+            nth
+            for nth, each in enumerate(answers)
+            if isinstance(each, Attempt) and each.state == "submitted"
+        ]
+        settle = self._settlers.map(
+            self._settle_attempt,
+            [answers[nth] for nth in unsettled],
+            [reports[nth].metrics for nth in unsettled],
         )
-        return self._settle_attempt(attempt)
+        for nth, attempt in zip(unsettled, settle, strict=True):
+            answers[nth] = attempt
+        return answers
+
+    def _make_report(self, report: AttemptReport) -> Report:
+        name, agent, metrics, key = report
+        return self.store.attempts.make_report(
+            name,
+            agent,
+            Payload(),
+            metrics,
+            at=self._clock(),
+            key=key,
+            check=partial(_refuse_report, metrics),
+            judge=partial(self._judge_report, metrics),
+        )
+
+    def _judge_report(
+        self, metrics: Metrics, attempt: Attempt, ruling: StoredChallenge
+    ) -> Verdict | None:
+        """Scores what can be scored at once, while all others wait."""
+        if not scores_quickly(ruling.challenge):
+            return None
+        payload = Payload(reported=metrics)
+        shown = _verify_trajectory(attempt, payload, ruling.challenge)
+        evaluation = self._evaluate(attempt, payload, ruling.challenge, shown, _NO_FOLDER)
+        return Verdict(evaluation, self._score(attempt, evaluation, shown, ruling), shown.verified)
 
     def settle(self) -> list[Attempt]:
         """Expires what ran out of time, and scores what was left submitted.
@@ -211,13 +292,15 @@ class Competition:
             old,
             new,
             packed=packed,
-            plugin=self._load_plugin(new, files),
+            plugin=self._rulings.load_plugin(new, files),
             evaluate=again,
             find_broken=find_broken,
             tenant=self.store.tenant,
         )
         work = self.store.rescorings.apply if apply else self.store.rescorings.preview
-        return work(plan, at=self._clock())
+        done = work(plan, at=self._clock())
+        self._rulings.forget_pauses()
+        return done
 
     def resume(self, name: str, agent: str | None = None) -> Rescoring:
         """Ends the pause of an agent, or of all that are paused, and scores what waited for it."""
@@ -226,12 +309,12 @@ class Competition:
         if not agents or not set(agents) <= set(paused):
             who = "nobody is" if agent is None else f"{agent!r} is not"
             raise InvalidInput(f"{who} paused at {name}", hint="see `tally plugin paused`")
-        ruling = self._find_ruling(name, anew=True)
-        plugin = self._load_plugin(ruling.challenge)
+        ruling = self._rulings.find(name, anew=True)
+        plugin = self._rulings.load_plugin(ruling.challenge)
         deaths: dict[str, tuple[int, str]] = getattr(plugin, "deaths", {})
         for each in agents:
             deaths.pop(each, None)
-        return self.store.rescorings.resume(
+        done = self.store.rescorings.resume(
             ruling,
             make_rescorer(ruling.challenge, plugin, tenant=self.store.tenant),
             agents,
@@ -239,6 +322,8 @@ class Competition:
             origin=origin_of_all(ruling.challenge, plugin),
             deaths=deaths,
         )
+        self._rulings.forget_pauses()
+        return done
 
     def arena(self, name: str) -> Arena:
         """A challenge of red against blue, ready to be played."""
@@ -247,7 +332,7 @@ class Competition:
         challenge = msgspec.structs.replace(kept.challenge, freezes_at=kept.freezes_at)
         judge = judge_of(
             challenge,
-            self._open_folder(challenge),
+            self._rulings.open_folder(challenge),
             policy=self._policy,
             judge_model=self._judge_model,
             answers=lambda: self.store.judge_answers,
@@ -269,7 +354,7 @@ class Competition:
     ) -> tuple[Challenge, bytes | None, Path]:
         """What to rescore by, its files if they are others, and where they are."""
         if folder is None:
-            return change_scoring(old, **scoring), None, self._open_folder(old)
+            return change_scoring(old, **scoring), None, self._rulings.open_folder(old)
         new = load_challenge(folder)
         if new.name != old.name:
             raise InvalidInput(f"{folder} holds the challenge {new.name!r}, not {old.name!r}")
@@ -279,7 +364,7 @@ class Competition:
 
     def _load_public(self, challenge: Challenge, seed: int) -> Mapping[str, Any]:
         """What a competitor gets. Why it could not be made may tell the truth: that is logged."""
-        folder = self._open_folder(challenge)
+        folder = self._rulings.open_folder(challenge)
         try:
             return make_attempt_data(challenge, folder, seed, self._policy).public
         except OrganiserFault as error:
@@ -290,63 +375,65 @@ class Competition:
                 hint="tell its organiser: the log of the challenge says why",
             ) from None
 
-    def _find_ruling(self, name: str, *, anew: bool = False) -> StoredChallenge:
-        """The version that counts, read once: what is scored by an older one, the store refuses."""
-        if anew or name not in self._rulings:
-            self._rulings[name] = self.store.challenges.find(name)
-        return self._rulings[name]
-
-    def _find_version(self, attempt: Attempt) -> Challenge:
-        """The challenge as it was when the attempt was entered."""
-        ruling = self._find_ruling(attempt.challenge).challenge
-        if ruling.version == attempt.version:
-            return ruling
-        return self.store.challenges.get_version(attempt.challenge, attempt.version)
-
     def _expire_some(self) -> None:
         """Who walks away from an attempt has lost it, which whoever comes next finds out."""
-        self.store.attempts.expire(self._clock(), most=_SWEPT)
+        if self._must_sweep() and self.store.attempts.expire(self._clock(), most=_SWEPT) == _SWEPT:
+            self._swept_at = -math.inf
 
-    def _settle_attempt(self, attempt: Attempt) -> Attempt:
+    def _must_sweep(self) -> bool:
+        """Once a second at most: looking for them costs as much as storing a few attempts."""
+        now = self._clock()
+        if abs(now - self._swept_at) < _SWEEP_S:
+            return False
+        self._swept_at = now
+        return True
+
+    def _settle_attempt(self, attempt: Attempt, reported: Metrics | None = None) -> Attempt:
         """The attempt with its score, or with what of ours kept it from having one yet."""
         if attempt.state != "submitted":
             return attempt
         try:
-            self._score_submitted(attempt)
+            scored = self._score_submitted(attempt, reported)
         except Exception as error:  # noqa: BLE001 (our failure never ends their attempt)
             self.store.attempts.wait(attempt.id, *_explain_wait(error), at=self._clock())
-        return self.store.attempts.get(attempt.id)
+            scored = None
+        return scored or self.store.attempts.get(attempt.id)
 
-    def _score_submitted(self, attempt: Attempt) -> None:
-        """Whoever is quicker, it has only one score."""
-        payload = self.store.attempts.payload(attempt.id)
-        challenge = self._find_version(attempt)
+    def _score_submitted(self, attempt: Attempt, reported: Metrics | None) -> Attempt | None:
+        """Whoever is quicker, it has only one score; None when another was."""
+        known = None if reported is None else Payload(reported=reported)
+        payload = known or self.store.attempts.payload(attempt.id)
+        challenge = self._rulings.find_version(attempt)
         shown = self._verify(attempt, payload, challenge)
-        folder = self._open_folder(challenge)
+        folder = self._rulings.open_folder(challenge)
         evaluation = self._evaluate(attempt, payload, challenge, shown, folder)
+
+        def judge(ruling: StoredChallenge) -> Verdict:
+            outcome = self._score(attempt, evaluation, shown, ruling)
+            if "stopped" in outcome.details.get("scorer", {}):
+                self._rulings.forget_pauses()  # this may be one attempt too many
+            return Verdict(evaluation, outcome, shown.verified)
+
         for anew in (False, True):
-            ruling = self._find_ruling(attempt.challenge, anew=anew)
+            ruling = self._rulings.find(attempt.challenge, anew=anew)
             try:
-                self.store.attempts.finish(
-                    attempt.id,
-                    evaluation,
-                    self._score(attempt, evaluation, shown, ruling),
-                    at=self._clock(),
-                    verified=shown.verified,
-                    ruling=ruling,
-                )
-                break
+                return self._finish(attempt, judge(ruling), ruling.revision)
             except RuleChanged:  # between reading it and storing its score
                 continue
-        else:
-            # Somebody publishes faster than this is scored, and now has to wait for it.
-            self.store.attempts.finish_by_held_rule(
-                attempt.id,
-                evaluation,
-                partial(self._score, attempt, evaluation, shown),
-                at=self._clock(),
-                verified=shown.verified,
-            )
+        # Somebody publishes faster than this is scored, and now has to wait for it.
+        return self._finish(attempt, judge)
+
+    def _finish(
+        self,
+        attempt: Attempt,
+        verdict: Verdict | Callable[[StoredChallenge], Verdict],
+        revision: int | None = None,
+    ) -> Attempt | None:
+        how: Any = {"verdict": verdict, "revision": revision}
+        tenant = self.store.tenant
+        item = Finish(tenant=tenant, attempt=attempt.id, at=self._clock(), **how)
+        answer = self.store.attempts.do(item)
+        return answer if isinstance(answer, Attempt) else None
 
     def _score(
         self,
@@ -360,7 +447,7 @@ class Competition:
             ruling.challenge,
             evaluation,
             attempt=attempt,
-            plugin=self._load_plugin(ruling.challenge),
+            plugin=self._rulings.find_plugin(ruling.challenge),
             trajectory=shown,
             tenant=self.store.tenant,
         )
@@ -408,37 +495,6 @@ class Competition:
         )
         return evaluate(submitted, setting)
 
-    def _load_plugin(self, challenge: Challenge, folder: Path | None = None) -> Plugin | None:
-        reference = challenge.scoring.plugin
-        if reference is None:
-            return None
-        files = self._open_folder(challenge) if folder is None else folder
-        plugin = load_plugin(reference, folder=files, sandbox=self._open_sandbox)
-        if isinstance(plugin, SandboxedPlugin):
-            ruling = self._find_ruling(challenge.name)
-            plugin.deaths |= self.store.pauses.known(ruling, plugin.code_hash)
-        return plugin
-
-    def _open_sandbox(self) -> Sandbox:
-        if self._sandbox is None:
-            self._sandbox = Sandbox(self._policy)
-        return self._sandbox
-
-    def _open_folder(self, challenge: Challenge) -> Path:
-        """The files of a version, unpacked once."""
-        known = self._folders.get(challenge.version)
-        if known is None:
-            packed = self.store.challenges.packed(challenge.name, challenge.version)
-            try:
-                known = tempfile.TemporaryDirectory(prefix="tally-challenge-")
-                unpack(packed, Path(known.name))
-            except OSError as error:
-                raise WorkFailed(
-                    f"the files of {challenge.name} cannot be laid out: {error}"
-                ) from None
-            self._folders[challenge.version] = known
-        return Path(known.name)
-
 
 def _explain_wait(error: Exception) -> tuple[str, str | None]:
     """Why an attempt waits, for anybody; and what only organisers may know of it."""
@@ -460,6 +516,16 @@ def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge)
         claims=payload.metadata,
         constraints=challenge.constraints,
     )
+
+
+def _refuse_report(metrics: Metrics, challenge: Challenge) -> None:
+    """What the challenge does not take."""
+    _refuse_other_kind(challenge, "report")
+    declared = challenge.evaluator.options.get("metrics", ())
+    for unknown in metrics.more.keys() - set(declared):
+        close = suggest(unknown, [*Metrics.__struct_fields__, *declared])
+        hint = f"did you mean {close!r}?" if close else "name it in evaluator.metrics"
+        raise InvalidInput(f"{challenge.name} knows no metric {unknown!r}", hint=hint)
 
 
 def _refuse_other_kind(challenge: Challenge, wish: str) -> None:

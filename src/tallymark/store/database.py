@@ -21,18 +21,20 @@ from urllib.parse import quote
 from sqlalchemy import URL, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.store.driver_errors import explain_driver_error
+from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
+from tallymark.store.batch_writer import BatchWriter
+from tallymark.store.driver_errors import explain_driver_error, explain_locked
 from tallymark.store.rehearsals import is_rehearsal
 from tallymark.store.schema import CURRENT, make_current, schema_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from sqlite3 import Connection as SqliteConnection
 
     from sqlalchemy import Connection, Engine
     from sqlalchemy.pool import ConnectionPoolEntry
 
+    from tallymark.store.contests.attempt_items import Answer, Item
     from tallymark.store.driver_errors import FailureKind
 
 T = TypeVar("T")
@@ -70,6 +72,10 @@ class Database:
         self._patience = patience
         self._ready = False
         self._lock = threading.Lock()
+        self._driver_error: type[Exception] = self.engine.dialect.loaded_dbapi.Error
+        # Of one process, SQLite's writers wait for each other here and need not poll the file.
+        self._turn = threading.Lock() if address.path is not None else None
+        self._writer: BatchWriter | None = None
 
     def look(self, *, create: bool = False) -> bool:
         """True when our tables are there; older ones are brought up to date, `create` makes them.
@@ -95,16 +101,19 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection to read from."""
-        if not self.look():
-            raise InvalidInput(
-                f"nothing is stored at {self.address.shown} yet",
-                hint="run a suite or publish a challenge first, or name another database with --db",
-            )
+        self._require_schema()
         try:
             with self.engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
             raise explain_driver_error(error, self.address).error from None
+
+    def _require_schema(self) -> None:
+        if not self.look():
+            raise InvalidInput(
+                f"nothing is stored at {self.address.shown} yet",
+                hint="run a suite or publish a challenge first, or name another database with --db",
+            )
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Does the work in one transaction; what may pass (a lock) is tried again for a while.
@@ -114,15 +123,82 @@ class Database:
         self.look(create=True)
 
         def once() -> T:
-            connection = self.engine.connect().execution_options(**{BEGIN: "write"})
-            with connection, connection.begin() as transaction:
-                done = work(connection)
-                if is_rehearsal():
-                    transaction.rollback()
-                return done
+            with self._take_turn():
+                connection = self.engine.connect().execution_options(**{BEGIN: "write"})
+                with connection, connection.begin() as transaction:
+                    done = work(connection)
+                    if is_rehearsal():
+                        transaction.rollback()
+                    return done
 
         # A connection lost while it commits does not tell whether it did: hence "come to the same".
         return self._retry(once, {"busy", "lost"})
+
+    @contextmanager
+    def _take_turn(self) -> Iterator[None]:
+        if self._turn is None:
+            yield
+            return
+        if not self._turn.acquire(timeout=max(self._patience, _POOL_SECONDS)):
+            raise explain_locked(self.address)
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    # Items, done in batches: see `contests.attempt_items`
+
+    def start_writer(self, **options: int) -> BatchWriter:
+        """From here on one thread writes the items of all others, in batches."""
+        with self._lock:
+            if self._writer is None:
+                self._writer = BatchWriter(self._apply, **options)
+            return self._writer
+
+    def stop_writer(self) -> None:
+        """Does what is waiting; from then on every thread writes for itself again."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def do(self, item: Item) -> Answer:
+        """Does an item: with what others ask if there is a writer, else in this thread."""
+        if self._writer is not None:
+            found: Answer = self._writer.put(item).result()
+            return found
+        (answer,) = self._apply([item])
+        if isinstance(answer, TallymarkError):
+            raise answer
+        return answer
+
+    def put(self, item: Item) -> None:
+        """Has an item done soon by the writer, if there is one; nobody waits for the answer."""
+        if self._writer is not None:
+            self._writer.put(item)
+
+    async def ado(self, item: Item) -> Answer:
+        """Does an item while the event loop does other things; it starts a writer."""
+        writer = self._writer or self.start_writer()
+        found: Answer = await writer.aput(item)
+        return found
+
+    def do_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
+        """Does many items, for each its answer, or why it was refused."""
+        if self._writer is None:
+            return self._apply(items)
+        return self._writer.do_all(items)
+
+    def _apply(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
+        # Formulas load with it.
+        from tallymark.store.contests.attempt_batch import apply_batch  # noqa: PLC0415
+        from tallymark.store.contests.batch_rows import KeyTaken  # noqa: PLC0415
+
+        self._require_schema()
+        while True:
+            try:
+                return self.write(lambda connection: apply_batch(connection, items))
+            except KeyTaken:  # what took it is committed, and found the next time
+                continue
 
     def _read_version(self) -> str | None:
         with self.engine.connect() as connection:
@@ -158,7 +234,7 @@ class Database:
         while True:
             try:
                 return work()
-            except SQLAlchemyError as error:
+            except (SQLAlchemyError, self._driver_error) as error:
                 failure = explain_driver_error(error, self.address)
                 if failure.kind not in again or time.monotonic() >= deadline:
                     raise failure.error from None

@@ -13,8 +13,6 @@ from sqlalchemy.exc import DBAPIError
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 
 if TYPE_CHECKING:
-    from sqlalchemy.exc import SQLAlchemyError
-
     from tallymark.store.database import DatabaseAddress
 
 FailureKind = Literal["busy", "lost", "final"]
@@ -88,8 +86,13 @@ _POSTGRES_WORDS = {
 _OTHER = _Meaning("{db} could not do the work ({why})")
 
 
-def explain_driver_error(error: SQLAlchemyError, address: DatabaseAddress) -> DatabaseFailure:
-    """The failure behind an exception of SQLAlchemy's."""
+def explain_locked(address: DatabaseAddress) -> TallymarkError:
+    """The failure of who waited in vain for another thread."""
+    return _LOCKED.error(_LOCKED.message.format(db=address.shown), hint=_LOCKED.hint)
+
+
+def explain_driver_error(error: Exception, address: DatabaseAddress) -> DatabaseFailure:
+    """The failure behind an exception of SQLAlchemy's, or of the driver itself."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     meaning = (
         _find_sqlite_meaning(cause) if address.path is not None else _find_postgres_meaning(cause)

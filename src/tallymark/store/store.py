@@ -97,11 +97,19 @@ class Store:
                 self._database.write(partial(lease.hold, seconds=0))
         self._held.clear()
         if not self._is_share:
+            self._database.stop_writer()
             self._database.engine.dispose()
 
     def for_tenant(self, tenant: str) -> Store:
         """Another tenant's store in the same database, which stays open when that one is closed."""
         return Store(self._database, tenant, is_share=True)
+
+    def start_writer(self) -> None:
+        """From now on one thread writes what is asked of attempts, many at once, for all tenants.
+
+        A command has none: each call then is a batch of one. Closing does what is still waiting.
+        """
+        self._database.start_writer()
 
     def prepare(self) -> None:
         """Makes the database, or brings it up to date; several processes may do so at once."""

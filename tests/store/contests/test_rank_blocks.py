@@ -16,8 +16,10 @@ from tests.store.contest_samples import agents
 from tallymark.challenges.strategies import Standing
 from tallymark.store import Store
 from tallymark.store.contests import boards, rank_blocks
+from tallymark.store.contests.batch_memory import BatchMemory, Entrant
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import board_blocks
+from tallymark.store.quick_statements import QuickStatements
 
 
 @pytest.fixture
@@ -28,14 +30,23 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         yield 16
 
 
-def put_all(store: Store, rows: list[tuple[str, float, float]]) -> None:
-    """Lets attempts with these scores and times come to the board, all in one transaction."""
+def put_all(store: Store, rows: list[tuple[str, float, float]], together: int = 1) -> None:
+    """Lets attempts with these scores and times come to the board, so many at once."""
 
     def work(connection: Any) -> None:
+        statements = QuickStatements(connection)
+        memory = BatchMemory(statements)
         kept = find_challenge(connection, store.tenant, "sums", lock=True)
+        memory.challenges[kept.id] = kept
         for number, (agent, score, at) in enumerate(rows, 1):
-            row = {"agent": agent, "attempt": number, "submitted_at": at, "score": score}
-            boards.put_attempt(connection, kept, row)
+            newcomer = Entrant(0, None, None, None, None, 1)
+            entrant = memory.entrants.setdefault((kept.id, agent), newcomer)
+            row = {"attempt": number, "submitted_at": at, "score": score}
+            boards.stand(kept, entrant, row)
+            if number % together == 0 or number == len(rows):
+                boards.write_entrants(statements, memory)
+                for each in memory.entrants.values():
+                    each.forget_new()
 
     store._database.write(work)
 
@@ -62,11 +73,12 @@ DISTRIBUTIONS = {
 }
 
 
+@pytest.mark.parametrize("together", [1, 7, 40, 1000])
 @pytest.mark.parametrize("rows", DISTRIBUTIONS.values(), ids=list(DISTRIBUTIONS))
 def test_no_order_of_arrival_makes_large_or_many_blocks(
-    contest: Store, small_blocks: int, rows: list[tuple[str, float, float]]
+    contest: Store, small_blocks: int, rows: list[tuple[str, float, float]], together: int
 ) -> None:
-    put_all(contest, rows)
+    put_all(contest, rows, together)
     found = sizes(contest)
     agents_there = len({agent for agent, _, _ in rows})
     assert sum(found) == agents_there
@@ -87,17 +99,18 @@ def test_no_order_of_arrival_makes_large_or_many_blocks(
             st.sampled_from([5.0, 6.0]),
         ),
         max_size=200,
-    )
+    ),
+    together=st.sampled_from([1, 5, 50]),
 )
 def test_ranks_from_blocks_are_ranks_by_sorting(
-    contests: Any, small_blocks: int, rows: list[tuple[str, float, float]]
+    contests: Any, small_blocks: int, rows: list[tuple[str, float, float]], together: int
 ) -> None:
     best: dict[str, tuple[float, float, int]] = {}
     for number, (agent, score, at) in enumerate(rows, 1):
         best[agent] = min(best.get(agent, (math.inf, 0.0, 0)), (-score, at, number))
     expected = sorted(best, key=best.__getitem__)
     with contests() as store:
-        put_all(store, rows)
+        put_all(store, rows, together)
         assert agents(store) == expected
         assert [each.rank for each in map_standings(store, expected)] == [
             *range(1, len(expected) + 1)

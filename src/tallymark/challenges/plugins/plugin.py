@@ -139,6 +139,12 @@ class SandboxedPlugin(_ScoresMany):
         self.deaths: dict[str, tuple[int, str]] = {}
         """How often each agent's attempts ended the process: who did so too often is not run."""
 
+    def copy(self, deaths: Mapping[str, tuple[int, str]]) -> SandboxedPlugin:
+        """The same code for another caller, who knows this of agents."""
+        other = SandboxedPlugin(self._code, self._sandbox)
+        other.deaths = dict(deaths)
+        return other
+
     @property
     def sandbox_facts(self) -> dict[str, Any]:
         """Behind which walls it runs, and within which limits."""

@@ -19,13 +19,25 @@ from tallymark.store.contests.contest_tables import agents as table
 from tallymark.store.contests.contest_tables import disqualified
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_many, insert_once, lock_names, lock_rows
+from tallymark.store.quick_statements import ManyQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from sqlalchemy import ColumnElement, Connection
 
+    from tallymark.store.quick_statements import QuickStatements
+
 _AT_ONCE = 500
+_ALIKE = ManyQuery(
+    """
+    SELECT given.tenant, given.look, agents.handle
+    FROM {given}
+    LEFT JOIN agents ON agents.tenant = given.tenant
+         AND (agents.handle_look = given.look OR agents.name_look = given.look)
+    """,
+    (("tenant", "text"), ("look", "text")),
+)
 
 
 class AgentRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +176,36 @@ def have_one_owner(
         *(theirs.c.tenant == tenant, theirs.c.handle == other),
         mine.c.owner == theirs.c.owner,
     )
+
+
+def register_new_agents(
+    statements: QuickStatements, new: Mapping[tuple[str, str], float]
+) -> dict[tuple[str, str], InvalidInput]:
+    """As `register_agent`, for those of a batch, by tenant and handle, each with its time.
+
+    Why some were refused; the others are known from now on.
+    """
+    refused: dict[tuple[str, str], InvalidInput] = {}
+    for tenant in sorted({tenant for tenant, _ in new}):
+        lock_names(statements.connection, tenant)
+    looks = {who: make_skeleton(who[1]) for who in new}
+    taken: dict[tuple[str, str], set[str]] = {}
+    given = [(tenant, look) for (tenant, _), look in looks.items()]
+    for tenant, look, handle in statements.read_many(_ALIKE, given):
+        if handle is not None:
+            taken.setdefault((tenant, look), set()).add(handle)
+    rows = []
+    for (tenant, handle), at in new.items():
+        same = taken.setdefault((tenant, looks[tenant, handle]), set())
+        if handle in same:
+            continue  # another entry of the same agent was quicker
+        if same:
+            refused[tenant, handle] = _explain_twin(handle, min(same))
+            continue
+        same.add(handle)
+        rows.append(tuple(_make_row(tenant, handle, at).values()))
+    statements.insert(table.name, tuple(_make_row("", "", 0.0)), rows)
+    return refused
 
 
 def register_agents(connection: Connection, tenant: str, handles: Iterable[str], at: float) -> None:

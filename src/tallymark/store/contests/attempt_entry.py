@@ -1,65 +1,35 @@
-"""How an attempt begins: who may enter, when, and how often; its number and its deadline."""
+"""How an attempt begins: who may enter, when, and how often; and its deadline."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import exists, func, insert, select
+from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput
-from tallymark.store.contests import audit_log
 from tallymark.store.contests.attempt_rows import format_moment
-from tallymark.store.contests.attempt_tables import attempt_waits, attempts
-from tallymark.store.contests.audit_log import AuditEntry
-from tallymark.store.contests.challenges import find_version_id
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection, Row
-
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.store.contests.batch_memory import Entrant
     from tallymark.store.contests.challenges import StoredChallenge
+    from tallymark.store.quick_statements import QuickStatements
 
 _DAY = 86_400
 
 
-def find_open_attempt(connection: Connection, kept: StoredChallenge, agent: str) -> Row[Any] | None:
-    """The attempt that an agent has entered and not yet ended."""
-    query = select(attempts).where(_is_own(kept, agent), attempts.c.state == "entered")
-    return connection.execute(query).one_or_none()
-
-
 def find_refusal(
-    connection: Connection, kept: StoredChallenge, agent: str, at: float
+    statements: QuickStatements, kept: StoredChallenge, agent: str, entrant: Entrant, at: float
 ) -> InvalidInput | None:
     """Why an agent may not make another attempt now; None when it may."""
     closed = _refuse_when_closed(kept, at)
-    return closed or _refuse_when_used_up(connection, kept, agent, at)
+    return closed or _refuse_when_used_up(statements, kept, agent, entrant, at)
 
 
-def insert_attempt(
-    connection: Connection, kept: StoredChallenge, agent: str, at: float, **values: Any
-) -> Row[Any]:
-    """Stores the agent's next attempt, entered now, and writes it down."""
-    challenge = kept.challenge
+def find_deadline(challenge: Challenge, at: float) -> float:
+    """When the time of an attempt is over that is entered now."""
     expires_at = at + challenge.time_limit_s
     # Closing ends what is open: an attempt never outlives its challenge.
-    if challenge.closes_at is not None:
-        expires_at = min(expires_at, challenge.closes_at)
-    row = {
-        "tenant": kept.tenant,
-        "challenge_id": kept.id,
-        "version_id": find_version_id(connection, kept, challenge.version),
-        "agent": agent,
-        "number": _find_last_number(connection, kept, agent) + 1,
-        "state": "entered",
-        "entered_at": at,
-        "expires_at": expires_at,
-        "verified": False,
-    }
-    attempt = connection.execute(insert(attempts).values(row | values).returning(*attempts.c)).one()
-    entry = AuditEntry(at=at, actor=agent, event="entered", after="entered")
-    audit_log.write_entry(connection, kept.tenant, kept.id, attempt.key, entry)
-    return attempt
+    return expires_at if challenge.closes_at is None else min(expires_at, challenge.closes_at)
 
 
 def _refuse_when_closed(kept: StoredChallenge, at: float) -> InvalidInput | None:
@@ -79,11 +49,11 @@ def _refuse_when_closed(kept: StoredChallenge, at: float) -> InvalidInput | None
 
 
 def _refuse_when_used_up(
-    connection: Connection, kept: StoredChallenge, agent: str, at: float
+    statements: QuickStatements, kept: StoredChallenge, agent: str, entrant: Entrant, at: float
 ) -> InvalidInput | None:
     most, per_day = kept.challenge.attempts, kept.challenge.attempts_per_day
     name = kept.challenge.name
-    if most is not None and _count_attempts(connection, kept, agent) >= most:
+    if most is not None and _count_attempts(statements, kept, agent, entrant) >= most:
         return InvalidInput(
             f"{agent!r} has made all of its {most} attempts at {name!r}",
             hint="the challenge allows no more",
@@ -91,7 +61,7 @@ def _refuse_when_used_up(
     if per_day is not None:
         # If the attempt so many ago was made today, today's are used up.
         day = at // _DAY
-        if per_day == 0 or _read_entered_at(connection, kept, agent, per_day) // _DAY >= day:
+        if per_day == 0 or _find_entered_at(statements, kept, agent, entrant) // _DAY >= day:
             return InvalidInput(
                 f"{agent!r} has made its {per_day} attempts of today at {name!r}",
                 hint=f"try again from {format_moment((day + 1) * _DAY)}",
@@ -99,40 +69,42 @@ def _refuse_when_used_up(
     return None
 
 
-def _find_last_number(connection: Connection, kept: StoredChallenge, agent: str) -> int:
-    query = select(attempts.c.number).where(_is_own(kept, agent))
-    return connection.scalar(query.order_by(attempts.c.number.desc()).limit(1)) or 0
+def _count_attempts(
+    statements: QuickStatements, kept: StoredChallenge, agent: str, entrant: Entrant
+) -> int:
+    """How many the agent has made that are held against it: see `_COUNTS`."""
+    if entrant.stored_count is None:
+        query = f"SELECT count(*) FROM attempts AS own WHERE {_COUNTS}"  # noqa: S608  our words
+        entrant.stored_count = int(statements.read(query, kept.id, agent)[0][0])
+    return entrant.stored_count + len(entrant.entered)
 
 
-def _count_attempts(connection: Connection, kept: StoredChallenge, agent: str) -> int:
-    """How many the agent has made that are held against it: see `_counts`."""
-    query = select(func.count()).where(_is_own(kept, agent), _counts())
-    return connection.scalar(query) or 0
+def _find_entered_at(
+    statements: QuickStatements, kept: StoredChallenge, agent: str, entrant: Entrant
+) -> float:
+    """When the attempt was entered that is as many ago as a day has; minus infinity if never."""
+    nth = kept.challenge.attempts_per_day or 0
+    if nth <= len(entrant.entered):
+        return entrant.entered[-nth]
+    query = f"""
+        SELECT own.entered_at FROM attempts AS own WHERE {_COUNTS}
+        ORDER BY own.number DESC LIMIT 1 OFFSET ?
+    """  # noqa: S608
+    rows = statements.read(query, kept.id, agent, nth - len(entrant.entered) - 1)
+    return float(rows[0][0]) if rows else -math.inf
 
 
-def _read_entered_at(connection: Connection, kept: StoredChallenge, agent: str, nth: int) -> float:
-    """When the agent entered the attempt so many ago, 1 being its last; minus infinity if never."""
-    query = select(attempts.c.entered_at).where(_is_own(kept, agent), _counts())
-    found = connection.scalar(query.order_by(attempts.c.number.desc()).offset(nth - 1).limit(1))
-    return -math.inf if found is None else float(found)
-
-
-def _counts() -> ColumnElement[bool]:
-    """What an organiser made void is given back, and the first that waits because of us is free.
-
-    The first alone: all that waits is scored in the end, and who could make attempts wait would
-    have as many as it liked.
-    """
-    earlier = attempts.alias()
-    waits = exists().where(attempt_waits.c.attempt == attempts.c.key)
-    another = exists().where(
-        earlier.c.challenge_id == attempts.c.challenge_id,
-        earlier.c.agent == attempts.c.agent,
-        earlier.c.number < attempts.c.number,
-        exists().where(attempt_waits.c.attempt == earlier.c.key),
+# What an organiser made void is given back, and the first that waits because of us is free. The
+# first alone: all that waits is scored in the end, and who could make attempts wait would have as
+# many as it liked.
+_COUNTS = """
+    own.challenge_id = ? AND own.agent = ? AND own.voided_at IS NULL AND (
+        NOT EXISTS (SELECT 1 FROM attempt_waits AS wait WHERE wait.attempt = own.key)
+        OR EXISTS (
+            SELECT 1 FROM attempts AS earlier
+            JOIN attempt_waits AS wait ON wait.attempt = earlier.key
+            WHERE earlier.challenge_id = own.challenge_id AND earlier.agent = own.agent
+              AND earlier.number < own.number
+        )
     )
-    return attempts.c.voided_at.is_(None) & (~waits | another)
-
-
-def _is_own(kept: StoredChallenge, agent: str) -> ColumnElement[bool]:
-    return (attempts.c.challenge_id == kept.id) & (attempts.c.agent == agent)
+"""

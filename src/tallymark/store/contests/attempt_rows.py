@@ -1,4 +1,4 @@
-"""Attempts in the database: read, moved from state to state, with what was submitted."""
+"""Attempts in the database, as they are read, with what was submitted."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import and_, delete, func, insert, select, tuple_, update
+from sqlalchemy import and_, func, select, tuple_
 
 from tallymark.challenges.attempt import (
-    NEXT_STATES,
     Attempt,
     Evaluation,
     Metrics,
     Outcome,
     Payload,
 )
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, NotFound
 from tallymark.scoring import Origin
 from tallymark.store.column_types import make_storable, read_json_mapping
-from tallymark.store.contests import audit_log, matches
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_id,
@@ -32,14 +30,12 @@ from tallymark.store.contests.attempt_tables import (
     score_rules,
     scorings,
 )
-from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import challenge_versions, challenges
-from tallymark.store.database_dialects import lock_rows
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
 
-    from tallymark.challenges.attempt import State
+    from tallymark.store.contests.batch_memory import AttemptRow
 
 _ID = re.compile(r"a([0-9]{1,18})")
 _METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
@@ -124,37 +120,20 @@ def to_attempt(row: Row[Any]) -> Attempt:
     )
 
 
-def move_attempt(
-    connection: Connection, row: Row[Any], to: State, entry: AuditEntry, **values: object
-) -> bool:
-    """Moves an attempt to another state, and writes it down; False if another was quicker."""
-    if to not in NEXT_STATES[row.state]:
-        raise ValueError(f"an attempt that is {row.state} cannot become {to}")
-    change = update(attempts).where(attempts.c.key == row.key, attempts.c.state == row.state)
-    if connection.execute(change.values(state=to, **values)).rowcount != 1:
-        return False
-    entry = msgspec.structs.replace(entry, before=row.state, after=to)
-    audit_log.write_entry(connection, row.tenant, row.challenge_id, row.key, entry)
-    return True
+def explain_unknown_attempt(identifier: str) -> NotFound:
+    """The error for an id that no attempt has."""
+    return NotFound(f"there is no attempt {identifier!r}", hint="check the id")
 
 
-def is_late(attempt: Row[Any], at: float) -> bool:
-    """Whether an open attempt's time is over."""
-    return bool(attempt.state == "entered" and at > attempt.expires_at)
+def explain_foreign_attempt(identifier: str, agent: str) -> NotFound:
+    """The error for an attempt that is not the agent's own, or none at all."""
+    return NotFound(
+        f"{agent!r} has no attempt {identifier!r}",
+        hint="only the agent that entered may submit or withdraw",
+    )
 
 
-def expire(connection: Connection, attempt: Row[Any], at: float) -> bool:
-    """Ends an open attempt whose time is over, which is a loss; False if it had ended already."""
-    entry = AuditEntry(at=at, actor=SYSTEM, event="expired")
-    # Its time was over then, whenever that is noticed.
-    over = attempt.expires_at
-    if not move_attempt(connection, attempt, "expired", entry, match_at=over):
-        return False
-    matches.follow(connection, attempt)
-    return True
-
-
-def explain_expiry(attempt: Row[Any]) -> InvalidInput:
+def explain_expiry(attempt: AttemptRow) -> InvalidInput:
     """The refusal of what comes too late."""
     return InvalidInput(
         f"attempt {attempt_id(attempt.key)} expired at {format_moment(attempt.expires_at)}",
@@ -185,30 +164,6 @@ def _to_outcome(row: Row[Any]) -> Outcome:
         error=row.error,
         origin=None if row.origin is None else _decode_origin(row.origin),
     )
-
-
-def keep_waiting(
-    connection: Connection, attempt: Row[Any], reason: str, hidden: str | None, at: float
-) -> None:
-    """Writes down why an attempt could not be scored yet; nothing for one that has ended."""
-    mine = attempts.c.key == attempt.key
-    state = connection.scalar(lock_rows(select(attempts.c.state).where(mine)))
-    known = connection.scalar(
-        select(attempt_waits.c.reason).where(attempt_waits.c.attempt == attempt.key)
-    )
-    if state != "submitted" or known == reason:
-        return
-    stop_waiting(connection, attempt.key)
-    row = {"attempt": attempt.key, "tenant": attempt.tenant, "at": at, "reason": reason}
-    connection.execute(insert(attempt_waits).values(row))
-    note = {"reason": reason} | ({} if hidden is None else {audit_log.HIDDEN: hidden})
-    entry = AuditEntry(at=at, actor=SYSTEM, event="waiting", note=note)
-    audit_log.write_entry(connection, attempt.tenant, attempt.challenge_id, attempt.key, entry)
-
-
-def stop_waiting(connection: Connection, key: int) -> None:
-    """It has ended, or waits for another reason."""
-    connection.execute(delete(attempt_waits).where(attempt_waits.c.attempt == key))
 
 
 def make_payload_row(payload: Payload) -> dict[str, Any]:
@@ -246,12 +201,6 @@ def _encode(value: Any) -> bytes:
     except TypeError:
         what = "a value that JSON does not know"
     raise InvalidInput(f"the submission holds {what}", hint="submit plain JSON")
-
-
-def insert_payload(connection: Connection, attempt: Row[Any], row: dict[str, Any]) -> None:
-    """Stores the payload of an attempt. `attempt` is its row."""
-    values = row | {"attempt": attempt.key, "tenant": attempt.tenant}
-    connection.execute(insert(attempt_details).values(values))
 
 
 def read_digest(connection: Connection, key: int) -> str | None:

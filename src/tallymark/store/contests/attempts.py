@@ -5,25 +5,27 @@ Times come from the server's clock, as `at`. What breaks a rule is an `InvalidIn
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import msgspec
 from sqlalchemy import select, update
 
-from tallymark.challenges.agent_names import check_handle
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, NotFound
 from tallymark.store.column_types import make_storable
-from tallymark.store.contests import (
-    attempt_entry,
-    attempt_rows,
-    audit_log,
-    disqualifications,
-    frozen_attempts,
-    matches,
+from tallymark.store.contests import attempt_rows, audit_log, frozen_attempts, matches
+from tallymark.store.contests.agents import register_agents
+from tallymark.store.contests.attempt_items import (
+    Enter,
+    Expire,
+    Finish,
+    Report,
+    Submit,
+    Verdict,
+    Wait,
+    Withdraw,
 )
-from tallymark.store.contests.agents import register_agent, register_agents
-from tallymark.store.contests.attempt_rows import move_attempt, read_attempt, to_attempt
+from tallymark.store.contests.attempt_rows import read_attempt, to_attempt
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import (
@@ -33,24 +35,27 @@ from tallymark.store.contests.challenges import (
 )
 from tallymark.store.contests.idempotency import IdempotentRequest
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import lock_agent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from sqlalchemy import Connection, Row
 
     from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload, State
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.errors import TallymarkError
+    from tallymark.store.contests.attempt_items import Answer, Item, Judge
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.score_rows import ScoreEntry
 
-_DONE = ("submitted", "scored", "failed")
+_AT_ONCE = 100
+"""So many attempts that are late are ended together."""
 
 
 class Attempts(TenantRows):
     """What `store.attempts` is."""
 
-    # The life of an attempt
+    # The life of an attempt. Each of these is an item, done in a batch with what others ask.
 
     def enter(
         self,
@@ -65,60 +70,19 @@ class Attempts(TenantRows):
         """Starts an attempt, or gives back the one that the agent has open."""
         asked = ("enter", name, memoryless)
         request = None if key is None else IdempotentRequest(self._tenant, agent, key, *asked)
-
-        def work(connection: Connection) -> Attempt | InvalidInput:
-            if refusal := disqualifications.find_refusal(connection, self._tenant, agent):
-                return refusal
-            register_agent(connection, self._tenant, agent, at)
-            kept = find_challenge(connection, self._tenant, name)
-            # Before anything is looked up: of many entries at once, the others find the first's.
-            lock_agent(connection, kept.id, agent)
-            if request and (answered := request.find_answer(connection)) is not None:
-                return read_attempt(connection, self._tenant, answered)
-            row = attempt_entry.find_open_attempt(connection, kept, agent)
-            if row is not None and attempt_rows.is_late(row, at):
-                attempt_rows.expire(connection, row, at)
-                row = None
-            if row is None:
-                if refusal := attempt_entry.find_refusal(connection, kept, agent, at):
-                    return refusal
-                facts = {"seed": seed, "memoryless": memoryless}
-                row = attempt_entry.insert_attempt(connection, kept, agent, at, **facts)
-            if request:
-                request.keep_answer(connection, row.key, at)
-            return read_attempt(connection, self._tenant, row.key)
-
-        return self._write_or_refuse(work)
+        facts: Any = {"seed": seed, "memoryless": memoryless, "request": request}
+        item = Enter(tenant=self._tenant, at=at, challenge=name, agent=agent, **facts)
+        return cast("Attempt", self._database.do(item))
 
     def submit(
         self, identifier: str, agent: str, payload: Payload, *, at: float, key: str | None = None
     ) -> Attempt:
         """Takes an agent's answer, once; the same content again gives the same attempt back."""
-        check_handle(agent)
         texts = attempt_rows.make_payload_row(payload)
         asked = ("submit", identifier, texts["digest"])
         request = None if key is None else IdempotentRequest(self._tenant, agent, key, *asked)
-
-        def work(connection: Connection) -> Attempt | InvalidInput:
-            row = self._find_own_row(connection, identifier, agent)
-            if refusal := disqualifications.find_refusal(connection, self._tenant, agent):
-                return refusal
-            if request is None or request.find_answer(connection) is None:
-                # Returned, not raised, or the expiry would be undone with the transaction.
-                if attempt_rows.is_late(row, at) and attempt_rows.expire(connection, row, at):
-                    return attempt_rows.explain_expiry(row)
-                entry = AuditEntry(at=at, actor=agent, event="submitted")
-                if row.state == "entered" and move_attempt(
-                    connection, row, "submitted", entry, submitted_at=at, match_at=at
-                ):
-                    attempt_rows.insert_payload(connection, row, texts)
-                elif refusal := self._refuse_other_content(connection, row.key, texts["digest"]):
-                    return refusal
-                if request:
-                    request.keep_answer(connection, row.key, at)
-            return read_attempt(connection, self._tenant, row.key)
-
-        return self._write_or_refuse(work)
+        facts: Any = {"attempt": identifier, "agent": agent, "texts": texts, "request": request}
+        return cast("Attempt", self._database.do(Submit(tenant=self._tenant, at=at, **facts)))
 
     def report(
         self,
@@ -131,59 +95,47 @@ class Attempts(TenantRows):
         key: str | None = None,
     ) -> Attempt:
         """Enters and submits at once, with the metrics of a system that is trusted."""
+        item = self.make_report(name, agent, payload, metrics, at=at, key=key)
+        return cast("Attempt", self._database.do(item))
+
+    def make_report(  # noqa: PLR0913 (what `report` takes, and a judge)
+        self,
+        name: str,
+        agent: str,
+        payload: Payload,
+        metrics: Metrics,
+        *,
+        at: float,
+        key: str | None = None,
+        check: Callable[[Challenge], None] | None = None,
+        judge: Judge | None = None,
+    ) -> Report:
+        """What `report` asks, to be done with others; with a `judge` it is scored too."""
         texts = attempt_rows.make_payload_row(msgspec.structs.replace(payload, reported=metrics))
         # Under a key even without one: an answer lost on the way must not make two attempts.
-        request = IdempotentRequest(
-            self._tenant, agent, key or uuid4().hex, "report", name, texts["digest"]
-        )
+        asked = ("report", name, texts["digest"])
+        request = IdempotentRequest(self._tenant, agent, key or uuid4().hex, *asked)
+        facts: Any = {"texts": texts, "request": request, "check": check, "judge": judge}
+        return Report(tenant=self._tenant, at=at, challenge=name, agent=agent, **facts)
 
-        def work(connection: Connection) -> Attempt | InvalidInput:
-            if refusal := disqualifications.find_refusal(connection, self._tenant, agent):
-                return refusal
-            register_agent(connection, self._tenant, agent, at)
-            kept = find_challenge(connection, self._tenant, name)
-            lock_agent(connection, kept.id, agent)
-            if (answered := request.find_answer(connection)) is not None:
-                return read_attempt(connection, self._tenant, answered)
-            if refusal := attempt_entry.find_refusal(connection, kept, agent, at):
-                return refusal
-            facts = {"state": "submitted", "submitted_at": at, "match_at": at}
-            facts |= {"seed": 0, "memoryless": False}
-            row = attempt_entry.insert_attempt(connection, kept, agent, at, **facts)
-            attempt_rows.insert_payload(connection, row, texts)
-            entry = AuditEntry(
-                at=at, actor=agent, event="reported", before="entered", after="submitted"
-            )
-            audit_log.write_entry(connection, self._tenant, kept.id, row.key, entry)
-            request.keep_answer(connection, row.key, at)
-            return read_attempt(connection, self._tenant, row.key)
+    def do(self, item: Item) -> Answer:
+        """Does an item, in a batch if there is a writer."""
+        return self._database.do(item)
 
-        return self._write_or_refuse(work)
+    def do_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
+        """Does items, for each its answer, or why it was refused."""
+        return self._database.do_all(items)
+
+    async def ado(self, item: Item) -> Answer:
+        """Does an item with what others ask, without holding up the event loop."""
+        return await self._database.ado(item)
 
     def withdraw(
         self, identifier: str, agent: str, at: float, *, reason: str | None = None
     ) -> Attempt:
         """Ends an agent's open attempt, which is a loss: giving up is no better than failing."""
-
-        def work(connection: Connection) -> Attempt | InvalidInput:
-            row = self._find_own_row(connection, identifier, agent)
-            if attempt_rows.is_late(row, at) and attempt_rows.expire(connection, row, at):
-                return attempt_rows.explain_expiry(row)
-            note = None if reason is None else {"reason": make_storable(reason)}
-            entry = AuditEntry(at=at, actor=agent, event="withdrawn", note=note)
-            if row.state == "entered" and move_attempt(
-                connection, row, "withdrawn", entry, match_at=at
-            ):
-                matches.follow(connection, row)
-            attempt = read_attempt(connection, self._tenant, row.key)
-            if attempt.state == "withdrawn":
-                return attempt
-            return InvalidInput(
-                f"attempt {identifier} is {attempt.state}, and cannot be withdrawn",
-                hint="only an open attempt can",
-            )
-
-        return self._write_or_refuse(work)
+        facts: Any = {"attempt": identifier, "agent": agent, "reason": reason}
+        return cast("Attempt", self._database.do(Withdraw(tenant=self._tenant, at=at, **facts)))
 
     def void(self, identifier: str, *, at: float, reason: str) -> Attempt:
         """Boards, ratings and quotas are as if the attempt had never been made."""
@@ -217,19 +169,18 @@ class Attempts(TenantRows):
 
     def expire(self, at: float, *, most: int | None = None) -> int:
         """Ends open attempts whose time is over, all or so many; how many there were."""
-        late = select(attempts).where(
-            attempts.c.tenant == self._tenant,
-            attempts.c.state == "entered",
-            attempts.c.expires_at < at,
-        )
-        with self._database.read() as connection:
-            rows = connection.execute(late.order_by(attempts.c.expires_at).limit(most)).all()
+        done = 0
+        while most is None or done < most:
+            some = _AT_ONCE if most is None else min(_AT_ONCE, most - done)
+            ended = self._database.do(Expire(tenant=self._tenant, at=at, most=some))
+            if not ended:
+                break
+            done += cast("int", ended)
+        return done
 
-        # A transaction for each; one that was submitted since it was read is left alone.
-        def work(row: Row[Any]) -> Callable[[Connection], bool]:
-            return lambda connection: attempt_rows.expire(connection, row, at)
-
-        return sum(self._database.write(work(row)) for row in rows)
+    def expire_soon(self, at: float, *, most: int) -> None:
+        """The same with what others ask, without waiting for it; it needs a writer."""
+        self._database.put(Expire(tenant=self._tenant, at=at, most=most))
 
     def finish(
         self,
@@ -247,22 +198,19 @@ class Attempts(TenantRows):
         `ruling` (`challenges.find`, read before scoring), an outcome by a rule that has changed
         since is refused with `RuleChanged`, and the attempt stays pending.
         """
-        from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
-
-        how = score_rows.Finish(evaluation, outcome, at, verified, ruling)
-        return self._database.write(
-            lambda c: score_rows.finish(c, self._find_row(c, identifier), how)
-        )
+        revision = None if ruling is None else ruling.revision
+        facts: Any = {"attempt": identifier, "verdict": Verdict(evaluation, outcome, verified)}
+        item = Finish(tenant=self._tenant, at=at, revision=revision, **facts)
+        return self._database.do(item) is not False
 
     def wait(self, identifier: str, reason: str, hidden: str | None = None, *, at: float) -> None:
         """Writes down what of ours keeps a submitted attempt from being scored.
 
         `hidden` is what only organisers may know of it, and stands in the audit alone.
         """
-        said = make_storable(reason), None if hidden is None else make_storable(hidden)
-        self._database.write(
-            lambda c: attempt_rows.keep_waiting(c, self._find_row(c, identifier), *said, at)
-        )
+        why = None if hidden is None else make_storable(hidden)
+        said: Any = {"attempt": identifier, "reason": make_storable(reason), "hidden": why}
+        self._database.do(Wait(tenant=self._tenant, at=at, **said))
 
     def finish_by_held_rule(
         self,
@@ -274,15 +222,12 @@ class Attempts(TenantRows):
         verified: bool,
     ) -> bool:
         """As `finish`, scored while nobody can change the rule, and all others wait."""
-        from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
 
-        def work(connection: Connection) -> bool:
-            row = self._find_row(connection, identifier)
-            ruling = find_challenge_by_id(connection, row.challenge_id, lock=True)
-            how = score_rows.Finish(evaluation, score(ruling), at, verified, ruling)
-            return score_rows.finish(connection, row, how)
+        def judge(ruling: StoredChallenge) -> Verdict:
+            return Verdict(evaluation, score(ruling), verified)
 
-        return self._database.write(work)
+        item = Finish(tenant=self._tenant, at=at, attempt=identifier, verdict=judge)
+        return self._database.do(item) is not False
 
     # Reading
 
@@ -293,7 +238,7 @@ class Attempts(TenantRows):
             query = attempt_rows.select_attempts(self._tenant).where(mine)
             row = connection.execute(query).one_or_none()
         if row is None:
-            raise _explain_unknown(identifier)
+            raise attempt_rows.explain_unknown_attempt(identifier)
         attempt = to_attempt(row)
         return self._hide_later(attempt, row.frozen_at) if public else attempt
 
@@ -346,7 +291,7 @@ class Attempts(TenantRows):
             payload = attempt_rows.read_payload(connection, self._tenant, key)
             if payload is None:
                 self._find_row(connection, identifier)  # refuses what is no attempt at all
-                raise InvalidInput(f"nothing was submitted with attempt {identifier}")
+                raise NotFound(f"nothing was submitted with attempt {identifier}")
         return payload
 
     def evaluation(self, identifier: str) -> Evaluation | None:
@@ -400,17 +345,10 @@ class Attempts(TenantRows):
 
         return self._database.write(work)
 
-    def _write_or_refuse(self, work: Callable[[Connection], Attempt | InvalidInput]) -> Attempt:
-        """Does the work; a refusal is raised only after what led to it was stored."""
-        done = self._database.write(work)
-        if isinstance(done, InvalidInput):
-            raise done
-        return done
-
     def _find_row(self, connection: Connection, identifier: str) -> Row[Any]:
         row = self._read_row(connection, identifier)
         if row is None:
-            raise _explain_unknown(identifier)
+            raise attempt_rows.explain_unknown_attempt(identifier)
         return row
 
     def _read_row(self, connection: Connection, identifier: str) -> Row[Any] | None:
@@ -422,28 +360,5 @@ class Attempts(TenantRows):
         """An attempt of this agent; of another's no more is said than of none."""
         row = self._read_row(connection, identifier)
         if row is None or row.agent != agent:
-            raise InvalidInput(
-                f"{agent!r} has no attempt {identifier!r}",
-                hint="only the agent that entered may submit or withdraw",
-            )
+            raise attempt_rows.explain_foreign_attempt(identifier, agent)
         return row
-
-    def _refuse_other_content(
-        self, connection: Connection, key: int, digest: str
-    ) -> InvalidInput | None:
-        """Why a submission cannot be taken, unless it is the one that already was."""
-        attempt = read_attempt(connection, self._tenant, key)
-        if attempt.state not in _DONE:
-            return InvalidInput(
-                f"attempt {attempt.id} is {attempt.state}", hint="enter the challenge again"
-            )
-        if attempt_rows.read_digest(connection, key) == digest:
-            return None
-        return InvalidInput(
-            f"attempt {attempt.id} was already submitted, with other content",
-            hint="enter the challenge again to try something else",
-        )
-
-
-def _explain_unknown(identifier: str) -> InvalidInput:
-    return InvalidInput(f"there is no attempt {identifier!r}", hint="check the id")

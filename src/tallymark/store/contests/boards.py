@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import bindparam, func, insert, select, tuple_, update
+from sqlalchemy import bindparam, func, select, tuple_
 
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
 from tallymark.store.contests import rank_blocks
-from tallymark.store.contests.attempt_tables import attempt_id, attempt_scores, attempts
+from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.challenges import explain_unknown_challenge
 from tallymark.store.contests.contest_tables import agents, challenges, disqualified
 from tallymark.store.contests.contest_tables import boards as table
@@ -23,12 +23,17 @@ from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.rank_blocks import Board
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
+from tallymark.store.quick_statements import write_insert
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sqlalchemy import ColumnElement, CompoundSelect, Connection, Row, Select
 
+    from tallymark.store.contests.batch_memory import BatchMemory, Entrant
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.rank_blocks import Spot
+    from tallymark.store.quick_statements import QuickStatements
 
 # Built once: see `rank_blocks`.
 _DISQUALIFIED = select(disqualified.c.agent).where(disqualified.c.tenant == bindparam("whose"))
@@ -46,9 +51,6 @@ _LEVEL = select(attempts.c.trajectory_level).where(attempts.c.key == table.c.att
 _ROWS: Select[Any] = select(
     *_ORDER, *(table.c[name] for name in _NAMES), _LEVEL.scalar_subquery()
 ).where(rank_blocks.on_board(table))
-_IS_MINE = rank_blocks.on_board(table) & (table.c.agent == bindparam("whose"))
-_MY_SPOT = select(*_ORDER).where(_IS_MINE)
-_COUNT = update(table).where(_IS_MINE).values(tries=table.c.tries + 1)
 _ABSENT = select(table.c.agent, *_ORDER).where(
     rank_blocks.on_board(table), table.c.agent.in_(_DISQUALIFIED)
 )
@@ -106,6 +108,18 @@ _PAGE = _Page.of(_SPOT >= _HERE)
 _BEFORE = _Page.of(_SPOT < _HERE, order=rank_blocks.backward_order(table))
 _BEHIND = _Page.of(_SPOT > _HERE)
 _MINE = _Page.of(table.c.agent == bindparam("whose"))
+_COLUMNS = tuple(each.name for each in table.c)
+_SET_ROW = (
+    f"{write_insert(table.name, _COLUMNS)} ON CONFLICT (challenge_id, frozen, agent)"
+    f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COLUMNS[4:])}"
+)
+_SET_TRIES = "UPDATE boards SET tries = ? WHERE challenge_id = ? AND frozen = FALSE AND agent = ?"
+_COUNT_TRIES = """
+    SELECT count(*) FROM attempt_scores
+    WHERE challenge_id = ? AND agent = ? AND error IS NULL AND attempt NOT IN (
+        SELECT key FROM attempts WHERE challenge_id = ? AND agent = ? AND voided_at IS NOT NULL
+    )
+"""
 
 
 class Boards(TenantRows):
@@ -257,46 +271,44 @@ def _make_standing(rank: int, row: Row[Any]) -> Standing:
     )
 
 
-def put_attempt(connection: Connection, kept: StoredChallenge, scored: dict[str, Any]) -> None:
+def stand(kept: StoredChallenge, entrant: Entrant, score: Mapping[str, Any]) -> None:
     """Lets an attempt that ranks take its agent's place if it is the better one.
 
-    `scored` is its row of `attempt_scores`, already stored. The caller holds the challenge's lock.
+    `score` is its row of `attempt_scores`.
     """
-    board = Board(kept.tenant, kept.id)
-    agent = scored["agent"]
-    mine = board.values() | {"whose": agent}
-    new = _make_board_row(kept, scored)
-    spot = (new["place"], new["submitted_at"], new["attempt"])
-    row = connection.execute(_MY_SPOT, mine).one_or_none()
-    if row is None:
-        new |= {"tenant": kept.tenant, "challenge_id": kept.id, "frozen": False}
-        new |= {"agent": agent, "tries": _count_tries(connection, kept, agent)}
-        connection.execute(insert(table).values(new))
-        rank_blocks.add_row(connection, board, spot)
-    elif spot < tuple(row):
-        # The row moves before the counts do: a block is split by where its rows are.
-        connection.execute(update(table).where(_IS_MINE).values(new), mine)
-        rank_blocks.remove_row(connection, board, (row[0], row[1], row[2]))
-        rank_blocks.add_row(connection, board, spot)
-
-
-def count_try(connection: Connection, kept: StoredChallenge, agent: str) -> None:
-    """Counts one more scored attempt of an agent, if it is on the board."""
-    connection.execute(_COUNT, Board(kept.tenant, kept.id).values() | {"whose": agent})
-
-
-def _make_board_row(kept: StoredChallenge, scored: dict[str, Any]) -> dict[str, Any]:
     strategy = STRATEGIES[kept.challenge.scoring.strategy]
-    value = scored[strategy.column]
-    copied = {name: scored[name] for name in ("submitted_at", "attempt", "score")}
-    return {"place": strategy.place(value), "value": value, **copied}
+    value = score[strategy.column]
+    spot = (strategy.place(value), score["submitted_at"], score["attempt"])
+    if entrant.spot is None or spot < entrant.spot:
+        entrant.spot, entrant.value, entrant.score = spot, value, score["score"]
 
 
-def _count_tries(connection: Connection, kept: StoredChallenge, agent: str) -> int:
-    scores = attempt_scores.c
-    mine = (scores.challenge_id == kept.id) & (scores.agent == agent) & scores.error.is_(None)
-    own = (attempts.c.challenge_id == kept.id) & (attempts.c.agent == agent)
-    void = select(attempts.c.key).where(own, attempts.c.voided_at.is_not(None))
-    return int(
-        connection.scalar(select(func.count()).where(mine, scores.attempt.not_in(void))) or 0
-    )
+def write_entrants(statements: QuickStatements, memory: BatchMemory) -> None:
+    """Writes where agents stand by now, and counts them there."""
+    moved: dict[int, list[tuple[str, Entrant]]] = {}
+    counted = []
+    for (challenge_id, agent), entrant in memory.entrants.items():
+        if entrant.moved:
+            moved.setdefault(challenge_id, []).append((agent, entrant))
+        elif entrant.counted:
+            counted.append((entrant.tries, challenge_id, agent))
+    statements.run_many(_SET_TRIES, counted)
+    for challenge_id, entrants in moved.items():
+        kept = memory.challenges[challenge_id]
+        rows = [_make_board_row(kept, *each) for each in entrants]
+        statements.run_many(_SET_ROW, rows)
+        # The rows move before the counts do: a block is split by where its rows are.
+        left = [each.stored_spot for _, each in entrants if each.stored_spot is not None]
+        come = [each.spot for _, each in entrants if each.spot is not None]
+        rank_blocks.move_rows(statements, Board(kept.tenant, kept.id), left, come)
+
+
+def _make_board_row(kept: StoredChallenge, agent: str, entrant: Entrant) -> tuple[Any, ...]:
+    place, submitted_at, attempt = entrant.spot or rank_blocks.FIRST
+    where = (kept.id, False, agent, kept.tenant, place, submitted_at, attempt)
+    return (*where, entrant.value, entrant.score, entrant.tries)
+
+
+def count_tries(statements: QuickStatements, kept: StoredChallenge, agent: str) -> int:
+    """How many stored attempts of an agent were scored, and are not void."""
+    return int(statements.read(_COUNT_TRIES, kept.id, agent, kept.id, agent)[0][0])

@@ -282,7 +282,7 @@ class Challenges(TenantRows):
         entry = AuditEntry(at=at, actor=SYSTEM, event=event, note=note)
 
         def work(connection: Connection) -> None:
-            kept = find_challenge(connection, self._tenant, name)
+            kept = find_challenge(connection, self._tenant, name, lock=True)
             audit_log.write_entry(connection, self._tenant, kept.id, None, entry)
 
         self._database.write(work)
@@ -321,7 +321,7 @@ def _make_stored(row: Row[Any]) -> StoredChallenge:
 
 
 def _explain_unknown_version(kept: StoredChallenge, version: str) -> InvalidInput:
-    return InvalidInput(f"challenge {kept.challenge.name!r} has no version {version!r}")
+    return NotFound(f"challenge {kept.challenge.name!r} has no version {version!r}")
 
 
 def _is_version(kept: StoredChallenge, version: str) -> ColumnElement[bool]:

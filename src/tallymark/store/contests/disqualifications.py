@@ -65,8 +65,11 @@ class Disqualifications(TenantRows):
 def find_refusal(connection: Connection, tenant: str, agent: str) -> InvalidInput | None:
     """Why an agent may not compete; None when it may."""
     mine = select(table.c.at).where(table.c.tenant == tenant, table.c.agent == agent)
-    if connection.scalar(mine) is None:
-        return None
+    return None if connection.scalar(mine) is None else explain_refusal(agent)
+
+
+def explain_refusal(agent: str) -> InvalidInput:
+    """The refusal of one that is disqualified."""
     return InvalidInput(f"{agent!r} is disqualified", hint="ask the organisers")
 
 

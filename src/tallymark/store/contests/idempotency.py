@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from tallymark.errors import InvalidInput
+from tallymark.errors import Conflict, InvalidInput
 from tallymark.store.column_types import make_storable
 from tallymark.store.contests.contest_tables import idempotency as table
 from tallymark.store.database_dialects import insert_once
@@ -29,6 +29,19 @@ class IdempotentRequest:
         self.tenant, self.agent, self.key = tenant, agent, key
         self.digest = hashlib.sha256(repr(content).encode()).hexdigest()
 
+    @property
+    def id(self) -> tuple[str, str, str]:
+        """Whose key it is, and the key."""
+        return self.tenant, self.agent, self.key
+
+    def check(self, digest: str) -> None:
+        """Refuses a key that was used for something else."""
+        if digest != self.digest:
+            raise Conflict(
+                f"the idempotency key {self.key!r} was used before for another request",
+                hint="send the same request again, or take a new key",
+            )
+
     def find_answer(self, connection: Connection) -> int | None:
         """The attempt that was the answer before; a key used for something else is refused."""
         query = select(table.c.digest, table.c.attempt).where(
@@ -37,11 +50,7 @@ class IdempotentRequest:
         row = connection.execute(query).one_or_none()
         if row is None:
             return None
-        if row.digest != self.digest:
-            raise InvalidInput(
-                f"the idempotency key {self.key!r} was used before for another request",
-                hint="send the same request again, or take a new key",
-            )
+        self.check(row.digest)
         return int(row.attempt)
 
     def keep_answer(self, connection: Connection, attempt: int, at: float) -> None:

@@ -6,12 +6,14 @@ start: see docs/decisions/0020-matches-derived.md. `ratings` and `rating_pairs` 
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from sqlalchemy import and_, case, delete, func, select, tuple_, update
+from sqlalchemy import case, delete, func, select
 
 from tallymark.challenges.challenge import MatchTerms
 from tallymark.ratings import Counts, EloRating, Match, elo
@@ -24,18 +26,67 @@ from tallymark.store.contests.contest_tables import (
     ratings,
 )
 from tallymark.store.database_dialects import dialect_insert, insert_many, lock_rows
+from tallymark.store.quick_statements import ManyQuery, write_insert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Row, Select
+
+    from tallymark.store.quick_statements import QuickStatements
 
 _ENDED = ("scored", "failed", "expired", "withdrawn")
 _AT_ONCE = 500
 """So many agents are folded by one query."""
 _FIELDS = tuple(asdict(EloRating()))
-_COUNTS = {1.0: "wins", 0.5: "draws", 0.0: "losses"}
+_take_fields = attrgetter(*_FIELDS)
+_COUNTS = {1.0: 0, 0.5: 1, 0.0: 2}
+"""By what a match is worth, which count of a pair it adds to."""
 _decode_terms = msgspec.json.Decoder(MatchTerms).decode
+
+_AGENT = (("tenant", "text"), ("agent", "text"))
+_NEWEST = ManyQuery(
+    f"""
+    SELECT given.tenant, given.agent, newest.match_at, newest.key,
+           {", ".join(f"ratings.{name}" for name in _FIELDS)}
+    FROM {{given}}
+    LEFT JOIN attempts AS newest ON newest.key = (
+        SELECT own.key FROM attempts AS own
+        WHERE own.tenant = given.tenant AND own.agent = given.agent
+          AND own.match_at IS NOT NULL AND own.voided_at IS NULL AND own.state IN {_ENDED}
+        ORDER BY own.match_at DESC, own.key DESC LIMIT 1
+    )
+    LEFT JOIN ratings ON ratings.tenant = given.tenant AND ratings.agent = given.agent
+    """,  # noqa: S608  our own words
+    _AGENT,
+)
+_WINS = ManyQuery(
+    """
+    SELECT given.tenant, given.agent, given.challenge_id, own.wins
+    FROM {given}
+    LEFT JOIN rating_pairs AS own ON own.tenant = given.tenant AND own.agent = given.agent
+         AND own.challenge_id = given.challenge_id
+    """,
+    (*_AGENT, ("challenge_id", "bigint")),
+)
+_LOCK = ManyQuery(
+    """
+    SELECT agent FROM ratings WHERE (tenant, agent) IN (SELECT tenant, agent FROM {given})
+    ORDER BY tenant, agent FOR NO KEY UPDATE
+    """,
+    _AGENT,
+)
+_INSERT_RATING = write_insert("ratings", ("tenant", "agent", *_FIELDS))
+_SET_RATING = (
+    f"{_INSERT_RATING} ON CONFLICT (tenant, agent)"
+    f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _FIELDS)}"
+)
+_PAIR = ("wins", "draws", "losses")
+_ADD_PAIR = (
+    write_insert("rating_pairs", ("tenant", "agent", "challenge_id", *_PAIR))
+    + " ON CONFLICT (tenant, agent, challenge_id) DO UPDATE SET "
+    + ", ".join(f"{name} = rating_pairs.{name} + excluded.{name}" for name in _PAIR)
+)
 
 RESULT: ColumnElement[Any] = case(
     (attempts.c.state == "scored", attempt_scores.c.result), else_="loss"
@@ -65,29 +116,90 @@ def read_matches(
                 yield match
 
 
-def follow(connection: Connection, attempt: Row[Any]) -> None:
-    """Rates an agent after an attempt of it has ended. `attempt` is its row, of whichever state.
+class EndedAttempt(NamedTuple):
+    """An attempt that has just ended and is not void, with all that makes a match of it."""
 
-    For the newest attempt that is one step; any other folds the agent again.
+    tenant: str
+    agent: str
+    challenge_id: int
+    name: str
+    """Of the challenge."""
+    version_id: int
+    key: int
+    match_at: float
+    result: str | None
+    verified: bool
+    memoryless: bool
+    first: bool
+
+
+class RatedAgents:
+    """Agents as they are rated by now, to be written."""
+
+    def __init__(self) -> None:
+        self.ratings: dict[tuple[str, str], EloRating] = {}
+        self.pairs: dict[tuple[str, str, int], list[int]] = {}
+        """Wins, draws and losses to be added."""
+        self.late: set[tuple[str, str]] = set()
+        """Of whom an attempt that ended later was known: they are folded again."""
+
+    def write(self, statements: QuickStatements) -> None:
+        """After the attempts were."""
+        ratings_of = self.ratings.items()
+        rows = [(*who, *_take_fields(each)) for who, each in ratings_of if who not in self.late]
+        statements.run_many(_SET_RATING, rows)
+        pairs = [(*pair, *cell) for pair, cell in self.pairs.items() if pair[:2] not in self.late]
+        statements.run_many(_ADD_PAIR, pairs)
+        for tenant in sorted({tenant for tenant, _ in self.late}):
+            agents = sorted(agent for of, agent in self.late if of == tenant)
+            _fold(statements.connection, tenant, agents)
+
+
+def rate_ended(
+    statements: QuickStatements,
+    ended: Sequence[EndedAttempt],
+    terms_of: Callable[[int], MatchTerms],
+) -> RatedAgents:
+    """Rates agents after attempts of them have ended, in this order; none is stored as ended yet.
+
+    For an agent's newest attempt that is one step; any other folds the agent again.
     """
-    tenant, agent = attempt.tenant, attempt.agent
-    # From here on the agent is rated by one at a time, who sees all that others did before.
-    _lock_agents(connection, tenant, [agent])
-    row = connection.execute(
-        _select_ended(tenant, RESULT, attempts.c.key == attempt.key)
-    ).one_or_none()
-    if row is None:
-        return
-    if connection.scalar(_select_newer(row)) is not None:
-        _fold(connection, tenant, [agent])
-        return
-    pair = {"tenant": tenant, "agent": agent, "challenge_id": row.challenge_id}
-    mine = and_(*(rating_pairs.c[name] == value for name, value in pair.items()))
-    has_won = bool(connection.scalar(select(rating_pairs.c.wins).where(mine)))
-    match = _make_match(row, _TermsByVersion(connection)[row.version_id], has_won=has_won)
-    if match is not None:
-        _count_match(connection, pair, match)
-        _move_rating(connection, tenant, match)
+    rated = RatedAgents()
+    agents = sorted({(each.tenant, each.agent) for each in ended})
+    # From here on these agents are rated by one at a time, who sees all that others did before.
+    _lock_rated(statements, agents)
+    newest: dict[tuple[str, str], tuple[float, int]] = {}
+    for tenant, agent, match_at, key, *rating in statements.read_many(_NEWEST, agents):
+        newest[tenant, agent] = (-math.inf, 0) if match_at is None else (match_at, key)
+        known = EloRating() if rating[0] is None else EloRating(*rating)
+        rated.ratings[tenant, agent] = known
+    tried = list({(each.tenant, each.agent, each.challenge_id) for each in ended})
+    has_won = {tuple(pair) for *pair, wins in statements.read_many(_WINS, tried) if wins}
+    for each in ended:
+        who, ended_at = each[:2], (each.match_at, each.key)
+        if ended_at < newest[who]:
+            rated.late.add(who)
+            continue
+        newest[who] = ended_at
+        pair = each[:3]
+        match = _make_match(each, terms_of(each.version_id), has_won=pair in has_won)
+        if match is not None:
+            rated.ratings[who] = elo.rate(rated.ratings[who], match)
+            points = worth(match.result)
+            rated.pairs.setdefault(pair, [0, 0, 0])[_COUNTS[points]] += 1
+            if points == 1.0:
+                has_won.add(pair)
+    return rated
+
+
+def _lock_rated(statements: QuickStatements, agents: list[tuple[str, str]]) -> None:
+    """SQLite's writers are alone already."""
+    if statements.is_postgres and len(statements.read_many(_LOCK, agents)) < len(agents):
+        # A newcomer has no row that could be locked. In order: so nobody waits in a circle.
+        newcomer = _take_fields(EloRating())
+        new = [(*who, *newcomer) for who in agents]
+        statements.run_many(f"{_INSERT_RATING} ON CONFLICT DO NOTHING", new)
+        statements.read_many(_LOCK, agents)
 
 
 def fold_agents(connection: Connection, tenant: str, agents: Iterable[str]) -> None:
@@ -145,41 +257,13 @@ def _select_ended(
     )
 
 
-def _select_newer(row: Row[Any]) -> Select[Any]:
-    """Any attempt of the same agent that ended later."""
-    ended = tuple_(attempts.c.match_at, attempts.c.key)
-    return (
-        select(attempts.c.key)
-        .where(attempts.c.tenant == row.tenant, attempts.c.agent == row.agent)
-        .where(attempts.c.match_at >= row.match_at, ended > (row.match_at, row.key))
-        .where(attempts.c.voided_at.is_(None), attempts.c.state.in_(_ENDED))
-        .limit(1)
-    )
-
-
-def _make_match(row: Row[Any], terms: MatchTerms, *, has_won: bool) -> Match | None:
+def _make_match(row: Row[Any] | EndedAttempt, terms: MatchTerms, *, has_won: bool) -> Match | None:
     """The match of an attempt; None where it is none, because it is a repeat or has no result."""
     counts = {"every": True, "until_won": not has_won, "first": row.first}[terms.rule]
     if terms.kind != "solo" or row.result is None or not counts:
         return None
     facts = (row.agent, row.name, terms.difficulty, row.result)
     return Match(*facts, row.verified, row.memoryless, first=bool(row.first))
-
-
-def _count_match(connection: Connection, pair: dict[str, Any], match: Match) -> None:
-    statement = dialect_insert(connection, rating_pairs)
-    one = dict.fromkeys(_COUNTS.values(), 0) | {_COUNTS[worth(match.result)]: 1}
-    more = {name: rating_pairs.c[name] + statement.excluded[name] for name in one}
-    statement = statement.values(pair | one)
-    connection.execute(statement.on_conflict_do_update(index_elements=list(pair), set_=more))
-
-
-def _move_rating(connection: Connection, tenant: str, match: Match) -> None:
-    mine = (ratings.c.tenant == tenant, ratings.c.agent == match.agent)
-    query = select(*(ratings.c[name] for name in _FIELDS)).where(*mine)
-    before = EloRating(*connection.execute(query).one())
-    after = elo.rate(before, match)
-    connection.execute(update(ratings).where(*mine).values(asdict(after)))
 
 
 def _fold(connection: Connection, tenant: str, agents: list[str]) -> None:

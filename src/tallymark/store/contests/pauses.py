@@ -69,17 +69,22 @@ class Pauses(TenantRows):
             return {agent: (deadly, said) for agent, deadly, said in connection.execute(query)}
 
 
+def is_deadly(outcome: Outcome) -> bool:
+    """Whether an attempt ended the plugin's process."""
+    stopped = (outcome.details.get("scorer") or {}).get("stopped")
+    return stopped in DEADLY and outcome.origin is not None
+
+
 def count_deadly(
     connection: Connection, kept: StoredChallenge, agent: str, outcome: Outcome, at: float
 ) -> None:
     """Counts an attempt that ended the plugin's process; the last of too many pauses its agent."""
-    stopped = (outcome.details.get("scorer") or {}).get("stopped")
-    if stopped not in DEADLY or outcome.origin is None:
+    if outcome.origin is None:
         return
     mine = _is_of(kept, outcome.origin.version) & (table.c.agent == agent)
     counted = connection.scalar(select(table.c.deadly).where(mine)) or 0
     connection.execute(delete(table).where(mine))
-    said = outcome.error or stopped
+    said = outcome.error or outcome.details["scorer"]["stopped"]
     _insert_count(connection, kept, outcome.origin, agent, counted + 1, said, at)
 
 

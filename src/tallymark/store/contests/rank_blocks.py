@@ -9,6 +9,7 @@ docs/decisions/0010-boards.md.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,13 +19,19 @@ from tallymark.store.contests.contest_tables import board_blocks as table
 from tallymark.store.contests.contest_tables import boards
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy import ColumnElement, Connection, Table
     from sqlalchemy.sql.selectable import NamedFromClause
+
+    from tallymark.store.quick_statements import QuickStatements
 
 Spot: TypeAlias = tuple[float, float, int]
 """Where a row stands: place, submitted_at, attempt. No two rows of a board share a spot."""
 FIRST: Spot = (-math.inf, 0.0, 0)
 """Before every row: the lower bound of every board's first block."""
+LAST: Spot = (math.inf, math.inf, 2**63 - 1)
+"""Behind every row."""
 MOST_ROWS = 1024
 """A block of more rows is split; one of less than an eighth is merged where that fits."""
 
@@ -36,6 +43,11 @@ class Board:
     tenant: str
     challenge_id: int
     frozen: bool = False
+
+    @property
+    def key(self) -> tuple[int, bool]:
+        """The first columns of the board's tables."""
+        return self.challenge_id, self.frozen
 
     def rows(self, of: Table) -> ColumnElement[bool]:
         """What a table holds of this board."""
@@ -105,32 +117,64 @@ _AHEAD = (
     .offset(bindparam("nth"))
     .limit(1)
 )
+_WHERE = "WHERE challenge_id = ? AND frozen = ?"
+_BLOCKS = f"""
+    SELECT place, submitted_at, attempt, size FROM board_blocks
+    {_WHERE} AND (place, submitted_at, attempt) <= (?, ?, ?)
+      AND (place, submitted_at, attempt) >= (
+          SELECT place, submitted_at, attempt FROM board_blocks
+          {_WHERE} AND (place, submitted_at, attempt) <= (?, ?, ?)
+          ORDER BY place DESC, submitted_at DESC, attempt DESC LIMIT 1
+      )
+    ORDER BY place, submitted_at, attempt
+"""  # noqa: S608  our own words
+_SET_SIZE = (
+    f"UPDATE board_blocks SET size = ? {_WHERE}"  # noqa: S608
+    " AND place = ? AND submitted_at = ? AND attempt = ?"
+)
 _IS = on_board(table) & (spot(table) == spot_param("at"))
 _RESIZE = update(table).where(_IS).values(size=bindparam("new_size"))
 _DELETE = delete(table).where(_IS)
 _CLEAR = delete(table).where(on_board(table))
 
 
-def add_row(connection: Connection, board: Board, at: Spot) -> None:
-    """Counts a row that has come to this spot."""
-    block = _find_block(connection, _HOLDING, board, at)
-    if block is None:
-        _insert_block(connection, board, _Block(FIRST, 1))
-    elif block.size < MOST_ROWS:
-        _resize(connection, board, block, block.size + 1)
-    else:
-        _split(connection, board, block)
+def move_rows(
+    statements: QuickStatements, board: Board, left: Sequence[Spot], come: Sequence[Spot]
+) -> None:
+    """Counts rows that have left these spots, and come to those. The board has them there."""
+    if not (left or come):
+        return
+    blocks = _read_blocks(statements, board, min(*left, *come, LAST), max(*left, *come, FIRST))
+    if not blocks:
+        blocks = [_Block(FIRST, 0)]
+        _insert_block(statements.connection, board, blocks[0])
+    bounds = [each.bound for each in blocks]
+    sizes = [each.size for each in blocks]
+    for at in left:
+        sizes[bisect_right(bounds, at) - 1] -= 1
+    for at in come:
+        sizes[bisect_right(bounds, at) - 1] += 1
+    if min(sizes) < 0:
+        raise LookupError(left)
+    now = [_Block(bound, size) for bound, size in zip(bounds, sizes, strict=True)]
+    changed = [each for old, each in zip(blocks, now, strict=True) if each != old]
+    statements.run_many(_SET_SIZE, [(each.size, *board.key, *each.bound) for each in changed])
+    for block in changed:
+        if block.size > MOST_ROWS:
+            _split(statements.connection, board, block)
+    # Small because rows have left: one that is growing is let grow.
+    shrunk = (new for old, new in zip(blocks, now, strict=True) if new.size < old.size)
+    for block in shrunk:
+        if block.size < MOST_ROWS // 8:
+            _merge(statements.connection, board, block)
 
 
-def remove_row(connection: Connection, board: Board, at: Spot) -> None:
-    """Counts a row that has left this spot."""
-    block = _find_block(connection, _HOLDING, board, at)
-    if block is None:
-        raise LookupError(at)
-    left = _Block(block.bound, block.size - 1)
-    _resize(connection, board, block, left.size)
-    if left.size < MOST_ROWS // 8:
-        _merge(connection, board, left)
+def _read_blocks(
+    statements: QuickStatements, board: Board, first: Spot, last: Spot
+) -> list[_Block]:
+    """From the block that holds the first spot to that which holds the last."""
+    rows = statements.read(_BLOCKS, *board.key, *last, *board.key, *first)
+    return [_Block((row[0], row[1], row[2]), row[3]) for row in rows]
 
 
 def count_rows_before(connection: Connection, board: Board, at: Spot) -> int:
@@ -171,17 +215,24 @@ def rebuild(connection: Connection, board: Board) -> None:
 
 
 def _split(connection: Connection, board: Board, block: _Block) -> None:
-    """Cuts a full block to which a row has just come: its upper half becomes a block."""
+    """Cuts a block of too many rows: half of what one may have stays, the rest are others."""
     half = MOST_ROWS // 2
-    middle = _find_spot_ahead(connection, board, block.bound, half)
-    if middle is None:
-        raise LookupError(block)
-    _resize(connection, board, block, half)
-    _insert_block(connection, board, _Block(middle, block.size + 1 - half))
+    bound, size = block.bound, block.size
+    while size > MOST_ROWS:
+        middle = _find_spot_ahead(connection, board, bound, half)
+        if middle is None:
+            raise LookupError(block)
+        _resize(connection, board, _Block(bound, size), half)
+        bound, size = middle, size - half
+        _insert_block(connection, board, _Block(bound, size))
 
 
 def _merge(connection: Connection, board: Board, block: _Block) -> None:
     """Joins a small block with a neighbour, if both together leave room to grow."""
+    there = _find_block(connection, _HOLDING, board, block.bound)
+    if there is None or there.bound != block.bound:
+        return  # it was joined with another meanwhile
+    block = there
     previous = _find_block(connection, _PREVIOUS, board, block.bound)
     following = _find_block(connection, _FOLLOWING, board, block.bound)
     for first, second in ((previous, block), (block, following)):

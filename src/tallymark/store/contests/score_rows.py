@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, select
 
-from tallymark.errors import InvalidInput, RuleChanged
+from tallymark.challenges.attempt import Metrics, Outcome
 from tallymark.scoring import Origin
-from tallymark.store.column_types import json_text, make_storable
-from tallymark.store.contests import boards, matches, pauses, score_rules, whole_boards
-from tallymark.store.contests.attempt_rows import move_attempt, stop_waiting
+from tallymark.store.column_types import json_text, make_storable, read_json_mapping
+from tallymark.store.contests import score_rules
 from tallymark.store.contests.attempt_tables import (
-    attempt_details,
-    attempt_id,
     attempt_scores,
     attempts,
     is_own_score,
     score_history,
     scorings,
 )
-from tallymark.store.contests.audit_log import HIDDEN, SYSTEM, AuditEntry
-from tallymark.store.contests.challenges import find_challenge_by_id, lock_challenge
 from tallymark.store.contests.formula_scores import score_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
-    from tallymark.challenges.attempt import Evaluation, Outcome, State
     from tallymark.store.contests.challenges import StoredChallenge
 
 _BEYOND = 2**63
-_decode_origin = msgspec.json.Decoder(Origin).decode
+# Nearly all scores of a challenge are by one rule.
+_decode_origin = lru_cache(maxsize=256)(msgspec.json.Decoder(Origin).decode)
+_FACTS = ("challenge_id", "agent", "attempt", "tenant", "scoring", "submitted_at", "number")
+_METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
 
 
 class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,95 +45,12 @@ class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """How an attempt ended."""
-
-    evaluation: Evaluation
-    outcome: Outcome
-    at: float
-    verified: bool
-    ruling: StoredChallenge | None
-    """The rule it was scored by, as it was read; None when that need not be checked."""
+def _keep_finite(number: float | None) -> float | None:
+    return float(number) if number is not None and math.isfinite(number) else None
 
 
-def finish(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
-    """Scores a submitted attempt; False when that was already done.
-
-    Score, history, board, match, rating and audit change in the caller's transaction: all or none.
-    """
-    # Locks are always taken in this order, the challenge's, then the agent's rating (`matches`),
-    # so that nobody waits in a circle.
-    if how.ruling is None:
-        kept = find_challenge_by_id(connection, attempt.challenge_id, lock=True)
-    else:
-        kept = lock_challenge(connection, how.ruling)
-    if attempt.state not in ("submitted", "scored", "failed"):
-        raise InvalidInput(
-            f"attempt {attempt_id(attempt.key)} is {attempt.state}, and cannot be scored",
-            hint="only a submitted attempt can",
-        )
-    # The row was read before the lock: the move compares the state again, and one caller succeeds.
-    if attempt.state != "submitted" or not _move_to_end(connection, attempt, how):
-        return False
-    # Only for who would score it; raising undoes the move, and the attempt is pending as before.
-    if how.ruling is not None and how.ruling.revision != kept.revision:
-        raise RuleChanged(
-            f"the scoring of challenge {kept.challenge.name!r} changed while attempt"
-            f" {attempt_id(attempt.key)} was scored",
-            hint="score it again",
-        )
-    if kept.freezes_at is not None:
-        # Before the board moves: the public keeps it as it was at the freeze.
-        whole_boards.freeze_if_due(connection, kept, how.at)
-    stop_waiting(connection, attempt.key)
-    if kept.challenge.scoring.plugin is not None:
-        pauses.count_deadly(connection, kept, attempt.agent, how.outcome, how.at)
-    row = _store_score(connection, kept, attempt, how)
-    # Under the lock: it may have been made void since its row was read.
-    void = connection.scalar(select(attempts.c.voided_at).where(attempts.c.key == attempt.key))
-    if how.outcome.error is None and void is None:
-        # Before `put_attempt`, whose new rows count this try themselves.
-        boards.count_try(connection, kept, attempt.agent)
-    if how.outcome.ranks and void is None:
-        boards.put_attempt(connection, kept, row)
-    matches.follow(connection, attempt)
-    return True
-
-
-def _move_to_end(connection: Connection, attempt: Row[Any], how: Finish) -> bool:
-    outcome = how.outcome
-    state: State = "scored" if outcome.error is None else "failed"
-    note: dict[str, Any] = {"score": outcome.score}
-    if outcome.error is not None:
-        note = {"error": outcome.error}
-    if how.evaluation.reason is not None:
-        note[HIDDEN] = make_storable(how.evaluation.reason)
-    entry = AuditEntry(at=how.at, actor=SYSTEM, event=state, note=note)
-    facts = {"verified": how.verified, "trajectory_level": outcome.trajectory_level}
-    return move_attempt(connection, attempt, state, entry, scored_at=how.at, **facts)
-
-
-def _store_score(
-    connection: Connection, kept: StoredChallenge, attempt: Row[Any], how: Finish
-) -> dict[str, Any]:
-    row = score_row(
-        how.outcome,
-        challenge_id=kept.id,
-        agent=attempt.agent,
-        attempt=attempt.key,
-        tenant=kept.tenant,
-        scoring=find_or_add_scoring(connection, kept, how.outcome, how.at),
-        submitted_at=attempt.submitted_at,
-        number=attempt.number,
-    )
-    connection.execute(insert(attempt_scores).values(row))
-    remember_score(connection, row, how.at)
-    details = json_text(how.outcome.details) if how.outcome.details else None
-    texts = {"evaluation": json_text(how.evaluation), "details": details}
-    mine = attempt_details.c.attempt == attempt.key
-    connection.execute(update(attempt_details).where(mine).values(texts))
-    return row
+def _keep_within_64_bits(number: int | None) -> int | None:
+    return number if number is not None and -_BEYOND <= number < _BEYOND else None
 
 
 def score_row(outcome: Outcome, **facts: Any) -> dict[str, Any]:
@@ -152,23 +67,31 @@ def score_row(outcome: Outcome, **facts: Any) -> dict[str, Any]:
         "cost": _keep_finite(metrics.cost),
         "calls": _keep_within_64_bits(metrics.calls),
         "result": outcome.result,
-        "error": outcome.error,
+        "error": None if outcome.error is None else make_storable(outcome.error),
         "more": json_text(metrics.more) if metrics.more else None,
         "dimensions": json_text(outcome.dimensions) if outcome.dimensions else None,
     }
 
 
-def find_or_add_scoring(
-    connection: Connection, kept: StoredChallenge, outcome: Outcome, at: float
-) -> int:
-    """The row that says by which rule attempts are being scored; the last one if it still holds."""
-    origin = origin_text(outcome)
-    mine = scorings.c.challenge_id == kept.id
-    query = select(scorings.c.id, scorings.c.why, scorings.c.origin).where(mine)
-    last = connection.execute(query.order_by(scorings.c.id.desc()).limit(1)).one_or_none()
-    if last is not None and (last.why, last.origin) == ("finish", origin):
-        return int(last.id)
-    return add_scoring(connection, kept, "finish", origin, at)
+SCORE_NAMES = tuple(score_row(Outcome(score=None), **dict.fromkeys(_FACTS)))
+"""The columns of such a row, in the order of `take_score`."""
+take_score = itemgetter(*SCORE_NAMES)
+
+
+def to_outcome(row: dict[str, Any], details: str | None, level: Any, origin: str | None) -> Outcome:
+    """An outcome as its rows have it. `row` is that of the score."""
+    metrics = {name: row[name] for name in _METRICS}
+    return Outcome(
+        score=row["score"],
+        result=row["result"],
+        ranks=row["ranks"],
+        metrics=Metrics(**metrics, more=read_json_mapping(row["more"])),
+        dimensions=read_json_mapping(row["dimensions"]),
+        details=read_json_mapping(details),
+        trajectory_level=level,
+        error=row["error"],
+        origin=None if origin is None else _decode_origin(origin),
+    )
 
 
 def add_scoring(
@@ -185,13 +108,6 @@ def add_scoring(
 def origin_text(outcome: Outcome) -> str | None:
     """An outcome's origin, as it is kept."""
     return None if outcome.origin is None else json_text(outcome.origin)
-
-
-def remember_score(connection: Connection, row: dict[str, Any], at: float) -> None:
-    """Adds the score of a row to the history."""
-    names = ("scoring", "agent", "attempt", "tenant", "score", "result", "error")
-    values = {name: row[name] for name in names}
-    connection.execute(insert(score_history).values(values | {"at": at}))
 
 
 def read_history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
@@ -236,11 +152,3 @@ def _make_entry(
 ) -> ScoreEntry:
     made_by = None if origin is None else _decode_origin(origin)
     return ScoreEntry(at=at, score=score, result=result, error=error, origin=made_by)
-
-
-def _keep_finite(number: float | None) -> float | None:
-    return number if number is not None and math.isfinite(number) else None
-
-
-def _keep_within_64_bits(number: int | None) -> int | None:
-    return number if number is not None and -_BEYOND <= number < _BEYOND else None

@@ -17,6 +17,7 @@ from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import board_blocks, boards, challenges
 from tallymark.store.contests.rank_blocks import Board, on_board
 from tallymark.store.formula_sql import SqlFormula
+from tallymark.store.quick_statements import QuickStatements
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
@@ -40,13 +41,13 @@ def rebuild_agent(connection: Connection, kept: StoredChallenge, agent: str) -> 
     board = Board(kept.tenant, kept.id)
     mine = board.rows(boards) & (boards.c.agent == agent)
     find = select(*rank_blocks.spot_columns(boards)).where(mine)
-    # The row moves before the counts do: a block is split by where its rows are.
-    if old := connection.execute(find).one_or_none():
-        connection.execute(delete(boards).where(mine))
-        rank_blocks.remove_row(connection, board, tuple(old))
+    old = connection.execute(find).one_or_none()
+    connection.execute(delete(boards).where(mine))
     _insert_rows(connection, kept, agent)
-    if new := connection.execute(find).one_or_none():
-        rank_blocks.add_row(connection, board, tuple(new))
+    new = connection.execute(find).one_or_none()
+    # The row moves before the counts do: a block is split by where its rows are.
+    left, come = ([] if row is None else [(row[0], row[1], row[2])] for row in (old, new))
+    rank_blocks.move_rows(QuickStatements(connection), board, left, come)
 
 
 def has_voided(connection: Connection, kept: StoredChallenge) -> bool:

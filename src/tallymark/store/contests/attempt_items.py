@@ -1,0 +1,109 @@
+"""What can be asked of attempts: one item each, made when it arrives, done in a batch.
+
+An item carries all that its doing needs, who asked included: it is done in another thread, together
+with what others asked. See docs/decisions/0032-batches.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from tallymark.store.actors import Actor, find_actor
+from tallymark.store.contests.idempotency import IdempotentRequest
+
+if TYPE_CHECKING:
+    from tallymark.challenges.attempt import Attempt, Evaluation, Outcome
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.store.contests.challenges import StoredChallenge
+
+
+class Verdict(NamedTuple):
+    """How an attempt ends."""
+
+    evaluation: Evaluation
+    outcome: Outcome
+    verified: bool = False
+
+
+Judge: TypeAlias = Callable[["Attempt", "StoredChallenge"], Verdict | None]
+"""The verdict on a reported attempt, by the rule that counts; None where it cannot be told."""
+
+
+class _Item(msgspec.Struct, frozen=True, kw_only=True):
+    tenant: str
+    at: float
+    """By the server's clock, when it came."""
+    actor: Actor | None = msgspec.field(default_factory=find_actor)
+
+
+class Enter(_Item, frozen=True, kw_only=True):
+    """Starts an attempt, or gives back the one that the agent has open."""
+
+    challenge: str
+    agent: str
+    seed: int
+    memoryless: bool = False
+    request: IdempotentRequest | None = None
+
+
+class Submit(_Item, frozen=True, kw_only=True):
+    """Takes an agent's answer, once."""
+
+    attempt: str
+    agent: str
+    texts: dict[str, Any]
+    """See `attempt_rows.make_payload_row`."""
+    request: IdempotentRequest | None = None
+
+
+class Report(_Item, frozen=True, kw_only=True):
+    """Enters and submits at once, and scores if `judge` can."""
+
+    challenge: str
+    agent: str
+    texts: dict[str, Any]
+    request: IdempotentRequest
+    check: Callable[[Challenge], None] | None = None
+    """Refuses what the challenge, as it is by now, does not take."""
+    judge: Judge | None = None
+    """Called while nobody can change the rule, and all others wait: quick, and without effects.
+    None leaves the attempt submitted, as does whatever it raises."""
+
+
+class Finish(_Item, frozen=True, kw_only=True):
+    """Scores a submitted attempt, exactly once: the answer is the attempt, or False if it was."""
+
+    attempt: str
+    verdict: Verdict | Callable[[StoredChallenge], Verdict]
+    """Known, or found while nobody can change the rule, and all others wait."""
+    revision: int | None = None
+    """That of the rule it was found by; None when that need not be checked."""
+
+
+class Withdraw(_Item, frozen=True, kw_only=True):
+    """Ends an agent's open attempt."""
+
+    attempt: str
+    agent: str
+    reason: str | None = None
+
+
+class Expire(_Item, frozen=True, kw_only=True):
+    """Ends so many open attempts whose time is over: the answer is how many."""
+
+    most: int
+
+
+class Wait(_Item, frozen=True, kw_only=True):
+    """Writes down what of ours keeps a submitted attempt from being scored."""
+
+    attempt: str
+    reason: str
+    hidden: str | None = None
+
+
+Item: TypeAlias = Enter | Submit | Report | Finish | Withdraw | Expire | Wait
+Answer: TypeAlias = "Attempt | bool | int | None"
