@@ -164,17 +164,17 @@ def submit(
     trajectory = body.trajectory
     if trajectory is not None and not isinstance(trajectory, str):
         trajectory = msgspec.json.encode(trajectory).decode()
-    sent = {"metadata": body.metadata, "trajectory": trajectory}
+    sent: Any = {"metadata": body.metadata, "trajectory": trajectory}
     competition = services.competition
     if validate_only:
-        competition.check_submission(attempt, agent, body.answer, **sent)
+        competition.take_submission(attempt, agent, body.answer, **sent)
         return answer({"valid": True})
     service = find_service(request)
     before = services.store.ratings.of(agent).rating
     taken = competition.take_submission(attempt, agent, body.answer, key=key, **sent)
     job = None
     if taken.state == "submitted":
-        if competition.scores_quickly(taken):
+        if competition.settles_quickly(taken):
             taken = competition.settle_attempt(taken.id)
         else:
             wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S

@@ -36,6 +36,7 @@ from tallymark.api.answers import (
 from tallymark.api.api_route import make_router
 from tallymark.api.sight import find_visible, sees_live
 from tallymark.app.jobs import describe_job
+from tallymark.app.what_if import WhatIfRule, change_rule
 from tallymark.challenges.challenge_folder import unpack
 from tallymark.errors import Conflict
 from tallymark.store.contests.challenges import StoredChallenge
@@ -195,7 +196,10 @@ def rescore_challenge(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Score all attempts by another rule, or show what that would change."""
+    old = services.store.challenges.get(name)
     changes = {key: value for key, value in body.model_dump().items() if value is not None}
+    if (weights := changes.pop("weights", None)) is not None:
+        changes["dimensions"] = change_rule(old, WhatIfRule(weights=weights)).scoring.dimensions
     if preview or validate_only or services.competition.rescores_quickly(name, **changes):
         done = services.competition.rescore(name, apply=not (preview or validate_only), **changes)
         return answer(msgspec.to_builtins(done))

@@ -6,7 +6,8 @@ the answer comes when the batch that it went with is committed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -17,16 +18,19 @@ from starlette.responses import StreamingResponse
 from tallymark.api.access import REPORTERS, Services, find_service, may
 from tallymark.api.answers import ValidateOnly, answer, encode
 from tallymark.api.api_route import keeps_idempotency, make_router
-from tallymark.api.problems import describe_error, find_status, refuse
-from tallymark.app.competition import SentReport
+from tallymark.api.problems import RequestProblem, describe_error, find_status, refuse
+from tallymark.app.competition import AttemptReport
 from tallymark.app.service import TenantServices
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.errors import InvalidInput, Place, TallymarkError
+from tallymark.store.actors import act_as
+from tallymark.store.rehearsals import is_rehearsal
 from tallymark.wire import attempts as wire
 
 router = make_router("reports")
 NDJSON = "application/x-ndjson"
 MOST_LINES = 100_000
+MOST_ATOMIC = 5_000
 _AT_ONCE = 500
 _LINE = {"$ref": "#/components/schemas/Report"}
 _BODIES = {
@@ -51,7 +55,6 @@ class _Report(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _decode = msgspec.json.Decoder(_Report).decode
-_convert_known = msgspec.json.Decoder(Metrics)
 
 
 @router.post(
@@ -80,15 +83,16 @@ async def report(
     body = await request.body()
     if kind == NDJSON:
         return await _report_many(request, services, name, body, validate_only, atomic)
-    sent = read_report(body, key=request.headers.get("idempotency-key"))
+    sent = read_report(name, body, key=request.headers.get("idempotency-key"))
+    competition = services.competition
     if validate_only:
-        await to_thread.run_sync(services.competition.check_report, name, sent)
+        await to_thread.run_sync(partial(competition.report, name, *sent[1:3], key=sent.key))
         return answer({"valid": True})
-    attempt = await services.competition.areport(name, sent)
+    attempt = await competition.areport(name, sent.agent, sent.metrics, key=sent.key)
     return answer(_describe(attempt), 202 if attempt.state == "submitted" else 201)
 
 
-def read_report(text: bytes, *, key: str | None = None) -> SentReport:
+def read_report(challenge: str, text: bytes, *, key: str | None = None) -> AttemptReport:
     """One report from its JSON; what is wrong with it says its field."""
     try:
         read = _decode(text)
@@ -107,7 +111,7 @@ def read_report(text: bytes, *, key: str | None = None) -> SentReport:
             if isinstance(value, bool):
                 own[name] = float(value)
         known = msgspec.structs.replace(known, more=own)
-    return SentReport(agent=read.agent, metrics=known, key=read.key or key)
+    return AttemptReport(challenge, read.agent, known, read.key or key)
 
 
 def _explain(error: Exception, under: str = "") -> Exception:
@@ -129,43 +133,55 @@ async def _report_many(
     lines = [each for each in body.split(b"\n") if each.strip()]
     if len(lines) > MOST_LINES:
         raise refuse(413, f"the body has more than {MOST_LINES:,} lines", "send it in parts")
+    if atomic and len(lines) > MOST_ATOMIC:
+        raise refuse(413, f"all or none of at most {MOST_ATOMIC:,} lines", "send it in parts")
     request_id = str(request.scope.get("tally.request_id", "-"))
-    read: list[SentReport | TallymarkError] = []
-    for line in lines:
-        try:
-            read.append(read_report(line))
-        except TallymarkError as error:
-            read.append(error)
-        except Exception as error:  # noqa: BLE001 (a line that is no JSON is refused alone)
-            read.append(InvalidInput(str(getattr(error, "detail", error))))
+    service, caller = find_service(request), request.state.caller
+    # Each counts: the request itself was counted as one.
+    service.limits.check(caller, "report", max(0, len(lines) - 1))
+    read = [_read_line(name, line) for line in lines]
     competition = services.competition
+
+    def do(some: Sequence[AttemptReport | TallymarkError]) -> list[Attempt | TallymarkError]:
+        good = [each for each in some if isinstance(each, AttemptReport)]
+        if atomic and len(good) < len(some):
+            return [each for each in some if isinstance(each, TallymarkError)]
+        done = iter(competition.report_many(good, all_or_none=atomic))
+        return [each if isinstance(each, TallymarkError) else next(done) for each in some]
+
     if validate_only or atomic:
-        done = await to_thread.run_sync(
-            lambda: competition.report_many(name, read, atomic=atomic, validate_only=validate_only)
-        )
+        done = await to_thread.run_sync(do, read)
         failed = atomic and any(isinstance(each, TallymarkError) for each in done)
         told = b"".join(_tell_line(n, each, request_id) for n, each in enumerate(done, 1))
         return Response(told, 422 if failed else 200, media_type=NDJSON)
 
     async def stream() -> AsyncIterator[bytes]:
         for start in range(0, len(read), _AT_ONCE):
-            some = read[start : start + _AT_ONCE]
-            done = await to_thread.run_sync(competition.report_many, name, some)
+            with act_as(caller.actor):
+                done = await to_thread.run_sync(do, read[start : start + _AT_ONCE])
             yield b"".join(
                 _tell_line(n, each, request_id) for n, each in enumerate(done, start + 1)
             )
 
-    # Who may not, or names no challenge, is told so before the first line.
-    await to_thread.run_sync(competition.check_reported, name)
-    find_service(request)
+    # A challenge that is not there is said before the first line.
+    await to_thread.run_sync(services.store.challenges.find, name)
     return StreamingResponse(stream(), media_type=NDJSON)
 
 
-def _tell_line(line: int, done: Attempt | SentReport | TallymarkError, request_id: str) -> bytes:
+def _read_line(name: str, line: bytes) -> AttemptReport | TallymarkError:
+    try:
+        return read_report(name, line)
+    except TallymarkError as error:
+        return error
+    except RequestProblem as error:
+        return InvalidInput(error.parts)
+
+
+def _tell_line(line: int, done: Attempt | TallymarkError, request_id: str) -> bytes:
     if isinstance(done, TallymarkError):
         problem = describe_error(done, request_id)
         return encode({"line": line, "status": find_status(done), "problem": problem}) + b"\n"
-    if isinstance(done, SentReport):
+    if is_rehearsal():
         return encode({"line": line, "status": 200, "valid": True}) + b"\n"
     score = None if done.outcome is None else done.outcome.score
     status = 202 if done.state == "submitted" else 201

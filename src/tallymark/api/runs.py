@@ -60,10 +60,10 @@ def create_run(
     What is sent finished is tallied and scored again from its results.
     """
     if body.run is not None:
-        kept = services.sent_runs.receive(body.run)
-        told = [describe_record(kept.record)]
-        document = {"run": told[0], "runs": told, "job": None}
-        return answer(document | {"differences": kept.differences}, 201)
+        kept = services.sent_runs.keep(body.run)
+        told = [describe_record(each.record) for each in kept]
+        differences = [each.differences for each in kept]
+        return answer({"run": told[0], "runs": told, "differences": differences}, 201)
     if caller.role not in ORGANISERS:
         raise NotAllowed("a reporter's key may send finished runs, not start any")
     suite = body.suite if isinstance(body.suite, str) else encode(body.suite).decode()

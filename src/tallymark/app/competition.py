@@ -39,6 +39,7 @@ from tallymark.challenges.rescore_plan import (
     RescorePlan,
     Rescoring,
     change_scoring,
+    find_need,
     make_rescorer,
     origin_of_all,
 )
@@ -57,6 +58,7 @@ from tallymark.errors import (
 from tallymark.sandbox import Policy
 from tallymark.scoring.score import show_value
 from tallymark.store.contests.attempt_items import Finish, Verdict
+from tallymark.store.rehearsals import is_rehearsal
 
 if TYPE_CHECKING:
     from tallymark.store import Store
@@ -70,6 +72,8 @@ _SWEEP_S = 1.0
 _SETTLERS = 4
 """So many attempts whose scoring takes long are scored at once."""
 _AT_ONCE = 500
+_QUICK = ("deterministic", "reported")
+"""Evaluators that are code of ours alone."""
 _NO_FOLDER = Path()
 """Of reported attempts, which need no files."""
 
@@ -142,6 +146,11 @@ class Competition:
             public = self._load_public(challenge, attempt.seed)
         return Entry(attempt, challenge, public)
 
+    def check_entry(self, name: str, agent: str) -> None:
+        """Refuses what `enter` would, in a rehearsal: only entering gives the data."""
+        _refuse_other_kind(self._rulings.find(name, anew=True).challenge, "enter")
+        self.store.attempts.enter(name, agent, at=self._clock(), seed=0)
+
     def find_challenge_of(self, attempt_id: str, agent: str) -> Challenge:
         """What an agent's attempt is submitted to: its form and its limits."""
         return self._rulings.find_version(self.store.attempts.get_own(attempt_id, agent))
@@ -184,6 +193,13 @@ class Competition:
         self._expire_some()
         return attempt
 
+    def settles_quickly(self, attempt: Attempt) -> bool:
+        """Whether no program, model or plugin of others is needed to score an attempt."""
+        challenge = self._rulings.find_version(attempt)
+        ruling = self._rulings.find(attempt.challenge).challenge
+        quick = challenge.evaluator.type in _QUICK and challenge.generate is None
+        return quick and scores_quickly(ruling)
+
     def settle_attempt(self, attempt_id: str) -> Attempt:
         """Scores an attempt that was submitted, if nobody has."""
         return self._settle_attempt(self.store.attempts.get(attempt_id))
@@ -192,6 +208,8 @@ class Competition:
         """Takes the metrics of an attempt that a trusted system saw, and scores it."""
         self._expire_some()
         item = self._make_report(AttemptReport(name, agent, metrics, key))
+        if is_rehearsal():
+            return cast("Attempt", self.store.attempts.do(item))
         return self._settle_attempt(cast("Attempt", self.store.attempts.do(item)), metrics)
 
     async def areport(
@@ -207,13 +225,25 @@ class Competition:
         work = partial(self._settle_attempt, attempt, metrics)
         return await asyncio.get_running_loop().run_in_executor(self._settlers, work)
 
-    def report_many(self, reports: Sequence[AttemptReport]) -> list[Attempt | TallymarkError]:
-        """Many at once: for each its attempt, or why it was refused, in the same order."""
+    def report_many(
+        self, reports: Sequence[AttemptReport], *, all_or_none: bool = False
+    ) -> list[Attempt | TallymarkError]:
+        """Many at once: for each its attempt, or why it was refused, in the same order.
+
+        With `all_or_none`, one that is refused keeps all from being stored.
+        """
         self._expire_some()
         answers: list[Any] = []
-        for start in range(0, len(reports), _AT_ONCE):
+        if all_or_none:
+            items = [self._make_report(each) for each in reports]
+            answers += self.store.attempts.do_all_or_none(items)
+            if any(isinstance(each, TallymarkError) for each in answers):
+                return answers
+        for start in range(0, 0 if all_or_none else len(reports), _AT_ONCE):
             items = [self._make_report(each) for each in reports[start : start + _AT_ONCE]]
             answers += self.store.attempts.do_all(items)
+        if is_rehearsal():
+            return answers
         unsettled = [
             nth
             for nth, each in enumerate(answers)
@@ -260,9 +290,10 @@ class Competition:
         self.store.attempts.expire(self._clock())
         return [self._settle_attempt(attempt) for attempt in self.store.attempts.pending()]
 
-    def settle_attempt(self, attempt_id: str) -> Attempt:
-        """Scores one that was left submitted; any other stays as it is."""
-        return self._settle_attempt(self.store.attempts.get(attempt_id))
+    def rescores_quickly(self, name: str, **scoring: Any) -> bool:
+        """Whether rescoring is arithmetic on stored numbers alone, which takes seconds at most."""
+        old = self.store.challenges.get(name)
+        return find_need(old, change_scoring(old, **scoring), same_files=True) == "formula"
 
     def rescore(
         self, name: str, *, apply: bool = False, folder: Path | None = None, **scoring: Any
@@ -340,14 +371,18 @@ class Competition:
         return Arena(self.store.versus, challenge, judge, clock=self._clock)
 
     def track(self, path: Path, *, public: bool = True) -> tuple[Track, list[TrackStanding]]:
-        """The board of a track, from the boards of its challenges."""
+        """A track in a file, and its board."""
         track = load_track(path)
+        return track, self.track_board(track, public=public)
+
+    def track_board(self, track: Track, *, public: bool = True) -> list[TrackStanding]:
+        """The board of a track, from the boards of its challenges."""
         boards = self.store.boards
         found = {
             name: boards.top(name, limit=max(1, boards.size(name, public=public)), public=public)
             for name in track.challenges
         }
-        return track, track_standings(track, found)
+        return track_standings(track, found)
 
     def _make_version(
         self, old: Challenge, folder: Path | None, scoring: Mapping[str, Any]

@@ -114,11 +114,20 @@ class LiveHub:
         topic = await asyncio.to_thread(_RunTopic.open, store, run_id)
         return self._stream(topic, "public", _read_event_id(last_event_id))
 
+    def end(self) -> None:
+        """Ends all streams soon. It may be called from a signal's handler."""
+        self._closed = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._end_topics)
+
+    def _end_topics(self) -> None:
+        for topic in self._topics.values():
+            topic.end()
+
     async def close(self) -> None:
         """Ends all streams, and what was started for them."""
         self._closed = True
-        for topic in self._topics.values():
-            topic.end()
+        self._end_topics()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

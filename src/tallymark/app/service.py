@@ -20,6 +20,7 @@ from tallymark.app.proxy_sign_in import ProxySignIn, read_proxy_settings
 from tallymark.app.publishing import Publishing
 from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
+from tallymark.app.sent_runs import SentRuns
 from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
 from tallymark.errors import NotFound, TallymarkError
@@ -98,6 +99,11 @@ class TenantServices:
     def remote_runs(self) -> RemoteRuns:
         """Suites of others, executed here."""
         return RemoteRuns(self.app, self._service.settings.rules, self._service.clock)
+
+    @cached_property
+    def sent_runs(self) -> SentRuns:
+        """Runs that were done elsewhere."""
+        return SentRuns(self.store, self._service.clock)
 
     @cached_property
     def jobs(self) -> JobService:

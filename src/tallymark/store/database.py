@@ -163,7 +163,7 @@ class Database:
 
     def do(self, item: Item) -> Answer:
         """Does an item: with what others ask if there is a writer, else in this thread."""
-        if self._writer is not None:
+        if self._writer is not None and not is_rehearsal():
             found: Answer = self._writer.put(item).result()
             return found
         (answer,) = self._apply([item])
@@ -184,19 +184,33 @@ class Database:
 
     def do_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
         """Does many items, for each its answer, or why it was refused."""
-        if self._writer is None:
+        if self._writer is None or is_rehearsal():
             return self._apply(items)
         return self._writer.do_all(items)
 
-    def _apply(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
+    def do_all_or_none(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
+        """The same in one transaction, and where one is refused, none is done."""
+        return self._apply(items, all_or_none=True)
+
+    def _apply(
+        self, items: Sequence[Item], *, all_or_none: bool = False
+    ) -> list[Answer | TallymarkError]:
         # Formulas load with it.
         from tallymark.store.contests.attempt_batch import apply_batch  # noqa: PLC0415
         from tallymark.store.contests.batch_rows import KeyTaken  # noqa: PLC0415
 
+        def work(connection: Connection) -> list[Answer | TallymarkError]:
+            answers = apply_batch(connection, items)
+            if all_or_none and any(isinstance(each, TallymarkError) for each in answers):
+                raise _Undone(answers)
+            return answers
+
         self._require_schema()
         while True:
             try:
-                return self.write(lambda connection: apply_batch(connection, items))
+                return self.write(work)
+            except _Undone as undone:
+                return undone.answers
             except KeyTaken:  # what took it is committed, and found the next time
                 continue
 
@@ -239,6 +253,14 @@ class Database:
                 if failure.kind not in again or time.monotonic() >= deadline:
                     raise failure.error from None
             time.sleep(_PAUSE)
+
+
+class _Undone(Exception):
+    """Carries what would have been answered out of a transaction that is undone."""
+
+    def __init__(self, answers: list[Answer | TallymarkError]) -> None:
+        super().__init__()
+        self.answers = answers
 
 
 class TenantRows:

@@ -21,7 +21,9 @@ class NewChallenge(Asked):
     goal: str = Field("Attempts are reported by a trusted system.", max_length=100_000)
     difficulty: Literal["newcomer", "contender", "veteran", "legendary"] = "contender"
     visibility: Literal["public", "private"] = "private"
-    scoring_strategy: str = Field("custom", examples=["custom"])
+    scoring_strategy: Literal["first", "fastest", "fewest_tokens", "highest_rating", "custom"] = (
+        "custom"
+    )
     scoring_plugin_id: str | None = Field(None, examples=["builtin.weighted_scorer"])
     scoring_entrypoint: str | None = Field(
         None, examples=["services.scorers.weighted:WeightedScorer"]
@@ -73,11 +75,14 @@ class ChallengeChange(Asked):
         return self
 
 
+Strategy = Literal["first", "fastest", "fewest_tokens", "highest_rating", "custom"]
+
+
 class Rescore(Asked):
     """Another rule for a challenge; what is not named stays as it is."""
 
-    strategy: str | None = None
-    plugin: str | None = None
+    strategy: Strategy | None = None
+    plugin: str | None = Field(None, min_length=1, max_length=500)
     formula: str | None = Field(None, min_length=1, max_length=4096)
     config: dict[str, Any] | None = None
     weights: dict[str, float | int] | None = None

@@ -101,8 +101,9 @@ class StartedRuns(Told):
     runs: list[Run]
     job: str | None = None
     jobs: list[str] = Field(default_factory=list)
-    differences: list[str] = Field(
-        default_factory=list, description="Where a sent run said other numbers than its results."
+    differences: list[list[dict[str, Any]]] = Field(
+        default_factory=list,
+        description="Of each run that was sent, where it said other numbers than its results.",
     )
 
 

@@ -126,6 +126,10 @@ class Attempts(TenantRows):
         """Does items, for each its answer, or why it was refused."""
         return self._database.do_all(items)
 
+    def do_all_or_none(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
+        """The same where one that is refused keeps all from being done."""
+        return self._database.do_all_or_none(items)
+
     async def ado(self, item: Item) -> Answer:
         """Does an item with what others ask, without holding up the event loop."""
         return await self._database.ado(item)
@@ -248,7 +252,7 @@ class Attempts(TenantRows):
             key = self._find_own_row(connection, identifier, agent).key
             return read_attempt(connection, self._tenant, key)
 
-    def of(
+    def of(  # noqa: PLR0913 (the filters of a list, by keyword)
         self,
         name: str,
         *,
@@ -256,10 +260,16 @@ class Attempts(TenantRows):
         state: State | None = None,
         limit: int | None = 100,
         offset: int = 0,
+        before: str | None = None,
         public: bool = False,
     ) -> list[Attempt]:
-        """The attempts at a challenge, newest first; `public` as `get` says."""
+        """The attempts at a challenge, newest first; `public` as `get` says.
+
+        With `before`, those that are older than the attempt of that id.
+        """
         query = attempt_rows.select_attempts(self._tenant).order_by(attempts.c.key.desc())
+        if before is not None:
+            query = query.where(attempts.c.key < attempt_rows.attempt_key(before))
         for column, wanted in ((attempts.c.agent, agent), (attempts.c.state, state)):
             if wanted is not None:
                 query = query.where(column == wanted)
