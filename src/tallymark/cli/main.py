@@ -51,6 +51,7 @@ COMMANDS = {
     "versus": "versus:app",
     "vars": "vars_and_secrets:vars_app",
     "secrets": "vars_and_secrets:secrets_app",
+    "worker": "worker:worker",
 }
 """Where each command is, in the order of `tally --help`."""
 _INTERRUPTED = 128 + signal.SIGINT
