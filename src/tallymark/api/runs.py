@@ -60,7 +60,8 @@ def create_run(
     What is sent finished is tallied and scored again from its results.
     """
     if body.run is not None:
-        kept = services.sent_runs.keep(body.run)
+        sent = services.sent_runs
+        kept = sent.check(body.run) if validate_only else sent.keep(body.run)
         told = [describe_record(each.record) for each in kept]
         differences = [each.differences for each in kept]
         return answer({"run": told[0], "runs": told, "differences": differences}, 201)

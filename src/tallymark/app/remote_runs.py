@@ -59,7 +59,7 @@ class RemoteRuns:
 
     app: App
     rules: RemoteRules = field(default_factory=RemoteRules.from_environment)
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = field(default_factory=lambda: time.time)
 
     @property
     def _service(self) -> RunService:

@@ -225,6 +225,9 @@ class RunService:
         if (door := record.tags.get("door")) is not None:
             message = f"the run {record.id} came from {door}, and only runs of suites in YAML go on"
             raise InvalidInput(message, hint="start it again")
+        if not record.definition:
+            message = f"the run {record.id} was sent finished, and its suite is not kept here"
+            raise InvalidInput(message, hint="start it again where its suite is")
         by_rules = {} if self.rules is None else {"load": self.rules.load_scorer}
         folder = Path(record.tags.get("folder", "." if self.rules is None else NOWHERE))
         definition = load_stored(record.definition, folder=folder, **by_rules)

@@ -36,6 +36,7 @@ _SHORTEST, _LONGEST = 0.05, 1.0
 _SETTLED_EVERY = 30.0
 _FORGOTTEN_AFTER = 7 * 86_400.0
 _LONGEST_DELAY = 900.0
+_LOOKS = 3
 _STOP_SECONDS = 8.0
 _GRACE = 2.0
 """Seconds of these that are left to hand back what did not end."""
@@ -189,7 +190,8 @@ class Workers:
         self.stop()
 
     def start(self) -> None:
-        """Begins to look for jobs."""
+        """Begins to look for jobs; a database that is not there is made."""
+        self._queue.prepare()
         self._queue.bell.wake(self._wake)
         self._thread.start()
 
@@ -220,6 +222,13 @@ class Workers:
         """Nothing begins any more; `stop` waits for what runs."""
         self._stopping.set()
         self._wake.set()
+
+    def wait_until_idle(self, told: threading.Event) -> None:
+        """Returns when nothing is done and nothing could begin, or when somebody has told so."""
+        idle = 0
+        while idle < _LOOKS and not told.wait(_SHORTEST):
+            # Several in a row: between a claim and its thread, nothing is under way yet.
+            idle = 0 if self.busy or self._queue.is_wanted(self._kinds) else idle + 1
 
     @property
     def busy(self) -> int:

@@ -52,6 +52,8 @@ COMMANDS = {
     "vars": "vars_and_secrets:vars_app",
     "secrets": "vars_and_secrets:secrets_app",
     "admin": "admin:app",
+    "serve": "serve:serve",
+    "worker": "worker:worker",
 }
 """Where each command is, in the order of `tally --help`."""
 _INTERRUPTED = 128 + signal.SIGINT

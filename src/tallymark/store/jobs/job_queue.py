@@ -77,6 +77,10 @@ class JobQueue:
         """Of this process."""
         return find_bell(self._database)
 
+    def prepare(self) -> None:
+        """Makes the tables, where nothing has been stored yet."""
+        self._database.look(create=True)
+
     def claim(
         self, kinds: Collection[str], most: int, holder: Holder | None = None
     ) -> list[Claimed]:
@@ -85,7 +89,7 @@ class JobQueue:
         Whoever has least running goes first: between tenants, then between owners, then by age.
         """
         # A look costs nobody anything; on SQLite, whoever writes stops all others that do.
-        if most < 1 or not self._is_wanted(kinds):
+        if most < 1 or not self.is_wanted(kinds):
             return []
         token = secrets.token_hex(16)  # made here: done twice, it comes to the same jobs
         who = holder or describe_process(os.getpid())
@@ -108,6 +112,14 @@ class JobQueue:
             return self._read_claimed(connection, token)
 
         return self._database.write(work)
+
+    def is_wanted(self, kinds: Collection[str]) -> bool:
+        """Whether there is something to claim or to take back."""
+        with self._database.read() as connection:
+            ready = select(jobs.c.number).where(_may_begin(connection, kinds)).limit(1)
+            if connection.execute(ready).first() is not None:
+                return True
+            return bool(_find_left(connection))
 
     def renew(self, claimed: Sequence[Claimed]) -> set[str]:
         """Holds jobs for longer; the ids of those that are still held."""
@@ -174,14 +186,6 @@ class JobQueue:
             return connection.execute(delete(jobs).where(jobs.c.state.in_(ENDED), old)).rowcount
 
         return self._database.write(work)
-
-    def _is_wanted(self, kinds: Collection[str]) -> bool:
-        """Whether there is something to claim or to take back."""
-        with self._database.read() as connection:
-            ready = select(jobs.c.number).where(_may_begin(connection, kinds)).limit(1)
-            if connection.execute(ready).first() is not None:
-                return True
-            return bool(_find_left(connection))
 
     def _take_back(self, connection: Connection) -> None:
         """Queues again what nobody works on any more, or sets it aside."""
