@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from tallymark.store.contests.boards import Boards
     from tallymark.store.contests.challenges import Challenges
     from tallymark.store.contests.disqualifications import Disqualifications
+    from tallymark.store.contests.figures import Figures
     from tallymark.store.contests.judge_answers import JudgeAnswers
     from tallymark.store.contests.pauses import Pauses
     from tallymark.store.contests.ratings import Ratings
     from tallymark.store.contests.rescorings import Rescorings
     from tallymark.store.contests.versus_rows import VersusRows
-    from tallymark.store.runs.run_rows import RunFilter
+    from tallymark.store.runs.run_rows import RunFilter, SuiteSummary
 
 PATIENCE = 15.0
 
@@ -137,6 +138,13 @@ class Store:
         from tallymark.store.contests.ratings import Ratings  # noqa: PLC0415
 
         return Ratings(self._database, self.tenant)
+
+    @cached_property
+    def figures(self) -> Figures:
+        """What is shown beside boards and profiles: counts and sums."""
+        from tallymark.store.contests.figures import Figures  # noqa: PLC0415
+
+        return Figures(self._database, self.tenant)
 
     @cached_property
     def disqualifications(self) -> Disqualifications:
@@ -242,16 +250,27 @@ class Store:
         sort: str = "created_at",
         descending: bool = True,
         limit: int | None = 50,
+        offset: int = 0,
         **filters: Unpack[RunFilter],
     ) -> list[RunRecord]:
-        """Runs that pass all filters, newest first unless sorted otherwise.
+        """Runs that pass all filters after the first `offset`, newest first unless sorted otherwise.
 
         Their definitions, which can be large, are left out; what has no value for `sort` comes
         last in either direction.
         """
         with self._database.read() as connection:
             order = (sort, descending)
-            return run_rows.search(connection, self.tenant, filters, order, limit)
+            return run_rows.search(connection, self.tenant, filters, order, limit, offset)
+
+    def count_runs(self, **filters: Unpack[RunFilter]) -> int:
+        """How many runs pass all filters."""
+        with self._database.read() as connection:
+            return run_rows.count(connection, self.tenant, filters)
+
+    def suites(self, limit: int = 50) -> list[SuiteSummary]:
+        """The suites that have runs, the one with the newest first."""
+        with self._database.read() as connection:
+            return run_rows.list_suites(connection, self.tenant, limit)
 
     # Case results
 
@@ -289,6 +308,37 @@ class Store:
         """The results with these cases and epochs, in this order, a few in memory at a time."""
         with self._database.read() as connection:
             yield from result_rows.pick_results(connection, self.tenant, run_id, keys)
+
+    def page_results(
+        self,
+        run_id: str,
+        *,
+        status: CaseStatus | None = None,
+        text: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> list[CaseResult]:
+        """Some results without their traces, by case name and epoch; `text` stands in them."""
+        with self._database.read() as connection:
+            wanted = result_rows.ResultFilter(status, text)
+            return result_rows.read_page(
+                connection, (self.tenant, run_id), wanted, limit=limit, offset=offset
+            )
+
+    def count_results(
+        self, run_id: str, *, status: CaseStatus | None = None, text: str | None = None
+    ) -> int:
+        """How many results `page_results` gives in all."""
+        with self._database.read() as connection:
+            wanted = result_rows.ResultFilter(status, text)
+            return result_rows.count_some(connection, (self.tenant, run_id), wanted)
+
+    def neighbours(
+        self, run_id: str, case: str, epoch: int
+    ) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
+        """The case and epoch before and after one, by name."""
+        with self._database.read() as connection:
+            return result_rows.find_neighbours(connection, (self.tenant, run_id), (case, epoch))
 
     def result_statuses(self, run_id: str) -> Iterator[tuple[str, int, CaseStatus]]:
         """The case and epoch of every stored result of a run in that order, and how it ended."""
