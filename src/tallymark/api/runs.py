@@ -136,7 +136,7 @@ def list_cases(
     """The results of a run by case and epoch."""
     after = read_cursor(cursor, str, int)
     record = services.store.run(run)
-    found = services.store.page_results(
+    found = services.store.results_after(
         record.id,
         after=None if after is None else (after[0], after[1]),
         limit=limit + 1,

@@ -18,6 +18,7 @@ from tallymark.app.runs import RunOptions, RunService
 from tallymark.errors import Conflict, InvalidInput, WorkFailed
 from tallymark.runs.ongoing_run import make_id
 from tallymark.runs.record import RunRecord
+from tallymark.runs.run import Run
 from tallymark.store.jobs.jobs import NewJob
 from tallymark.suites.suite_evaluation import DEFAULT_THREADS, RunLimits, plan_cases
 
@@ -159,6 +160,17 @@ class RemoteRuns:
             raise Conflict(f"the run {record.id} does not wait or run here: it is {record.status}")
         cancel_job(store, job.id)
         return store.run(record.id)
+
+    def rescore(
+        self, run_id: str, *, formula: str | None = None, suite: str | None = None
+    ) -> tuple[Run, Run]:
+        """A run as it is, and as another formula or a suite that was sent sees it."""
+        other = None
+        if suite is not None:
+            record = self.app.store.run(run_id)
+            definition = self.rules.load_suite(suite)
+            other = self._service.resolve_like(record, definition, RunOptions())
+        return self._service.rescore_run(run_id, formula=formula, suite=other)
 
     def _make_options(self, wish: RunWish, stop: StopSignal | None = None) -> RunOptions:
         limits = RunLimits(

@@ -40,6 +40,7 @@ COMMANDS = {
     "schema": "validate:schema",
     "docs": "docs:docs",
     "doctor": "doctor:doctor",
+    "view": "view:view",
     "leaderboard": "leaderboard:leaderboard",
     "ratings": "ratings:ratings",
     "log": "log:log",

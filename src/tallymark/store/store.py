@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.boards import Boards
     from tallymark.store.contests.challenges import Challenges
     from tallymark.store.contests.disqualifications import Disqualifications
+    from tallymark.store.contests.figures import Figures
     from tallymark.store.contests.judge_answers import JudgeAnswers
     from tallymark.store.contests.pauses import Pauses
     from tallymark.store.contests.ratings import Ratings
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from tallymark.store.jobs.job_queue import JobQueue
     from tallymark.store.jobs.jobs import Jobs, NewJob
     from tallymark.store.runs.run_progress import RunProgressReader
-    from tallymark.store.runs.run_rows import RunFilter
+    from tallymark.store.runs.run_rows import RunFilter, SuiteSummary
 
 PATIENCE = 15.0
 
@@ -173,6 +174,13 @@ class Store:
         from tallymark.store.contests.ratings import Ratings  # noqa: PLC0415
 
         return Ratings(self._database, self.tenant)
+
+    @cached_property
+    def figures(self) -> Figures:
+        """What is shown beside boards and profiles: counts and sums."""
+        from tallymark.store.contests.figures import Figures  # noqa: PLC0415
+
+        return Figures(self._database, self.tenant)
 
     @cached_property
     def disqualifications(self) -> Disqualifications:
@@ -364,7 +372,7 @@ class Store:
         offset: int = 0,
         **filters: Unpack[RunFilter],
     ) -> list[RunRecord]:
-        """Runs that pass all filters, newest first unless sorted otherwise.
+        """Runs that pass all filters behind the first `offset`, newest first unless sorted.
 
         Their definitions, which can be large, are left out; what has no value for `sort` comes
         last in either direction.
@@ -379,6 +387,16 @@ class Store:
         from tallymark.store.runs.run_progress import RunProgressReader  # noqa: PLC0415
 
         return RunProgressReader(self._database, self.tenant)
+
+    def count_runs(self, **filters: Unpack[RunFilter]) -> int:
+        """How many runs pass all filters."""
+        with self._database.read() as connection:
+            return run_rows.count(connection, self.tenant, filters)
+
+    def suites(self, limit: int = 50) -> list[SuiteSummary]:
+        """The suites that have runs, the one with the newest first."""
+        with self._database.read() as connection:
+            return run_rows.list_suites(connection, self.tenant, limit)
 
     # Case results
 
@@ -406,11 +424,11 @@ class Store:
                 connection, self.tenant, run_id, with_traces=with_traces
             )
 
-    def page_results(
+    def results_after(
         self,
         run_id: str,
         *,
-        after: tuple[str, int] | None = None,
+        after: tuple[str, int] | None,
         limit: int = 100,
         status: CaseStatus | None = None,
         with_traces: bool = False,
@@ -419,7 +437,7 @@ class Store:
         page = result_rows.ResultPage(after, limit, status, with_traces)
         with self._database.read() as connection:
             run_rows.require(connection, self.tenant, run_id)
-            return result_rows.read_page(connection, self.tenant, run_id, page)
+            return result_rows.read_after(connection, self.tenant, run_id, page)
 
     def counted_results(self, run_id: str) -> Iterator[CaseResult]:
         """The same with nothing but what a tally counts: no answers, no reasons, no traces."""
@@ -431,6 +449,37 @@ class Store:
         """The results with these cases and epochs, in this order, a few in memory at a time."""
         with self._database.read() as connection:
             yield from result_rows.pick_results(connection, self.tenant, run_id, keys)
+
+    def page_results(
+        self,
+        run_id: str,
+        *,
+        status: CaseStatus | None = None,
+        text: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> list[CaseResult]:
+        """Some results without their traces, by case name and epoch; `text` stands in them."""
+        with self._database.read() as connection:
+            wanted = result_rows.ResultFilter(status, text)
+            return result_rows.read_page(
+                connection, (self.tenant, run_id), wanted, limit=limit, offset=offset
+            )
+
+    def count_results(
+        self, run_id: str, *, status: CaseStatus | None = None, text: str | None = None
+    ) -> int:
+        """How many results `page_results` gives in all."""
+        with self._database.read() as connection:
+            wanted = result_rows.ResultFilter(status, text)
+            return result_rows.count_some(connection, (self.tenant, run_id), wanted)
+
+    def neighbours(
+        self, run_id: str, case: str, epoch: int
+    ) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
+        """The case and epoch before and after one, by name."""
+        with self._database.read() as connection:
+            return result_rows.find_neighbours(connection, (self.tenant, run_id), (case, epoch))
 
     def result_statuses(self, run_id: str) -> Iterator[tuple[str, int, CaseStatus]]:
         """The case and epoch of every stored result of a run in that order, and how it ended."""

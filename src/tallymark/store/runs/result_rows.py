@@ -10,11 +10,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from sqlalchemy import and_, select, tuple_
+from sqlalchemy import and_, func, or_, select, tuple_
 
 from tallymark.errors import WorkFailed
 from tallymark.judging.spending import JudgeSpending
-from tallymark.runs.record import CaseResult, CheckResult
+from tallymark.runs.record import CaseResult, CaseStatus, CheckResult
 from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.runs import run_rows
 from tallymark.store.runs.run_tables import case_results as table
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Select
 
-    from tallymark.runs.record import CaseStatus
     from tallymark.store.leases import Lease
 
 _KEY = ("tenant", "run_id", "case_name", "epoch")
@@ -132,7 +131,7 @@ class ResultPage(NamedTuple):
     with_traces: bool = False
 
 
-def read_page(
+def read_after(
     connection: Connection, tenant: str, run_id: str, page: ResultPage
 ) -> list[CaseResult]:
     """So many results behind a case and epoch."""
@@ -177,6 +176,60 @@ def pick_results(
         )
         found = {(row[0], row[1]): row for row in connection.execute(query)}
         yield from (_read_result(run_id, *found[key]) for key in wanted if key in found)
+
+
+class ResultFilter(NamedTuple):
+    """Which results of a run to show."""
+
+    status: CaseStatus | None = None
+    text: str | None = None
+    """Stands in the case's name, or in what was asked, answered or said of it."""
+
+
+RunKey = tuple[str, str]
+"""A tenant, and the id of one of its runs."""
+
+
+def read_page(
+    connection: Connection, run: RunKey, wanted: ResultFilter, *, limit: int, offset: int
+) -> list[CaseResult]:
+    """Some results without their traces, by case and epoch."""
+    columns = [each for each in table.c if each.name not in ("tenant", "run_id", "trace")]
+    query = select(*columns).where(_is_of_run(*run), *_list_conditions(wanted))
+    query = query.order_by(table.c.case_name, table.c.epoch).limit(limit).offset(offset)
+    return [_read_result(run[1], *row) for row in connection.execute(query)]
+
+
+def count_some(connection: Connection, run: RunKey, wanted: ResultFilter) -> int:
+    """How many results there are of these."""
+    query = select(func.count()).where(_is_of_run(*run), *_list_conditions(wanted))
+    return int(connection.scalar(query) or 0)
+
+
+def _list_conditions(wanted: ResultFilter) -> list[ColumnElement[bool]]:
+    found = [] if wanted.status is None else [table.c.status == wanted.status]
+    if wanted.text:
+        # What JSON writes as an escape is searched for as that.
+        told = json_text(wanted.text)[1:-1]
+        places = (
+            table.c.case_name.icontains(wanted.text, autoescape=True),
+            table.c.detail.icontains(told, autoescape=True),
+        )
+        found.append(or_(*places))
+    return found
+
+
+def find_neighbours(
+    connection: Connection, run: RunKey, key: tuple[str, int]
+) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
+    """The keys before and after one."""
+    place = tuple_(table.c.case_name, table.c.epoch)
+    query: Select[Any] = select(table.c.case_name, table.c.epoch).where(_is_of_run(*run)).limit(1)
+    before = query.where(place < key).order_by(table.c.case_name.desc(), table.c.epoch.desc())
+    after = query.where(place > key).order_by(table.c.case_name, table.c.epoch)
+    found = [connection.execute(each).one_or_none() for each in (before, after)]
+    first, last = (None if row is None else (str(row[0]), int(row[1])) for row in found)
+    return first, last
 
 
 def stream_statuses(

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, get_args
 
 import msgspec
-from sqlalchemy import and_, case, exists, insert, select, update
+from sqlalchemy import Text, and_, case, cast, exists, func, insert, or_, select, update
 from sqlalchemy import delete as delete_from
 from sqlalchemy.exc import IntegrityError
 
@@ -42,6 +42,17 @@ class RunFilter(TypedDict, total=False):
     since: float | None
     """Created at this Unix time or later."""
     min_score: float | None
+    text: str | None
+    """Stands somewhere in its id, suite, model or tags."""
+
+
+class SuiteSummary(NamedTuple):
+    """The runs of a suite, counted."""
+
+    suite: str
+    runs: int
+    newest: float
+    """When the newest was made."""
 
 
 def create(
@@ -153,6 +164,26 @@ def search(
     return [RunRecord(**dict(zip(_LISTED, row, strict=True))) for row in connection.execute(query)]
 
 
+def count(connection: Connection, tenant: str, filters: RunFilter) -> int:
+    """How many runs pass the filters."""
+    conditions = _list_conditions(filters, _list_columns(connection, tenant))
+    query = select(func.count()).select_from(table).where(table.c.tenant == tenant, *conditions)
+    return int(connection.scalar(query) or 0)
+
+
+def list_suites(connection: Connection, tenant: str, limit: int) -> list[SuiteSummary]:
+    """The suites that have runs, the one with the newest first."""
+    newest = func.max(table.c.created_at)
+    query = (
+        select(table.c.suite, func.count(), newest)
+        .where(table.c.tenant == tenant)
+        .group_by(table.c.suite)
+        .order_by(newest.desc(), table.c.suite)
+        .limit(limit)
+    )
+    return [SuiteSummary(*row) for row in connection.execute(query)]
+
+
 def _check_word(refusal: str, word: str | None, known: tuple[str, ...]) -> None:
     if word is not None and word not in known:
         close = suggest(word, known)
@@ -174,12 +205,18 @@ def _list_conditions(
     tests = {
         "since": lambda value: table.c.created_at >= value,
         "min_score": lambda value: table.c.score >= value,
+        "text": _contains,
     }
     return [
         tests[name](value) if name in tests else columns[name] == value
         for name, value in filters.items()
         if value is not None
     ]
+
+
+def _contains(text: str) -> ColumnElement[bool]:
+    places = (table.c.id, table.c.suite, table.c.model, cast(table.c.tags, Text))
+    return or_(*(place.icontains(text, autoescape=True) for place in places))
 
 
 def _read_run(connection: Connection, tenant: str, run_id: str) -> RunRecord | None:

@@ -1,0 +1,194 @@
+"""What is shown beside boards and profiles: agents, counts and sums, each read by one query."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import BigInteger, cast, func, or_, select, tuple_
+
+from tallymark.ratings import elo
+from tallymark.store.contests import frozen_attempts, matches
+from tallymark.store.contests.attempt_rows import attempt_key, select_attempts, to_attempt
+from tallymark.store.contests.attempt_tables import (
+    attempt_id,
+    attempt_scores,
+    attempts,
+    is_own_score,
+)
+from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.contest_tables import agents, boards
+from tallymark.store.contests.disqualifications import is_admitted
+from tallymark.store.database import TenantRows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sqlalchemy import ColumnElement, Select
+
+    from tallymark.challenges.attempt import Attempt
+    from tallymark.ratings import EloChange, Match
+
+_A_DAY = 86_400
+
+
+class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent as it is known, whether or not it has a rating."""
+
+    handle: str
+    name: str
+    since: float
+    owner: str | None = None
+
+
+class AttemptNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What a row of a board tells of its attempt besides the score."""
+
+    dimensions: dict[str, float]
+    """Raw scores by key, not weighed."""
+    result: str | None
+    elapsed_ms: int | None
+    number: int
+    verified: bool
+
+
+class Figures(TenantRows):
+    """What `store.figures` is. `public` is as everywhere: not past a freeze."""
+
+    def agents(
+        self, *, text: str | None = None, limit: int = 50, offset: int = 0
+    ) -> list[AgentRow]:
+        """Agents by handle, of which the handle or the name has the text."""
+        columns = (agents.c.handle, agents.c.name, agents.c.created_at, agents.c.owner)
+        query = select(*columns).where(*self._list_conditions(text)).order_by(agents.c.handle)
+        with self._database.read() as connection:
+            rows = connection.execute(query.limit(limit).offset(offset)).all()
+        return [
+            AgentRow(handle=row.handle, name=row.name, since=row.created_at, owner=row.owner)
+            for row in rows
+        ]
+
+    def agent(self, handle: str) -> AgentRow | None:
+        """One agent; None where nobody has that handle."""
+        query = select(agents.c.handle, agents.c.name, agents.c.created_at, agents.c.owner)
+        mine = (agents.c.tenant == self._tenant, agents.c.handle == handle)
+        with self._database.read() as connection:
+            row = connection.execute(query.where(*mine)).one_or_none()
+        if row is None:
+            return None
+        return AgentRow(handle=row.handle, name=row.name, since=row.created_at, owner=row.owner)
+
+    def count_agents(self, *, text: str | None = None) -> int:
+        """How many agents `agents` gives in all."""
+        query = select(func.count()).select_from(agents).where(*self._list_conditions(text))
+        with self._database.read() as connection:
+            return int(connection.scalar(query) or 0)
+
+    def _list_conditions(self, text: str | None) -> list[ColumnElement[bool]]:
+        found = [agents.c.tenant == self._tenant, is_admitted(self._tenant, agents.c.handle)]
+        if text:
+            places = (agents.c.handle, agents.c.name)
+            found.append(or_(*(place.icontains(text, autoescape=True) for place in places)))
+        return found
+
+    def values(self, name: str, *, public: bool = True) -> list[float]:
+        """What the board of a challenge is ordered by, of every agent that has a value."""
+        with self._database.read() as connection:
+            kept = find_challenge(connection, self._tenant, name)
+            frozen = public and kept.frozen_at is not None
+            query = select(boards.c.value).where(
+                boards.c.challenge_id == kept.id,
+                boards.c.frozen == frozen,
+                boards.c.value.is_not(None),
+                is_admitted(self._tenant, boards.c.agent),
+            )
+            return list(connection.scalars(query))
+
+    def days(self, name: str, *, public: bool = True) -> dict[int, int]:
+        """How many attempts were submitted on which day, counted from 1970 in UTC."""
+        day: Any = cast(func.floor(attempts.c.submitted_at / _A_DAY), BigInteger)
+        with self._database.read() as connection:
+            kept = find_challenge(connection, self._tenant, name)
+            query = select(day, func.count()).where(
+                attempts.c.challenge_id == kept.id, attempts.c.submitted_at.is_not(None)
+            )
+            if public and kept.frozen_at is not None:
+                query = query.where(attempts.c.submitted_at < kept.frozen_at)
+            rows = connection.execute(query.group_by(day).order_by(day)).all()
+        return {int(row[0]): int(row[1]) for row in rows}
+
+    def numbers(self, identifiers: Iterable[str]) -> dict[str, AttemptNumbers]:
+        """What rows of a board tell of their attempts, by id."""
+        keys = [attempt_key(each) for each in identifiers]
+        columns = (attempts.c.key, attempts.c.number, attempts.c.verified)
+        scores = attempt_scores.c
+        query = (
+            select(*columns, scores.dimensions, scores.result, scores.elapsed_ms)
+            .join(attempt_scores, is_own_score)
+            .where(attempts.c.tenant == self._tenant, attempts.c.key.in_(keys))
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        return {
+            attempt_id(row.key): AttemptNumbers(
+                dimensions=msgspec.json.decode(row.dimensions) if row.dimensions else {},
+                result=row.result,
+                elapsed_ms=row.elapsed_ms,
+                number=row.number,
+                verified=bool(row.verified),
+            )
+            for row in rows
+        }
+
+    def attempts_of(
+        self, agent: str, *, limit: int = 50, offset: int = 0, public: bool = True
+    ) -> list[Attempt]:
+        """An agent's attempts at all challenges that have ended, the last to end first."""
+        query = (
+            select_attempts(self._tenant)
+            .where(attempts.c.agent == agent, attempts.c.match_at.is_not(None))
+            .order_by(attempts.c.match_at.desc(), attempts.c.key.desc())
+            .limit(limit)
+            .offset(offset)
+        )
+        return self._read_attempts(query, public)
+
+    def newest_attempts(self, *, limit: int = 10, public: bool = True) -> list[Attempt]:
+        """The attempts that were entered last, at any challenge."""
+        query = select_attempts(self._tenant).order_by(attempts.c.key.desc()).limit(limit)
+        return self._read_attempts(query, public)
+
+    def _read_attempts(self, query: Select[Any], public: bool) -> list[Attempt]:
+        from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
+
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+            return [
+                frozen_attempts.hide_later(
+                    to_attempt(row),
+                    row.frozen_at if public else None,
+                    partial(score_rows.read_history, connection, row),
+                )
+                for row in rows
+            ]
+
+    def change_by(self, attempt: Attempt) -> tuple[Match, EloChange] | None:
+        """What an attempt did to the rating of its agent; None where it was no match."""
+        key = attempt_key(attempt.id)
+        own = select(attempts.c.match_at).where(
+            attempts.c.tenant == self._tenant, attempts.c.key == key
+        )
+        ended = tuple_(attempts.c.match_at, attempts.c.key)
+        mine = (attempts.c.agent == attempt.agent, is_admitted(self._tenant, attempts.c.agent))
+        with self._database.read() as connection:
+            at = connection.scalar(own)
+            if at is None:
+                return None
+            before, upto = (
+                list(matches.read_matches(connection, self._tenant, *mine, condition))
+                for condition in (ended < (at, key), ended <= (at, key))
+            )
+        if len(upto) == len(before):
+            return None
+        return list(elo.history(upto))[-1]

@@ -1,0 +1,123 @@
+"""Rows of boards as pages show them: places, dimensions weighed, ties, and who leads by what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from tallymark.challenges.challenge import Challenge
+from tallymark.challenges.dimension_scores import weighted_dimensions
+from tallymark.challenges.strategies import STRATEGIES, Standing
+from tallymark.web.page import Visit
+
+
+class DimensionShare(msgspec.Struct, frozen=True, kw_only=True):
+    """What a dimension gives an attempt."""
+
+    key: str
+    label: str
+    color: str
+    again: bool
+    """True for the second of two dimensions that have one colour."""
+    weight: float
+    score: float
+    """0 to 1000, not weighed."""
+    description: str = ""
+
+    @property
+    def weighted(self) -> float:
+        return self.score * self.weight
+
+
+class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A place on a board."""
+
+    rank: int
+    agent: str
+    name: str
+    attempt: str
+    value: float | None
+    shown: str
+    """The value as people read it."""
+    score: float | None
+    result: str | None
+    tries: int
+    submitted_at: float
+    seconds: float | None
+    level: str
+    tied: bool
+    """Another has the same value, and was later or earlier."""
+    parts: list[DimensionShare]
+    share: float
+    """Of the best value on the page, for a bar; 0 where values are no amounts."""
+    me: bool = False
+
+
+def list_dimensions(
+    challenge: Challenge, scores: Mapping[str, float] | None = None
+) -> list[DimensionShare]:
+    """The dimensions of a challenge, with an attempt's scores if there are any."""
+    known = scores or {}
+    seen: set[str] = set()
+    found = []
+    for each in weighted_dimensions(challenge.scoring.dimensions) if _weighs(challenge) else ():
+        colour = each.dimension.color.lower()
+        found.append(
+            DimensionShare(
+                key=each.key,
+                label=each.dimension.label,
+                color=each.dimension.color,
+                again=colour in seen,
+                weight=float(each.weight),
+                score=float(known.get(each.key, 0.0)),
+                description=each.dimension.description,
+            )
+        )
+        seen.add(colour)
+    return found
+
+
+def _weighs(challenge: Challenge) -> bool:
+    return bool(challenge.scoring.dimensions)
+
+
+def list_board(visit: Visit, challenge: Challenge, standings: Sequence[Standing]) -> list[BoardRow]:
+    """Standings with all that a row shows."""
+    store, strategy = visit.app.store, STRATEGIES[challenge.scoring.strategy]
+    numbers = store.figures.numbers(each.attempt for each in standings)
+    names = store.agents.names(each.agent for each in standings)
+    tied = {
+        each.agent
+        for one, two in pairwise(standings)
+        if one.value == two.value
+        for each in (one, two)
+    }
+    amounts = [each.value for each in standings if each.value is not None and each.value > 0]
+    most = max(amounts, default=0.0) if strategy.metric != "succeeded" else 0.0
+    rows = []
+    for each in standings:
+        told = numbers.get(each.attempt)
+        elapsed = None if told is None or told.elapsed_ms is None else told.elapsed_ms / 1000
+        rows.append(
+            BoardRow(
+                rank=each.rank,
+                agent=each.agent,
+                name=names.get(each.agent, each.agent),
+                attempt=each.attempt,
+                value=each.value,
+                shown=strategy.write(each.value),
+                score=each.score,
+                result=None if told is None else told.result,
+                tries=each.tries,
+                submitted_at=each.submitted_at,
+                seconds=elapsed,
+                level=each.trajectory_level,
+                tied=each.agent in tied,
+                parts=list_dimensions(challenge, told.dimensions if told else None),
+                share=(each.value or 0.0) / most if most else 0.0,
+                me=each.agent == visit.visitor.agent,
+            )
+        )
+    return rows

@@ -1,0 +1,218 @@
+"""One agent: how good, and how sure is that?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.challenges.strategies import STRATEGIES
+from tallymark.charts.frame import Chart
+from tallymark.charts.lines import Line, LinePoint, draw_lines
+from tallymark.errors import NotFound
+from tallymark.text import format_rating
+from tallymark.web.board_rows import list_dimensions
+from tallymark.web.page import Page, Pager, View, Visit
+from tallymark.web.rating_lines import RatingLine, make_rating_table
+
+if TYPE_CHECKING:
+    from tallymark.challenges.attempt import Attempt
+    from tallymark.ratings import Pair
+
+_MOST_ATTEMPTS = 20
+_MOST_RIVALS = 10
+
+
+class ChallengeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent fares at a challenge."""
+
+    name: str
+    title: str
+    tries: int
+    attempt: str
+    shown: str
+    result: str | None
+    place: int
+    agents: int
+
+
+class DimensionMean(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean of a dimension over the best attempts."""
+
+    label: str
+    color: str
+    mean: float
+    of: int
+
+
+class AttemptLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt in the list."""
+
+    id: str
+    challenge: str
+    number: int
+    state: str
+    result: str | None
+    score: float | None
+    at: float
+
+
+class Rival(msgspec.Struct, frozen=True, kw_only=True):
+    """Another agent at the same challenges."""
+
+    agent: str
+    name: str
+    better: int
+    """Challenges at which this agent stands higher."""
+    worse: int
+
+
+class AgentView(View, frozen=True, kw_only=True):
+    """A profile."""
+
+    handle: str
+    name: str
+    owner: str | None
+    since: float
+    rating: RatingLine | None
+    places: int
+    elo_path: list[int]
+    """After every match, the oldest first; empty while a board is frozen."""
+    frozen: list[str]
+    results: list[ChallengeResult]
+    dimensions: list[DimensionMean]
+    rivals: list[Rival]
+    attempts: list[AttemptLine]
+    pager: Pager
+    disqualified: bool
+
+    @property
+    def chart(self) -> Chart:
+        """Elo over matches, and the fit of today with its interval."""
+        elo = [LinePoint(place, value) for place, value in enumerate(self.elo_path)]
+        lines = [Line("Elo", elo)]
+        rating = self.rating
+        if rating is not None and rating.strength is not None and len(elo) > 1:
+            ends = (rating.low or 0.0, rating.high or 0.0)
+            fitted = [LinePoint(each.x, rating.strength, ends) for each in (elo[0], elo[-1])]
+            lines.append(Line("Fit today", fitted))
+        return draw_lines("Rating", lines, lambda x: f"{x:g}", format_rating)
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each challenge."""
+        return (msgspec.structs.asdict(each) for each in self.results)
+
+
+def gather(visit: Visit) -> AgentView:
+    """The agent that the address names."""
+    store, handle, public = visit.app.store, visit.params["handle"], visit.public
+    found = store.figures.agent(handle) if store.exists else None
+    if found is None:
+        raise NotFound(f"there is no agent {handle[:60]!r}", hint="see the list of agents")
+    table = make_rating_table(visit)
+    rating = next((each for each in table.agents if each.agent == handle), None)
+    changes = [] if table.frozen else store.ratings.changes(handle)
+    pairs = store.ratings.pairs(public=public)
+    tried = [each.challenge for each in pairs if each.agent == handle]
+    results, dimensions = _list_results(visit, handle, tried)
+    offset = visit.read_number("offset", 0, 10**9)
+    attempts = store.figures.attempts_of(
+        handle, limit=_MOST_ATTEMPTS + 1, offset=offset, public=public
+    )
+    more = len(attempts) > _MOST_ATTEMPTS
+    shown = attempts[:_MOST_ATTEMPTS]
+    total = offset + len(shown) + more
+    return AgentView(
+        title=found.name,
+        handle=handle,
+        name=found.name,
+        owner=found.owner,
+        since=found.since,
+        rating=rating,
+        places=len(table.agents),
+        elo_path=[changes[0][1].before, *(each.after for _, each in changes)] if changes else [],
+        frozen=table.frozen,
+        results=results,
+        dimensions=dimensions,
+        rivals=_list_rivals(visit, handle, pairs),
+        attempts=[_describe(each) for each in shown],
+        pager=Pager(offset=offset, limit=_MOST_ATTEMPTS, total=total),
+        disqualified=handle in store.disqualifications.agents(),
+    )
+
+
+def _describe(attempt: Attempt) -> AttemptLine:
+    outcome = attempt.outcome
+    return AttemptLine(
+        id=attempt.id,
+        challenge=attempt.challenge,
+        number=attempt.number,
+        state=attempt.state,
+        result=None if outcome is None else outcome.result,
+        score=None if outcome is None else outcome.score,
+        at=attempt.submitted_at or attempt.entered_at,
+    )
+
+
+def _list_results(
+    visit: Visit, handle: str, tried: list[str]
+) -> tuple[list[ChallengeResult], list[DimensionMean]]:
+    store, found = visit.app.store, []
+    scores: dict[tuple[str, str], list[float]] = {}
+    for name in dict.fromkeys(tried):
+        challenge = store.challenges.get(name)
+        if challenge.kind == "versus":
+            continue
+        standing = store.boards.standing(name, handle, public=visit.public)
+        if standing is None:
+            continue
+        told = store.figures.numbers([standing.attempt]).get(standing.attempt)
+        for part in list_dimensions(challenge, told.dimensions if told else None):
+            if told and part.key in told.dimensions:
+                scores.setdefault((part.label, part.color), []).append(part.score)
+        found.append(
+            ChallengeResult(
+                name=name,
+                title=challenge.title,
+                tries=standing.tries,
+                attempt=standing.attempt,
+                shown=STRATEGIES[challenge.scoring.strategy].write(standing.value),
+                result=None if told is None else told.result,
+                place=standing.rank,
+                agents=store.boards.size(name, public=visit.public),
+            )
+        )
+    found.sort(key=lambda each: (each.place, each.title))
+    means = [
+        DimensionMean(label=label, color=color, mean=sum(each) / len(each), of=len(each))
+        for (label, color), each in scores.items()
+    ]
+    return found, means
+
+
+def _list_rivals(visit: Visit, handle: str, pairs: list[Pair]) -> list[Rival]:
+    """Who shares most challenges, and who does better at each: by the share of points."""
+    by_agent: dict[str, dict[str, float]] = {}
+    for pair in pairs:
+        played = pair.wins + pair.draws + pair.losses
+        if played:
+            share = (pair.wins + pair.draws / 2) / played
+            by_agent.setdefault(pair.agent, {})[pair.challenge] = share
+    mine = by_agent.pop(handle, {})
+    found = []
+    for agent, shares in by_agent.items():
+        shared = mine.keys() & shares.keys()
+        better = sum(mine[name] > shares[name] for name in shared)
+        worse = sum(mine[name] < shares[name] for name in shared)
+        if shared:
+            found.append((len(shared), agent, better, worse))
+    found.sort(key=lambda each: (-each[0], each[1]))
+    names = visit.app.store.agents.names(agent for _, agent, _, _ in found[:_MOST_RIVALS])
+    return [
+        Rival(agent=agent, name=names.get(agent, agent), better=better, worse=worse)
+        for _, agent, better, worse in found[:_MOST_RIVALS]
+    ]
+
+
+PAGE = Page("/agents/{handle}", "agent.html", gather)

@@ -1,0 +1,145 @@
+"""One case: what happened, which check failed?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.errors import FormulaError, NotFound
+from tallymark.runs.tally import Tally
+from tallymark.web.page import Page, View, Visit
+from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe_run
+from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
+
+if TYPE_CHECKING:
+    from tallymark.app.app import App
+    from tallymark.runs.record import CaseResult, RunRecord
+
+_MOST_COUNTED = 3_000
+"""Results of a run that are counted again for what one of them cost the score."""
+SHOWN_SPANS = 100
+"""Without script; with it, as many as can be seen."""
+
+
+class ScoreLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """What the score of the run would be without something of this case."""
+
+    what: str
+    points: float
+
+
+class ScoreFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A score of a scorer, and where it comes from."""
+
+    name: str
+    value: float | None
+    label: str | None
+    threshold: float | None
+    version: str | None
+    metadata: str
+
+
+class CaseView(View, frozen=True, kw_only=True):
+    """A case, asked once."""
+
+    run: RunFacts
+    case: CaseFacts
+    epochs: list[int]
+    turns: list[Turn]
+    scores: list[ScoreFacts]
+    losses: list[ScoreLoss]
+    spans: list[SpanLine]
+    seconds: float
+    before: tuple[str, int] | None
+    after: tuple[str, int] | None
+    others: list[RunFacts]
+    """Other runs of the suite, to compare with."""
+    tokens: tuple[int | None, int | None]
+    counted_by: str | None
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each check."""
+        return (msgspec.structs.asdict(each) for each in self.case.checks)
+
+
+def gather(visit: Visit) -> CaseView:
+    """The case that the address names."""
+    visit.visitor.require_runs()
+    app, name = visit.app, visit.params["case"]
+    record = app.store.run(visit.params["run"])
+    epoch = visit.read_number("epoch", 0, 1_000_000)
+    result = next(app.store.pick_results(record.id, [(name, epoch)]), None)
+    if result is None:
+        message = f"the run {record.id} has no result of the case {name[:80]!r}"
+        raise NotFound(message if not epoch else f"{message}, epoch {epoch + 1}")
+    falls = lay_out_spans(result.trace)
+    before, after = app.store.neighbours(record.id, name, epoch)
+    facts = describe_case(result, most=200_000)
+    others = app.store.runs(suite=record.suite, limit=12)
+    return CaseView(
+        title=facts.name,
+        run=describe_run(record),
+        case=facts,
+        epochs=list(range(record.epochs)) if record.epochs > 1 else [],
+        turns=list_turns(result.input, result.output, result.trace),
+        scores=_list_scores(result),
+        losses=_list_losses(app, record, result),
+        spans=falls.lines,
+        seconds=falls.seconds,
+        before=before,
+        after=after,
+        others=[describe_run(each) for each in others if each.id != record.id],
+        tokens=(result.input_tokens, result.output_tokens),
+        counted_by=result.tokens_counted_by,
+    )
+
+
+def _list_scores(result: CaseResult) -> list[ScoreFacts]:
+    return [
+        ScoreFacts(
+            name=name,
+            value=check.value,
+            label=check.label,
+            threshold=check.threshold,
+            version=check.version,
+            metadata="" if not check.metadata else msgspec.json.encode(check.metadata).decode(),
+        )
+        for name, check in result.scores.items()
+    ]
+
+
+def _list_losses(app: App, record: RunRecord, result: CaseResult) -> list[ScoreLoss]:
+    """What failing, its cost and its time took from the score: the run counted without each."""
+    if record.passed + record.failed > _MOST_COUNTED or result.status == "error":
+        return []
+    results = list(app.store.counted_results(record.id))
+    found = []
+    changes: list[tuple[str, dict[str, Any]]] = [("Cost", {"cost": 0.0})]
+    changes.append(("Latency", {"latency": 0.0}))
+    if result.status == "failed":
+        changes.insert(0, ("Failing", {"status": "passed"}))
+    now = _score(record, results)
+    for what, change in changes:
+        if change.keys() & {"cost", "latency"} and getattr(result, next(iter(change))) is None:
+            continue
+        changed = [
+            msgspec.structs.replace(each, **change) if each.key == result.key else each
+            for each in results
+        ]
+        then = _score(record, changed)
+        if now is not None and then is not None and then != now:
+            found.append(ScoreLoss(what=what, points=now - then))
+    return found
+
+
+def _score(record: RunRecord, results: list[CaseResult]) -> float | None:
+    tally = Tally(results)
+    try:
+        return tally.score(tally.formula(record.formula, also=record.metrics)).score
+    except FormulaError:
+        return None
+
+
+PAGE = Page("/runs/{run}/cases/{case:path}", "case.html", gather)

@@ -1,0 +1,104 @@
+"""Challenges: what can be entered, and who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from tallymark.web.page import Page, View, Visit
+
+if TYPE_CHECKING:
+    from tallymark.store.contests.challenges import StoredChallenge
+
+ChallengeState = Literal["open", "frozen", "closed", "upcoming"]
+
+
+class ChallengeLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A challenge in the list."""
+
+    name: str
+    title: str
+    difficulty: str
+    kind: str
+    state: ChallengeState
+    opens_at: float | None
+    closes_at: float | None
+    agents: int
+    leader: str | None
+    leading: str | None
+    """The leader's value."""
+
+
+class ChallengesView(View, frozen=True, kw_only=True):
+    """All challenges."""
+
+    challenges: list[ChallengeLine]
+    total: int
+    state: str
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each challenge."""
+        return (msgspec.structs.asdict(each) for each in self.challenges)
+
+
+def find_state(kept: StoredChallenge, now: float) -> ChallengeState:
+    """Whether it can be entered, and whether its board moves."""
+    closes = kept.closed_at or kept.challenge.closes_at
+    if kept.challenge.opens_at is not None and now < kept.challenge.opens_at:
+        return "upcoming"
+    if closes is not None and now >= closes:
+        return "closed"
+    return "frozen" if kept.is_frozen(now) else "open"
+
+
+def gather(visit: Visit) -> ChallengesView:
+    """The challenges that the address asks for, those that are open first."""
+    store = visit.app.store
+    wanted = visit.choose("state", ("", "open", "frozen", "closed", "upcoming"))
+    text = visit.get("q").casefold()
+    found = store.challenges.all() if store.exists else []
+    lines = [
+        _describe(visit, kept)
+        for kept in found
+        if text in f"{kept.challenge.name} {kept.challenge.title}".casefold()
+    ]
+    order = ("open", "frozen", "upcoming", "closed")
+    lines.sort(key=lambda each: (order.index(each.state), each.title.casefold()))
+    return ChallengesView(
+        title="Challenges",
+        challenges=[each for each in lines if wanted in ("", each.state)],
+        total=len(found),
+        state=wanted,
+    )
+
+
+def _describe(visit: Visit, kept: StoredChallenge) -> ChallengeLine:
+    from tallymark.challenges.strategies import STRATEGIES  # noqa: PLC0415
+
+    store, challenge = visit.app.store, kept.challenge
+    agents, leader, leading = 0, None, None
+    if challenge.kind == "versus":
+        agents = len({each.player for each in store.versus.submissions(challenge.name)})
+    else:
+        agents = store.boards.size(challenge.name, public=visit.public)
+        top = store.boards.top(challenge.name, limit=1, public=visit.public) if agents else []
+        if top:
+            leader = store.agents.names([top[0].agent]).get(top[0].agent, top[0].agent)
+            leading = STRATEGIES[challenge.scoring.strategy].write(top[0].value)
+    return ChallengeLine(
+        name=challenge.name,
+        title=challenge.title,
+        difficulty=challenge.difficulty,
+        kind=challenge.kind,
+        state=find_state(kept, visit.now),
+        opens_at=challenge.opens_at,
+        closes_at=kept.closed_at or challenge.closes_at,
+        agents=agents,
+        leader=leader,
+        leading=leading,
+    )
+
+
+PAGE = Page("/challenges", "challenges.html", gather)

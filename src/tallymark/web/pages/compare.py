@@ -1,0 +1,386 @@
+"""Compare two to six runs: is B worse, and in what?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from tallymark.charts.frame import Chart
+from tallymark.charts.score_cost import RunPoint, draw_score_cost
+from tallymark.errors import InvalidInput, NotFound
+from tallymark.runs.comparison import (
+    CHANGE_KINDS,
+    ComparedMeasure,
+    Comparison,
+    RegressionVerdict,
+    compare_all,
+    verdict,
+)
+from tallymark.runs.score_matrix import find_best
+from tallymark.web.page import Page, View, Visit
+from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe_run
+from tallymark.web.word_diff import WordDiff, compare_words
+
+if TYPE_CHECKING:
+    from tallymark.app.app import App
+    from tallymark.runs.run import Run
+
+FEWEST, MOST = 2, 6
+_LETTERS = "ABCDEF"
+_MOST_RESULTS = 30_000
+"""Of a run that is compared while somebody waits."""
+_MOST_CHANGES = 300
+Tone = Literal["good", "bad", "", "quiet"]
+_MEASURES = (
+    ("score", "Score", True),
+    ("success_pct", "Success, %", True),
+    ("total_cost", "Cost, $", False),
+    ("avg_latency", "Latency, s", False),
+)
+_WORSE = ("broken", "worse", "error_now")
+
+
+class MeasureLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One number of both runs, and how sure the difference is."""
+
+    key: str
+    title: str
+    first: float | None
+    second: float | None
+    change: float | None
+    low: float | None
+    high: float | None
+    least: float
+    most: float
+    """The ends of the axis, with zero in its middle."""
+    p_value: float | None
+    tone: Tone
+    word: str
+
+
+class ChangeLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A case that is not the same in both."""
+
+    case: str
+    name: str
+    kind: str
+    before: str
+    now: str
+    reason: str
+
+
+class SideOfCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A case in one of the runs."""
+
+    letter: str
+    run: str
+    case: CaseFacts | None
+
+
+class RunLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A run under its letter; all but the first against the first."""
+
+    letter: str
+    run: RunFacts
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    broken: int = 0
+    fixed: int = 0
+    verdict: str = ""
+
+
+class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest run of a prompt and a model."""
+
+    run: str
+    score: float | None
+    passed: int
+    ran: int
+    best: bool
+    tone: str
+
+
+class PromptMatrix(msgspec.Struct, frozen=True, kw_only=True):
+    """Prompts across, models down."""
+
+    prompts: list[str]
+    models: list[str]
+    cells: list[list[MatrixCell | None]]
+
+
+class CompareView(View, frozen=True, kw_only=True):
+    """Runs side by side."""
+
+    runs: list[RunLine]
+    suite: str
+    measures: list[MeasureLine]
+    """Of two runs."""
+    verdict: RegressionVerdict | None
+    shared: int
+    unchanged: int
+    formula: str
+    warnings: list[str]
+    changes: list[ChangeLine]
+    counts: dict[str, int]
+    kind: str
+    chosen: str
+    sides: list[SideOfCase]
+    diff: WordDiff | None
+    points: list[RunFacts]
+    """Runs of the suite, for the chart."""
+    matrix: PromptMatrix | None
+
+    @property
+    def chart(self) -> Chart:
+        """Score against cost, with the frontier."""
+        letters = {line.run.id: f"{line.letter} " for line in self.runs}
+        return draw_score_cost(
+            [
+                RunPoint(
+                    f"{letters.get(each.id, '')}{each.model}",
+                    each.cost,
+                    each.score,
+                    (each.low, each.high)
+                    if each.low is not None and each.high is not None
+                    else None,
+                )
+                for each in self.points
+            ]
+        )
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each case that changed."""
+        return (msgspec.structs.asdict(each) for each in self.changes)
+
+
+def gather(visit: Visit) -> CompareView:
+    """The runs that the address names."""
+    visit.visitor.require_runs()
+    app = visit.app
+    records = [app.store.run(each) for each in dict.fromkeys(visit.get_all("run"))]
+    if not FEWEST <= len(records) <= MOST:
+        hint = "choose them in the list of runs"
+        raise InvalidInput(f"two to six runs are compared, not {len(records)}", hint=hint)
+    large = [each.id for each in records if each.passed + each.failed > _MOST_RESULTS]
+    if large:
+        hint = f"tally compare {' '.join(each.id for each in records)} does it without a page"
+        raise InvalidInput(f"{large[0]} has too many results to be compared here", hint=hint)
+    runs = [app.load_run(each.id) for each in records]
+    compared = compare_all(runs, formula=visit.get("formula") or None)
+    pair = compared[0] if len(runs) == FEWEST else None
+    changes = _list_changes(pair) if pair is not None else []
+    kind = visit.choose("kind", ("flipped", "worse", "better", "other"))
+    shown = [each for each in changes if _fits(each.kind, kind)]
+    chosen = visit.get("case") or (shown[0].case if shown else "")
+    sides = _list_sides(runs, chosen) if chosen and pair is not None else []
+    suite = records[0].suite
+    others = app.store.runs(suite=suite, limit=40)
+    return CompareView(
+        title=_write_heading(pair, compared),
+        runs=_list_runs(runs, compared),
+        suite=suite,
+        measures=_list_measures(pair) if pair is not None else [],
+        verdict=None if pair is None else verdict(pair),
+        shared=compared[0].shared,
+        unchanged=compared[0].unchanged,
+        formula=compared[0].formula,
+        warnings=list(dict.fromkeys(said for each in compared for said in each.warnings)),
+        changes=shown[:_MOST_CHANGES],
+        counts={
+            each: sum(_fits(change.kind, each) for change in changes)
+            for each in ("flipped", "worse", "better", "other")
+        },
+        kind=kind,
+        chosen=chosen,
+        sides=sides,
+        diff=_diff(sides),
+        points=[
+            describe_run(each) for each in {each.id: each for each in (*records, *others)}.values()
+        ],
+        matrix=_make_matrix(app, suite),
+    )
+
+
+def _fits(kind: str, wanted: str) -> bool:
+    groups = {"worse": _WORSE, "better": ("fixed", "better", "recovered")}
+    other = kind.startswith("only_")
+    if wanted == "flipped":
+        return not other
+    return other if wanted == "other" else kind in groups[wanted]
+
+
+def _list_changes(pair: Comparison) -> list[ChangeLine]:
+    return [
+        ChangeLine(
+            case=each.case,
+            name=each.name or each.case,
+            kind=each.kind,
+            before=_name_outcome(each.first),
+            now=_name_outcome(each.second),
+            reason=each.reason or CHANGE_KINDS[each.kind],
+        )
+        for each in pair.changes
+    ]
+
+
+def _name_outcome(passes: str) -> str:
+    """From `2/3` to what a cell shows."""
+    if not passes:
+        return "none"
+    passed, _, ran = passes.partition("/")
+    return "passed" if passed == ran else "failed" if passed == "0" else "flaky"
+
+
+def _list_measures(pair: Comparison) -> list[MeasureLine]:
+    found = []
+    for key, title, higher_is_better in _MEASURES:
+        measure: ComparedMeasure = getattr(pair, key)
+        if key == "success_pct" and pair.formula == "success_pct":
+            continue
+        change, ends = measure.difference.value, measure.difference.interval
+        low, high = (None, None) if ends is None else (ends.low, ends.high)
+        reach = max((abs(each) for each in (change, low, high) if each is not None), default=1.0)
+        tone, word = _judge(change, low, high, higher_is_better, key)
+        found.append(
+            MeasureLine(
+                key=key,
+                title=title,
+                first=measure.first,
+                second=measure.second,
+                change=change,
+                low=low,
+                high=high,
+                least=-1.15 * reach or -1.0,
+                most=1.15 * reach or 1.0,
+                p_value=pair.p_value if key == "score" else measure.difference.p_value,
+                tone=tone,
+                word=word,
+            )
+        )
+    return found
+
+
+def _judge(
+    change: float | None, low: float | None, high: float | None, up: bool, key: str
+) -> tuple[Tone, str]:
+    """Whether a difference is one, and in words which."""
+    if change is None:
+        return "quiet", "not known in both"
+    if not change:
+        return "quiet", "the same"
+    if low is None or high is None:
+        return "quiet", "how sure is not known"
+    if low <= 0 <= high:
+        return "quiet", "may be chance"
+    words = {
+        "total_cost": ("cheaper", "dearer"),
+        "avg_latency": ("faster", "slower"),
+    }.get(key, ("better", "worse"))
+    good = (change > 0) == up
+    return ("good", words[0]) if good else ("bad", words[1])
+
+
+def _write_heading(pair: Comparison | None, compared: Sequence[Comparison]) -> str:
+    """The answer, where there is one."""
+    if pair is None:
+        known = [each for each in compared if each.second.score is not None]
+        best = max(known, key=lambda each: each.second.score or 0.0, default=None)
+        first = compared[0].first.score
+        if best is None or (first is not None and first >= (best.second.score or 0.0)):
+            return f"A scored highest of {len(compared) + 1}"
+        return f"{_LETTERS[list(compared).index(best) + 1]} scored highest of {len(compared) + 1}"
+    from tallymark.text import format_score  # noqa: PLC0415
+
+    change, ends = pair.score.difference.value, pair.score.difference.interval
+    if change is None:
+        return "A and B have no score in common"
+    if not change:
+        return "A and B scored the same"
+    size = format_score(abs(change))
+    word = "lower" if change < 0 else "higher"
+    if ends is None or ends.low <= 0 <= ends.high:
+        return f"B scored {size} {word}, which may be chance"
+    return f"B is {'worse' if change < 0 else 'better'}, by {size}"
+
+
+def _list_runs(runs: Sequence[Run], compared: Sequence[Comparison]) -> list[RunLine]:
+    lines = [RunLine(letter="A", run=describe_run(runs[0].record))]
+    for letter, run, each in zip(_LETTERS[1:], runs[1:], compared, strict=False):
+        difference = each.score.difference
+        ends = difference.interval
+        lines.append(
+            RunLine(
+                letter=letter,
+                run=describe_run(run.record),
+                change=difference.value,
+                low=None if ends is None else ends.low,
+                high=None if ends is None else ends.high,
+                p_value=each.p_value,
+                broken=sum(len(each.of_kind(kind)) for kind in ("broken", "worse")),
+                fixed=sum(len(each.of_kind(kind)) for kind in ("fixed", "better")),
+                verdict=verdict(each).reason,
+            )
+        )
+    return lines
+
+
+def _list_sides(runs: Sequence[Run], case: str) -> list[SideOfCase]:
+    """A case in each run; of several epochs, the first that went wrong."""
+    found = []
+    for letter, run in zip(_LETTERS, runs, strict=False):
+        view = run.read_cases([case]).get(case)
+        results = [] if view is None else view.results
+        result = next((each for each in results if each.status != "passed"), None)
+        result = result or next(iter(results), None)
+        facts = None if result is None else describe_case(result, most=20_000)
+        found.append(SideOfCase(letter=letter, run=run.record.id, case=facts))
+    if not any(side.case for side in found):
+        raise NotFound(f"none of the runs has the case {case[:80]!r}")
+    return found
+
+
+def _diff(sides: Sequence[SideOfCase]) -> WordDiff | None:
+    texts = [side.case.output for side in sides if side.case is not None]
+    return compare_words(*texts) if len(texts) == FEWEST else None
+
+
+def _make_matrix(app: App, suite: str) -> PromptMatrix | None:
+    """The newest run of each pair of a prompt and a model; None where no suite has prompts."""
+    newest: dict[tuple[str, str], Any] = {}
+    for record in app.store.runs(suite=suite, limit=500):
+        prompt = record.tags.get("prompt")
+        if prompt is not None:
+            newest.setdefault((record.model, str(prompt)), record)
+    if len(newest) < FEWEST:
+        return None
+    models, prompts = (list(dict.fromkeys(names)) for names in zip(*newest, strict=True))
+    from tallymark.runs.run import Run  # noqa: PLC0415
+
+    best = find_best([Run(record, []) for record in newest.values()])
+    scores = [each.score for each in newest.values() if each.score is not None]
+    middle = (min(scores) + max(scores)) / 2 if scores else 0.0
+
+    def make(record: Any) -> MatrixCell:
+        score = record.score
+        tone = "" if score is None or len(set(scores)) < 2 else "good" if score > middle else "bad"
+        return MatrixCell(
+            run=record.id,
+            score=score,
+            passed=record.passed,
+            ran=record.passed + record.failed,
+            best=record.id in best,
+            tone=tone,
+        )
+
+    cells = [
+        [make(found) if (found := newest.get((model, prompt))) else None for prompt in prompts]
+        for model in models
+    ]
+    return PromptMatrix(prompts=prompts, models=models, cells=cells)
+
+
+PAGE = Page("/compare", "compare.html", gather)

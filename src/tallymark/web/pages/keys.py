@@ -1,0 +1,45 @@
+"""The keyboard map, and how to switch single keys off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tallymark.web.page import Page, View, Visit
+
+KEYS = {
+    "?": "this map",
+    "/": "find, or filter the list",
+    "g h": "home",
+    "g r": "runs",
+    "g c": "challenges",
+    "g a": "agents",
+    "g t": "ratings",
+    "g f": "formula bench",
+    "j": "next row, or next case",
+    "k": "previous row, or previous case",
+    "Enter": "open the row",
+    "x": "choose the row",
+    "c": "compare what is chosen",
+    "y": "copy this page's address",
+    "t": "light or dark",
+    "Esc": "close",
+}
+
+
+class KeysView(View, frozen=True, kw_only=True):
+    """Every key."""
+
+    keys: dict[str, str]
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each key."""
+        return ({"key": key, "does": does} for key, does in self.keys.items())
+
+
+def gather(_visit: Visit) -> KeysView:
+    """The same for everybody."""
+    return KeysView(title="Keyboard", keys=KEYS)
+
+
+PAGE = Page("/keys", "keys.html", gather)

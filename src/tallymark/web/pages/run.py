@@ -1,0 +1,173 @@
+"""One run: why did it lose points?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from tallymark.errors import FormulaError
+from tallymark.formula import Formula, Names, Variable
+from tallymark.formula.formula_names import RUN_METRICS
+from tallymark.web.page import Moved, Page, Pager, View, Visit
+from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe_run
+from tallymark.web.score_parts import FormulaTree, take_apart
+
+if TYPE_CHECKING:
+    from tallymark.app.app import App
+    from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+
+_ORDER: tuple[CaseStatus, ...] = ("failed", "error", "passed")
+"""What went wrong stands first."""
+_FEW = 5_000
+"""Results that are counted again to say why a score has no interval."""
+
+
+class RunBefore(msgspec.Struct, frozen=True, kw_only=True):
+    """The last run of the same suite and model, and how the score changed since."""
+
+    id: str
+    change: float
+
+
+class RunView(View, frozen=True, kw_only=True):
+    """A run with a page of its cases."""
+
+    run: RunFacts
+    no_interval: str | None
+    tree: FormulaTree | None
+    before: RunBefore | None
+    group: list[RunFacts]
+    """The other runs of the same command."""
+    metrics: dict[str, float | None]
+    cases: list[CaseFacts]
+    pager: Pager
+    status: str
+    text: str
+    layout: str
+    opened: str
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each case."""
+        for case in self.cases:
+            row = msgspec.structs.asdict(case)
+            failed = [each.title for each in case.checks if each.outcome != "passed"]
+            yield row | {"checks": ", ".join(failed)}
+
+
+def gather(visit: Visit) -> RunView:
+    """The run that the address names, by id or by a beginning of it."""
+    visit.visitor.require_runs()
+    app, wanted = visit.app, visit.params["run"]
+    record = app.store.run(wanted)
+    if record.id != wanted:
+        raise Moved(visit.link().replace(f"/runs/{wanted}", f"/runs/{record.id}", 1))
+    run = describe_run(record)
+    status = visit.choose("status", ("", *_ORDER))
+    text = visit.get("q")
+    pager = visit.read_pager(_count(app, run, status, text))
+    results = _read_cases(app, run, pager, status, text)
+    layout = visit.choose("view", ("list", "side"))
+    return RunView(
+        title=f"{run.model} on {run.suite}",
+        run=run,
+        no_interval=_explain_no_interval(app, record),
+        tree=explain_run(record),
+        before=_find_before(app, record),
+        group=_list_group(app, record),
+        metrics=dict(sorted(record.metrics.items())),
+        cases=[describe_case(each) for each in results],
+        pager=pager,
+        status=status,
+        text=text,
+        layout=layout,
+        opened=visit.get("open"),
+    )
+
+
+def explain_run(record: RunRecord, formula: str | None = None) -> FormulaTree | None:
+    """The formula with the numbers that are kept of a run; None where they do not fit it."""
+    names = name_values(record.metrics)
+    try:
+        parsed = Formula.parse(formula or record.formula, names)
+    except FormulaError:
+        return None
+    if not record.metrics.keys() >= set(parsed.names):
+        return None
+    return take_apart(parsed, names, record.metrics)
+
+
+def name_values(metrics: Mapping[str, float | None]) -> Names:
+    """The names of a run's numbers; those of evals are known to lie between 0 and 1."""
+    evals = [
+        name
+        for name in metrics
+        if name not in RUN_METRICS and {f"{name}_latency", f"{name}_cost"} <= metrics.keys()
+    ]
+    known = Names.of_run(evals)
+    return Names(
+        [*known.values(), *(Variable(name) for name in metrics if name not in known)], of_run=True
+    )
+
+
+def _count(app: App, run: RunFacts, status: str, text: str) -> int:
+    known = {"": run.finished, "passed": run.passed, "failed": run.failed, "error": run.errors}
+    if not text and run.status not in ("running", "interrupted"):
+        return known[status]
+    wanted = cast("CaseStatus | None", status or None)
+    return app.store.count_results(run.id, status=wanted, text=text or None)
+
+
+def _read_cases(app: App, run: RunFacts, pager: Pager, status: str, text: str) -> list[CaseResult]:
+    """A page of the cases; of all of them, first those that went wrong."""
+    store = app.store
+    if text or status or run.status in ("running", "interrupted"):
+        return store.page_results(
+            run.id,
+            status=cast("CaseStatus | None", status or None),
+            text=text or None,
+            limit=pager.limit,
+            offset=pager.offset,
+        )
+    # A run knows how many there are of each, so that nothing needs to be sorted.
+    found: list[CaseResult] = []
+    skip, room = pager.offset, pager.limit
+    for each, count in zip(_ORDER, (run.failed, run.errors, run.passed), strict=True):
+        if skip >= count:
+            skip -= count
+            continue
+        part = min(room, count - skip)
+        found += store.page_results(run.id, status=each, limit=part, offset=skip)
+        skip, room = 0, room - part
+        if not room:
+            break
+    return found
+
+
+def _find_before(app: App, record: RunRecord) -> RunBefore | None:
+    if record.score is None:
+        return None
+    for other in app.store.runs(suite=record.suite, model=record.model, limit=50):
+        earlier = other.created_at < record.created_at and other.score is not None
+        if earlier and other.tags.get("prompt") == record.tags.get("prompt"):
+            return RunBefore(id=other.id, change=record.score - (other.score or 0.0))
+    return None
+
+
+def _list_group(app: App, record: RunRecord) -> list[RunFacts]:
+    if record.group is None:
+        return []
+    found = app.store.runs(group=record.group, limit=20)
+    return [describe_run(each) for each in found if each.id != record.id]
+
+
+def _explain_no_interval(app: App, record: RunRecord) -> str | None:
+    if record.score is None or record.score_low is not None:
+        return None
+    if record.passed + record.failed > _FEW:
+        return "none is kept for this formula"
+    return app.load_run(record.id).no_interval
+
+
+PAGE = Page("/runs/{run}", "run.html", gather)

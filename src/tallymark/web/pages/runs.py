@@ -1,0 +1,132 @@
+"""Runs: which is newest, and is it worse?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+import msgspec
+
+from tallymark.charts.frame import Chart
+from tallymark.charts.sparkline import draw_sparkline
+from tallymark.runs.record import RunStatus
+from tallymark.text import format_score
+from tallymark.web.page import Page, Pager, View, Visit
+from tallymark.web.run_facts import RunFacts, describe_run
+
+if TYPE_CHECKING:
+    from tallymark.store import Store
+
+_SORTS = ("created_at", "score", "suite", "model", "status")
+_MOST_SUITES = 12
+_MOST_POINTS = 30
+
+
+class SuiteLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A suite with its newest run."""
+
+    suite: str
+    runs: int
+    newest: RunFacts
+    scores: list[float | None]
+    """Of the last runs, the oldest first."""
+    change: float | None
+    """Since the run of the same model before it."""
+
+    @property
+    def chart(self) -> Chart:
+        """The scores as a line."""
+        return draw_sparkline(f"Scores of {self.suite}", self.scores, format_score)
+
+
+class RunsView(View, frozen=True, kw_only=True):
+    """The list, and a line for each suite."""
+
+    suites: list[SuiteLine]
+    runs: list[RunFacts]
+    pager: Pager
+    sort: str
+    descending: bool
+    least: float
+    most: float
+    """Between these lie all intervals that are drawn."""
+    empty: bool
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each run."""
+        for run in self.runs:
+            row = msgspec.structs.asdict(run)
+            yield row | {"tags": ", ".join(f"{k}={v}" for k, v in run.tags.items())}
+
+
+def list_suites(store: Store, most: int = _MOST_SUITES) -> list[SuiteLine]:
+    """The suites with the newest runs, each with its last scores."""
+    found = []
+    for each in store.suites(most):
+        records = store.runs(suite=each.suite, limit=_MOST_POINTS)
+        newest, *others = records
+        before = next((run for run in others if run.model == newest.model), None)
+        known = before is not None and None not in (before.score, newest.score)
+        found.append(
+            SuiteLine(
+                suite=each.suite,
+                runs=each.runs,
+                newest=describe_run(newest),
+                scores=[record.score for record in reversed(records)],
+                change=(newest.score or 0) - (before.score or 0) if known and before else None,
+            )
+        )
+    return found
+
+
+def gather(visit: Visit) -> RunsView:
+    """The runs that the address asks for."""
+    visit.visitor.require_runs()
+    store = visit.app.store
+    if not store.exists:
+        return _show_nothing(visit)
+    sort = visit.choose("sort", _SORTS)
+    descending = visit.choose("order", ("desc", "asc")) == "desc"
+    status = visit.choose("status", ("", *get_args(RunStatus)))
+    filters = {
+        "suite": visit.get("suite") or None,
+        "model": visit.get("model") or None,
+        "status": cast("RunStatus | None", status or None),
+        "group": visit.get("group") or None,
+        "text": visit.get("q") or None,
+    }
+    pager = visit.read_pager(store.count_runs(**filters))
+    records = store.runs(
+        sort=sort, descending=descending, limit=pager.limit, offset=pager.offset, **filters
+    )
+    runs = [describe_run(each) for each in records]
+    filtered = any(filters.values())
+    ends = [end for run in runs for end in (run.low, run.high, run.score) if end is not None]
+    return RunsView(
+        title="Runs",
+        suites=[] if filtered or pager.offset else list_suites(store),
+        runs=runs,
+        pager=pager,
+        sort=sort,
+        descending=descending,
+        least=min(ends, default=0.0),
+        most=max(ends, default=1.0),
+        empty=not filtered and not pager.total,
+    )
+
+
+def _show_nothing(visit: Visit) -> RunsView:
+    return RunsView(
+        title="Runs",
+        suites=[],
+        runs=[],
+        pager=visit.read_pager(0),
+        sort="created_at",
+        descending=True,
+        least=0.0,
+        most=1.0,
+        empty=True,
+    )
+
+
+PAGE = Page("/runs", "runs.html", gather)

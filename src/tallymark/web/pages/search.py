@@ -1,0 +1,59 @@
+"""Search: runs, challenges and agents of which the name has what is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from tallymark.web.page import Page, View, Visit
+
+_MOST = 10
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that fits."""
+
+    kind: str
+    name: str
+    link: str
+    about: str = ""
+
+
+class SearchView(View, frozen=True, kw_only=True):
+    """What fits."""
+
+    text: str
+    found: list[Found]
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each thing."""
+        return (msgspec.structs.asdict(each) for each in self.found)
+
+
+def gather(visit: Visit) -> SearchView:
+    """The first few of each kind."""
+    text = visit.get("q").strip()[:200]
+    found = list(_find(visit, text)) if text and visit.app.store.exists else []
+    return SearchView(title=f"Search: {text}" if text else "Search", text=text, found=found)
+
+
+def _find(visit: Visit, text: str) -> Iterable[Found]:
+    store = visit.app.store
+    if visit.visitor.may_read_runs:
+        for run in store.runs(text=text, limit=_MOST):
+            yield Found(kind="Run", name=run.model, link=f"/runs/{run.id}", about=run.suite)
+    for kept in store.challenges.all():
+        each = kept.challenge
+        if text.casefold() in f"{each.name} {each.title}".casefold():
+            yield Found(
+                kind="Challenge", name=each.title, link=f"/challenges/{each.name}", about=each.name
+            )
+    for agent in store.figures.agents(text=text, limit=_MOST):
+        yield Found(
+            kind="Agent", name=agent.name, link=f"/agents/{agent.handle}", about=agent.handle
+        )
+
+
+PAGE = Page("/search", "search.html", gather)

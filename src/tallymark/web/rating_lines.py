@@ -1,0 +1,121 @@
+"""Ratings of all agents as pages show them: Elo, and the fit with its interval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
+
+if TYPE_CHECKING:
+    from tallymark.web.page import Visit
+
+_K = 3
+
+
+class RatingLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that has played."""
+
+    place: int
+    agent: str
+    name: str
+    elo: int
+    matches: int
+    wins: int
+    draws: int
+    losses: int
+    strength: float | None
+    low: float | None
+    high: float | None
+    floor: float | None
+    provisional: bool
+    waiting: bool
+    """Attempts of it wait to be scored, so its Elo may move for what is past."""
+    pass_at_1: float | None
+    pass_at_k: float | None
+    pass_hat_k: float | None
+
+
+class DifficultyLine(msgspec.Struct, frozen=True, kw_only=True):
+    """How hard a challenge has turned out to be."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    provisional: bool
+    tier: str
+    plays_like: str
+    sure: bool
+
+
+class RatingTable(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it, from one reading."""
+
+    agents: list[RatingLine]
+    challenges: list[DifficultyLine]
+    comparable: bool
+    frozen: list[str]
+
+
+def make_rating_table(visit: Visit) -> RatingTable:
+    """By floors, as `tally ratings` lists them."""
+    store, public = visit.app.store, visit.public
+    if not store.exists:
+        return RatingTable(agents=[], challenges=[], comparable=True, frozen=[])
+    elo = dict(store.ratings.elo(public=public))
+    pairs = store.ratings.pairs(public=public)
+    waiting = store.ratings.provisional(visit.now)
+    fitted = fit(pairs)
+    rates = attempt_rates(Counts.of(pairs), _K)
+    names = store.agents.names(elo)
+    tiers = {each.challenge.name: each.challenge.difficulty for each in store.challenges.all()}
+    agents = []
+    for place, agent in enumerate(fitted.order("strengths"), 1):
+        if agent not in elo:
+            continue
+        rating, strength, rate = elo[agent], fitted.strengths[agent], rates[agent]
+        agents.append(
+            RatingLine(
+                place=place,
+                agent=agent,
+                name=names.get(agent, agent),
+                elo=rating.rating,
+                matches=rating.matches,
+                wins=rating.wins,
+                draws=rating.draws,
+                losses=rating.losses,
+                strength=strength.value,
+                low=strength.low,
+                high=strength.high,
+                floor=strength.floor,
+                provisional=strength.provisional,
+                waiting=agent in waiting,
+                pass_at_1=rate.pass_at_1,
+                pass_at_k=rate.pass_at_k,
+                pass_hat_k=rate.pass_hat_k,
+            )
+        )
+    challenges = []
+    for name in fitted.order("difficulties"):
+        value = fitted.difficulties[name]
+        suggested = suggest_tier(value)
+        challenges.append(
+            DifficultyLine(
+                name=name,
+                value=value.value,
+                low=value.low,
+                high=value.high,
+                provisional=value.provisional,
+                tier=tiers.get(name, ""),
+                plays_like=suggested.tier,
+                sure=suggested.sure,
+            )
+        )
+    return RatingTable(
+        agents=agents,
+        challenges=challenges,
+        comparable=fitted.connected,
+        frozen=store.challenges.frozen(visit.now) if public else [],
+    )

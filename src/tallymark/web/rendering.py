@@ -1,0 +1,170 @@
+"""Templates, and how they write numbers, moments and lengths.
+
+Whatever a template puts into a page is escaped, and cleaned of what would turn the direction of
+writing around: names, answers and traces are written by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+from jinja2.runtime import Context
+from markupsafe import Markup
+
+from tallymark import text
+from tallymark.charts.bars import COLOURS
+from tallymark.charts.frame import Chart, pct
+from tallymark.web.assets import Assets
+from tallymark.web.markdown import render_markdown
+
+_STEPS = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (30 * 86_400, 86_400, "d"))
+_MINUS = "\N{MINUS SIGN}"
+
+
+class Renderer:
+    """The templates of the pages."""
+
+    def __init__(self, assets: Assets) -> None:
+        self._jinja = jinja2.Environment(
+            loader=jinja2.PackageLoader("tallymark.web", "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            finalize=_clean,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._jinja.filters |= _FILTERS
+        self._jinja.globals |= {"asset": assets.find_path, "length": _write_length, "zip": zip}
+
+    def render(self, template: str, **values: Any) -> str:
+        """A page, or a part of one."""
+        return self._jinja.get_template(template).render(**values)
+
+
+def _clean(value: Any) -> Any:
+    """What is put into a page, without what would act on it; None is nothing."""
+    if value is None:
+        return ""
+    return text.clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _cut(value: str, most: int = 160) -> str:
+    return text.clean_line(value, most)
+
+
+def _excerpt(value: str, most: int = 20_000) -> str:
+    return text.clean_excerpt(value, most)
+
+
+def format_age(seconds: float) -> str:
+    """How long ago, or ahead, in the largest unit that fits."""
+    size = abs(seconds)
+    if size < 5:
+        return "now"
+    for most, unit, name in _STEPS:
+        if size < most:
+            told = f"{int(size // unit)} {name}"
+            return f"{told} ago" if seconds > 0 else f"in {told}"
+    return ""
+
+
+def format_duration(seconds: float) -> str:
+    """`2 d 4 h`, `12 min`, `40 s`: the two largest units."""
+    left, found = int(seconds), []
+    for size, name in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        count, left = divmod(left, size)
+        if count:
+            found.append(f"{count} {name}")
+    return " ".join(found[:2]) or "0 s"
+
+
+@jinja2.pass_context
+def _show_moment(context: Context, at: float | None) -> Markup | str:
+    """How long ago, with the exact time on hover."""
+    if not at:
+        return text.UNKNOWN
+    moment = datetime.fromtimestamp(at, UTC)
+    exact = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    shown = format_age(context["visit"].now - at) or f"{moment:%Y-%m-%d}"
+    return Markup('<time datetime="{}" data-tip="{}" title="{}">{}</time>').format(
+        f"{moment:%Y-%m-%dT%H:%M:%SZ}", exact, exact, shown
+    )
+
+
+def _sign(shown: str, value: float | None) -> str:
+    """A difference with its sign."""
+    if value is None:
+        return shown
+    shown = shown.replace("-", _MINUS)
+    return f"+{shown}" if value > 0 and any(digit in shown for digit in "123456789") else shown
+
+
+def _write_length(share: float) -> str:
+    """A length in percent, for SVG: the policy allows no style attribute."""
+    return pct(min(max(share, 0.0), 1.0))
+
+
+def _name_colour(colour: str) -> str:
+    """The class of a dimension's colour; any other than the documents' is grey."""
+    return colour.lower() if colour.lower() in COLOURS else "plain"
+
+
+def _draw(chart: Chart) -> Markup:
+    """A chart writes its own HTML, and escapes what it is given."""
+    return Markup(chart.write_html())  # noqa: S704
+
+
+def _draw_alone(chart: Chart) -> Markup:
+    """The drawing without its table, for a row that has the numbers beside it."""
+    return Markup(chart.svg)  # noqa: S704
+
+
+@cache
+def _quote_path(name: str) -> str:
+    """A name as one part of an address."""
+    return quote(name, safe="")
+
+
+def _join_some(items: Iterable[str], most: int = 8) -> str:
+    return text.list_some([text.clean_line(each, 60) for each in items], most=most)
+
+
+def _join_url(params: Mapping[str, str]) -> str:
+    return "&".join(f"{_quote_path(key)}={_quote_path(value)}" for key, value in params.items())
+
+
+_FILTERS = {
+    "score": text.format_score,
+    "mean": text.format_mean,
+    "value": text.format_value,
+    "digits": text.format_digits,
+    "number": text.format_number,
+    "rating": text.format_rating,
+    "money": text.format_money,
+    "seconds": text.format_seconds,
+    "percent": text.format_percent,
+    "points": text.format_points,
+    "share": text.format_share,
+    "p_value": text.format_p_value,
+    "counted": text.format_count,
+    "utc": text.format_utc_moment,
+    "age": format_age,
+    "duration": format_duration,
+    "ago": _show_moment,
+    "signed": _sign,
+    "cut": _cut,
+    "excerpt": _excerpt,
+    "some": _join_some,
+    "colour": _name_colour,
+    "draw": _draw,
+    "draw_alone": _draw_alone,
+    "path": _quote_path,
+    "query": _join_url,
+    "markdown": render_markdown,
+}

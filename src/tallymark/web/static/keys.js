@@ -1,0 +1,58 @@
+// Single keys, as the page /keys lists them. They can be switched off there (WCAG 2.1.4).
+const PLACES = { r: "/runs", c: "/challenges", a: "/agents", t: "/ratings", f: "/formula", h: "/" };
+
+export function mount(body) {
+  if (isOff()) return;
+  let leader = false;
+  addEventListener("keydown", (event) => {
+    const typing = event.target.matches?.("input, textarea, select, [contenteditable]");
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (leader) {
+      leader = false;
+      if (PLACES[event.key]) location.assign(PLACES[event.key]);
+      return;
+    }
+    const act = ACTS[event.key];
+    if (event.key === "g") leader = true;
+    else if (act && act(body) !== false) event.preventDefault();
+  });
+}
+
+function isOff() {
+  return document.cookie.split("; ").includes("keys=off");
+}
+
+function click(selector) {
+  const found = document.querySelector(selector);
+  found?.click();
+  return Boolean(found);
+}
+
+function step(by) {
+  const rows = [...document.querySelectorAll("[data-row] a[href]:first-of-type")];
+  if (!rows.length) return click(by > 0 ? "a[rel=next]" : "a[rel=prev]");
+  const at = rows.indexOf(document.activeElement);
+  rows[Math.max(0, Math.min(rows.length - 1, at + by))].focus();
+  return true;
+}
+
+const ACTS = {
+  "?": () => location.assign("/keys"),
+  "/": () => {
+    const field = document.querySelector("[data-filter], .seek input");
+    field?.focus();
+    return Boolean(field);
+  },
+  j: () => step(1),
+  k: () => step(-1),
+  t: () => click("[data-theme-button]"),
+  x: () => {
+    const box = document.activeElement?.closest("[data-row]")?.querySelector("input[type=checkbox]");
+    box?.click();
+    return Boolean(box);
+  },
+  c: () => click("[data-compare]"),
+  y: () => {
+    navigator.clipboard?.writeText(location.href);
+  },
+};

@@ -1,0 +1,10 @@
+// A box that keeps its choice in a cookie: unchecked is the cookie's `off`.
+export function mount(label) {
+  const box = label.querySelector("input");
+  const { cookie, off } = box.dataset;
+  label.hidden = false;
+  box.checked = !document.cookie.split("; ").includes(`${cookie}=${off}`);
+  box.addEventListener("change", () => {
+    document.cookie = `${cookie}=${box.checked ? "on" : off}; path=/; max-age=31536000; samesite=lax`;
+  });
+}
