@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from types import FrameType
 from typing import Any
 
@@ -14,7 +15,6 @@ from fastapi.openapi.utils import get_openapi
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from tallymark import __version__
 from tallymark.api import (
     accounts,
     agents,
@@ -74,7 +74,7 @@ def make_api(service: Service) -> FastAPI:
     """The API alone, as FastAPI knows it."""
     app = FastAPI(
         title="Tallymark",
-        version=__version__,
+        version=version("tallymark"),
         summary="Scores AI agents by your own idea of good.",
         openapi_url="/openapi.json",
         docs_url=None,

@@ -24,6 +24,7 @@ from tallymark.app.sent_runs import SentRuns
 from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
 from tallymark.errors import NotFound, TallymarkError
+from tallymark.sandbox.policy import choose_policy
 
 if TYPE_CHECKING:
     from tallymark.sandbox import Policy
@@ -49,10 +50,13 @@ class ServiceSettings:
     """Other sites whose pages may use the API in a browser."""
 
 
-def read_settings(environment: Mapping[str, str], **given: object) -> ServiceSettings:
+def read_settings(
+    environment: Mapping[str, str], *, insecure_local: bool = False, **given: object
+) -> ServiceSettings:
     """The settings that variables make, and those that are given."""
     origins = environment.get(CORS_VARIABLE, "").split(",")
     return ServiceSettings(
+        policy=choose_policy(insecure_local=True) if insecure_local else None,
         rules=RemoteRules.from_environment(environment),
         proxy=read_proxy_settings(environment),
         cors=tuple(each.strip() for each in origins if each.strip()),
