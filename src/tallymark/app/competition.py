@@ -46,7 +46,8 @@ from tallymark.challenges.rescore_plan import (
 from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
 from tallymark.challenges.trajectory import Verification, read_trajectory, verify_sent
 from tallymark.challenges.versus.arena import Arena
-from tallymark.challenges.versus.judges import judge_of
+from tallymark.challenges.versus.judges import Judge, judge_of
+from tallymark.challenges.versus.pairings import Meeting, Ruling
 from tallymark.errors import (
     InvalidInput,
     OrganiserFault,
@@ -55,12 +56,14 @@ from tallymark.errors import (
     WorkFailed,
     suggest,
 )
+from tallymark.models.reach import limit_reach
 from tallymark.sandbox import Policy
 from tallymark.scoring.score import show_value
 from tallymark.store.contests.attempt_items import Finish, Verdict
 from tallymark.store.rehearsals import is_rehearsal
 
 if TYPE_CHECKING:
+    from tallymark.models.reach import Reach
     from tallymark.store import Store
     from tallymark.store.contests.attempt_items import Report
     from tallymark.store.contests.challenges import StoredChallenge
@@ -88,6 +91,24 @@ class AttemptReport(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class LimitedJudge:
+    """A judge of red against blue, whose model has no more than it may."""
+
+    judge: Judge
+    find_reach: Callable[[], Reach | None]
+
+    @property
+    def name(self) -> str:
+        """Which judge."""
+        return self.judge.name
+
+    def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
+        """One ruling for every meeting."""
+        with limit_reach(self.find_reach()):
+            return self.judge.rule(meetings)
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """An open attempt, and the files that its competitor works with."""
 
@@ -107,8 +128,11 @@ class Competition:
         judge_model: str | None = None,
         clock: Callable[[], float] = time.time,
         draw: Callable[[], int] = lambda: secrets.randbits(SEED_BITS),
+        find_reach: Callable[[], Reach | None] = lambda: None,
     ) -> None:
+        """`find_reach` says what models may use that challenges and competitors name."""
         self.store = store
+        self._find_reach = find_reach
         self._policy = policy
         self._judge_model = judge_model
         self._clock = clock
@@ -188,7 +212,8 @@ class Competition:
         if trajectory is not None:
             read_trajectory(trajectory)
         kind = find_evaluator(challenge.evaluator.type)
-        kind.refuse(answer, challenge, self._rulings.open_folder(challenge))
+        with limit_reach(self._find_reach()):
+            kind.refuse(answer, challenge, self._rulings.open_folder(challenge))
         attempt = self.store.attempts.submit(attempt_id, agent, payload, at=at, key=key)
         self._expire_some()
         return attempt
@@ -368,6 +393,7 @@ class Competition:
             judge_model=self._judge_model,
             answers=lambda: self.store.judge_answers,
         )
+        judge = LimitedJudge(judge, self._find_reach)
         return Arena(self.store.versus, challenge, judge, clock=self._clock)
 
     def track(self, path: Path, *, public: bool = True) -> tuple[Track, list[TrackStanding]]:
@@ -528,7 +554,8 @@ class Competition:
             judge_model=self._judge_model,
             answers=lambda: self.store.judge_answers,
         )
-        return evaluate(submitted, setting)
+        with limit_reach(self._find_reach()):
+            return evaluate(submitted, setting)
 
 
 def _explain_wait(error: Exception) -> tuple[str, str | None]:

@@ -15,9 +15,11 @@ from tallymark.challenges.challenge_folder import pack
 from tallymark.challenges.tracks import Track, read_track
 from tallymark.documents.source import Source
 from tallymark.errors import InvalidInput, Problem
+from tallymark.models.reach import limit_reach
 from tallymark.store.contests.challenges import StoredChallenge
 
 if TYPE_CHECKING:
+    from tallymark.models.reach import Reach
     from tallymark.sandbox import Policy
     from tallymark.store import Store
 
@@ -34,8 +36,11 @@ class Publishing:
         policy: Policy | None = None,
         judge_model: str | None = None,
         clock: Callable[[], float] = time.time,
+        find_reach: Callable[[], Reach | None] = lambda: None,
     ) -> None:
+        """`find_reach` says what models may use that a challenge names."""
         self._store = store
+        self._find_reach = find_reach
         self._policy = policy
         self._judge_model = judge_model
         self._clock = clock
@@ -44,18 +49,21 @@ class Publishing:
         self, folder: Path, *, validate_only: bool = False, force: bool = False
     ) -> StoredChallenge:
         """Makes a folder a version of its challenge, unless its check says that it is not ready."""
-        challenge = load_challenge(folder)
-        if not force:
-            report = check_challenge(folder, policy=self._policy, judge_model=self._judge_model)
-            if not report.ok:
-                found = (Problem(f"{each.what}: {each.detail}") for each in report.problems)
-                raise InvalidInput(found)
+        with limit_reach(self._find_reach()):
+            challenge = load_challenge(folder)
+            if not force:
+                self._require_ready(folder)
         at = self._clock()
         if validate_only:
             state = dict.fromkeys(("frozen_at", "closed_at", "held_at", "unfrozen_at"))
             return StoredChallenge(0, self._store.tenant, 0, **state, challenge=challenge)
         self._store.challenges.publish(challenge, pack(folder), at=at)
         return self._store.challenges.find(challenge.name)
+
+    def _require_ready(self, folder: Path) -> None:
+        report = check_challenge(folder, policy=self._policy, judge_model=self._judge_model)
+        if not report.ok:
+            raise InvalidInput(Problem(f"{each.what}: {each.detail}") for each in report.problems)
 
     def write_reported(self, folder: Path, given: Mapping[str, Any]) -> None:
         """The folder of a challenge of reported attempts, as the plugin document sets one up."""

@@ -7,7 +7,7 @@ private address, none of its environment. What the operator allows is named in T
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from tallymark.text import format_count
 if TYPE_CHECKING:
     from tallymark.documents.reader import Reader
     from tallymark.scoring import Scorer
+    from tallymark.store import Store
     from tallymark.suites.suite_definition import SuiteDefinition
 
 NOWHERE = Path("/nonexistent")
@@ -108,6 +109,11 @@ class RemoteRules:
         if reference.name == "llm_judge" and isinstance(given.get("model"), str):
             reach.demand("python", "a judge is named in metadata.judge or in the check's model")
         return load_scorer(ref, **options)
+
+    def find_reach(self, store: Store, own: Collection[str] = ()) -> Reach:
+        """What models of a tenant may use: all its secrets are keys, and no variable of ours is."""
+        keys = store.secrets_for_run(store.secret_names()) if store.exists else {}
+        return Reach(keys, self.may, frozenset(own))
 
     def limit_cases(self, count: int) -> None:
         """Refuses more cases than are run for one request."""

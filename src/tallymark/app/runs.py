@@ -89,9 +89,7 @@ class RunService:
         """What models may use that are asked for somebody else: all their secrets are keys."""
         if self.rules is None:
             return None
-        store = self.app.store
-        keys = store.secrets_for_run(store.secret_names()) if store.exists else {}
-        return Reach(keys, self.rules.may)
+        return self.rules.find_reach(self.app.store)
 
     def resolve_like(
         self, record: RunRecord, definition: SuiteDefinition, options: RunOptions

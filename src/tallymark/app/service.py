@@ -27,6 +27,7 @@ from tallymark.errors import NotFound, TallymarkError
 from tallymark.sandbox.policy import choose_policy
 
 if TYPE_CHECKING:
+    from tallymark.models.reach import Reach
     from tallymark.sandbox import Policy
     from tallymark.store import Store
 
@@ -86,6 +87,7 @@ class TenantServices:
             policy=settings.policy,
             judge_model=settings.judge_model,
             clock=self._service.clock,
+            find_reach=self._find_reach,
         )
 
     @cached_property
@@ -97,7 +99,15 @@ class TenantServices:
             policy=settings.policy,
             judge_model=settings.judge_model,
             clock=self._service.clock,
+            find_reach=self._find_reach,
         )
+
+    def _find_reach(self) -> Reach | None:
+        settings = self._service.settings
+        if settings.own:
+            return None  # the owner's own store, on their own machine
+        own = () if settings.judge_model is None else (settings.judge_model,)
+        return settings.rules.find_reach(self.store, own)
 
     @cached_property
     def remote_runs(self) -> RemoteRuns:

@@ -21,6 +21,7 @@ from tallymark.models import Answer, Model, Request, open_model
 from tallymark.models.endpoint import EndpointModel, _parse_address
 from tallymark.models.model import Loadable
 from tallymark.models.model_answers import finish_answer
+from tallymark.models.reach import Reach, find_reach
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
@@ -90,7 +91,12 @@ class _CountedAgent:
 
 def _open_keyless(address: str, pricing: Pricing | None) -> Model:
     """The endpoint without the organiser's key, which is not for competitors' servers."""
-    return EndpointModel(address, _parse_address(address), pricing)
+    reach = find_reach()
+    # Looked up once more when it is asked: an address may have become another's meanwhile.
+    pinned = None if reach is None else Reach(may=reach.may)
+    if pinned is not None:
+        pinned.refuse_host(urlsplit(address).hostname)
+    return EndpointModel(address, _parse_address(address), pricing, reach=pinned)
 
 
 def _check_address(address: str, allow: Collection[str]) -> None:

@@ -15,6 +15,7 @@ from tallymark.judging.kept_answers import JudgeMemory
 from tallymark.models import Pace, Request, answer_with_retries
 from tallymark.models.model import Loadable
 from tallymark.models.model_kinds import ModelReference, open_model
+from tallymark.models.reach import find_reach
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import check_url, read_api_key
 
@@ -117,6 +118,7 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
     where somebody else asks.
     """
     key = None
+    reach = find_reach(reach, reference)
     if "://" in reference and (model_name is not None or api_key_env is not None):
         check_url(reference, "llm_judge")
         reference = _name_model_at(reference, model_name)

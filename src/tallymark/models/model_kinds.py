@@ -21,7 +21,7 @@ from tallymark.models.echo import EchoModel
 from tallymark.models.endpoint import open_endpoint
 from tallymark.models.provider_setup import open_provider
 from tallymark.models.python_function import open_function
-from tallymark.models.reach import Reach
+from tallymark.models.reach import Reach, find_reach
 from tallymark.models.replay import open_replay
 from tallymark.models.token_prices import Pricing
 
@@ -107,6 +107,7 @@ def open_model(  # noqa: PLR0913 (what is said about one model, by keyword)
     `key` is for an address and `reach` for those who are not trusted, as in `ModelReference`;
     `redact` keeps secrets out of both files.
     """
+    reach = find_reach(reach, reference)
     named = ModelReference.parse(reference, folder=folder, pricing=pricing, key=key, reach=reach)
     if reach is not None:
         reach.refuse_kind(named.kind)

@@ -1,8 +1,14 @@
-"""What a model may use that a server asks for somebody else: their keys, and the open network."""
+"""What a model may use that a server asks for somebody else: their keys, and the open network.
+
+It is given with a model, or holds for all that are opened inside of `limit_reach`: what challenges
+of others name is opened deep inside of their evaluators.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,6 +32,8 @@ class Reach(msgspec.Struct, frozen=True):
     """By the names that environment variables have elsewhere: OPENAI_API_KEY, TALLY_HTTP_KEY."""
     may: frozenset[str] = frozenset()
     """Which of `ALLOWANCES` hold."""
+    own: frozenset[str] = frozenset()
+    """Models that the operator named for everybody: they are the operator's to ask and to pay."""
 
     @property
     def is_private(self) -> bool:
@@ -50,3 +58,25 @@ class Reach(msgspec.Struct, frozen=True):
     def make_resolver(self) -> AbstractResolver | None:
         """For the connections of one event loop; None where any address will do."""
         return None if self.is_private else make_pinned_resolver()
+
+
+_limits: ContextVar[Reach | None] = ContextVar("reach", default=None)
+
+
+def find_reach(given: Reach | None = None, model: str | None = None) -> Reach | None:
+    """What holds for a model: what is given with it, or what all are limited to here."""
+    reach = given or _limits.get()
+    return None if reach is not None and model in reach.own else reach
+
+
+@contextmanager
+def limit_reach(reach: Reach | None) -> Iterator[None]:
+    """What is opened inside has no more than this; None changes nothing."""
+    if reach is None:
+        yield
+        return
+    token = _limits.set(reach)
+    try:
+        yield
+    finally:
+        _limits.reset(token)
