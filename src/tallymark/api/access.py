@@ -68,9 +68,13 @@ async def find_caller(request: Request) -> Caller:
         accounts = service.accounts
         known = accounts.recall(text, address)
         if known is None:
-            nobody = Caller("default", "anonymous", "anonymous", address=address)
-            service.limits.check(nobody, "sign-in")
-            known = await to_thread.run_sync(accounts.authenticate, text, address)
+            try:
+                known = await to_thread.run_sync(accounts.authenticate, text, address)
+            except NotSignedIn:
+                # Only what fails counts: many with good keys may share an address.
+                nobody = Caller("default", "anonymous", "anonymous", address=address)
+                service.limits.check(nobody, "sign-in")
+                raise
         return known
     if service.proxy is not None:
         known = service.proxy.find_caller(request.headers, address)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +51,7 @@ class Publishing:
         self, folder: Path, *, validate_only: bool = False, force: bool = False
     ) -> StoredChallenge:
         """Makes a folder a version of its challenge, unless its check says that it is not ready."""
-        with limit_reach(self._find_reach()):
+        with limit_reach(self._find_reach()), _name_places(folder):
             challenge = load_challenge(folder)
             if not force:
                 self._require_ready(folder)
@@ -89,3 +91,19 @@ class Publishing:
     def read_track(self, given: Mapping[str, Any]) -> Track:
         """A track from its fields, read as its file would be."""
         return read_track(Source(msgspec.json.encode(given).decode(), "track"))
+
+
+@contextmanager
+def _name_places(folder: Path) -> Iterator[None]:
+    """Mistakes are told by the names that the sender knows, not by where we laid the files out."""
+    try:
+        yield
+    except InvalidInput as error:
+        here = f"{folder}/"
+        parts = []
+        for each in error.problems:
+            place = each.place
+            if place is not None and place.source is not None:
+                place = replace(place, source=place.source.removeprefix(here))
+            parts.append(replace(each, message=each.message.replace(here, ""), place=place))
+        raise InvalidInput(parts) from None

@@ -1,0 +1,131 @@
+"""A server with people: ada runs it, alice organises, rita reports, bob and charlie compete.
+
+victor may look. otto is the admin of another tenant, and nobody has no key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.api.route_table import PACKED_CHALLENGE
+
+from tallymark.app.callers import Caller
+from tallymark.app.limits import RateLimits
+from tallymark.app.service import Service, ServiceSettings
+from tallymark.server import make_server
+
+ADA = "tly_" + "a" * 43
+
+
+class Unlimited(RateLimits):
+    """Tests ask more often than people do."""
+
+    def find_limit(self, caller: Caller, route_class: Any) -> int:
+        """Any number."""
+        return 10**9
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server, and the keys of those who use it."""
+
+    client: TestClient
+    service: Service
+    keys: dict[str, str]
+
+    def ask(self, who: str, method: str, path: str, **more: Any) -> Any:
+        """What somebody is answered."""
+        headers = dict(more.pop("headers", {}))
+        if who in self.keys:
+            headers["Authorization"] = f"Bearer {self.keys[who]}"
+        return self.client.request(method, path, headers=headers, **more)
+
+    def v1(self, who: str, method: str, path: str, **more: Any) -> Any:
+        """The same below the prefix of the API."""
+        return self.ask(who, method, f"/api/v1{path}", **more)
+
+
+@contextmanager
+def run_server(db: str, **settings: Any) -> Iterator[Server]:
+    """A server on a database, with everybody's keys."""
+    service = Service(ServiceSettings(db=db, **settings))
+    service.limits = Unlimited()
+    with TestClient(make_server(service), base_url="http://tally.test") as client:
+        yield Server(client, service, _make_keys(service))
+
+
+def _make_keys(service: Service) -> dict[str, str]:
+    service.accounts.ensure_admin_key(ADA)
+    ada = service.accounts.authenticate(ADA)
+    made = {"ada": ADA}
+    people = (
+        ("alice", "organiser", None),
+        ("rita", "reporter", None),
+        ("bob", "agent", "bob"),
+        ("charlie", "agent", "charlie"),
+        ("victor", "viewer", None),
+    )
+    accounts = service.accounts
+    for name, role, agent in people:
+        key = accounts.create_key(ada, role=role, name=name, owner=name, agent=agent)
+        made[name] = key.text
+    accounts.create_tenant(ada, "elsewhere")
+    theirs = accounts.for_tenant("elsewhere")
+    otto = Caller("elsewhere", "admin", "otto", owner="otto")
+    made["otto"] = theirs.create_key(otto, role="admin", name="otto", owner="otto").text
+    made["oscar"] = theirs.create_key(
+        otto, role="agent", name="oscar", owner="oscar", agent="oscar"
+    ).text
+    revoked = accounts.create_key(ada, role="admin", name="gone", owner="gone")
+    accounts.revoke_key(ada, revoked.key.id)
+    made["revoked"] = revoked.text
+    made["unknown"] = "tly_" + "z" * 43
+    return made
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server of one's own."""
+    with run_server(str(tmp_path / "tally.db"), workers=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server for tests that leave nothing behind that others could trip over."""
+    with run_server(str(tmp_path_factory.mktemp("api") / "tally.db"), workers=1) as running:
+        furnish(running)
+        yield running
+
+
+def furnish(server: Server) -> None:
+    """Something of every kind, so that every route has something to show."""
+    publish(server, name="speed", scoring_formula="rating * 10", visibility="public")
+    publish(server, name="secret", scoring_formula="rating")
+    packed = server.v1(
+        "alice",
+        "POST",
+        "/challenges",
+        content=PACKED_CHALLENGE,
+        headers={"Content-Type": "application/octet-stream"},
+    )
+    assert packed.status_code == 201, packed.text
+    for agent, rating in (("bob", 7), ("charlie", 9)):
+        body = {"agent": agent, "metrics": {"succeeded": True, "rating": rating}}
+        assert server.v1("rita", "POST", "/challenges/speed/reports", json=body).status_code == 201
+    run = {"suite": "greeting", "model": "echo/me", "results": [{"case": "a", "status": "passed"}]}
+    assert server.v1("rita", "POST", "/runs", json={"run": run}).status_code == 201
+
+
+def publish(server: Server, **fields: Any) -> dict[str, Any]:
+    """A challenge of reported attempts."""
+    answered = server.v1("alice", "POST", "/challenges", json=fields)
+    assert answered.status_code == 201, answered.text
+    found: dict[str, Any] = answered.json()["challenge"]
+    return found

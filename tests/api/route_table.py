@@ -1,0 +1,279 @@
+"""Every route of the API: who may, with what, and what is wrong input. A test sweeps it.
+
+A route that has no row here fails. `{...}` in addresses is filled in by the tests.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tallymark.challenges.challenge_folder import pack
+
+PEOPLE = {
+    "ada": "admin",
+    "alice": "organiser",
+    "rita": "reporter",
+    "bob": "agent",
+    "victor": "viewer",
+    "nobody": "anonymous",
+}
+ORGANISERS = ("ada", "alice")
+REPORTERS = (*ORGANISERS, "rita")
+COMPETITORS = (*ORGANISERS, "bob")
+TEAM = (*REPORTERS, "victor")
+MEMBERS = (*TEAM, "bob")
+EVERYBODY = (*MEMBERS, "nobody")
+
+_FILES = {
+    "challenge.yaml": """
+name: sums
+goal: Add up.
+evaluator: {type: deterministic, truth: truth.json, fields: {sum: {dimension: correctness}}}
+scoring: {strategy: custom, dimensions: {correctness: 0.8, speed: 0.2}}
+""",
+    "truth.json": '{"sum": 42}',
+}
+
+
+def _pack_challenge() -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "sums"
+        folder.mkdir()
+        for file, text in _FILES.items():
+            (folder / file).write_text(text)
+        return pack(folder)
+
+
+PACKED_CHALLENGE = _pack_challenge()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One route."""
+
+    method: str
+    path: str
+    who: tuple[str, ...]
+    body: Any = None
+    """What is right; None where there is none."""
+    query: str = ""
+    wrong: tuple[Any, ...] = field(default=())
+    """Bodies that are refused with 422."""
+    does: bool = True
+    """Whether the sweep may send the right body, as what is done can be undone or repeated."""
+
+
+REASON = {"reason": "a test"}
+NO_REASON = ({}, {"reason": ""}, {"reason": 5}, {"reason": "x" * 2001}, {"raeson": "x"}, [], "x")
+
+ROUTES = (
+    # Runs
+    Row(
+        "POST",
+        "/runs",
+        REPORTERS,
+        {"run": {"suite": "s", "model": "m", "results": [{"case": "a", "status": "passed"}]}},
+        wrong=({}, {"run": {}}, {"suite": 5}, {"suite": "evals: []", "models": "x"}, [], {"x": 1}),
+    ),
+    Row("GET", "/runs", TEAM),
+    Row("GET", "/runs/{run}", TEAM),
+    Row("GET", "/runs/{run}/cases", TEAM),
+    Row("GET", "/runs/{run}/events", TEAM, does=False),
+    Row("POST", "/runs/{run}/cancel", ORGANISERS, does=False),
+    Row(
+        "POST",
+        "/runs/{run}/rescore",
+        ORGANISERS,
+        {"formula": "success_pct"},
+        "?preview=true",
+        wrong=({}, {"formula": ""}, {"formula": "1 +"}, {"formula": "nothing"}, {"suite": "x: ["}),
+    ),
+    Row("GET", "/compare", TEAM, query="?run={run}&run={run}"),
+    # Challenges
+    Row(
+        "POST",
+        "/challenges",
+        ORGANISERS,
+        {"name": "speed", "scoring_formula": "rating * 10", "visibility": "public"},
+        wrong=(
+            {},
+            {"name": ""},
+            {"name": "a", "scoring_formula": "rating +"},
+            {"name": "a", "scoring_plugin_id": "os:system"},
+            {"name": "a", "scoring_strategy": "luck"},
+            {"name": "a", "difficulty": "hard"},
+            {"name": "a", "attempts": 0},
+            [],
+        ),
+    ),
+    Row("GET", "/challenges", EVERYBODY),
+    Row("GET", "/challenges/speed", EVERYBODY),
+    Row(
+        "PATCH",
+        "/challenges/secret",
+        ORGANISERS,
+        {"closed": False, **REASON},
+        wrong=({}, REASON, {"closed": 1, **REASON}, {"frozen": True}, {"open": True, **REASON}),
+    ),
+    Row(
+        "POST",
+        "/challenges/speed/rescore",
+        ORGANISERS,
+        {"formula": "rating * 11"},
+        "?preview=true",
+        wrong=({"formula": "1 +"}, {"strategy": "luck"}, {"config": 5}, {"weights": {"a": 1}}),
+    ),
+    Row(
+        "POST",
+        "/tracks",
+        ORGANISERS,
+        {"name": "spring", "challenges": ["speed"]},
+        wrong=({}, {"name": "x", "challenges": []}, {"name": "x", "challenges": ["speed"] * 2}),
+    ),
+    Row("GET", "/tracks/spring/leaderboard", EVERYBODY),
+    Row("GET", "/challenges/speed/leaderboard", EVERYBODY),
+    Row("GET", "/challenges/speed/events", EVERYBODY, does=False),
+    Row(
+        "POST",
+        "/challenges/speed/what-if",
+        EVERYBODY,
+        {"formula": "-rating", "around": "bob"},
+        wrong=(
+            {},
+            {"formula": "1 +"},
+            {"formula": "x", "weights": {}},
+            {"limit": 0},
+            {"limit": 1e9},
+        ),
+    ),
+    # Attempts
+    Row("GET", "/challenges/speed/attempts", EVERYBODY),
+    Row(
+        "POST",
+        "/challenges/sums/attempts",
+        COMPETITORS,
+        {"agent": "bob"},
+        wrong=({"agent": "B O B"}, {"agent": 5}, {"memoryless": "yes"}, {"agnet": "bob"}, []),
+    ),
+    Row(
+        "POST",
+        "/challenges/speed/reports",
+        REPORTERS,
+        {"agent": "bob", "metrics": {"succeeded": True, "rating": 3}},
+        wrong=(
+            {},
+            {"agent": "bob"},
+            {"agent": "B", "metrics": {}},
+            {"agent": "bob", "metrics": {"rating": "8"}},
+            {"agent": "bob", "metrics": {"raiting": 8}},
+            {"agent": "bob", "metrics": {"tokens_total": 1.5}},
+            {"agent": "bob", "metrics": [], "x": 1},
+            [],
+        ),
+    ),
+    Row("GET", "/attempts/{scored}", EVERYBODY),
+    Row(
+        "POST",
+        "/attempts/{open}/submission",
+        COMPETITORS,
+        {"answer": {"sum": 42}},
+        "?validate_only=true",
+        wrong=({}, {"answer": 1, "metadata": 5}, {"answer": 1, "metadta": {}}, []),
+    ),
+    Row(
+        "POST",
+        "/attempts/{open}/withdraw",
+        COMPETITORS,
+        {"reason": "tired"},
+        "?validate_only=true",
+        wrong=({"reason": 5}, {"agent": "B B"}, []),
+    ),
+    Row("POST", "/attempts/{scored}/void", ORGANISERS, REASON, "?validate_only=true", NO_REASON),
+    Row("POST", "/attempts/{scored}/unvoid", ORGANISERS, REASON, "?validate_only=true", NO_REASON),
+    Row(
+        "POST",
+        "/challenges/duel/sides/red",
+        COMPETITORS,
+        {"agent": "bob", "content": "attack"},
+        wrong=({}, {"content": 1, "agent": "B B"}),
+        does=False,
+    ),
+    # Agents
+    Row("GET", "/agents", MEMBERS),
+    Row("GET", "/agents/bob", MEMBERS),
+    Row("POST", "/agents/charlie/disqualify", ORGANISERS, REASON, "?validate_only=true", NO_REASON),
+    Row("POST", "/agents/charlie/reinstate", ORGANISERS, REASON, "?validate_only=true", NO_REASON),
+    Row("GET", "/ratings", EVERYBODY),
+    # Formulas
+    Row(
+        "POST",
+        "/formula/check",
+        EVERYBODY,
+        {"formula": "success_pct / total_cost"},
+        wrong=({}, {"formula": 5}, {"formula": ""}, {"formula": "x" * 5000}, {"names": ["a"]}),
+    ),
+    Row(
+        "POST",
+        "/formula/explain",
+        EVERYBODY,
+        {"formula": "success_pct", "values": {"success_pct": 80}},
+        wrong=({}, {"formula": "1 +"}, {"formula": "a", "values": {"a": "b"}}, {"formula": "zzz"}),
+    ),
+    # Jobs
+    Row("GET", "/jobs", MEMBERS),
+    Row("GET", "/jobs/{job}", MEMBERS, does=False),
+    Row("POST", "/jobs/{job}/cancel", ORGANISERS, does=False),
+    Row("POST", "/jobs/{job}/retry", ORGANISERS, does=False),
+    # Accounts
+    Row("GET", "/me", EVERYBODY),
+    Row("GET", "/keys", MEMBERS),
+    Row(
+        "POST",
+        "/keys",
+        ORGANISERS,
+        {"name": "ci", "role": "viewer"},
+        wrong=({}, {"name": "x", "role": "king"}, {"name": "x", "role": "agent"}, {"name": ""}),
+    ),
+    Row("POST", "/keys/{key}/rotate", MEMBERS, {}, does=False, wrong=({"overlap_s": -1},)),
+    Row("POST", "/keys/{key}/revoke", MEMBERS, does=False),
+    Row("GET", "/invitations", ORGANISERS),
+    Row(
+        "POST",
+        "/invitations",
+        ORGANISERS,
+        {"role": "agent"},
+        wrong=({"role": "admin"}, {"uses": 0}, {"expires_in_s": -5}, {"uses": "many"}),
+    ),
+    Row("POST", "/invitations/{invitation}/revoke", ORGANISERS, does=False),
+    Row(
+        "POST",
+        "/invitations/accept",
+        EVERYBODY,
+        {"code": "nothing"},
+        wrong=({}, {"code": ""}, {"code": 5}),
+        does=False,
+    ),
+    Row(
+        "POST",
+        "/agents",
+        EVERYBODY,
+        {"agent": "newcomer", "owner": "new"},
+        wrong=({}, {"agent": "N E W"}),
+        does=False,
+    ),
+    Row("GET", "/tenants", ("ada",)),
+    # Settings
+    Row("GET", "/vars", TEAM),
+    Row("PUT", "/vars/city", ORGANISERS, {"value": "Paris"}, wrong=({}, {"value": 5}, [])),
+    Row("DELETE", "/vars/city", ORGANISERS, does=False),
+    Row("GET", "/secrets", ORGANISERS),
+    Row("PUT", "/secrets/token", ORGANISERS, {"value": "shh"}, wrong=({}, {"value": 5}, [])),
+    Row("DELETE", "/secrets/token", ORGANISERS, does=False),
+    Row("GET", "/limits", EVERYBODY),
+    Row("GET", "/audit", ORGANISERS),
+    # Exports
+    Row("GET", "/export/runs", TEAM),
+)
