@@ -336,9 +336,8 @@ def test_racing_judges_give_each_verdict_once(store: Store) -> None:
 def test_one_owners_agents_do_not_meet(store: Store) -> None:
     store.versus.submit("guard", "bob", "blue", 1, at=1.0)
     other = store.versus.submit("guard", "charlie", "blue", 2, at=2.0).id
+    store.versus.submit("guard", "alice", "blue", 0, at=2.5)
     for player in ("alice", "bob"):
-        if player == "alice":
-            store.versus.submit("guard", player, "blue", 0, at=2.5)
         store.agents.give(player, "ann", at=3.0)
     red = store.versus.submit("guard", "alice", "red", 3, at=4.0).id
     assert {(each[0], each[1]) for each in met(store)} == {(red, other)}
