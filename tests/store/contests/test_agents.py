@@ -46,11 +46,11 @@ def test_what_is_done_to_an_agent_is_in_the_log(contest: Store) -> None:
 def test_an_agent_of_another_tenant_is_not_there(contests: Any) -> None:
     with contests() as here, contests() as there:
         play(here, "bot-a", an_outcome())
-        for ask in (
-            lambda: there.agents.get("bot-a"),
-            lambda: there.agents.give("bot-a", "eve", at=20.0),
-            lambda: there.agents.name_agent("bot-a", "Eve", at=20.0),
-        ):
-            with pytest.raises(NotFound, match="there is no agent 'bot-a'"):
-                ask()
+        unknown = "there is no agent 'bot-a'"
+        with pytest.raises(NotFound, match=unknown):
+            there.agents.get("bot-a")
+        with pytest.raises(NotFound, match=unknown):
+            there.agents.give("bot-a", "eve", at=20.0)
+        with pytest.raises(NotFound, match=unknown):
+            there.agents.name_agent("bot-a", "Eve", at=20.0)
         assert here.agents.get("bot-a").owner is None
