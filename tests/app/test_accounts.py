@@ -253,12 +253,12 @@ def test_who_may_make_which_key(
     accounts: AccountService, admin: Caller, role: str, wanted: str
 ) -> None:
     caller = caller_as(accounts, admin, role)
-    fields = {"agent": "new-bot"} if wanted == "agent" else {}
+    agent = "new-bot" if wanted == "agent" else None
     if wanted in MAY_MAKE.get(caller.role, ()):
-        assert accounts.create_key(caller, role=wanted, **fields).key.role == wanted
+        assert accounts.create_key(caller, role=wanted, agent=agent).key.role == wanted
     else:
         with pytest.raises(NotAllowed, match=f"a key for {role} cannot manage keys for {wanted}"):
-            accounts.create_key(caller, role=wanted, **fields)
+            accounts.create_key(caller, role=wanted, agent=agent)
 
 
 def test_organisers_make_no_organisers() -> None:

@@ -37,6 +37,8 @@ WHOLE = """
     opens: 2030-01-01
     closes: 2030-02-01T00:00:00+01:00
     freezes: 2030-01-31T12:00Z
+    visibility: public
+    one_per: owner
     constraints: {tokens: 1000, calls: 10, cost: 0.5, tools: [search]}
     submission:
       format: json
@@ -72,6 +74,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert (challenge.name, challenge.title) == ("log-detective", "The log detective")
     assert (challenge.time_limit_s, challenge.difficulty) == (5400.0, "veteran")
     assert challenge.rated == "first"
+    assert (challenge.visibility, challenge.one_per) == ("public", "owner")
     assert (challenge.attempts, challenge.attempts_per_day) == (5, 2)
     assert challenge.opens_at == 1_893_456_000.0
     assert challenge.closes_at == 1_893_456_000.0 + 31 * 86_400 - 3_600

@@ -28,6 +28,8 @@ MASKS: tuple[Mask, ...] = (
     # The letters after the first are the time, which in January 2026 begins with `mn`.
     Mask("run", r"\b(rmn[0-9a-z]{8})\b", "the end of a run's id is drawn", numbered=True),
     Mask("group", r"\b(gmn[0-9a-z]{8})\b", "so is that of runs begun together", numbered=True),
+    Mask("tly", r"\b(tly_[\w-]{43})(?![\w-])", "a key is drawn", numbered=True),
+    Mask("key", r"\b(key_[0-9a-f]{16})\b", "so is its id", numbered=True),
     Mask("seed", r'"seed": (\d{7,})\b', "an attempt's data are drawn", numbered=True),
     # Hashes of suites and of challenges' folders stand as they are: they say what is alike.
     Mask(

@@ -103,9 +103,8 @@ def opened(zygote: Zygote) -> Iterator[Stage]:
 
 
 def _empty_store(zygote: Zygote, call: Call) -> Path:
-    """One that a variable was put into and taken out of."""
-    for words in ("set name value", "delete name"):
-        zygote(replace(call, argv=f"tally vars {words} --db empty.db".split()))
+    """One from which a variable was to be taken that was never there."""
+    zygote(replace(call, argv=["tally", "vars", "delete", "name", "--db", "empty.db"]))
     return Path(call.cwd, "empty.db")
 
 

@@ -90,26 +90,26 @@ def test_a_name_that_looks_like_another_agents_is_refused(store: Store) -> None:
         "\u0410\u0421\u041c\u0415",  # all Cyrillic
     ):
         with pytest.raises(InvalidInput, match=f"'{name}' looks like the agent 'acme'"):
-            store.agents.name_agent("mallory", name)
+            store.agents.name_agent("mallory", name, at=1.0)
     with pytest.raises(InvalidInput, match="mixes letters of several scripts"):
-        store.agents.name_agent("mallory", "\u0391cme")  # a Greek alpha
+        store.agents.name_agent("mallory", "\u0391cme", at=1.0)  # a Greek alpha
     assert store.agents.labels(["mallory"]) == {}
 
 
 def test_a_name_that_is_taken_cannot_be_entered_as_a_handle(store: Store) -> None:
-    store.agents.name_agent("acme", "Globe Bot")
+    store.agents.name_agent("acme", "Globe Bot", at=1.0)
     with pytest.raises(InvalidInput, match="'globe-bot' looks like the agent 'acme'"):
         store.attempts.enter("sums", "globe-bot", at=2.0, seed=1)
-    store.agents.name_agent("acme", "Acme")
+    store.agents.name_agent("acme", "Acme", at=1.0)
     store.attempts.enter("sums", "globe-bot", at=2.0, seed=1)
 
 
 def test_other_names_are_free(store: Store) -> None:
     for name in ("Acme Corp.", "Ünïted Agents & Söhne", "日本 Bot 2", "Ελλάς", "R2-D2"):
-        store.agents.name_agent("acme", name)
+        store.agents.name_agent("acme", name, at=1.0)
         assert store.agents.labels(["acme"]) == {"acme": f"{name} (acme)"}
 
 
 def test_who_is_not_there_cannot_be_named(store: Store) -> None:
     with pytest.raises(InvalidInput, match="there is no agent 'nobody'"):
-        store.agents.name_agent("nobody", "Somebody")
+        store.agents.name_agent("nobody", "Somebody", at=1.0)

@@ -23,6 +23,7 @@ import msgspec
 
 from tallymark.app.callers import KEY_ROLES, Caller, Role
 from tallymark.app.limits import group_address
+from tallymark.challenges.agent_names import check_handle
 from tallymark.errors import (
     Conflict,
     InvalidInput,
@@ -170,13 +171,14 @@ class AccountService:
     def resume(self, token: str, address: str | None = None) -> SignedIn:
         """Who is signed in by this session. It ends with its key."""
         now = self._clock()
-        session: Session | None = self._seen.recall(_digest(token), now)
+        name = b"session " + _digest(token)  # of what is remembered, a key is no session
+        session: Session | None = self._seen.recall(name, now)
         if session is None:
             session = self._store.sessions.find(token)
             if session is None or session.expires_at <= now:
                 raise NotSignedIn("the session is over", hint="sign in again")
             _require_valid(session.key, now)
-            self._seen.keep(_digest(token), now, session)
+            self._seen.keep(name, now, session)
             self._mark_used(session.key, now)
         caller = _place(make_caller(session.key), address)
         return SignedIn(caller, session.csrf, session.expires_at)
@@ -242,6 +244,8 @@ class AccountService:
                 "the key of an agent names the agent, and no other key does",
                 hint="give a handle with the role agent, and none with others",
             )
+        if agent is not None:
+            check_handle(agent)
         now = self._clock()
         _check_expiry(expires_at, now)
         owner = owner or (agent if caller.owner is None else caller.owner) or FIRST_OWNER

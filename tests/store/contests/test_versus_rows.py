@@ -331,3 +331,33 @@ def test_racing_judges_give_each_verdict_once(store: Store) -> None:
     at_once([rule(number % 2 == 0) for number in range(8)])
     assert sum(stored) == 2
     assert {each.tries for each in store.versus.verdicts("guard")} == {1}
+
+
+def test_one_owners_agents_do_not_meet(store: Store) -> None:
+    store.versus.submit("guard", "bob", "blue", 1, at=1.0)
+    other = store.versus.submit("guard", "charlie", "blue", 2, at=2.0).id
+    store.versus.submit("guard", "alice", "blue", 0, at=2.5)
+    for player in ("alice", "bob"):
+        store.agents.give(player, "ann", at=3.0)
+    red = store.versus.submit("guard", "alice", "red", 3, at=4.0).id
+    assert {(each[0], each[1]) for each in met(store)} == {(red, other)}
+
+
+def test_what_met_before_it_was_one_owners_is_not_judged_and_does_not_count(store: Store) -> None:
+    store.versus.submit("guard", "bob", "blue", 1, at=1.0)
+    store.versus.submit("guard", "charlie", "blue", 2, at=2.0)
+    store.versus.submit("guard", "alice", "red", 3, at=3.0)
+    for player in ("alice", "bob"):
+        store.agents.give(player, "ann", at=4.0)
+    assert {each.blue for each in store.versus.tallies("guard")} == {"charlie"}
+    left = store.versus.unjudged("guard", failed=True)
+    assert len(left) == 2
+    assert len(store.versus.verdicts("guard")) == 4
+    store.agents.give("bob", "ben", at=5.0)
+    assert {each.blue for each in store.versus.tallies("guard")} == {"bob", "charlie"}
+
+
+def test_agents_without_an_owner_meet(store: Store) -> None:
+    store.versus.submit("guard", "bob", "blue", 1, at=1.0)
+    store.versus.submit("guard", "alice", "red", 3, at=3.0)
+    assert len(met(store)) == 2

@@ -96,7 +96,7 @@ def create_tenant(connection: Connection, name: str, settings: TenantSettings, a
             hint="use 2 to 40 of a-z, 0-9 and '-', the first and the last a letter or a digit",
         )
     row = {"tenant": name, "settings": msgspec.to_builtins(settings), "created_at": at}
-    if not insert_once(connection, table, row):
+    if name == DEFAULT or not insert_once(connection, table, row):
         raise Conflict(f"there is a tenant {name!r} already", hint="choose another name")
     write_account_entry(connection, name, "tenant created", at)
 

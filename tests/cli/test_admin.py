@@ -1,0 +1,60 @@
+"""`tally admin`, as an operator runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.tally_process import Tally
+
+from tallymark.app import App
+
+
+@pytest.fixture
+def tally(tmp_path: Path) -> Tally:
+    return Tally(tmp_path)
+
+
+def test_the_key_alone_is_on_stdout_and_opens_the_server(tally: Tally) -> None:
+    done = tally("admin", "keys", "create", "organiser", "--owner", "alice")
+    key = done.stdout.strip()
+    assert done.returncode == 0
+    assert "it is shown only now" in done.stderr
+    assert key not in done.stderr
+    app = App(str(tally.folder / ".tally" / "tally.db"))
+    caller = app.accounts.authenticate(key)
+    app.close()
+    assert (caller.role, caller.owner, caller.tenant) == ("organiser", "alice", "default")
+
+
+def test_no_list_and_no_log_shows_a_key(tally: Tally) -> None:
+    key = tally.json("admin", "keys", "create", "viewer")["key"]["secret"]
+    for said in (
+        tally("admin", "keys", "list").stdout,
+        tally("admin", "keys", "list", "--json").stdout,
+        tally("log", "--json").stdout,
+    ):
+        assert key not in said
+        assert said
+
+
+def test_an_expiry_is_from_now(tally: Tally) -> None:
+    key = tally.json("admin", "keys", "create", "viewer", "--expires", "90d")["key"]
+    assert key["expires_at"] - key["created_at"] == pytest.approx(90 * 86_400, abs=60)
+
+
+def test_a_tenants_first_key_opens_that_tenant(tally: Tally) -> None:
+    key = tally.json("admin", "tenants", "create", "acme")["key"]
+    assert (key["tenant"], key["role"], key["owner"]) == ("acme", "admin", "operator")
+    listed = tally.json("admin", "keys", "list", "--tenant", "acme")["keys"]
+    assert [each["id"] for each in listed] == [key["id"]]
+    assert tally.json("admin", "keys", "list")["keys"] == []
+
+
+def test_what_is_refused_changes_nothing(tally: Tally) -> None:
+    tally("admin", "keys", "create", "viewer")
+    before = tally.json("admin", "keys", "list")
+    done = tally("admin", "keys", "create", "agent", "--agent", "No Handle")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert tally.json("admin", "keys", "list") == before
