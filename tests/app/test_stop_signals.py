@@ -22,7 +22,12 @@ async def wait_for_ever(begun: threading.Event) -> Literal["finished"]:
 )
 def test_what_waits_is_ended_from_another_thread(reason: StopReason, ending: str) -> None:
     stop, begun = StopSignal(), threading.Event()
-    thread = threading.Thread(target=lambda: begun.wait() and stop.set(reason))
+
+    def set_when_begun() -> None:
+        begun.wait()
+        stop.set(reason)
+
+    thread = threading.Thread(target=set_when_begun)
     thread.start()
     assert asyncio.run(stop.run_until_set(wait_for_ever(begun))) == ending
     thread.join()

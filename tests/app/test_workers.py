@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import signal
 import subprocess
 import sys
@@ -21,7 +22,9 @@ from tallymark.app.app import App
 from tallymark.app.jobs import JobService
 from tallymark.app.remote_runs import RemoteRuns, RunWish
 from tallymark.app.remote_suites import RemoteRules
+from tallymark.app.stop_signals import StopSignal
 from tallymark.app.workers import KINDS, JobKind, Task, TryLater, Workers, find_delay
+from tallymark.challenges.attempt import Payload
 from tallymark.challenges.challenge_folder import pack
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store.jobs.job_tables import jobs as job_table
@@ -188,14 +191,12 @@ def publish(app: App, tmp_path: Path, text: str = SUMS) -> None:
     games.close()
 
 
-def submit(app: App, answer: Any) -> str:
+def submit(app: App, answer: Any, agent: str = "alice") -> str:
     """A submission that nobody has scored, as the write path of a server leaves it."""
-    from tallymark.challenges.attempt import Payload
-
     games = app.competition()
-    entry = games.enter("sums", "alice")
+    entry = games.enter("sums", agent)
     at = entry.attempt.entered_at + 1
-    app.store.attempts.submit(entry.attempt.id, "alice", Payload(submission=answer), at=at)
+    app.store.attempts.submit(entry.attempt.id, agent, Payload(submission=answer), at=at)
     games.close()
     return entry.attempt.id
 
@@ -263,8 +264,6 @@ def test_rescore_scores_a_challenge_by_another_rule(app: App, tmp_path: Path) ->
 
 
 def test_rescore_by_new_files(app: App, tmp_path: Path) -> None:
-    import base64
-
     publish(app, tmp_path)
     attempt = submit(app, {"sum": 43})
     new = folder_with(tmp_path / "new", SUMS, {"truth.json": '{"sum": 43}'})
@@ -390,6 +389,71 @@ WORKER = textwrap.dedent("""
         with Workers(app, 1, rules=RemoteRules(may=frozenset({"python"}))):
             threading.Event().wait()
 """)
+
+
+KILLED = WORKER.replace(
+    "with closing(App",
+    """
+import os, signal
+from dataclasses import replace
+from tallymark.app import workers
+
+def die(handle, before):
+    def work(task):
+        if not before:
+            handle(task)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return work
+
+before = sys.argv[2] == "before"
+for name, kind in workers.KINDS.items():
+    workers.KINDS[name] = replace(kind, handle=die(kind.handle, before))
+with closing(App""",
+)
+"""Dies in the middle of the first job it gets: before it did anything, or when all is done."""
+
+
+def add_each_kind(app: App, tmp_path: Path) -> dict[str, Job]:
+    publish(app, tmp_path)
+    scored, left = submit(app, {"sum": 42}), submit(app, {"sum": 42}, "bob")
+    runs = RemoteRuns(app, RemoteRules())
+    ((_, job),) = runs.submit(SUITE, ["echo/me"])
+    (over,) = runs.check(SUITE, ["echo/me"])
+    app.store.queue_runs([over], [])
+    runs.execute(over.id, {}, StopSignal())
+    rule = {"challenge": "sums", "scoring": {"formula": "5 * succeeded"}}
+    return {
+        "score": add(app, "score", scored),
+        "settle": add(app, "settle", left),
+        "run": app.store.jobs.get(job),
+        "rescore": add(app, "rescore", "sums", **rule),
+        "rescore_run": add(app, "rescore_run", over.id, run=over.id, formula="hi"),
+    }
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_worker_killed_in_the_middle_of_each_kind(
+    app: App, tmp_path: Path, empty_url: str, kind: str, when: str
+) -> None:
+    """Whatever was done by then, the next worker comes to the same."""
+    jobs = add_each_kind(app, tmp_path)
+    others = [each for each in jobs.values() if each.kind != kind]
+    change = update(job_table).where(job_table.c.id.in_([each.id for each in others]))
+    app.store._database.write(lambda c: c.execute(change.values(not_before=1e12)))
+    killed = subprocess.run([sys.executable, "-c", KILLED, empty_url, when], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert app.store.jobs.get(jobs[kind].id).state == "running"
+    app.store._database.write(lambda c: c.execute(change.values(not_before=0.0)))
+    with Workers(app, 1) as workers:
+        for each in jobs.values():
+            done = wait(app, each)
+            assert done.state == "done", (each.kind, done.error)
+        workers.wait_until_idle(threading.Event())
+    assert app.store.jobs.get(jobs[kind].id).takeovers == 1
+    for subject in (jobs["score"].subject, jobs["settle"].subject):
+        assert app.store.attempts.get(subject).state == "scored"
 
 
 def test_a_run_whose_worker_is_killed_goes_on_where_it_was(

@@ -45,7 +45,7 @@ def test_an_unknown_kind_is_wrong_usage(tally: Tally) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_well(tmp_path: Path, number: signal.Signals) -> None:
-    command = [TALLY, "worker", "--db", str(tmp_path / "tally.db")]
+    command = [str(TALLY), "worker", "--db", str(tmp_path / "tally.db")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert "Ctrl-C ends them" in process.stderr.readline()

@@ -97,6 +97,12 @@ def _rescore(task: Task) -> Any:
     given = task.job.payload
     if task.stop.reason == "cancelled":
         return {"status": "cancelled"}
+    counts = task.app.store.challenges.get(given["challenge"])
+    wanted = given.get("scoring", {})
+    done_before = {"challenge": given["challenge"]}  # by whoever had the job: all or nothing
+    same = all(getattr(counts.scoring, name, None) == value for name, value in wanted.items())
+    if task.job.takeovers and wanted and same:
+        return done_before
     with tempfile.TemporaryDirectory(prefix="tally-rescore-") as name:
         folder = None
         if (packed := given.get("packed")) is not None:
@@ -105,14 +111,13 @@ def _rescore(task: Task) -> Any:
 
             folder = Path(name)
             unpack(base64.b64decode(packed), folder)
-            counts = task.app.store.challenges.get(given["challenge"]).version
-            if task.job.takeovers and load_challenge(folder).version == counts:
-                return {"challenge": given["challenge"]}  # done by whoever had the job before
+            if task.job.takeovers and load_challenge(folder).version == counts.version:
+                return done_before
         done = task.competition().rescore(
             given["challenge"],
             apply=given.get("apply", True),
             folder=folder,
-            **given.get("scoring", {}),
+            **wanted,
         )
     return {"challenge": given["challenge"], "rescoring": done}
 
