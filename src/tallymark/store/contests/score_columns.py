@@ -210,7 +210,8 @@ def _fetch(connection: Connection, query: Any) -> Iterable[tuple[Any, ...]]:
         given: Any = tuple(values[name] for name in compiled.positiontup)
     else:
         given = values
-    found: Iterable[tuple[Any, ...]] = connection.exec_driver_sql(str(compiled), given).cursor
+    cursor: Any = connection.exec_driver_sql(str(compiled), given).cursor
+    found: Iterable[tuple[Any, ...]] = cursor
     return found
 
 
