@@ -151,6 +151,7 @@ def test_who_comes_back_goes_on_after_the_last_event_seen(store: Store) -> None:
         assert [each["agent"] for each in content["top"]] == ["bob", "alice"]
         play(store, "dora", an_outcome(3.0), 12.0)
         told: dict[str, Any] = {}
+        last = seen = 0
         while "dora" not in {each["agent"] for each in told.get("changed", ())}:
             _, last, told = await next_event(stream)
         # From what is kept: the very bytes.

@@ -230,11 +230,11 @@ def test_other_weights_give_the_board_that_rescoring_would(
             what_ifs.ask(store, "sums", WhatIfRule(weights=weights), public=True).items,
             ask(store, what_ifs, "correctness - total").items,
         ]
-        for found_items, changes in zip(
-            boards,
-            ({"dimensions": weigh(weights)}, {"formula": "correctness - total"}),
-            strict=True,
-        ):
+        changed: tuple[dict[str, Any], ...] = (
+            {"dimensions": weigh(weights)},
+            {"formula": "correctness - total"},
+        )
+        for found_items, changes in zip(boards, changed, strict=True):
             new = change_scoring(challenge, **changes)
             made = store.rescorings.preview(RescorePlan.of(challenge, new), at=99.0)
             before = {each.agent: each.rank for each in store.boards.top("sums", limit=100)}

@@ -147,8 +147,8 @@ class LiveHub:
             for data in await self._catch_up(topic, view, after):
                 yield data
             listener.ended |= topic.ended or self._closed
-            while (data := await listener.take()) is not None:
-                yield data
+            while (following := await listener.take()) is not None:
+                yield following
         finally:
             topic.listeners.discard(listener)
             if not topic.listeners and self._topics.get(topic.key) is topic:

@@ -38,7 +38,7 @@ def find_totals(
     """`Breakdown.total` of each row as a float; NaN where a score is missing."""
     totals, exact = _add_up(weighted, columns, rows)
     add_exactly = _RowTotal(weighted, columns)
-    for row in np.flatnonzero(~exact & ~np.isnan(totals)):
+    for row in np.flatnonzero(~exact & ~np.isnan(totals)).tolist():
         totals[row] = float(add_exactly(row))
     return totals
 
@@ -52,7 +52,7 @@ def find_shown_scores(
         doubtful = ~exact & (np.abs(totals - np.rint(totals)) < _DOUBTFUL)
     shown = np.floor(totals)
     add_exactly = _RowTotal(weighted, columns)
-    for row in np.flatnonzero(doubtful):
+    for row in np.flatnonzero(doubtful).tolist():
         shown[row] = math.floor(add_exactly(row))
     return shown
 

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.store.contests.challenges import StoredChallenge
 
-_CHUNK = 50_000
+_CHUNK = 2000
+"""Rows at a time: so few that Python uses the same memory again and again."""
 _MOST_CHANGES = 20_000
 """After more entries than this, all is read again."""
 _SOME = 500
@@ -55,6 +56,8 @@ _METRICS = tuple(each.name for each in METRICS if each.name != "elapsed_s")
 _ORDER = ("submitted_at", "attempt")
 _BOARD_ORDER = ("place", "submitted_at", "attempt")
 _BOARD_COLUMNS = (*_BOARD_ORDER, "value", "score")
+_ALWAYS = frozenset({"attempt", "submitted_at", "number", "succeeded"})
+"""What every attempt has."""
 _KINDS = {"agent": np.int32, "attempt": np.int64}
 _scores = attempt_scores.c
 _Numbers = dict[str, float | None]
@@ -210,7 +213,8 @@ def _fetch(connection: Connection, query: Any) -> Iterable[tuple[Any, ...]]:
         given: Any = tuple(values[name] for name in compiled.positiontup)
     else:
         given = values
-    found: Iterable[tuple[Any, ...]] = connection.exec_driver_sql(str(compiled), given).cursor
+    cursor: Any = connection.exec_driver_sql(str(compiled), given).cursor
+    found: Iterable[tuple[Any, ...]] = cursor
     return found
 
 
@@ -230,7 +234,7 @@ def _read_sqlite(
     columns = {name: np.empty(rows, dtype=_KINDS.get(name, np.float64)) for name in names}
     columns["agent"] = np.repeat(np.arange(len(agents), dtype=np.int32), sizes)
     # What is missing comes as an infinity, which is never stored: iterating numpy takes numbers.
-    shown = ", ".join(each if each in _KINDS else f"coalesce({each}, 9e999)" for each in names)
+    shown = ", ".join(each if each in _ALWAYS else f"coalesce({each}, 9e999)" for each in names)
     order = "ORDER BY agent, submitted_at, attempt"
     cursor = _run(connection, f"SELECT {shown} FROM attempt_scores WHERE {mine} {order}")  # noqa: S608
     for start, page in _read_pages(cursor):

@@ -293,9 +293,9 @@ def _make_row(tenant: str, run_id: str, seq: int, result: CaseResult) -> tuple[A
         result.status,
         # NaN, and what no column can hold, is not known.
         *[each if each is not None and -_BEYOND < each < _BEYOND else None for each in numbers],
-        seq,
         told,
         None if result.trace is None else _encode_trace(result.trace),
+        seq,
     )
 
 

@@ -62,9 +62,10 @@ case_results = Table(
     Column("cost", FiniteFloat),
     Column("input_tokens", BigInteger),
     Column("output_tokens", BigInteger),
-    Column("seq", Integer, nullable=False, server_default="0"),  # runs.stored when it was stored
     Column("detail", Text, nullable=False),
     Column("trace", Text),
+    # `runs.stored` when it was stored. Behind the bulky ones, but read from its index alone.
+    Column("seq", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant", "run_id", "case_name", "epoch", name="pk_case_results"),
     ForeignKeyConstraint(
         ["tenant", "run_id"],
