@@ -35,14 +35,18 @@ EVALUATORS = {
     for name in ("deterministic", "tests", "script", "judge", "reported", "suite")
 }
 """By name, the module with its `EVALUATOR`: imported when it is first used, some are heavy."""
+_LOADED: dict[str, EvaluatorKind] = {}
 
 
 def find_evaluator(name: str) -> EvaluatorKind:
     """The type of that name; a stored challenge may have one that is gone."""
+    if name in _LOADED:  # asked for every attempt
+        return _LOADED[name]
     if name not in EVALUATORS:
         hint = f"the evaluators are {', '.join(EVALUATORS)}"
         raise InvalidInput(f"there is no evaluator {show_value(name)}", hint=hint)
     found: EvaluatorKind = import_module(EVALUATORS[name]).EVALUATOR
+    _LOADED[name] = found
     return found
 
 

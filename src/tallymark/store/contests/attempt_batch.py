@@ -71,7 +71,7 @@ class AttemptBatch:
         self._refused: dict[int, TallymarkError] = {}
         """By the number of the item."""
         self._found: dict[int, Any] = {}
-        """By the number of the item: its challenge, its attempt, or those that are late."""
+        """By the number of the item: its challenge, or its attempt."""
         self._pairs: set[tuple[int, str]] = set()
         self._disqualified: set[tuple[str, str]] = set()
         self._wanted: dict[int, tuple[str, int, str]] = {}
@@ -112,7 +112,7 @@ class AttemptBatch:
             case Withdraw():
                 return self._withdraw(item, found)
             case Expire():
-                return self._expire(item, found)
+                return self._expire(item)
             case Wait():
                 self._wait(item, found)
                 return None
@@ -125,7 +125,6 @@ class AttemptBatch:
             if isinstance(item, Expire):
                 late = self._statements.read(_LATE, item.tenant, item.at, item.most)
                 self._wanted |= {key: (item.tenant, of, agent) for key, of, agent in late}
-                self._found[nth] = [key for key, _, _ in late]
             elif isinstance(item, Submit | Withdraw | Finish | Wait):
                 key = attempt_rows.attempt_key(item.attempt)
                 if key is not None:
@@ -156,20 +155,25 @@ class AttemptBatch:
                     self._refused[nth] = error
                     continue
                 named.setdefault((item.tenant, item.agent), []).append(nth)
-        new: dict[tuple[str, str], float] = {}
+        unknown: set[tuple[str, str]] = set()
         for tenant, agent, known, out in self._statements.read_many(ADMISSIONS, list(named)):
             if out:
                 self._disqualified.add((tenant, agent))
+            elif not known:
+                unknown.add((tenant, agent))
+        new: dict[tuple[str, str], float] = {}
+        for nth, item in enumerate(self._items):
+            if nth in self._refused:
                 continue
-            for nth in named[tenant, agent]:
-                item = self._items[nth]
-                if isinstance(item, Enter | Report) and self._found[nth] is not None:
-                    self._pairs.add((self._found[nth], agent))
-                    if not known:
-                        new.setdefault((tenant, agent), item.at)
+            if isinstance(item, Enter | Report) and self._found[nth] is not None:
+                who = (item.tenant, item.agent)
+                self._pairs.add((self._found[nth], item.agent))
+                if who in unknown:
+                    new.setdefault(who, item.at)
         if new:
             for who, why in register_new_agents(self._statements, new).items():
-                self._refused |= dict.fromkeys(named[who], why)
+                entering = (nth for nth in named[who] if not isinstance(self._items[nth], Submit))
+                self._refused |= dict.fromkeys(entering, why)
 
     def _check_admission(self, item: Enter | Report | Submit) -> None:
         if (item.tenant, item.agent) in self._disqualified:
@@ -247,11 +251,13 @@ class AttemptBatch:
             )
         return self._steps.tell(row)
 
-    def _expire(self, item: Expire, keys: list[int]) -> int:
-        late = [row for row in map(self._memory.rows.get, keys) if row and _is_late(row, item.at)]
-        for row in late:
+    def _expire(self, item: Expire) -> int:
+        # With those that were entered by this batch, or are open for other reasons.
+        mine = [row for row in self._memory.rows.values() if row.tenant == item.tenant]
+        late = sorted((row for row in mine if _is_late(row, item.at)), key=_take_deadline)
+        for row in late[: item.most]:
             self._steps.expire(row, item.at)
-        return len(late)
+        return len(late[: item.most])
 
     def _finish(self, item: Finish, key: int | None) -> Attempt | bool:
         row = self._find_row(item, key)
@@ -334,6 +340,10 @@ class AttemptBatch:
                 f"attempt {identifier} was already submitted, with other content",
                 hint="enter the challenge again to try something else",
             )
+
+
+def _take_deadline(row: AttemptRow) -> tuple[float, int]:
+    return row.expires_at, row.key
 
 
 def _is_late(row: AttemptRow, at: float) -> bool:

@@ -5,6 +5,7 @@ Times come from the server's clock, as `at`. What breaks a rule is an `InvalidIn
 
 from __future__ import annotations
 
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -114,7 +115,7 @@ class Attempts(TenantRows):
         texts = attempt_rows.make_payload_row(msgspec.structs.replace(payload, reported=metrics))
         # Under a key even without one: an answer lost on the way must not make two attempts.
         asked = ("report", name, texts["digest"])
-        request = IdempotentRequest(self._tenant, agent, key or uuid4().hex, *asked)
+        request = IdempotentRequest(self._tenant, agent, key or token_hex(16), *asked)
         facts: Any = {"texts": texts, "request": request, "check": check, "judge": judge}
         return Report(tenant=self._tenant, at=at, challenge=name, agent=agent, **facts)
 

@@ -13,6 +13,7 @@ import msgspec
 
 from tallymark.challenges.attempt import Attempt
 from tallymark.challenges.challenge import Challenge, MatchTerms
+from tallymark.store.column_types import make_storable
 from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.quick_statements import ManyQuery
@@ -214,7 +215,7 @@ class BatchMemory:
     def find_challenge_id(self, tenant: str, name: str) -> int | None:
         """The key of a challenge; None when there is none of this name."""
         found: int | None = self._cache.get((tenant, name))
-        if found is None:
+        if found is None and make_storable(name) == name:
             query = "SELECT id FROM challenges WHERE tenant = ? AND name = ?"
             for (found,) in self._statements.read(query, tenant, name):
                 self._cache[tenant, name] = found

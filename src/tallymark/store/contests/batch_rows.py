@@ -101,11 +101,13 @@ class BatchRows:
         note: dict[str, Any] | None = None,
     ) -> None:
         """Writes down what happened to an attempt: done by its agent, who acts for it, or by us."""
-        who, address = row.agent, None
+        who: str = row.agent
+        address: str | None = None
         if by_system:
             who = SYSTEM
         elif actor is not None:
-            who, address = make_storable(actor.name), actor.address
+            who = make_storable(actor.name)
+            address = None if actor.address is None else make_storable(actor.address)
         said = None if note is None else json_text(note)
         entry = (row.tenant, row.challenge_id, row.key, at, who, event, before, after)
         self._audit.append((*entry, said, address))
