@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from types import FrameType
 from typing import Any
@@ -12,8 +12,10 @@ import uvicorn
 from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tallymark.api import (
     accounts,
@@ -32,6 +34,9 @@ from tallymark.api import (
 )
 from tallymark.api.envelope import Envelope
 from tallymark.app.service import Service
+from tallymark.errors import NotSignedIn
+from tallymark.web.site import make_site
+from tallymark.web.visitor import Visitor, make_owner, make_stranger, make_visitor
 from tallymark.wire.attempts import Report
 from tallymark.wire.challenges import NewChallenge
 
@@ -51,14 +56,46 @@ _ROUTERS = (
     settings,
     exports,
 )
+_API_PATHS = ("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json")
+SESSION_COOKIE = "tally_session"
 _READ_BY_HAND = (Report, NewChallenge)
 """Bodies that handlers decode themselves: FastAPI does not know of them."""
 
 
+class _Doors:
+    """API and pages by the address; what goes on while the server lives is the API's."""
+
+    def __init__(self, api: ASGIApp, pages: ASGIApp) -> None:
+        self._api = api
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_page = scope["type"] == "http" and not scope["path"].startswith(_API_PATHS)
+        await (self._pages if is_page else self._api)(scope, receive, send)
+
+
+def make_pages(service: Service) -> ASGIApp:
+    """The pages, for whoever is signed in."""
+
+    def find_visitor(request: Request) -> Visitor:
+        if service.own:
+            return make_owner(service.app.tenant)
+        address = request.client.host if request.client else None
+        if (token := request.cookies.get(SESSION_COOKIE)) is not None:
+            with suppress(NotSignedIn):
+                return make_visitor(service.accounts.resume(token, address).caller)
+        if service.proxy is not None:
+            known = service.proxy.find_caller(request.headers, address)
+            if known is not None:
+                return make_visitor(known)
+        return make_stranger(request.query_params.get("tenant", "default"))
+
+    return Starlette(routes=make_site(service.app, find_visitor=find_visitor, clock=service.clock))
+
+
 def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASGIApp:
     """The application. `hosts` are the Host headers that it answers to; None for any."""
-    app = make_api(service)
-    wrapped: ASGIApp = app
+    wrapped: ASGIApp = _Doors(make_api(service), make_pages(service))
     if service.settings.cors:
         wrapped = CORSMiddleware(
             wrapped,

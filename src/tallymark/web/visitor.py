@@ -46,6 +46,17 @@ def make_owner(tenant: str = "default") -> Visitor:
     )
 
 
+def make_visitor(caller: Caller) -> Visitor:
+    """Somebody whose key or session was seen."""
+    organises = caller.role in ("admin", "organiser")
+    return Visitor(
+        caller,
+        may_read_runs=caller.role not in ("agent", "anonymous"),
+        may_see_live=organises,
+        may_organise=organises,
+    )
+
+
 def make_stranger(tenant: str = "default") -> Visitor:
     """Somebody of whom nothing is known, who sees nothing that is not public."""
     return Visitor(Caller(tenant=tenant, role="anonymous", name="anonymous"))
