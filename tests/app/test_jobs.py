@@ -160,3 +160,18 @@ def test_a_job_that_is_cancelled_has_ended(app: App, jobs: JobService) -> None:
     thread.start()
     assert jobs.wait(job.id, 30.0).state == "cancelled"
     thread.join()
+
+
+def test_a_job_that_is_handed_back_has_not_ended(app: App, jobs: JobService) -> None:
+    job = add(app)
+    (claimed,) = app.store.job_queue.claim(["score"], 1)
+
+    def hand_back_and_end() -> None:
+        app.store.job_queue.release(claimed)
+        (again,) = app.store.job_queue.claim(["score"], 1)
+        app.store.job_queue.finish(again, "in the end")
+
+    thread = threading.Thread(target=hand_back_and_end)
+    thread.start()
+    assert jobs.wait(job.id, 30.0).result == "in the end"
+    thread.join()

@@ -101,33 +101,31 @@ class JobService:
 
     def wait(self, job_id: str, seconds: float = WAIT_SECONDS) -> Job:
         """The job when it has ended, or as it is after so many seconds."""
-        with self._expect(job_id) as told:
-            deadline, pause = time.monotonic() + seconds, _SHORTEST
-            while True:
+        deadline, pause = time.monotonic() + seconds, _SHORTEST
+        while True:
+            # Each time anew: a worker also lets go of a job that it hands back.
+            with self._expect(job_id) as told:
                 job = self.store.jobs.get(job_id)
                 left = deadline - time.monotonic()
                 if job.ended or left <= 0:
                     return job
                 with suppress(WaitTimeout):
                     told.result(min(left, self._find_pause(job_id, pause)))
-                    return self.store.jobs.get(job_id)
-                pause = min(_LONGEST, 1.5 * pause)
+            pause = min(_LONGEST, 1.5 * pause)
 
     async def await_end(self, job_id: str, seconds: float = WAIT_SECONDS) -> Job:
         """The same where an event loop should go on meanwhile."""
         read = self.store.jobs.get
-        with self._expect(job_id) as told:
-            ended = asyncio.wrap_future(told)
-            deadline, pause = time.monotonic() + seconds, _SHORTEST
-            while True:
+        deadline, pause = time.monotonic() + seconds, _SHORTEST
+        while True:
+            with self._expect(job_id) as told:
                 job = await asyncio.to_thread(read, job_id)
                 left = deadline - time.monotonic()
                 if job.ended or left <= 0:
                     return job
+                ended = asyncio.wrap_future(told)
                 await asyncio.wait([ended], timeout=min(left, self._find_pause(job_id, pause)))
-                if ended.done():
-                    return await asyncio.to_thread(read, job_id)
-                pause = min(_LONGEST, 1.5 * pause)
+            pause = min(_LONGEST, 1.5 * pause)
 
     @contextmanager
     def _expect(self, job_id: str) -> Iterator[Future[None]]:
