@@ -267,7 +267,7 @@ class RunService:
             return ongoing.make_run(sort_by_suite(record, ongoing.results))
         from tallymark.store.runs.stored_results import find_results  # noqa: PLC0415 (large runs)
 
-        return ongoing.make_run(find_results(self.app.store, record, ongoing.tally))
+        return ongoing.make_run(find_results(self.app.store, record, ongoing.tally.cases))
 
 
 def _choose_part(

@@ -167,14 +167,27 @@ class Run:
         self.kept = kept
         self.record = record
         self.results = results
-        self.tally = Tally(results) if tally is None else tally
-        self.tally.door = record.tags.get("door")
-        if isinstance(chosen := record.tags.get("chosen"), dict):  # else a tag of the suite's own
-            self.tally.left_out = chosen.get("left_out", {})
+        if tally is not None:
+            self.tally = self._tell_origin(tally)
         self._formula = formula
 
     def __repr__(self) -> str:
         return f"Run({self.record.id}, {self.record.suite!r}: {self.describe_counts()})"
+
+    @cached_property
+    def tally(self) -> Tally:
+        """All counts; without one from elsewhere, the results are counted when somebody asks."""
+        tally = Tally(scan_results(self.results))
+        if isinstance(self.results, KeptResults):
+            tally.arrange(self.results.names)
+        return self._tell_origin(tally)
+
+    def _tell_origin(self, tally: Tally) -> Tally:
+        tally.door = self.record.tags.get("door")
+        chosen = self.record.tags.get("chosen")
+        if isinstance(chosen, dict):  # else a tag of the suite's own
+            tally.left_out = chosen.get("left_out", {})
+        return tally
 
     @property
     def score(self) -> float | None:

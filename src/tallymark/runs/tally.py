@@ -74,6 +74,13 @@ class Amounts(msgspec.Struct, gc=False):
             self.squares += sum([value * value for value in values])
 
 
+def add_up(values: Sequence[float]) -> Amounts:
+    """All of them."""
+    amounts = Amounts()
+    amounts.add(values)
+    return amounts
+
+
 class Counts(msgspec.Struct, gc=False):
     """What was counted for one case over its epochs, for one eval, or for a whole run."""
 
@@ -101,10 +108,7 @@ class Counts(msgspec.Struct, gc=False):
         self.cost.add([seen.cost for seen in ran if seen.cost is not None])
         self.input_tokens.add([each for seen in ran if (each := seen.input_tokens) is not None])
         self.output_tokens.add([each for seen in ran if (each := seen.output_tokens) is not None])
-        for name, values in (
-            _list_by_scorer(results) if any(seen.scorers for seen in results) else ()
-        ):
-            self.scores.setdefault(name, Amounts()).add(values)
+        _add_scores(self.scores, results)
 
     def mean(self, measure: str) -> float | None:
         """Of the cases that ran; None when one is not known, or none ran."""
@@ -144,8 +148,41 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
         return float(self.passed) if self.ran else None
 
 
-CaseCounts = Counts | Seen
-"""What is known of a case; most have one result, of which no sums need be kept."""
+class Epochs(msgspec.Struct, gc=False):
+    """The results of a case that was asked several times; they are added up when somebody asks."""
+
+    seen: list[Seen]
+
+    @property
+    def results(self) -> int:
+        """With those that did not run."""
+        return len(self.seen)
+
+    @property
+    def ran(self) -> int:
+        """How many of them ran."""
+        return sum([seen.ran for seen in self.seen])
+
+    @property
+    def passed(self) -> int:
+        """How many of them passed."""
+        return sum([seen.passed for seen in self.seen])
+
+    @property
+    def success(self) -> float | None:
+        """The share that passed, of those that ran."""
+        return self.passed / ran if (ran := self.ran) else None
+
+    @property
+    def scores(self) -> dict[str, Amounts]:
+        """What each scorer measured, by its name."""
+        scores: dict[str, Amounts] = {}
+        _add_scores(scores, self.seen)
+        return scores
+
+
+CaseCounts = Counts | Epochs | Seen
+"""What is known of a case. Most have one result; sums are kept only of cases that share a place."""
 
 
 def _list_by_scorer(results: Iterable[Seen]) -> Iterator[tuple[str, tuple[float, ...]]]:
@@ -155,6 +192,12 @@ def _list_by_scorer(results: Iterable[Seen]) -> Iterator[tuple[str, tuple[float,
         rows.setdefault(seen.scorers, []).append(seen.values)
     for names, group in rows.items():
         yield from zip(names, zip(*group, strict=True), strict=False)
+
+
+def _add_scores(scores: dict[str, Amounts], results: Sequence[Seen]) -> None:
+    if any(seen.scorers for seen in results):
+        for name, values in _list_by_scorer(results):
+            scores.setdefault(name, Amounts()).add(values)
 
 
 class ScorerCounts(msgspec.Struct, gc=False):
@@ -198,6 +241,7 @@ class Tally:
         self._waiting: dict[str | None, Seen | list[Seen]] = {}
         self._fresh: list[Seen] = []
         self._latencies = array("d")
+        self._scorer_names: dict[tuple[str, ...], tuple[str, ...]] = {}
         for result in results:
             self.add(result)
 
@@ -297,7 +341,9 @@ class Tally:
                 if check.passed:
                     counts.passed += 1
         judges = add_known(judged) if judged else 0.0
-        return judges, tuple(names), tuple(values)
+        scorer_names = tuple(names)
+        # The same tuple for all that have the same scorers.
+        return judges, self._scorer_names.setdefault(scorer_names, scorer_names), tuple(values)
 
     def _note_again(self, case: str, name: str | None, seen: Seen) -> None:
         """A result of a case that has one already, or for which there is no place."""
@@ -306,19 +352,42 @@ class Tally:
             # Cases drawn together at random are as good to draw from as single ones, and a case
             # comes to the same place again.
             case = f"{name or '#'}[{crc32(case.encode()) % (self._most_cases or 1)} and others]"
-            known = self._cases.get(case)
-        if known is None:
-            self._cases[case] = seen
-        elif isinstance(known, Seen):
-            counts = self._cases[case] = Counts()
-            counts.add([known, seen])
-        else:
+            known = self._cases.setdefault(case, Counts())
+        if isinstance(known, Counts):
             known.add([seen])
+        elif isinstance(known, Epochs):
+            known.seen.append(seen)
+        else:
+            self._cases[case] = Epochs([known, seen])
 
     @property
     def cases(self) -> dict[str, CaseCounts]:
         """The counts of each case."""
         return self._cases
+
+    def arrange(self, cases: Iterable[str]) -> None:
+        """Puts all cases, their evals and what measured them in this order of cases."""
+        self._cases = {case: self._cases[case] for case in cases} | self._cases
+        self._waiting = {
+            name: self._waiting[name] for name in dict.fromkeys(map(eval_of, self._cases))
+        }
+        first = dict.fromkeys(self._list_scorers())
+        order = [*first, *(name for name in self.scorers if name not in first)]
+        for name in order:
+            self.scorers[name] = self.scorers.pop(name)
+
+    def _list_scorers(self) -> Iterator[str]:
+        """By case, until all were met."""
+        left = len(self.scorers)
+        met = set[str]()
+        for known in self._cases.values():
+            if len(met) == left:
+                return
+            seen = known.seen if isinstance(known, Epochs) else [known]
+            for each in seen:
+                names = each.scorers if isinstance(each, Seen) else tuple(each.scores)
+                met.update(names)
+                yield from names
 
     def clusters(self) -> dict[str, list[tuple[int, float]]]:
         """By scorer, and for each case: how often it was measured, and the sum of that."""

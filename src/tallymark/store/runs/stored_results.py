@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tallymark.runs.ongoing_run import ResultKey, sort_by_suite
 from tallymark.runs.run import KeptResults
-from tallymark.runs.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -61,15 +60,9 @@ class StoredResults(KeptResults):
         return self._store.counted_results(self._record.id)
 
 
-def find_results(store: Store, record: RunRecord, tally: Tally) -> StoredResults:
-    """The results of a run that has just been counted."""
-    names = {case: case for case in tally.cases}  # a name once, here and there
+def find_results(store: Store, record: RunRecord, known: Iterable[str] = ()) -> StoredResults:
+    """The results of a run. The cases that are `known` have their names in memory already."""
+    names = {case: case for case in known}  # a name once, here and there, in all epochs
     stored = store.result_statuses(record.id)
-    keys = [ResultKey(names.get(case, case), epoch) for case, epoch, _ in stored]
+    keys = [ResultKey(names.setdefault(case, case), epoch) for case, epoch, _ in stored]
     return StoredResults(store, record, sort_by_suite(record, keys))
-
-
-def load_results(store: Store, record: RunRecord) -> tuple[StoredResults, Tally]:
-    """The results of a run, and what they come to."""
-    counted = sort_by_suite(record, store.counted_results(record.id))
-    return StoredResults(store, record, (each.key for each in counted)), Tally(counted)
