@@ -35,10 +35,10 @@ class App:
     def load_run(self, run: str) -> Run:
         """A run that is kept. Its results stay in the store, and are read while it is open."""
         from tallymark.runs.run import Run  # noqa: PLC0415 (formulas load too)
-        from tallymark.store.runs.stored_results import find_results  # noqa: PLC0415
+        from tallymark.store.runs.stored_results import load_results  # noqa: PLC0415
 
         record = self.store.run(run)
-        return Run(record, find_results(self.store, record))
+        return Run(record, *load_results(self.store, record))
 
     @cached_property
     def runs(self) -> RunService:

@@ -134,9 +134,12 @@ class CaseTable:
             self._columns[quantity] = self._make_column(quantity)
         return self._columns[quantity]
 
+    @cached_property
+    def _ran(self) -> Array:
+        return _make_array([each.ran for each in self._counts])
+
     def _make_column(self, quantity: str) -> Column:
-        counts = self._counts
-        ran = _make_array([each.ran for each in counts])
+        counts, ran = self._counts, self._ran
         if quantity == PASSED:
             passed = _make_array([each.passed for each in counts])
             return Column(passed, ran, ran, passed, passed, passed)
@@ -203,6 +206,8 @@ def _find_amount(counts: CaseCounts, attribute: str) -> Amounts | float | None:
 def _find_measured(counts: CaseCounts, scorer: str) -> Amounts | float | None:
     if isinstance(counts, Counts):
         return counts.scores.get(scorer)
+    if isinstance(counts, Seen) and counts.scorers.count(scorer) == 1:  # as nearly always
+        return counts.values[counts.scorers.index(scorer)]
     values = [
         value
         for seen in (counts.seen if isinstance(counts, Epochs) else (counts,))
@@ -215,14 +220,15 @@ def _find_measured(counts: CaseCounts, scorer: str) -> Amounts | float | None:
 
 def _stack_amounts(amounts: Sequence[Amounts | float | None]) -> Column:
     """Of each case its sums, or its one value, or nothing; weighted by how many are known."""
+    if set(map(type, amounts)) <= {float, int}:  # one value each: its own highest and lowest
+        totals, known = _make_array(amounts), np.ones(len(amounts))
+        return Column(totals, known, known, totals * totals, totals, totals)
     sums = [row for row, each in enumerate(amounts) if isinstance(each, Amounts)]
     known = _make_array([each is not None for each in amounts])
     values = list(amounts)
     for row in sums:
         values[row] = None
     totals = _make_array([0.0 if each is None else each for each in values])
-    if not sums and known.all():  # one value each: its own highest and lowest
-        return Column(totals, known, known, totals * totals, totals, totals)
     highest, lowest = (np.where(known, totals, end) for end in (-np.inf, np.inf))
     found = Column(totals, known, known, totals * totals, highest, lowest)
     for column, field in zip(found, _FIELDS, strict=True):
@@ -230,7 +236,7 @@ def _stack_amounts(amounts: Sequence[Amounts | float | None]) -> Column:
     return found
 
 
-def _make_array(values: list[Any]) -> Array:
+def _make_array(values: Sequence[Any]) -> Array:
     return np.array(values, dtype=np.float64)
 
 

@@ -29,6 +29,8 @@ from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.text import UNDEFINED, add_known
 
 MetricValues = dict[str, float | None]
+Measured = Sequence[tuple[str, Sequence[float]]]
+"""What scorers measured, a name perhaps several times."""
 MEASURES = ("latency", "cost")
 SCORER_ENDS = ("median", "p90", "passed")
 """What formulas may ask of a scorer beside its mean, after its name and `_`."""
@@ -97,18 +99,23 @@ class Counts(msgspec.Struct, gc=False):
     input_tokens: Amounts = msgspec.field(default_factory=Amounts)
     output_tokens: Amounts = msgspec.field(default_factory=Amounts)
 
-    def add(self, results: Sequence[Seen]) -> None:
-        """Takes more results into account."""
-        ran = [seen for seen in results if seen.ran]
+    def add(self, results: Sequence[Seen], measured: Measured | None = None) -> None:
+        """Takes more results into account; what scorers `measured`, if a caller knows already."""
+        self.add_measures(results)
+        self.judges.add([each for seen in results if (each := seen.judges) is not None])
+        self.input_tokens.add([each for seen in results if (each := seen.input_tokens) is not None])
+        self.output_tokens.add(
+            [each for seen in results if (each := seen.output_tokens) is not None]
+        )
+        _add_scores(self.scores, _measure_by_scorer(results) if measured is None else measured)
+
+    def add_measures(self, results: Sequence[Seen]) -> None:
+        """The same without tokens, judges and scorers, which nobody asks of a single eval."""
         self.results += len(results)
-        self.judges.add([seen.judges for seen in results if seen.judges is not None])
-        self.ran += len(ran)
-        self.passed += sum([1 for seen in ran if seen.passed])
-        self.latency.add([seen.latency for seen in ran if seen.latency is not None])
-        self.cost.add([seen.cost for seen in ran if seen.cost is not None])
-        self.input_tokens.add([each for seen in ran if (each := seen.input_tokens) is not None])
-        self.output_tokens.add([each for seen in ran if (each := seen.output_tokens) is not None])
-        _add_scores(self.scores, results)
+        self.ran += sum([seen.ran for seen in results])
+        self.passed += sum([seen.passed for seen in results])
+        self.latency.add([each for seen in results if (each := seen.latency) is not None])
+        self.cost.add([each for seen in results if (each := seen.cost) is not None])
 
     def mean(self, measure: str) -> float | None:
         """Of the cases that ran; None when one is not known, or none ran."""
@@ -177,7 +184,7 @@ class Epochs(msgspec.Struct, gc=False):
     def scores(self) -> dict[str, Amounts]:
         """What each scorer measured, by its name."""
         scores: dict[str, Amounts] = {}
-        _add_scores(scores, self.seen)
+        _add_scores(scores, _measure_by_scorer(self.seen))
         return scores
 
 
@@ -185,19 +192,22 @@ CaseCounts = Counts | Epochs | Seen
 """What is known of a case. Most have one result; sums are kept only of cases that share a place."""
 
 
-def _list_by_scorer(results: Iterable[Seen]) -> Iterator[tuple[str, tuple[float, ...]]]:
+def _measure_by_scorer(results: Sequence[Seen]) -> Measured:
     """What each scorer measured; once for each group of results that have the same scorers."""
     rows: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
     for seen in results:
-        rows.setdefault(seen.scorers, []).append(seen.values)
-    for names, group in rows.items():
-        yield from zip(names, zip(*group, strict=True), strict=False)
+        if seen.scorers:
+            rows.setdefault(seen.scorers, []).append(seen.values)
+    return [
+        (name, [row[at] for row in group])
+        for names, group in rows.items()
+        for at, name in enumerate(names)
+    ]
 
 
-def _add_scores(scores: dict[str, Amounts], results: Sequence[Seen]) -> None:
-    if any(seen.scorers for seen in results):
-        for name, values in _list_by_scorer(results):
-            scores.setdefault(name, Amounts()).add(values)
+def _add_scores(scores: dict[str, Amounts], measured: Measured) -> None:
+    for name, values in measured:
+        scores.setdefault(name, Amounts()).add(values)
 
 
 class ScorerCounts(msgspec.Struct, gc=False):
@@ -291,8 +301,9 @@ class Tally:
 
     def _add_up(self) -> None:
         """Bounds what waits."""
-        self._total.add(self._fresh)
-        for scorer, values in _list_by_scorer(self._fresh) if self.scorers else ():
+        measured = _measure_by_scorer(self._fresh)
+        self._total.add(self._fresh, measured)
+        for scorer, values in measured:
             self.scorers[scorer].values.extend(values)
         self._latencies.extend(
             [seen.latency for seen in self._fresh if seen.ran and seen.latency is not None]
@@ -306,7 +317,7 @@ class Tally:
         """The counts of an eval, with all that has waited."""
         counts = self._counted.setdefault(name, Counts())
         waiting = self._waiting[name]
-        counts.add(waiting if isinstance(waiting, list) else [waiting])
+        counts.add_measures(waiting if isinstance(waiting, list) else [waiting])
         self._waiting[name] = []
         return counts
 
@@ -393,7 +404,7 @@ class Tally:
         """By scorer, and for each case: how often it was measured, and the sum of that."""
         found: dict[str, list[tuple[int, float]]] = {name: [] for name in self.scorers}
         single = [known for known in self._cases.values() if isinstance(known, Seen)]
-        for name, values in _list_by_scorer(single):
+        for name, values in _measure_by_scorer(single):
             found[name].extend(zip(repeat(1), values, strict=False))
         for known in self._cases.values():
             if not isinstance(known, Seen):

@@ -130,9 +130,9 @@ def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator
         .order_by(table.c.case_name, table.c.epoch)
     )
     _spare_memory(connection)
-    with connection.execution_options(yield_per=_CHUNK).execute(query) as rows:
-        for row in rows:
-            yield _read_counted(run_id, *row)
+    with connection.execution_options(yield_per=_AT_HAND).execute(query) as rows:
+        for some in rows.partitions():
+            yield from [_read_counted(run_id, *row) for row in some]
 
 
 def pick_results(
@@ -161,7 +161,8 @@ def stream_statuses(
     query = query.order_by(table.c.case_name, table.c.epoch)
     _spare_memory(connection)
     with connection.execution_options(yield_per=_CHUNK).execute(query) as rows:
-        yield from ((case, epoch, status) for case, epoch, status in rows)
+        for some in rows.partitions():
+            yield from [(case, epoch, status) for case, epoch, status in some]
 
 
 def _spare_memory(connection: Connection) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.runs.ongoing_run import ResultKey, sort_by_suite
 from tallymark.runs.run import KeptResults
+from tallymark.runs.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -58,6 +59,18 @@ class StoredResults(KeptResults):
     def scan(self) -> Iterator[CaseResult]:
         """The same in no order."""
         return self._store.counted_results(self._record.id)
+
+
+def load_results(store: Store, record: RunRecord) -> tuple[StoredResults, Tally]:
+    """The results of a run, and what they come to, in one reading."""
+    tally, keys = Tally(), list[ResultKey]()
+    names: dict[str, str] = {}
+    for result in store.counted_results(record.id):
+        tally.add(result)
+        keys.append(ResultKey(names.setdefault(result.case, result.case), result.epoch))
+    results = StoredResults(store, record, sort_by_suite(record, keys))
+    tally.arrange(results.names)
+    return results, tally
 
 
 def find_results(store: Store, record: RunRecord, known: Iterable[str] = ()) -> StoredResults:
