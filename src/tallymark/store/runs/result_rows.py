@@ -117,8 +117,8 @@ def stream_results(
         .order_by(table.c.case_name, table.c.epoch)
     )
     with connection.execution_options(yield_per=100).execute(query) as rows:
-        for row in rows:
-            yield _read_result(run_id, *row)
+        for some in rows.partitions():
+            yield from [_read_result(run_id, *row) for row in some]
 
 
 def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator[CaseResult]:

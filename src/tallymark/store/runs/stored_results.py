@@ -33,8 +33,7 @@ class StoredResults(KeptResults):
         return len(self._cases)
 
     def __iter__(self) -> Iterator[CaseResult]:
-        keys = zip(self._cases, self._epochs, strict=True)
-        return self._store.pick_results(self._record.id, keys)
+        return self._store.pick_results(self._record.id, self.keys)
 
     def read_one(self, place: int) -> CaseResult:
         """The one at a place."""
@@ -42,15 +41,15 @@ class StoredResults(KeptResults):
         return next(self._store.pick_results(self._record.id, [key]))
 
     @property
-    def names(self) -> Iterable[str]:
-        """Every case once, in order."""
-        return dict.fromkeys(self._cases)
+    def keys(self) -> Iterable[tuple[str, int]]:
+        """The case and the epoch of each, in order."""
+        return zip(self._cases, self._epochs, strict=True)
 
     def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
         """The results of some cases, in order."""
         wanted = set(names)
-        pairs = zip(self._cases, self._epochs, strict=True)
-        return self._store.pick_results(self._record.id, (key for key in pairs if key[0] in wanted))
+        chosen = (key for key in self.keys if key[0] in wanted)
+        return self._store.pick_results(self._record.id, chosen)
 
     def read_counted(self) -> Iterator[CaseResult]:
         """All in order, with nothing but what counts."""
@@ -59,6 +58,10 @@ class StoredResults(KeptResults):
     def scan(self) -> Iterator[CaseResult]:
         """The same in no order."""
         return self._store.counted_results(self._record.id)
+
+    def scan_whole(self) -> Iterator[CaseResult]:
+        """All that is known of each, in no order."""
+        return self._store.results(self._record.id, with_traces=True)
 
 
 def load_results(store: Store, record: RunRecord) -> tuple[StoredResults, Tally]:
