@@ -226,8 +226,9 @@ class PlainWatch:
         from tallymark.runs.problems import name_model
 
         already = f", {tally.finished:,} done before" if tally.finished else ""
-        cases = format_count(record.total, "case")
-        what = f"{record.suite} against {name_model(record)}, {cases}{already}"
+        # With epochs, a case has several results.
+        counted = format_count(record.total, "result" if record.repeats else "case")
+        what = f"{record.suite} against {name_model(record)}, {counted}{already}"
         say(f"{record.id}: {what}", err=True)
 
     def moved(self, result: CaseResult, tally: Tally) -> None:

@@ -490,7 +490,7 @@ class Tally:
         name = metric if known else metric.removesuffix(f"_{measure}")
         if name in self.left_out:
             return self.left_out[name]
-        counts, whose, never = self.all, "cases", "no case ran"
+        counts, whose, never = self.all, "results", "no case ran"
         if metric == "judge_cost" and counts.results > counts.judges.known:
             missing = counts.results - counts.judges.known
             return f"what the judge cost is not known for {missing} of {counts.results} results"

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import msgspec
+from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import named_values, secrets
@@ -245,7 +246,18 @@ class Store:
         """
         with self._database.read() as connection:
             order = (sort, descending)
-            return run_rows.search(connection, self.tenant, filters, order, limit)
+            found = run_rows.search(connection, self.tenant, filters, order, limit)
+            # Its numbers are written down when a run ends; until then its results tell.
+            open_ended = [each.id for each in found if each.status in ("running", "interrupted")]
+            if not open_ended:
+                return found
+            counts = result_rows.count_statuses(connection, self.tenant, open_ended)
+        return [
+            replace(each, passed=so_far["passed"], failed=so_far["failed"], errors=so_far["error"])
+            if (so_far := counts.get(each.id)) is not None
+            else each
+            for each in found
+        ]
 
     # Case results
 

@@ -6,11 +6,12 @@ inserting takes three times as long.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import and_, select
+from sqlalchemy import and_, func, select
 
 from tallymark.errors import WorkFailed
 from tallymark.judging.spending import JudgeSpending
@@ -163,6 +164,19 @@ def stream_statuses(
     with connection.execution_options(yield_per=_CHUNK).execute(query) as rows:
         for some in rows.partitions():
             yield from [(case, epoch, status) for case, epoch, status in some]
+
+
+def count_statuses(
+    connection: Connection, tenant: str, run_ids: Iterable[str]
+) -> dict[str, Counter[str]]:
+    """By run, how many of its results ended in which way."""
+    columns = (table.c.run_id, table.c.status)
+    chosen = and_(table.c.tenant == tenant, table.c.run_id.in_(list(run_ids)))
+    query = select(*columns, func.count()).where(chosen).group_by(*columns)
+    found: dict[str, Counter[str]] = {}
+    for run_id, status, count in connection.execute(query):
+        found.setdefault(run_id, Counter())[status] = count
+    return found
 
 
 def _spare_memory(connection: Connection) -> None:
