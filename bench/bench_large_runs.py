@@ -67,11 +67,12 @@ if __name__ == "__main__":
         ]
         with sqlite3.connect(folder / "runs.db") as database:
             first, second = [row[0] for row in database.execute("SELECT id FROM runs LIMIT 2")]
-        formula = "--formula=success_pct - avg_latency"
+        formula, other = "--formula=success_pct - avg_latency", "--suite=suite.yaml"
         kept += [
             tell("show", measure(folder, "show", first), quick=True),
             tell("compare", measure(folder, "compare", first, second), quick=True),
             tell("rescore --formula", measure(folder, "rescore", first, formula), quick=True),
+            tell("rescore --suite", measure(folder, "rescore", first, other), quick=True),
             tell("show --json", measure(folder, "show", first, "--json"), quick=False),
         ]
     sys.exit(not all(kept))

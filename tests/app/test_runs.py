@@ -29,6 +29,7 @@ from tallymark.runs.ongoing_run import make_id, sort_by_suite
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
+from tallymark.suites import rechecks
 from tallymark.suites.suite_evaluation import RunLimits
 from tallymark.suites.suite_file import load_suite
 
@@ -142,7 +143,11 @@ def test_a_large_run_is_told_from_the_store_as_a_small_one_from_memory(
     assert large.describe_counts() == small.describe_counts()
 
 
-def test_a_run_that_is_rescored_and_saved_is_what_was_shown(app: App, tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_memory", [0, 1, 8_000_000])
+def test_a_run_that_is_rescored_and_saved_is_what_was_shown(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
+) -> None:
+    monkeypatch.setattr(rechecks, "_IN_MEMORY", in_memory)
     definition = load_suite(dataset(tmp_path, 12))
     (record,) = records(app.runs.run(definition, [], RunOptions(), Silent()))
     stricter = load_suite(dataset(tmp_path, 12, check="*1*"))
@@ -153,6 +158,7 @@ def test_a_run_that_is_rescored_and_saved_is_what_was_shown(app: App, tmp_path: 
     assert saved.results[-1] == after.results[-1] == [*after.results][-1]
     assert [each.status for each in saved.results].count("passed") == after.record.passed == 3
     assert saved.tally.metrics() == after.tally.metrics()
+    assert list(saved.tally.cases) == list(after.tally.cases) == list(after.outcomes)
 
 
 def test_a_run_whose_data_changed_is_not_resumed(app: App, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_summary_is_printed() -> None:
         "Score: 50.00 (formula: success_pct)\n"
         "95 % Interval: 2.89 to 97.24\n"
         "Success Rate: 50.0% (1 passed, 1 failed)\n"
-        "Total Cost: unknown (the cost of 1 of 2 cases is not known; no span says it)\n"
+        "Total Cost: unknown (the cost of 1 of 2 results is not known; no span says it)\n"
         "Latency: avg 1.25 s, max 2.40 s"
     )
     told, _, last = identity.partition(", ")[2].partition("\n\n")
@@ -147,7 +147,7 @@ def test_a_formula_without_a_value_says_why() -> None:
     assert done.returncode == 0
     assert (
         "Score: undefined (formula: success_pct / total_cost)\n"
-        "  because total_cost has no value; the cost of 1 of 2 cases is not known;"
+        "  because total_cost has no value; the cost of 1 of 2 results is not known;"
     ) in done.stdout
 
 

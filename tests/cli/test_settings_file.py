@@ -75,6 +75,33 @@ def test_a_mistake_is_named_with_its_place(folder: Path, text: str, told: str | 
         assert "tally.toml" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("setting", "command"),
+    [
+        ("[run]\nmodel = ['echo/x', 'cmd/touch ran']", "run suite.yaml"),
+        ("[run]\nmodel = 'PYTHON:code:function'", "run suite.yaml"),
+        ("judge = 'cmd/touch ran'", "run suite.yaml -m echo/x"),
+        ("judge = 'cmd/touch ran'", "attempt submit a1 answer.txt --agent bob"),
+        ("[score]\nscorer = ['word_count', 'code.py:polite']", "score traces.jsonl"),
+        ("[score]\nagent = 'code:agent'", "score some_eval.py"),
+    ],
+)
+def test_a_file_cannot_start_a_program(folder: Path, setting: str, command: str) -> None:
+    write(folder, setting)
+    (folder / "code.py").write_text("open('ran', 'w')\n", encoding="utf-8")
+    done = Tally(folder)(*command.split())
+    assert done.returncode == 2
+    assert "runs code, and a settings file may not; type it if you trust it: --" in done.stderr
+    assert not (folder / "ran").exists()
+
+
+def test_what_is_typed_may_run_whatever_the_file_says(folder: Path) -> None:
+    write(folder, "judge = 'cmd/touch ran'\n[run]\nmodel = 'cmd/false'\n")
+    typed = ("-m", "cmd/echo hello", "--judge", "echo/x")
+    assert Tally(folder)("run", "suite.yaml", *typed).returncode == 0
+    assert not (folder / "ran").exists()
+
+
 def test_a_file_cannot_take_the_walls_away(folder: Path) -> None:
     write(folder, "[attempt.submit]\ninsecure-local = true\n")
     done = Tally(folder)("attempt", "list", "sums")

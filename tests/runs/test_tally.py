@@ -253,7 +253,10 @@ def test_an_eval_or_a_scorer_keeps_a_name_that_a_later_metric_has() -> None:
     [
         ("success_pct", None),
         ("avg_latency", None),
-        ("total_cost", "the cost of 1 of 3 cases is not known; set metadata.pricing in the suite"),
+        (
+            "total_cost",
+            "the cost of 1 of 3 results is not known; set metadata.pricing in the suite",
+        ),
         ("a_cost", None),
         (
             "b_cost",
@@ -301,4 +304,4 @@ def test_only_a_suite_in_yaml_is_told_to_set_prices(door: str) -> None:
     record = RunRecord(id="r", suite="s", model="m", tags={"door": door})
     run = Run(record, [CaseResult(case="a", status="passed", cost=None)])
     told = run.tally.unknown("total_cost")
-    assert told == "the cost of 1 of 1 cases is not known; no span says it"
+    assert told == "the cost of 1 of 1 results is not known; no span says it"

@@ -259,7 +259,7 @@ def test_an_unknown_cost_makes_the_formula_undefined() -> None:
     free = trace("1", 2, spans=[Span(span_type="generation", output="1")])
     record = score([trace("1"), free], as_said, formula="total_cost").record
     assert record.score is None
-    assert "the cost of 1 of 2 cases is not known" in (record.score_error or "")
+    assert "the cost of 1 of 2 results is not known" in (record.score_error or "")
 
 
 def test_a_duration_of_zero_is_one_that_nobody_measured() -> None:

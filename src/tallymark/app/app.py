@@ -53,6 +53,14 @@ class App:
         record = self.store.run(run)
         return Run(record, *load_results(self.store, record))
 
+    def find_run(self, run: str) -> Run:
+        """The same, its results not counted until somebody asks."""
+        from tallymark.runs.run import Run  # noqa: PLC0415 (formulas load too)
+        from tallymark.store.runs.stored_results import find_results  # noqa: PLC0415
+
+        record = self.store.run(run)
+        return Run(record, find_results(self.store, record))
+
     @cached_property
     def runs(self) -> RunService:
         """Runs of suites."""

@@ -184,13 +184,16 @@ class RunService:
         self, run: str, *, formula: str | None = None, suite: FilledSuite | None = None
     ) -> tuple[Run, Run]:
         """A run as it is and as another formula or suite sees it. No model is asked."""
-        before = self.app.load_run(run)
-        record, results, tally = before.record, before.results, before.tally
-        if suite is not None:
+        # What a suite counts anew need not be counted as it was.
+        before = self.app.load_run(run) if suite is None else self.app.find_run(run)
+        record, results = before.record, before.results
+        if suite is None:
+            tally = before.tally
+        else:
             results, tally = run_to_end(lambda: recheck(suite, before.results))
             if not tally.finished:
                 raise InvalidInput(f"the suite has no case of the run {record.id}")
-        tally.left_out = before.tally.left_out
+            before.tell_origin(tally)
         text = formula or (record.formula if suite is None else suite.definition.formula)
         undefined = suite.definition.undefined if suite is not None else None
         summary = outcome(tally.formula(text, also=record.metrics), tally, undefined=undefined)
@@ -315,7 +318,7 @@ class RunService:
             return ongoing.make_run(sort_by_suite(record, ongoing.results))
         from tallymark.store.runs.stored_results import find_results  # noqa: PLC0415 (large runs)
 
-        return ongoing.make_run(find_results(self.app.store, record, ongoing.tally))
+        return ongoing.make_run(find_results(self.app.store, record, ongoing.tally.cases))
 
 
 def _choose_part(

@@ -12,12 +12,10 @@ from tallymark.cli.app_session import Db
 from tallymark.cli.report_files import check_reports, write_reports
 from tallymark.cli.run_ending import (
     Alpha,
+    Gates,
     MaxErrors,
     Strict,
     Tolerance,
-    check_max_errors,
-    find_unrun,
-    refuse_endless,
 )
 from tallymark.cli.streams import print_json
 from tallymark.text import StyledLine, say
@@ -45,11 +43,8 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     from tallymark.runs.comparison import RegressionRule, compare_all, verdict
     from tallymark.runs.reports.comparison_report import comparison_lines
 
-    if max_errors is not None:
-        check_max_errors(max_errors)
-    elif fail_on_regression:
-        max_errors = "0"  # a gate never passes on what did not run
-    refuse_endless(alpha=alpha, tolerance=tolerance)
+    gates = Gates(None, fail_on_regression, alpha, tolerance, strict, max_errors)
+    gates.check(runs[0])
     check_reports(report or [])
     from tallymark.app.app import App
 
@@ -58,7 +53,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
         rule = RegressionRule(alpha, tolerance, strict)
         compared = compare_all(loaded, formula=formula, rule=rule)
         write_reports(report or [], loaded)
-        failures = find_unrun(loaded[1:], max_errors) if max_errors is not None else []
+        failures = gates.find_unrun(loaded[1:])
     if as_json:
         print_json({"comparisons": [each.to_dict() for each in compared]})
     else:

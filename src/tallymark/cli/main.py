@@ -159,6 +159,9 @@ def _explain_surprise(error: Exception) -> str:
 
 def main() -> None:
     """Runs `tally`. Errors become one sentence on stderr and an exit code; never a traceback."""
+    # Results form no circles, and a run may have a hundred thousand: looking for circles among
+    # them as often as Python does takes a sixth of the time, and finds none.
+    gc.set_threshold(50_000, 20, 20)
     app = typer.Typer(
         name="tally",
         help="Score AI agents by your own idea of good.",

@@ -20,15 +20,13 @@ from tallymark.cli.run_ending import (
     Alpha,
     Baseline,
     FailOnRegression,
+    Gates,
     MaxErrors,
     Quiet,
     RunEnd,
     Strict,
     Tolerance,
     Verbose,
-    check_max_errors,
-    refuse_endless,
-    require_baseline,
 )
 from tallymark.errors import InvalidInput
 from tallymark.text import clean_line, format_count, format_money, format_score, format_share, say
@@ -121,16 +119,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         )
     if resume is not None:
         refuse_choice({"--only": only, "--tag": tag, "--failed-of": failed_of, "--prompt": prompt})
-    if fail_on_regression:
-        require_baseline(baseline)
-    if strict:
-        require_baseline(baseline, "--strict")
-    if max_errors is not None:
-        check_max_errors(max_errors)
-    elif fail_on_regression or fail_under is not None:
-        max_errors = "0"  # a gate never passes on what did not run
-    if fail_on_regression or fail_under is not None:
-        refuse_endless(fail_under=fail_under, alpha=alpha, tolerance=tolerance)
+    gates = Gates(fail_under, fail_on_regression, alpha, tolerance, strict, max_errors)
+    gates.check(baseline)
     if report:
         check_reports(report)
     options = RunOptions(
@@ -162,9 +152,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         failures = (
             [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]
         )
-        rule = (alpha, tolerance, strict)
-        shown = (fail_on_regression, as_json, rule, max_errors, quiet, verbose)
-        end = RunEnd(report or [], before, *shown)
+        end = RunEnd(report or [], before, gates, as_json, quiet, verbose)
         end.tell(runs, failures)
     if all(each.record.status == "failed" for each in runs):
         say("tally: no case could be run; see the errors above", err=True)
@@ -238,8 +226,9 @@ class PlainWatch:
         from tallymark.runs.problems import name_model
 
         already = f", {tally.finished:,} done before" if tally.finished else ""
-        cases = format_count(record.total, "case")
-        what = f"{record.suite} against {name_model(record)}, {cases}{already}"
+        # With epochs, a case has several results.
+        counted = format_count(record.total, "result" if record.repeats else "case")
+        what = f"{record.suite} against {name_model(record)}, {counted}{already}"
         say(f"{record.id}: {what}", err=True)
 
     def moved(self, result: CaseResult, tally: Tally) -> None:

@@ -52,18 +52,60 @@ _FEW_CASES = 5
 
 
 @dataclass(frozen=True)
+class Gates:
+    """What a user wants a run to hold against, as the options say it."""
+
+    fail_under: float | None
+    fail_on_regression: bool
+    alpha: float
+    tolerance: float
+    strict: bool
+    max_errors: str | None
+
+    def check(self, baseline: str | None) -> None:
+        """Refuses what can be no gate, before anything runs."""
+        for option, asked in (
+            ("--fail-on-regression", self.fail_on_regression),
+            ("--strict", self.strict),
+        ):
+            if asked and baseline is None:
+                raise InvalidInput(f"{option} needs --baseline", hint="add --baseline RUN")
+        if self.max_errors is not None:
+            from tallymark.runs.gates import read_allowance
+
+            read_allowance(self.max_errors, 0)
+        # Nothing is under NaN, so such a gate would let everything pass.
+        bounds = {"fail-under": self.fail_under, "alpha": self.alpha, "tolerance": self.tolerance}
+        for option, bound in bounds.items():
+            if bound is not None and not math.isfinite(bound):
+                raise InvalidInput(f"--{option} {bound} is no bound", hint="give a finite number")
+
+    @property
+    def allowed(self) -> str | None:
+        """How many results may fail to run; None where there is no gate at all."""
+        if self.max_errors is None and (self.fail_on_regression or self.fail_under is not None):
+            return "0"  # a gate never passes on what did not run
+        return self.max_errors
+
+    def find_unrun(self, runs: Sequence[Run]) -> list[str]:
+        """The runs of which too much could not run."""
+        from tallymark.runs.gates import find_too_many_errors
+
+        if (allowed := self.allowed) is None:
+            return []
+        found = (find_too_many_errors(run, allowed) for run in runs)
+        return [each for each in found if each is not None]
+
+
+@dataclass(frozen=True)
 class RunEnd:
     """What a user wants to have and to know of the runs of one command."""
 
     reports: Sequence[Path]
     before: Run | None
     """The baseline."""
-    fail_on_regression: bool
+    gates: Gates
     as_json: bool
-    rule: tuple[float, float, bool] = (0.05, 0.0, False)
-    """What is worse: alpha, tolerance, strict."""
-    max_errors: str | None = None
-    """How many results may fail to run; None where there is no gate at all."""
     quiet: bool = False
     verbose: bool = False
 
@@ -72,10 +114,10 @@ class RunEnd:
     ) -> None:
         """Writes reports, prints, and ends the command with 1 when there are failures."""
         against = None if self.before is None else self._compare(self.before, runs)
-        if against is not None and self.fail_on_regression:
+        if against is not None and self.gates.fail_on_regression:
             failures = [*failures, *_find_regression(against)]
-        if self.max_errors is not None:
-            failures = [*failures, *find_unrun(runs, self.max_errors)]
+        if self.gates.allowed is not None:
+            failures = [*failures, *self.gates.find_unrun(runs)]
             for run in runs:
                 run.gates = failures
         if self.reports:
@@ -119,7 +161,8 @@ class RunEnd:
     def _compare(self, before: Run, runs: Sequence[Run]) -> Comparison:
         from tallymark.runs.comparison import RegressionRule, compare
 
-        return compare(before, self._find_like(runs), rule=RegressionRule(*self.rule))
+        rule = RegressionRule(self.gates.alpha, self.gates.tolerance, self.gates.strict)
+        return compare(before, self._find_like(runs), rule=rule)
 
     def _find_like(self, runs: Sequence[Run]) -> Run:
         """The run of the baseline's suite; the first where no suite has its name."""
@@ -143,33 +186,3 @@ def _find_regression(against: Comparison) -> list[str]:
     judged = verdict(against)
     worse = f"worse than the baseline {against.first.id}: {judged.reason}"
     return [worse] if judged.regression else []
-
-
-def refuse_endless(**bounds: float | None) -> None:
-    """Refuses bounds that are no finite numbers: nothing is under NaN, so a gate would let pass."""
-    for name, bound in bounds.items():
-        if bound is not None and not math.isfinite(bound):
-            option = name.replace("_", "-")
-            raise InvalidInput(f"--{option} {bound} is no bound", hint="give a finite number")
-
-
-def check_max_errors(given: str) -> str:
-    """How many results may fail to run; what is no count is refused before anything runs."""
-    from tallymark.runs.gates import read_allowance
-
-    read_allowance(given, 0)
-    return given
-
-
-def find_unrun(runs: Sequence[Run], max_errors: str) -> list[str]:
-    """The runs of which too much could not run."""
-    from tallymark.runs.gates import find_too_many_errors
-
-    found = (find_too_many_errors(run, max_errors) for run in runs)
-    return [each for each in found if each is not None]
-
-
-def require_baseline(baseline: str | None, option: str = "--fail-on-regression") -> None:
-    """Refuses a gate that has nothing to compare with."""
-    if baseline is None:
-        raise InvalidInput(f"{option} needs --baseline", hint="add --baseline RUN")

@@ -69,7 +69,7 @@ def _make_document(record: RunRecord) -> dict[str, Any]:
 
 
 def _make_table(found: list[RunRecord]) -> Table:
-    from tallymark.runs.problems import name_model
+    from tallymark.runs.problems import name_model, name_suite
 
     heads = ("RUN", "STARTED (UTC)", "SUITE", "MODEL", "SCORE", "PASSED", "COST", "STATUS")
     rows = []
@@ -79,7 +79,7 @@ def _make_table(found: list[RunRecord]) -> Table:
             (
                 each.id,
                 format_moment(each.created_at),
-                each.suite,
+                name_suite(each),
                 name_model(each),
                 "-" if each.score is None else format_score(each.score),
                 f"{each.passed:,}/{each.passed + each.failed:,}",

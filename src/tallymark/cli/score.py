@@ -19,15 +19,13 @@ from tallymark.cli.run_ending import (
     Alpha,
     Baseline,
     FailOnRegression,
+    Gates,
     MaxErrors,
     Quiet,
     RunEnd,
     Strict,
     Tolerance,
     Verbose,
-    check_max_errors,
-    refuse_endless,
-    require_baseline,
 )
 from tallymark.cli.streams import read_text
 from tallymark.errors import CutShort, InvalidInput, Problem, WorkFailed
@@ -145,16 +143,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Score traces that you have, or run suites written in Python. The runs are kept."""
-    if fail_on_regression:
-        require_baseline(baseline)
-    if strict:
-        require_baseline(baseline, "--strict")
-    if max_errors is not None:
-        check_max_errors(max_errors)
-    elif fail_on_regression or fail_under is not None:
-        max_errors = "0"  # a gate never passes on what did not run
-    if fail_on_regression or fail_under is not None:
-        refuse_endless(fail_under=fail_under, alpha=alpha, tolerance=tolerance)
+    gates = Gates(fail_under, fail_on_regression, alpha, tolerance, strict, max_errors)
+    gates.check(baseline)
     check_reports(report or [])
     suites = [path.endswith(".py") for path in paths]
     for path in paths:
@@ -177,9 +167,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
             outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         if outcome.interrupted or outcome.failures:
             report, before = [], None
-        rule = (alpha, tolerance, strict)
-        shown = (fail_on_regression, as_json, rule, max_errors, quiet, verbose)
-        end = RunEnd(report or [], before, *shown)
+        end = RunEnd(report or [], before, gates, as_json, quiet, verbose)
         if outcome.interrupted:
             end.show(outcome.runs, outcome.facts)
             kept = "what is done is kept" if options.keep else "nothing is kept"

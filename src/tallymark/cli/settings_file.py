@@ -2,15 +2,19 @@
 
 A table for each command holds its options by their long names; `db` and `judge` may also stand at
 the top, for every command that has them. What is typed wins over `TALLY_DB`, and that over the
-file.
+file. Nothing in it starts a program: the file may have come with somebody's folder, and nobody
+looked into it.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup, TyperOption
@@ -24,6 +28,13 @@ if TYPE_CHECKING:
 _FOR_ALL = ("db", "judge")
 _TYPED_ONLY = ("insecure-local", "help")
 """Who takes a wall away says so each time; a file that came with a project must not."""
+_RUNS_CODE = {
+    "model": re.compile(r"\s*(cmd|python)[/:]", re.IGNORECASE),
+    "judge": re.compile(r"\s*(cmd|python)[/:]", re.IGNORECASE),
+    "score.scorer": re.compile(r"[^(]*:"),
+    "score.agent": re.compile(r""),
+}
+"""Values that name a program or Python code, by the option or its place."""
 
 
 class SettingsFile:
@@ -71,7 +82,13 @@ class SettingsFile:
             if name not in options:
                 raise self._refuse(f"[{place}] has no option", name, options)
             if name != "db" or not os.environ.get("TALLY_DB"):
-                mapped[options[name].name or name] = self._read(options[name], value, where)
+                read = self._read(options[name], value, where)
+                code = _RUNS_CODE.get(where) or _RUNS_CODE.get(name)
+                many = read if isinstance(read, list) else [read]
+                found = next((each for each in many if code and code.match(str(each))), None)
+                # Asked for only where nothing is typed.
+                asked = read if found is None else _RefusedCode(self.path, where, found)
+                mapped[options[name].name or name] = asked
         return mapped
 
     def _read(self, option: TyperOption, value: Any, where: str) -> Any:
@@ -102,6 +119,24 @@ class SettingsFile:
         near = suggest(name, known)
         hint = f"did you mean {near!r}?" if near else "see `tally --help` and `tally docs settings`"
         return InvalidInput(f"{self.path}: {what} {name!r}", hint=hint)
+
+
+@dataclass(frozen=True)
+class _RefusedCode:
+    """Stands where code was named; whoever needs the value is told that it must be typed."""
+
+    path: Path
+    where: str
+    value: str
+
+    def __call__(self) -> NoReturn:
+        said = f"{self.path}: {self.where} = {self.value!r} runs code, and a settings file may not"
+        option = self.where.rpartition(".")[2]
+        hint = f"type it if you trust it: --{option} {shlex.quote(self.value)}"
+        raise InvalidInput(said, hint=hint)
+
+    def __str__(self) -> str:
+        return f"{self.value}, which must be typed"
 
 
 def _list_options(parameters: list[Any]) -> Iterator[tuple[str, TyperOption]]:

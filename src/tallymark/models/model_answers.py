@@ -195,7 +195,10 @@ def _read_count(data: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
 
 
 def _find_first(data: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    return next((data[key] for key in keys if data.get(key) is not None), None)
+    for key in keys:
+        if (value := data.get(key)) is not None:
+            return value
+    return None
 
 
 def trace_of(request: Request, answer: Answer) -> Trace:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -17,7 +18,10 @@ from tallymark.runs.tally import (
     MEASURES,
     Amounts,
     CaseCounts,
+    Counts,
+    Epochs,
     Seen,
+    add_up,
     eval_of,
     split_scorer_name,
 )
@@ -107,7 +111,7 @@ class CaseTable:
         return {
             name
             for counts in self._counts
-            for name in (counts.scorers if isinstance(counts, Seen) else counts.scores)
+            for name in (counts.scorers if isinstance(counts, Seen) else _list_scorers(counts))
         }
 
     def pick(self, rows: Rows) -> CaseTable:
@@ -130,9 +134,12 @@ class CaseTable:
             self._columns[quantity] = self._make_column(quantity)
         return self._columns[quantity]
 
+    @cached_property
+    def _ran(self) -> Array:
+        return _make_array([each.ran for each in self._counts])
+
     def _make_column(self, quantity: str) -> Column:
-        counts = self._counts
-        ran = _make_array([each.ran for each in counts])
+        counts, ran = self._counts, self._ran
         if quantity == PASSED:
             passed = _make_array([each.passed for each in counts])
             return Column(passed, ran, ran, passed, passed, passed)
@@ -148,7 +155,7 @@ class CaseTable:
         if quantity not in AMOUNTS:
             return _stack_amounts([_find_measured(each, quantity) for each in counts])
         attribute = "judges" if quantity == "judge_cost" else quantity
-        amounts = _stack_amounts([getattr(each, attribute) for each in counts])
+        amounts = _stack_amounts([_find_amount(each, attribute) for each in counts])
         asked = _make_array([each.results for each in counts]) if attribute == "judges" else ran
         return amounts._replace(weights=asked)
 
@@ -182,29 +189,46 @@ class CaseColumns:
         return np.sort(np.concatenate(picked)) if picked else np.array([], dtype=np.intp)
 
 
+def _list_scorers(counts: Counts | Epochs) -> Iterable[str]:
+    if isinstance(counts, Counts):
+        return counts.scores
+    return chain.from_iterable(seen.scorers for seen in counts.seen)
+
+
+def _find_amount(counts: CaseCounts, attribute: str) -> Amounts | float | None:
+    if not isinstance(counts, Epochs):
+        found: Amounts | float | None = getattr(counts, attribute)
+        return found
+    known = [getattr(seen, attribute) for seen in counts.seen]
+    return add_up([value for value in known if value is not None])
+
+
 def _find_measured(counts: CaseCounts, scorer: str) -> Amounts | float | None:
-    if not isinstance(counts, Seen):
+    if isinstance(counts, Counts):
         return counts.scores.get(scorer)
+    if isinstance(counts, Seen) and counts.scorers.count(scorer) == 1:  # as nearly always
+        return counts.values[counts.scorers.index(scorer)]
     values = [
-        value for name, value in zip(counts.scorers, counts.values, strict=True) if name == scorer
+        value
+        for seen in (counts.seen if isinstance(counts, Epochs) else (counts,))
+        for name, value in zip(seen.scorers, seen.values, strict=True)
+        if name == scorer
     ]
-    if len(values) < 2:
-        return values[0] if values else None
-    several = Amounts()  # an alternative of an `or` may have the name of another check
-    several.add(values)
-    return several
+    # One result may have several: an alternative of an `or` may have the name of another check.
+    return add_up(values) if len(values) > 1 else values[0] if values else None
 
 
 def _stack_amounts(amounts: Sequence[Amounts | float | None]) -> Column:
     """Of each case its sums, or its one value, or nothing; weighted by how many are known."""
+    if set(map(type, amounts)) <= {float, int}:  # one value each: its own highest and lowest
+        totals, known = _make_array(amounts), np.ones(len(amounts))
+        return Column(totals, known, known, totals * totals, totals, totals)
     sums = [row for row, each in enumerate(amounts) if isinstance(each, Amounts)]
     known = _make_array([each is not None for each in amounts])
     values = list(amounts)
     for row in sums:
         values[row] = None
     totals = _make_array([0.0 if each is None else each for each in values])
-    if not sums and known.all():  # one value each: its own highest and lowest
-        return Column(totals, known, known, totals * totals, totals, totals)
     highest, lowest = (np.where(known, totals, end) for end in (-np.inf, np.inf))
     found = Column(totals, known, known, totals * totals, highest, lowest)
     for column, field in zip(found, _FIELDS, strict=True):
@@ -212,7 +236,7 @@ def _stack_amounts(amounts: Sequence[Amounts | float | None]) -> Column:
     return found
 
 
-def _make_array(values: list[Any]) -> Array:
+def _make_array(values: Sequence[Any]) -> Array:
     return np.array(values, dtype=np.float64)
 
 

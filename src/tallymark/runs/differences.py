@@ -10,7 +10,7 @@ import msgspec
 
 from tallymark.runs.case_columns import CaseTable
 from tallymark.runs.intervals import difference_interval
-from tallymark.runs.run import read_counted
+from tallymark.runs.run import read_counted, scan_results
 from tallymark.runs.statistics import Interval
 from tallymark.runs.swap_test import FEW_CASES, SwapTest, pair_units, try_swaps
 from tallymark.runs.tally import MetricValues, Tally
@@ -59,7 +59,7 @@ class SharedCases:
         one, two = (
             tally
             if len(names) == len(tally.cases) and (with_errors or not tally.errors)
-            else Tally(filter(keep, read_counted(results)))
+            else Tally(filter(keep, scan_results(results)))
             for tally, results in zip(whole, (first, second), strict=True)
         )
         self.tallies = one, two

@@ -21,6 +21,18 @@ def name_model(record: RunRecord) -> str:
     return record.model if prompt is None else f"{record.model} · {prompt}"
 
 
+def name_suite(record: RunRecord) -> str:
+    """The suite, and what makes the run another thing than the whole suite: `qa (3 of 9 cases)`."""
+    chosen, copied = record.tags.get("chosen"), record.tags.get("rescored_from")
+    said = []
+    if isinstance(chosen, dict):  # else a tag of the suite's own
+        some = "some" if not chosen.get("of") else f"{chosen['cases']:,} of {chosen['of']:,}"
+        said.append(f"{some} cases")
+    if isinstance(copied, str):
+        said.append(f"{copied} rescored")
+    return f"{record.suite} ({', '.join(said)})" if said else record.suite
+
+
 def list_exchange(result: CaseResult) -> Iterator[tuple[str, str]]:
     """What was asked and what was answered, as far as it is known."""
     if result.input:

@@ -132,3 +132,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     """Why the run as a whole failed."""
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether cases may be asked more than once: by the run, or by an eval of its suite."""
+        return self.epochs > 1 or '"epochs":' in self.definition

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from math import comb
 
 import msgspec
@@ -39,9 +40,11 @@ def pass_all_k(tries: int, passed: int, k: int) -> float:
 
 def summarise_repeats(counts: CaseCounts) -> Repeats | None:
     """Of one case; None when it did not run."""
-    tries, passed = counts.ran, counts.passed
-    if not tries:
-        return None
+    return _summarise(counts.ran, counts.passed) if counts.ran else None
+
+
+@cache  # many cases have the same counts, and share what follows from them
+def _summarise(tries: int, passed: int) -> Repeats:
     ks = range(1, min(tries, MOST_K) + 1)
     return Repeats(
         passed / tries,

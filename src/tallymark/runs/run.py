@@ -86,10 +86,19 @@ class KeptResults(Sequence[CaseResult]):
     def scan(self) -> Iterator[CaseResult]:
         """The same in no order."""
 
+    @abstractmethod
+    def scan_whole(self) -> Iterator[CaseResult]:
+        """All that is known of each, in no order."""
+
     @property
     @abstractmethod
+    def keys(self) -> Iterable[tuple[str, int]]:
+        """The case and the epoch of each, in order."""
+
+    @property
     def names(self) -> Iterable[str]:
         """Every case once, in order."""
+        return dict.fromkeys(case for case, _ in self.keys)
 
 
 def read_counted(results: Sequence[CaseResult]) -> Iterable[CaseResult]:
@@ -100,6 +109,11 @@ def read_counted(results: Sequence[CaseResult]) -> Iterable[CaseResult]:
 def scan_results(results: Sequence[CaseResult]) -> Iterable[CaseResult]:
     """The same where the order does not matter: they need not all be in memory to be sorted."""
     return results.scan() if isinstance(results, KeptResults) else results
+
+
+def scan_whole(results: Sequence[CaseResult]) -> Iterable[CaseResult]:
+    """All that is known of each, in no order."""
+    return results.scan_whole() if isinstance(results, KeptResults) else results
 
 
 def pick_cases(results: Sequence[CaseResult], names: Collection[str]) -> Iterator[CaseResult]:
@@ -167,14 +181,28 @@ class Run:
         self.kept = kept
         self.record = record
         self.results = results
-        self.tally = Tally(results) if tally is None else tally
-        self.tally.door = record.tags.get("door")
-        if isinstance(chosen := record.tags.get("chosen"), dict):  # else a tag of the suite's own
-            self.tally.left_out = chosen.get("left_out", {})
+        if tally is not None:
+            self.tally = self.tell_origin(tally)
         self._formula = formula
 
     def __repr__(self) -> str:
         return f"Run({self.record.id}, {self.record.suite!r}: {self.describe_counts()})"
+
+    @cached_property
+    def tally(self) -> Tally:
+        """All counts; without one from elsewhere, the results are counted when somebody asks."""
+        tally = Tally(scan_results(self.results))
+        if isinstance(self.results, KeptResults):
+            tally.arrange(self.results.names)
+        return self.tell_origin(tally)
+
+    def tell_origin(self, tally: Tally) -> Tally:
+        """The tally, which knows now where its results come from and what they leave out."""
+        tally.door = self.record.tags.get("door")
+        chosen = self.record.tags.get("chosen")
+        if isinstance(chosen, dict):  # else a tag of the suite's own
+            tally.left_out = chosen.get("left_out", {})
+        return tally
 
     @property
     def score(self) -> float | None:

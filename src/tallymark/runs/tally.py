@@ -29,6 +29,8 @@ from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.text import UNDEFINED, add_known
 
 MetricValues = dict[str, float | None]
+Measured = Sequence[tuple[str, Sequence[float]]]
+"""What scorers measured, a name perhaps several times."""
 MEASURES = ("latency", "cost")
 SCORER_ENDS = ("median", "p90", "passed")
 """What formulas may ask of a scorer beside its mean, after its name and `_`."""
@@ -74,6 +76,13 @@ class Amounts(msgspec.Struct, gc=False):
             self.squares += sum([value * value for value in values])
 
 
+def add_up(values: Sequence[float]) -> Amounts:
+    """All of them."""
+    amounts = Amounts()
+    amounts.add(values)
+    return amounts
+
+
 class Counts(msgspec.Struct, gc=False):
     """What was counted for one case over its epochs, for one eval, or for a whole run."""
 
@@ -90,21 +99,23 @@ class Counts(msgspec.Struct, gc=False):
     input_tokens: Amounts = msgspec.field(default_factory=Amounts)
     output_tokens: Amounts = msgspec.field(default_factory=Amounts)
 
-    def add(self, results: Sequence[Seen]) -> None:
-        """Takes more results into account."""
-        ran = [seen for seen in results if seen.ran]
+    def add(self, results: Sequence[Seen], measured: Measured | None = None) -> None:
+        """Takes more results into account; what scorers `measured`, if a caller knows already."""
+        self.add_measures(results)
+        self.judges.add([each for seen in results if (each := seen.judges) is not None])
+        self.input_tokens.add([each for seen in results if (each := seen.input_tokens) is not None])
+        self.output_tokens.add(
+            [each for seen in results if (each := seen.output_tokens) is not None]
+        )
+        _add_scores(self.scores, _measure_by_scorer(results) if measured is None else measured)
+
+    def add_measures(self, results: Sequence[Seen]) -> None:
+        """The same without tokens, judges and scorers, which nobody asks of a single eval."""
         self.results += len(results)
-        self.judges.add([seen.judges for seen in results if seen.judges is not None])
-        self.ran += len(ran)
-        self.passed += sum([1 for seen in ran if seen.passed])
-        self.latency.add([seen.latency for seen in ran if seen.latency is not None])
-        self.cost.add([seen.cost for seen in ran if seen.cost is not None])
-        self.input_tokens.add([each for seen in ran if (each := seen.input_tokens) is not None])
-        self.output_tokens.add([each for seen in ran if (each := seen.output_tokens) is not None])
-        for name, values in (
-            _list_by_scorer(results) if any(seen.scorers for seen in results) else ()
-        ):
-            self.scores.setdefault(name, Amounts()).add(values)
+        self.ran += sum([seen.ran for seen in results])
+        self.passed += sum([seen.passed for seen in results])
+        self.latency.add([each for seen in results if (each := seen.latency) is not None])
+        self.cost.add([each for seen in results if (each := seen.cost) is not None])
 
     def mean(self, measure: str) -> float | None:
         """Of the cases that ran; None when one is not known, or none ran."""
@@ -144,17 +155,59 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
         return float(self.passed) if self.ran else None
 
 
-CaseCounts = Counts | Seen
-"""What is known of a case; most have one result, of which no sums need be kept."""
+class Epochs(msgspec.Struct, gc=False):
+    """The results of a case that was asked several times; they are added up when somebody asks."""
+
+    seen: list[Seen]
+
+    @property
+    def results(self) -> int:
+        """With those that did not run."""
+        return len(self.seen)
+
+    @property
+    def ran(self) -> int:
+        """How many of them ran."""
+        return sum([seen.ran for seen in self.seen])
+
+    @property
+    def passed(self) -> int:
+        """How many of them passed."""
+        return sum([seen.passed for seen in self.seen])
+
+    @property
+    def success(self) -> float | None:
+        """The share that passed, of those that ran."""
+        return self.passed / ran if (ran := self.ran) else None
+
+    @property
+    def scores(self) -> dict[str, Amounts]:
+        """What each scorer measured, by its name."""
+        scores: dict[str, Amounts] = {}
+        _add_scores(scores, _measure_by_scorer(self.seen))
+        return scores
 
 
-def _list_by_scorer(results: Iterable[Seen]) -> Iterator[tuple[str, tuple[float, ...]]]:
+CaseCounts = Counts | Epochs | Seen
+"""What is known of a case. Most have one result; sums are kept only of cases that share a place."""
+
+
+def _measure_by_scorer(results: Sequence[Seen]) -> Measured:
     """What each scorer measured; once for each group of results that have the same scorers."""
     rows: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
     for seen in results:
-        rows.setdefault(seen.scorers, []).append(seen.values)
-    for names, group in rows.items():
-        yield from zip(names, zip(*group, strict=True), strict=False)
+        if seen.scorers:
+            rows.setdefault(seen.scorers, []).append(seen.values)
+    return [
+        (name, [row[at] for row in group])
+        for names, group in rows.items()
+        for at, name in enumerate(names)
+    ]
+
+
+def _add_scores(scores: dict[str, Amounts], measured: Measured) -> None:
+    for name, values in measured:
+        scores.setdefault(name, Amounts()).add(values)
 
 
 class ScorerCounts(msgspec.Struct, gc=False):
@@ -198,6 +251,7 @@ class Tally:
         self._waiting: dict[str | None, Seen | list[Seen]] = {}
         self._fresh: list[Seen] = []
         self._latencies = array("d")
+        self._scorer_names: dict[tuple[str, ...], tuple[str, ...]] = {}
         for result in results:
             self.add(result)
 
@@ -247,8 +301,9 @@ class Tally:
 
     def _add_up(self) -> None:
         """Bounds what waits."""
-        self._total.add(self._fresh)
-        for scorer, values in _list_by_scorer(self._fresh) if self.scorers else ():
+        measured = _measure_by_scorer(self._fresh)
+        self._total.add(self._fresh, measured)
+        for scorer, values in measured:
             self.scorers[scorer].values.extend(values)
         self._latencies.extend(
             [seen.latency for seen in self._fresh if seen.ran and seen.latency is not None]
@@ -262,7 +317,7 @@ class Tally:
         """The counts of an eval, with all that has waited."""
         counts = self._counted.setdefault(name, Counts())
         waiting = self._waiting[name]
-        counts.add(waiting if isinstance(waiting, list) else [waiting])
+        counts.add_measures(waiting if isinstance(waiting, list) else [waiting])
         self._waiting[name] = []
         return counts
 
@@ -297,7 +352,9 @@ class Tally:
                 if check.passed:
                     counts.passed += 1
         judges = add_known(judged) if judged else 0.0
-        return judges, tuple(names), tuple(values)
+        scorer_names = tuple(names)
+        # The same tuple for all that have the same scorers.
+        return judges, self._scorer_names.setdefault(scorer_names, scorer_names), tuple(values)
 
     def _note_again(self, case: str, name: str | None, seen: Seen) -> None:
         """A result of a case that has one already, or for which there is no place."""
@@ -306,25 +363,48 @@ class Tally:
             # Cases drawn together at random are as good to draw from as single ones, and a case
             # comes to the same place again.
             case = f"{name or '#'}[{crc32(case.encode()) % (self._most_cases or 1)} and others]"
-            known = self._cases.get(case)
-        if known is None:
-            self._cases[case] = seen
-        elif isinstance(known, Seen):
-            counts = self._cases[case] = Counts()
-            counts.add([known, seen])
-        else:
+            known = self._cases.setdefault(case, Counts())
+        if isinstance(known, Counts):
             known.add([seen])
+        elif isinstance(known, Epochs):
+            known.seen.append(seen)
+        else:
+            self._cases[case] = Epochs([known, seen])
 
     @property
     def cases(self) -> dict[str, CaseCounts]:
         """The counts of each case."""
         return self._cases
 
+    def arrange(self, cases: Iterable[str]) -> None:
+        """Puts all cases, their evals and what measured them in this order of cases."""
+        self._cases = {case: self._cases[case] for case in cases} | self._cases
+        self._waiting = {
+            name: self._waiting[name] for name in dict.fromkeys(map(eval_of, self._cases))
+        }
+        first = dict.fromkeys(self._list_scorers())
+        order = [*first, *(name for name in self.scorers if name not in first)]
+        for name in order:
+            self.scorers[name] = self.scorers.pop(name)
+
+    def _list_scorers(self) -> Iterator[str]:
+        """By case, until all were met."""
+        left = len(self.scorers)
+        met = set[str]()
+        for known in self._cases.values():
+            if len(met) == left:
+                return
+            seen = known.seen if isinstance(known, Epochs) else [known]
+            for each in seen:
+                names = each.scorers if isinstance(each, Seen) else tuple(each.scores)
+                met.update(names)
+                yield from names
+
     def clusters(self) -> dict[str, list[tuple[int, float]]]:
         """By scorer, and for each case: how often it was measured, and the sum of that."""
         found: dict[str, list[tuple[int, float]]] = {name: [] for name in self.scorers}
         single = [known for known in self._cases.values() if isinstance(known, Seen)]
-        for name, values in _list_by_scorer(single):
+        for name, values in _measure_by_scorer(single):
             found[name].extend(zip(repeat(1), values, strict=False))
         for known in self._cases.values():
             if not isinstance(known, Seen):
@@ -410,7 +490,7 @@ class Tally:
         name = metric if known else metric.removesuffix(f"_{measure}")
         if name in self.left_out:
             return self.left_out[name]
-        counts, whose, never = self.all, "cases", "no case ran"
+        counts, whose, never = self.all, "results", "no case ran"
         if metric == "judge_cost" and counts.results > counts.judges.known:
             missing = counts.results - counts.judges.known
             return f"what the judge cost is not known for {missing} of {counts.results} results"

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import msgspec
+from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import named_values, secrets
@@ -379,7 +380,18 @@ class Store:
         """
         with self._database.read() as connection:
             page = run_rows.RunPage(sort, descending, limit, offset)
-            return run_rows.search(connection, self.tenant, filters, page)
+            found = run_rows.search(connection, self.tenant, filters, page)
+            # Its numbers are written down when a run ends; until then its results tell.
+            open_ended = [each.id for each in found if each.status in ("running", "interrupted")]
+            if not open_ended:
+                return found
+            counts = result_rows.count_statuses(connection, self.tenant, open_ended)
+        return [
+            replace(each, passed=so_far["passed"], failed=so_far["failed"], errors=so_far["error"])
+            if (so_far := counts.get(each.id)) is not None
+            else each
+            for each in found
+        ]
 
     @cached_property
     def run_progress(self) -> RunProgressReader:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import finalize
 
+import msgspec
 from msgspec.structs import replace
 
 from tallymark.models.model import Answer, Request
 from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult
-from tallymark.runs.run import KeptResults, pick_cases, read_counted, scan_results
+from tallymark.runs.run import (
+    KeptResults,
+    pick_cases,
+    read_counted,
+    scan_results,
+    scan_whole,
+)
 from tallymark.runs.tally import Tally, eval_of
 from tallymark.traces import Trace
 
@@ -26,35 +35,57 @@ class Recheck(NamedTuple):
     error: str | None
 
 
-class RecheckedResults(KeptResults):
-    """Results as another suite sees them; only what its checks said is in memory."""
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Recheck).decode
+_IN_MEMORY = 8_000_000
+"""Bytes of rechecks; more of them go to a file."""
 
-    def __init__(
-        self,
-        suite: FilledSuite,
-        results: Sequence[CaseResult],
-        rechecks: Mapping[tuple[str, int], Recheck | None],
-    ) -> None:
-        """Those without a recheck stay as they are, those that are not named are left out."""
+
+class RecheckedResults(KeptResults):
+    """Results as another suite sees them; what its checks said is in a file that nobody else has.
+
+    Those without a recheck stay as they are, those that are not named are left out.
+    """
+
+    def __init__(self, suite: FilledSuite, results: Sequence[CaseResult]) -> None:
         self._suite = suite
         self._results = results
-        self._rechecks = rechecks
+        self._places: dict[tuple[str, int], int | None] = {}
+        self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (it lives as long as this)
+        finalize(self, self._file.close)
+
+    def put(self, result: CaseResult, found: Recheck | None) -> None:
+        """Takes one; None leaves the result as it is."""
+        self._places[result.key] = None if found is None else self._file.tell()
+        if found is not None:
+            said = _encode(found)
+            self._file.write(len(said).to_bytes(4, "big") + said)
+
+    def arrange(self) -> None:
+        """Puts all that were taken in the order of the results."""
+        given = self._results
+        keys = given.keys if isinstance(given, KeptResults) else (each.key for each in given)
+        self._places = {key: self._places[key] for key in keys if key in self._places}
+
+    def _read(self, place: int) -> Recheck:
+        self._file.seek(place)
+        return _decode(self._file.read(int.from_bytes(self._file.read(4), "big")))
 
     def __len__(self) -> int:
-        return len(self._rechecks)
+        return len(self._places)
 
     def __iter__(self) -> Iterator[CaseResult]:
         return self._see_anew(self._results)
 
     def read_one(self, place: int) -> CaseResult:
         """The one at a place."""
-        key = [*self._rechecks][place]
+        key = [*self._places][place]
         return next(each for each in self.read_cases([key[0]]) if each.key == key)
 
     @property
-    def names(self) -> Iterable[str]:
-        """Every case once, in order."""
-        return dict.fromkeys(case for case, _ in self._rechecks)
+    def keys(self) -> Iterable[tuple[str, int]]:
+        """The case and the epoch of each, in order."""
+        return self._places
 
     def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
         """The results of some cases, in order."""
@@ -68,15 +99,19 @@ class RecheckedResults(KeptResults):
         """The same in no order."""
         return self._see_anew(scan_results(self._results))
 
+    def scan_whole(self) -> Iterator[CaseResult]:
+        """All that is known of each, in no order."""
+        return self._see_anew(scan_whole(self._results))
+
     def _see_anew(self, results: Iterable[CaseResult]) -> Iterator[CaseResult]:
         for result in results:
-            if result.key not in self._rechecks:
+            if result.key not in self._places:
                 continue
-            found = self._rechecks[result.key]
-            if found is None:
+            place = self._places[result.key]
+            if place is None:
                 yield result
                 continue
-            status, checks, error = found
+            status, checks, error = self._read(place)
             yield self._suite.redact(replace(result, status=status, checks=checks, error=error))
 
 
@@ -88,15 +123,15 @@ async def recheck(
     Checks of earlier turns of a conversation are left as they were: only the last answer is kept.
     """
     cases = {case.key: case for case in suite.definition.cases}
-    rechecks: dict[tuple[str, int], Recheck | None] = {}
+    rechecked = RecheckedResults(suite, results)
     tally = Tally()
-    for result in results:
+    for result in scan_whole(results):
         # Of scored traces, each is a row of the eval that it has the name of.
         asked = cases.get(result.case) or cases.get(eval_of(result.case) or "")
         if asked is None:
             continue
         if result.status == "error" and not result.checks:
-            rechecks[result.key] = None
+            rechecked.put(result, None)
             tally.add(result)
             continue
         case = suite.case(asked)
@@ -106,23 +141,32 @@ async def recheck(
         checks = tuple(await case.checks.evaluate(subject))
         status = judge_case(checks)
         error = find_error(checks) if status == "error" else None
-        found = rechecks[result.key] = Recheck(status, *suite.redact((checks, error)))
+        found = Recheck(status, *suite.redact((checks, error)))
+        rechecked.put(result, found)
         tally.add(replace(result, status=status, checks=found.checks, error=found.error))
-    return RecheckedResults(suite, results, rechecks), tally
+    rechecked.arrange()
+    tally.arrange(rechecked.names)
+    return rechecked, tally
 
 
 def _restore_answer(result: CaseResult) -> Answer:
     """The last answer; of a conversation, with the tokens of its last turn."""
-    spans = result.trace.spans if result.trace is not None else []
-    turns = [span.metadata.get("turn") for span in spans]
-    last = [span for span, turn in zip(spans, turns, strict=True) if turn == turns[-1]]
-    spoke = Trace(spans=last if last and turns[-1] is not None else [])
-    return Answer(
+    answer = Answer(
         output=result.output,
         latency=result.latency or 0.0,
-        input_tokens=spoke.input_tokens if spoke.spans else result.input_tokens,
-        output_tokens=spoke.output_tokens if spoke.spans else result.output_tokens,
+        input_tokens=result.input_tokens,
+        output_tokens=result.output_tokens,
         tokens_counted_by=result.tokens_counted_by,
         cost=result.cost,
+    )
+    if result.trace is None or not (spans := result.trace.spans):
+        return answer
+    turns = [span.metadata.get("turn") for span in spans]
+    last = [span for span, turn in zip(spans, turns, strict=True) if turn == turns[-1]]
+    spoke = answer if turns[-1] is None else Trace(spans=last)
+    return replace(
+        answer,
+        input_tokens=spoke.input_tokens,
+        output_tokens=spoke.output_tokens,
         spans=tuple(spans),
     )

@@ -95,7 +95,7 @@ def test_the_documents_example_has_its_true_score() -> None:
 def test_an_undefined_score_explains_itself() -> None:
     text = summary(support_run(price=None))
     assert "Score: undefined (formula: success_pct / total_cost)\n  because total_cost" in text
-    assert "Total Cost: unknown (the cost of 20 of 20 cases is not known; set" in text
+    assert "Total Cost: unknown (the cost of 20 of 20 results is not known; set" in text
     assert "└─ total_cost             = undefined" in text
 
 

@@ -104,6 +104,40 @@ def test_what_counts_is_read_without_texts_and_comes_to_the_same(app: App) -> No
     assert {each.output for each in app.store.counted_results("r1")} == {""}
 
 
+def test_counted_late_they_come_to_the_same_in_the_same_order(app: App) -> None:
+    kept = keep_run(app, "r1")
+    late, held = app.find_run("r1"), hold(app, kept)
+    for run in (kept, late):
+        assert list(run.tally.cases.items()) == list(held.tally.cases.items())
+        assert list(run.tally.evals) == list(held.tally.evals) == ["zebra", "qa"]
+    assert late.metrics == held.metrics
+
+
+def test_a_run_that_has_not_ended_is_listed_with_its_results_so_far(app: App) -> None:
+    app.store.create_run(RunRecord(id="r1", suite="s", model="m", status="running", total=9))
+    app.store.add_results("r1", [make_result(f"c{n}", 0, n) for n in range(6)])
+    [listed] = app.store.runs()
+    assert (listed.passed, listed.failed, listed.errors) == (4, 1, 1)
+
+
+def test_a_summary_of_many_epochs_holds_few_results(app: App) -> None:
+    app.store.create_run(RunRecord(id="r1", suite="s", model="m", total=2_000))
+    some = [
+        CaseResult(case=f"c{n}", epoch=epoch, status="passed", output="x" * 4_000)
+        for n in range(1_000)
+        for epoch in (0, 1)
+    ]
+    app.store.add_results("r1", some)
+    kept = app.load_run("r1")
+    tracemalloc.start()
+    try:
+        assert "pass@2" in summary(kept)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4_000_000
+
+
 @pytest.mark.parametrize("ending", REPORT_FORMATS)
 def test_every_report_is_the_same(app: App, ending: str) -> None:
     kept = keep_run(app, "r1")

@@ -250,7 +250,8 @@ def _write_repeats(run: Run, most: int) -> Iterator[StyledLine]:
         return
     ks = sorted({2, max(total.pass_at)} & set(total.pass_at))
     cases = sorted(run.repeats.items(), key=lambda item: item[1].mean in (0.0, 1.0))
-    shown = [(name_case(run.cases[name].results[0]), each) for name, each in cases[:most]]
+    at_hand = run.read_cases([name for name, _ in cases[:most]])
+    shown = [(name_case(at_hand[name].results[0]), each) for name, each in cases[:most]]
     rows = [_make_repeats_row(clean_line(name, 30), each, ks) for name, each in shown]
     header = ("case", "mean", *(f"pass{sign}{k}" for k in ks for sign in "@^"))
     yield from (StyledLine(""), StyledLine("Repeated Cases", "bold"))

@@ -6,6 +6,7 @@ inserting takes three times as long.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,8 +119,8 @@ def stream_results(
         .order_by(table.c.case_name, table.c.epoch)
     )
     with connection.execution_options(yield_per=100).execute(query) as rows:
-        for row in rows:
-            yield _read_result(run_id, *row)
+        for some in rows.partitions():
+            yield from [_read_result(run_id, *row) for row in some]
 
 
 class ResultPage(NamedTuple):
@@ -156,9 +157,9 @@ def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator
         .order_by(table.c.case_name, table.c.epoch)
     )
     _spare_memory(connection)
-    with connection.execution_options(yield_per=_CHUNK).execute(query) as rows:
-        for row in rows:
-            yield _read_counted(run_id, *row)
+    with connection.execution_options(yield_per=_AT_HAND).execute(query) as rows:
+        for some in rows.partitions():
+            yield from [_read_counted(run_id, *row) for row in some]
 
 
 def pick_results(
@@ -241,7 +242,21 @@ def stream_statuses(
     query = query.order_by(table.c.case_name, table.c.epoch)
     _spare_memory(connection)
     with connection.execution_options(yield_per=_CHUNK).execute(query) as rows:
-        yield from ((case, epoch, status) for case, epoch, status in rows)
+        for some in rows.partitions():
+            yield from [(case, epoch, status) for case, epoch, status in some]
+
+
+def count_statuses(
+    connection: Connection, tenant: str, run_ids: Iterable[str]
+) -> dict[str, Counter[str]]:
+    """By run, how many of its results ended in which way."""
+    columns = (table.c.run_id, table.c.status)
+    chosen = and_(table.c.tenant == tenant, table.c.run_id.in_(list(run_ids)))
+    query = select(*columns, func.count()).where(chosen).group_by(*columns)
+    found: dict[str, Counter[str]] = {}
+    for run_id, status, count in connection.execute(query):
+        found.setdefault(run_id, Counter())[status] = count
+    return found
 
 
 def _spare_memory(connection: Connection) -> None:

@@ -33,8 +33,7 @@ class StoredResults(KeptResults):
         return len(self._cases)
 
     def __iter__(self) -> Iterator[CaseResult]:
-        keys = zip(self._cases, self._epochs, strict=True)
-        return self._store.pick_results(self._record.id, keys)
+        return self._store.pick_results(self._record.id, self.keys)
 
     def read_one(self, place: int) -> CaseResult:
         """The one at a place."""
@@ -42,15 +41,15 @@ class StoredResults(KeptResults):
         return next(self._store.pick_results(self._record.id, [key]))
 
     @property
-    def names(self) -> Iterable[str]:
-        """Every case once, in order."""
-        return dict.fromkeys(self._cases)
+    def keys(self) -> Iterable[tuple[str, int]]:
+        """The case and the epoch of each, in order."""
+        return zip(self._cases, self._epochs, strict=True)
 
     def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
         """The results of some cases, in order."""
         wanted = set(names)
-        pairs = zip(self._cases, self._epochs, strict=True)
-        return self._store.pick_results(self._record.id, (key for key in pairs if key[0] in wanted))
+        chosen = (key for key in self.keys if key[0] in wanted)
+        return self._store.pick_results(self._record.id, chosen)
 
     def read_counted(self) -> Iterator[CaseResult]:
         """All in order, with nothing but what counts."""
@@ -60,16 +59,26 @@ class StoredResults(KeptResults):
         """The same in no order."""
         return self._store.counted_results(self._record.id)
 
-
-def find_results(store: Store, record: RunRecord, tally: Tally) -> StoredResults:
-    """The results of a run that has just been counted."""
-    names = {case: case for case in tally.cases}  # a name once, here and there
-    stored = store.result_statuses(record.id)
-    keys = [ResultKey(names.get(case, case), epoch) for case, epoch, _ in stored]
-    return StoredResults(store, record, sort_by_suite(record, keys))
+    def scan_whole(self) -> Iterator[CaseResult]:
+        """All that is known of each, in no order."""
+        return self._store.results(self._record.id, with_traces=True)
 
 
 def load_results(store: Store, record: RunRecord) -> tuple[StoredResults, Tally]:
-    """The results of a run, and what they come to."""
-    counted = sort_by_suite(record, store.counted_results(record.id))
-    return StoredResults(store, record, (each.key for each in counted)), Tally(counted)
+    """The results of a run, and what they come to, in one reading."""
+    tally, keys = Tally(), list[ResultKey]()
+    names: dict[str, str] = {}
+    for result in store.counted_results(record.id):
+        tally.add(result)
+        keys.append(ResultKey(names.setdefault(result.case, result.case), result.epoch))
+    results = StoredResults(store, record, sort_by_suite(record, keys))
+    tally.arrange(results.names)
+    return results, tally
+
+
+def find_results(store: Store, record: RunRecord, known: Iterable[str] = ()) -> StoredResults:
+    """The results of a run. The cases that are `known` have their names in memory already."""
+    names = {case: case for case in known}  # a name once, here and there, in all epochs
+    stored = store.result_statuses(record.id)
+    keys = [ResultKey(names.setdefault(case, case), epoch) for case, epoch, _ in stored]
+    return StoredResults(store, record, sort_by_suite(record, keys))
