@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
 
-from tallymark.errors import TraceError
+from tallymark.errors import InvalidInput, TraceError
 from tallymark.text import add_exactly
 from tallymark.traces.lenient_json import to_json_safe
 from tallymark.traces.trace_fields import read_trace_fields
@@ -219,6 +219,9 @@ class Trace(
 
     def children(self, span: Span) -> list[Span]:
         """The spans directly below one span, in order."""
+        if not isinstance(span, Span):
+            got = type(span).__name__
+            raise InvalidInput(f"children() takes a Span of the trace, not {got}")
         return list(self._below.get(span.span_id, ()))
 
     @cached_property
