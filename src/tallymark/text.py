@@ -227,7 +227,7 @@ def list_some(texts: Sequence[str], *, between: str = ", ", most: int = 8) -> st
     """The texts in one line; after the first few, how many there are more."""
     if len(texts) == 1:
         return shorten(texts[0], 40)
-    line = between.join(shorten(text, 40) for text in texts[:most])
+    line = between.join([shorten(text, 40) for text in texts[:most]])
     return line if len(texts) <= most else f"{line}{between}and {len(texts) - most} more"
 
 

@@ -201,10 +201,16 @@ class Trace(
 
     def sum_spending(self) -> Spending:
         """Cost and tokens over all spans."""
-        spans = self.spans
-        costs = [cost for span in spans if (cost := span.cost) is not None]
-        given = [count for span in spans if (count := span.input_tokens) is not None]
-        gave = [count for span in spans if (count := span.output_tokens) is not None]
+        costs: list[float] = []
+        given: list[int] = []
+        gave: list[int] = []
+        for span in self.spans:
+            if span.cost is not None:
+                costs.append(span.cost)
+            if span.input_tokens is not None:
+                given.append(span.input_tokens)
+            if span.output_tokens is not None:
+                gave.append(span.output_tokens)
         return Spending(
             add_exactly(costs) if costs else None,
             sum(given) if given else None,
