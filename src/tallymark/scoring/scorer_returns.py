@@ -40,7 +40,7 @@ def to_score(raw: object, scorer: Scorer) -> Score:
         and not scorer.gives
         and (
             (kind := scorer.data_type) == "numeric"
-            or (kind == "boolean" and (value == 0.0 or value == 1.0))
+            or (kind == "boolean" and value in (0.0, 1.0))
         )
     ):
         if scorer.is_ours:
