@@ -180,11 +180,18 @@ class Competition:
         return [self._settle_attempt(attempt) for attempt in self.store.attempts.pending()]
 
     def rescore(
-        self, name: str, *, apply: bool = False, folder: Path | None = None, **scoring: Any
+        self,
+        name: str,
+        *,
+        apply: bool = False,
+        folder: Path | None = None,
+        on_progress: Callable[[int, int | None], None] | None = None,
+        **scoring: Any,
     ) -> Rescoring:
         """Scores a challenge's attempts by another rule, or shows what that would change.
 
         The rule is that of a new version in `folder`, or today's with changes to its scoring.
+        `on_progress` is told how many attempts are scored, and how many there are.
         """
         old = self.store.challenges.get(name)
         if old.kind == "versus":
@@ -213,7 +220,7 @@ class Competition:
             tenant=self.store.tenant,
         )
         work = self.store.rescorings.apply if apply else self.store.rescorings.preview
-        return work(plan, at=self._clock())
+        return work(plan, at=self._clock(), on_progress=on_progress)
 
     def resume(self, name: str, agent: str | None = None) -> Rescoring:
         """Ends the pause of an agent, or of all that are paused, and scores what waited for it."""

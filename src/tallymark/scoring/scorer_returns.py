@@ -38,10 +38,7 @@ def to_score(raw: object, scorer: Scorer) -> Score:
         and 0.0 <= value <= 1.0
         and raw.name is None
         and not scorer.gives
-        and (
-            (kind := scorer.data_type) == "numeric"
-            or (kind == "boolean" and value in (0.0, 1.0))
-        )
+        and ((kind := scorer.data_type) == "numeric" or (kind == "boolean" and value in (0.0, 1.0)))
     ):
         if scorer.is_ours:
             msgspec.structs.force_setattr(raw, "origin", scorer.origin)

@@ -225,8 +225,9 @@ class Trace(
 
     def children(self, span: Span) -> list[Span]:
         """The spans directly below one span, in order."""
-        if not isinstance(span, Span):
-            got = type(span).__name__
+        given: Any = span
+        if not isinstance(given, Span):
+            got = type(given).__name__
             raise InvalidInput(f"children() takes a Span of the trace, not {got}")
         return list(self._below.get(span.span_id, ()))
 
