@@ -29,7 +29,13 @@ NOT_PLAYED = {
 }
 """How a line begins, and why it is left out."""
 
-STANDS_FOR = {r"\bRUN\b": "latest", "openai/gpt-5-mini": "echo/me"}
+STANDS_FOR = {
+    r"\bRUN\b": "latest",
+    r"\bATTEMPT\b": "a1",
+    r"(?<=judge: )openai/gpt-5-mini": '"cmd/echo Choice: met"',
+    r'(?<=model=")openai/gpt-5-mini': "cmd/echo Choice: met",
+    "openai/gpt-5-mini": "echo/me",
+}
 
 _SUITE = """\
 metadata: {name: mine, model: echo/me}
@@ -44,24 +50,43 @@ prompts: ["Say hello to {{name}}."]
 providers: [echo]
 tests: [{vars: {name: Ann}, assert: [{type: icontains, value: ann}]}]
 """
-READERS_FILES = {
+_TRACES = '{"input": "Where is my order?", "output": "On its way."}\n'
+READERS_FILES: dict[str, dict[str, str | Path]] = {
+    "adapters": {
+        "traces.jsonl": '{"id": "t-1", "input": "Capital of France?", "output": "Paris!"}\n',
+        "expected.jsonl": '{"trace_id": "t-1", "output": "Paris"}\n',
+    },
+    "models": {
+        "suite.yaml": _SUITE,
+        "cities.csv": _CITIES,
+        "agent.py": "def answer(prompt):\n    return prompt\n",
+        "agent.sh": "#!/bin/sh\ncat\n",
+    },
+    "traces": {
+        "traces.jsonl": _TRACES,
+        "exports/monday.jsonl": _TRACES.replace("{", '{"name": "refunds", ', 1),
+    },
     "comparing-runs": {"suite.yaml": _SUITE, "cities.csv": _CITIES},
     "imports": {
         "promptfooconfig.yaml": _PROMPTFOO,
         "logs/2025-11-02_quiz.eval": ROOT / "tests/fixtures/traces/inspect_sums.eval",
     },
+    "judges": {"traces.jsonl": '{"input": "Sugar?", "output": "No."}\n'},
+    "reports": {"suite.yaml": _SUITE, "cities.csv": _CITIES},
     "rescoring": {"bean-counter": ROOT / "examples/challenges/bean-counter"},
     "tally-run": {"mine.yaml": _SUITE, "cities.csv": _CITIES},
     "tally-score": {"examples/agent_eval.py": ROOT / "examples/agent_eval.py"},
 }
 READERS_COMMANDS = {
+    "tally compare latest~1": ["tally run suite.yaml"],
     "tally compare RUN RUN  ": ["tally run suite.yaml", "tally run suite.yaml"],
-    "tally rescore bean-counter --preview": [
+    "tally rescore bean-counter --formula": [
         "tally challenge publish bean-counter",
         "tally attempt enter bean-counter --agent ann",
         "tally attempt submit a1 bean-counter/truth.json --agent ann",
     ],
-    "tally run suite.yaml -m": ["tally run suite.yaml --record answers/careful.jsonl"],
+    "tally run suite.yaml -m 'cmd": ["chmod +x agent.sh"],
+    "tally run suite.yaml -m openai": ["tally run suite.yaml --record answers/careful.jsonl"],
     "tally run suite.yaml --only": ["cp mine.yaml suite.yaml"],
 }
 """Before a line that begins so."""
@@ -86,19 +111,24 @@ def play(page: Path) -> Iterator[tuple[str, Outcome]]:
             for start, commands in READERS_COMMANDS.items():
                 for each in commands if line.startswith(start) else ():
                     yield each, _call(each, here, home)
-            words = line
-            for placeholder, value in STANDS_FOR.items():
-                words = re.sub(placeholder, value, words)
-            yield line, _call(words, here, home)
+            yield line, _call(_fill_in(line), here, home)
+
+
+def _fill_in(text: str) -> str:
+    for placeholder, value in STANDS_FOR.items():
+        text = re.sub(placeholder, value, text)
+    return text
 
 
 def _lay_files(page: Path, here: Path) -> None:
-    named = {name: body for _, name, body in BLOCK.findall(page.read_text("utf-8")) if name}
+    named: dict[str, str | Path] = {
+        name: body for _, name, body in BLOCK.findall(page.read_text("utf-8")) if name
+    }
     for name, content in {**named, **READERS_FILES.get(page.stem, {})}.items():
         place = here / name
         place.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, str):
-            place.write_text(content, encoding="utf-8")
+            place.write_text(_fill_in(content), encoding="utf-8")
         elif content.is_dir():
             shutil.copytree(content, place)
         else:

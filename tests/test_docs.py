@@ -1,6 +1,6 @@
 """Docs cannot lie: every Python and shell block runs, every `$ tally` line shows what tally prints,
-every command and option that is named exists; and the tables of evaluators, checks, scorers, formats
-and reports are what these say of themselves.
+every command and option that is named exists; and the tables of evaluators, checks, scorers,
+formats and reports are what these say of themselves.
 """
 
 from __future__ import annotations
