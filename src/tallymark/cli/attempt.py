@@ -170,8 +170,8 @@ def report(  # noqa: PLR0913, PLR0917 (the options of a command)
         done = competition.report(challenge, agent, _read_metrics(metric), key=key)
         _tell(competition.store, done, as_json)
         if done.outcome is not None and done.outcome.error is not None:
-            again = f'tally attempt void {done.id} --reason "a metric was missing"'
-            say(f"tally: was a metric forgotten? Then report it again after: {again}", err=True)
+            again = f"tally attempt void {done.id} --reason TEXT"
+            say(f"tally: what was reported wrongly is reported again after: {again}", err=True)
 
 
 @app.command()
