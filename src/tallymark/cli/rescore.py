@@ -15,6 +15,7 @@ from tallymark.errors import InvalidInput
 from tallymark.text import (
     Table,
     clean_line,
+    format_count,
     format_digits,
     format_number,
     format_score,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.rescore_plan import BoardPlace, Move, Rescoring
 
 _MOVES_SHOWN = 20
+_NOTHING_DONE = "Nothing was changed; --apply does it."
 
 
 def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -159,7 +161,7 @@ def _describe_rescoring(
 ) -> list[str | Table]:
     did = "changed" if applied else "would change"
     lines: list[str | Table] = [f"{found.challenge} by {found.rule}"]
-    of_all = f"{found.attempts:,} attempts"
+    of_all = format_count(found.attempts, "attempt")
     lines.append(
         f"{of_all} scored" if found.changed is None else f"{found.changed:,} of {of_all} {did}"
     )
@@ -172,12 +174,12 @@ def _describe_rescoring(
     if applied:
         return [*lines, f"Done; later attempts are scored so too (version {found.version[:12]})."]
     if not found.moved:
-        return [*lines, "Nobody would move."]
+        return [*lines, "Nobody would move.", "", _NOTHING_DONE]
     who = "1 agent" if found.moved == 1 else f"{found.moved:,} agents"
     lines += [f"{who} would move:", "", _make_move_table(found.moves[:_MOVES_SHOWN], labels)]
     if found.moved > _MOVES_SHOWN:
         lines.append(f"... and {found.moved - _MOVES_SHOWN:,} more; --json shows up to 100")
-    return [*lines, "", "Nothing was changed; --apply does it."]
+    return [*lines, "", _NOTHING_DONE]
 
 
 def _make_move_table(moves: tuple[Move, ...], labels: Mapping[str, str]) -> Table:
