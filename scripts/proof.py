@@ -2,7 +2,7 @@
 
 A proof is a function that gives a section, and a row in `PROOFS`.
 
-    python -m scripts.proof [NAME ...]    all of them, or some, which are only shown
+    python -m scripts.proof [NAME ...]    all of them, or some: the others keep their sections
 """
 
 from __future__ import annotations
@@ -116,25 +116,25 @@ def main(names: Sequence[str]) -> int:
     for name in names or PROOFS:
         start = time.monotonic()
         told.append((PROOFS[name](), time.monotonic() - start))
-    page = write_page(told)
+    before = PAGE.read_text(encoding="utf-8") if names and PAGE.is_file() else ""
+    page = write_page(told, before)
     sys.stdout.write(f"\n{page}")
-    if not names:
-        PAGE.write_text(page, encoding="utf-8")
+    PAGE.write_text(page, encoding="utf-8")
     return 0 if all(section.holds for section, _ in told) else 1
 
 
-def write_page(told: Sequence[tuple[ProofSection, float]]) -> str:
-    """The page: when and with what, then each proof with the seconds that it took."""
+def write_page(told: Sequence[tuple[ProofSection, float]], before: str = "") -> str:
+    """The page: with what, then each proof with its day and seconds; new ones replace older."""
     python = ".".join(map(str, sys.version_info[:3]))
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    lines = [
-        "# What `make proof` found",
-        f"{datetime.now(UTC):%Y-%m-%d}, Python {python}, {versions}.",
-    ]
+    # What stands before the first section says with what the last proofs were made.
+    sections = {part.partition("\n")[0]: part.strip() for part in before.split("\n## ")[1:]}
     for section, seconds in told:
         word = "holds" if section.holds else "DOES NOT HOLD"
-        lines += [f"## {section.title}", f"It {word}. {seconds:.0f} s.", section.body.strip()]
-    return "\n\n".join(lines) + "\n"
+        made = f"It {word}. {datetime.now(UTC):%Y-%m-%d}, {seconds:.0f} s."
+        sections[section.title] = f"{section.title}\n\n{made}\n\n{section.body.strip()}"
+    lines = ["# What `make proof` found", f"Last with Python {python}, {versions}."]
+    return "\n\n".join([*lines, *(f"## {sections[each]}" for each in sorted(sections))]) + "\n"
 
 
 if __name__ == "__main__":

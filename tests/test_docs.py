@@ -1,5 +1,6 @@
-"""Docs cannot lie: every Python block runs, every `$ tally` line shows what tally prints, and the
-tables of evaluators, checks, scorers, formats and reports are what these say of themselves.
+"""Docs cannot lie: every Python and shell block runs, every `$ tally` line shows what tally prints,
+every command and option that is named exists; and the tables of evaluators, checks, scorers,
+formats and reports are what these say of themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped]
 from scripts.docs_tables import TABLES, page_with_tables
-from tests import tutorials
+from tests import shell_blocks, tutorials
 from tests.cli.tally_process import Tally
 from tests.golden.stage import shared_zygote
 from tests.golden.zygote import Call
@@ -68,6 +69,46 @@ def test_console_blocks_show_what_is_printed(line: str, output: str, tmp_path: P
     finished = Tally(ROOT)(*shlex.split(line)[1:], env=env)
     printed, shown = (_RUN_ID.sub("r…", text) for text in (finished.stdout, output))
     assert (printed + finished.stderr).strip() == shown.strip()
+
+
+@pytest.mark.parametrize(
+    "page", [each for each in PAGES if shell_blocks.find_lines(each)], ids=lambda page: page.stem
+)
+def test_shell_blocks_run(page: Path) -> None:
+    for line, outcome in shell_blocks.play(page):
+        assert outcome.code == 0, f"{line}\n{outcome.err}{outcome.out}"
+
+
+def test_what_is_not_played_is_there() -> None:
+    lines = [line for page in PAGES for line in shell_blocks.find_lines(page)]
+    for start in (*shell_blocks.NOT_PLAYED, *shell_blocks.READERS_COMMANDS):
+        assert any(line.startswith(start) for line in lines), start
+
+
+def named_commands() -> Sequence[object]:
+    """Inline commands such as `tally run suite.yaml --epochs 5`."""
+    told = {
+        (page, words)
+        for page in PAGES
+        for words in re.findall(r"`(tally [a-z][^`\n]*)`", page.read_text(encoding="utf-8"))
+    }
+    return [pytest.param(words, id=f"{page.stem}:{words[:50]}") for page, words in sorted(told)]
+
+
+@pytest.mark.parametrize("words", named_commands())
+def test_a_command_that_is_named_exists(words: str) -> None:
+    reference = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    # Where several are told at once, `tally init | run`, the first one counts.
+    called = re.split(r" \||[,;]| #", words)[0].split(" ")
+    deep = " ".join(called[:3])
+    name = deep if f"\n## {deep}\n" in reference else " ".join(called[:2])
+    # Of a group such as `tally vars`, its first command stands for all.
+    found = re.search(rf"\n## {re.escape(name)}\b", reference)
+    assert found, f"{name} is no command"
+    section = reference[found.end() :]
+    known = section.partition("\n## ")[0]
+    for option in re.findall(r"(?<![\w-])(--[a-z][a-z-]*|-[a-zA-Z])(?![\w-])", words):
+        assert re.search(rf"(?<![\w-]){option}(?![\w-])", known), f"{name} has no {option}"
 
 
 @pytest.mark.parametrize("page", tutorials.PAGES, ids=lambda page: page.stem)

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.table import Table as RichTable
 
-WIDTH = 80
-"""Columns of what is written for a terminal."""
+columns = 80
+"""Of the terminal, where a command has one. See `get_columns`."""
+_FEWEST_COLUMNS, _MOST_COLUMNS = 40, 120
+"""Narrower, nothing fits beside each other; wider, the eye does not find the end of a line."""
 Amount = TypeVar("Amount", int, float)
 UNKNOWN = "unknown"
 UNDEFINED = "undefined"
@@ -225,7 +227,7 @@ def list_some(texts: Sequence[str], *, between: str = ", ", most: int = 8) -> st
     """The texts in one line; after the first few, how many there are more."""
     if len(texts) == 1:
         return shorten(texts[0], 40)
-    line = between.join(shorten(text, 40) for text in texts[:most])
+    line = between.join([shorten(text, 40) for text in texts[:most]])
     return line if len(texts) <= most else f"{line}{between}and {len(texts) - most} more"
 
 
@@ -272,6 +274,11 @@ def clean_line(text: str, most: int = 1_000_000) -> str:
 # What a terminal shows.
 
 
+def get_columns() -> int:
+    """How wide what people are shown may be, in columns."""
+    return min(_MOST_COLUMNS, max(_FEWEST_COLUMNS, columns))
+
+
 def fit_line(text: str, columns: int) -> str:
     """Cleaned, on one line that fills so many columns of a terminal."""
     line = clean_line(text, columns)
@@ -306,8 +313,8 @@ def wrap_lines(text: str, style: str = "", *, indent: int = 2) -> Iterator[Style
     """A text over as many lines as it needs."""
     marked = text if text.isascii() else _mark_wide(text)
     # Where the halves of a character come on two lines, the first line has both.
-    columns = WIDTH - (_SECOND_HALF in marked)
-    for line in wrap(marked, columns, subsequent_indent=" " * indent):
+    width = get_columns() - (_SECOND_HALF in marked)
+    for line in wrap(marked, width, subsequent_indent=" " * indent):
         yield StyledLine(line.replace(_SECOND_HALF, ""), style)
 
 

@@ -361,7 +361,7 @@ def test_no_judge_is_asked_unasked(tmp_path: Path) -> None:
     folder = made(tmp_path, JUDGE, rubric_md="Is it about tides?", essay_txt="The tides.")
     report = check_challenge(folder)
     assert report.ok
-    assert "name a model that judges" in found(report, "warning", "reference")
+    assert "name one with --judge" in found(report, "warning", "reference")
 
 
 def test_a_judge_that_is_named_tries_the_answers(tmp_path: Path) -> None:

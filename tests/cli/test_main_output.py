@@ -1,10 +1,14 @@
-"""Output that nobody reads any more (`| head`): nothing is spoilt by it, and nothing is said."""
+"""Output that nobody reads any more (`| head`) spoils nothing, and what is read fits its place."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
+import struct
 import subprocess
+import termios
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -74,3 +78,27 @@ def test_a_terminal_that_is_closed_stops_no_run(tally: Tally) -> None:
         os.close(main)
         assert process.wait() == 0
     assert [each["status"] for each in tally.json("runs")["runs"]] == ["completed"]
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_a_summary_is_as_wide_as_the_terminal(tally: Tally, columns: int) -> None:
+    tally("run", "many.yaml")
+    main, terminal = pty.openpty()
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    done = subprocess.Popen(
+        [str(TALLY), "show", "latest"],
+        cwd=tally.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=terminal,
+        env=environment | {"NO_COLOR": "1", "TERM": "dumb"},
+    )
+    os.close(terminal)
+    shown = b""
+    with suppress(OSError):  # the end of a terminal whose program is gone
+        while more := os.read(main, 65_536):
+            shown += more
+    os.close(main)
+    assert done.wait() == 0
+    lines = shown.decode().replace("\r\n", "\n").split("\n")
+    assert max(map(len, lines)) == columns

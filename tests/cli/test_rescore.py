@@ -58,6 +58,11 @@ def test_a_preview_shows_who_moves_and_why_and_changes_nothing(tally: Tally) -> 
     assert order(tally) == [("alice", 999.0), ("bob", 991.0)]
 
 
+def test_a_challenge_is_previewed_unless_it_is_to_be_applied(unchanged: Tally) -> None:
+    rule = ("rescore", "race", "--formula", "1000 - tokens_total")
+    assert unchanged(*rule).stdout == unchanged(*rule, "--preview").stdout
+
+
 def test_applying_moves_the_board_and_keeps_the_old_scores(tally: Tally) -> None:
     done = tally.json("rescore", "race", "--apply", "--formula", "1000 - tokens_total")
     assert (done["applied"], done["changed"]) == (True, 2)
@@ -90,7 +95,6 @@ def test_a_plugin_takes_the_place_of_a_formula(tally: Tally) -> None:
         pytest.param(("--preview",), "give a new rule", id="no-rule"),
         pytest.param(("--preview", "--apply"), "exclude each other", id="both"),
         pytest.param(("--preview", "--formula", "tokns"), "unknown name 'tokns'", id="name"),
-        pytest.param(("--plugin", "x:Y"), "--preview or --apply", id="neither"),
         pytest.param(("--preview", "--formula", "rating", "--save"), "are for runs", id="save"),
         pytest.param(
             ("--preview", "--formula", "1000 * succeeded - elapsed_s"), "so already", id="same"
@@ -103,3 +107,17 @@ def test_a_rule_that_cannot_be_is_one_sentence(
     done = unchanged("rescore", "race", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
+
+
+def test_who_waits_is_told_how_many_attempts_are_scored(unchanged: Tally) -> None:
+    told: list[tuple[int, int | None]] = []
+    with open_store(str(unchanged.folder / ".tally" / "tally.db")) as store:
+        games = Competition(store)
+        games.rescore(
+            "race",
+            plugin="builtin.weighted_scorer",
+            config={"token_penalty": 0},
+            on_progress=lambda done, total: told.append((done, total)),
+        )
+        games.close()
+    assert told == [(0, 2), (2, 2)]

@@ -141,7 +141,9 @@ class RunsConformance:
             ({"suite": "s1"}, "dca"),
             ({"model": "m2"}, "cb"),
             ({"status": "completed"}, "ba"),
-            ({"group": "g"}, "b"),
+            ({"group": "group-1"}, "b"),
+            ({"group": "gro"}, "b"),
+            ({"group": "roup"}, ""),
             ({"since": 3.0}, "dc"),
             ({"min_score": 2.0}, "ba"),
             ({"suite": "s1", "model": "m1", "status": "queued"}, "d"),
@@ -159,13 +161,19 @@ class RunsConformance:
                 status="completed",
                 created_at=2.0,
                 score=3.0,
-                group="g",
+                group="group-1",
             ),
             a_run("c", suite="s1", model="m2", status="failed", created_at=3.0),
             a_run("d", suite="s1", model="m1", created_at=4.0, score=1.0),
         ):
             store.create_run(run)
         assert "".join(run.id for run in store.runs(**filters)) == found
+
+    def test_a_group_is_named_by_a_beginning_that_only_one_has(self, store: Store) -> None:
+        for run_id, group in (("a", "ga1"), ("b", "ga2")):
+            store.create_run(a_run(run_id, group=group))
+        with pytest.raises(InvalidInput, match="several groups begin with 'ga': ga1, ga2"):
+            store.runs(group="ga")
 
     @pytest.mark.parametrize(
         ("sort", "descending", "found"),

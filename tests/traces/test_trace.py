@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tallymark.errors import TraceError
+from tallymark.errors import InvalidInput, TraceError
 from tallymark.traces import Span, Trace
 
 EMPTY = Trace()
@@ -148,6 +148,11 @@ def test_a_spans_tokens(given_tokens: tuple[int | None, int | None], total: int 
 
 def test_children_are_the_spans_directly_below() -> None:
     assert ids(RUN.children(RUN.spans[0])) == ["g1", "x2", "g2", "e"]
+
+
+def test_only_a_span_has_children() -> None:
+    with pytest.raises(InvalidInput, match="takes a Span of the trace, not str"):
+        RUN.children("a")  # type: ignore[arg-type]
 
 
 def test_a_walk_goes_down_before_it_goes_on() -> None:

@@ -321,11 +321,18 @@ class Competition:
         return find_need(old, change_scoring(old, **scoring), same_files=True) == "formula"
 
     def rescore(
-        self, name: str, *, apply: bool = False, folder: Path | None = None, **scoring: Any
+        self,
+        name: str,
+        *,
+        apply: bool = False,
+        folder: Path | None = None,
+        on_progress: Callable[[int, int | None], None] | None = None,
+        **scoring: Any,
     ) -> Rescoring:
         """Scores a challenge's attempts by another rule, or shows what that would change.
 
         The rule is that of a new version in `folder`, or today's with changes to its scoring.
+        `on_progress` is told how many attempts are scored, and how many there are.
         """
         old = self.store.challenges.get(name)
         if old.kind == "versus":
@@ -354,7 +361,7 @@ class Competition:
             tenant=self.store.tenant,
         )
         work = self.store.rescorings.apply if apply else self.store.rescorings.preview
-        done = work(plan, at=self._clock())
+        done = work(plan, at=self._clock(), on_progress=on_progress)
         self._rulings.forget_pauses()
         return done
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import cached_property, partial
@@ -181,7 +181,12 @@ class RunService:
         return runs
 
     def rescore_run(
-        self, run: str, *, formula: str | None = None, suite: FilledSuite | None = None
+        self,
+        run: str,
+        *,
+        formula: str | None = None,
+        suite: FilledSuite | None = None,
+        on_progress: Callable[[int, int | None], None] | None = None,
     ) -> tuple[Run, Run]:
         """A run as it is and as another formula or suite sees it. No model is asked."""
         # What a suite counts anew need not be counted as it was.
@@ -190,7 +195,7 @@ class RunService:
         if suite is None:
             tally = before.tally
         else:
-            results, tally = run_to_end(lambda: recheck(suite, before.results))
+            results, tally = run_to_end(lambda: recheck(suite, before.results, on_progress))
             if not tally.finished:
                 raise InvalidInput(f"the suite has no case of the run {record.id}")
             before.tell_origin(tally)

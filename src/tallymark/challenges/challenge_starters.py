@@ -21,6 +21,8 @@ class Starter(NamedTuple):
 
     files: list[str]
     commands: list[str]
+    note: str = ""
+    """What to know before playing with answers of one's own."""
 
 
 def list_starters() -> list[str]:
@@ -47,4 +49,4 @@ def write_starter(kind: str, folder: Path) -> Starter:
         raise WorkFailed(f"cannot write {folder}: {error.strerror or error}") from None
     play = [each.replace("{name}", name).replace("{folder}", str(folder)) for each in told["play"]]
     before = [f"tally challenge check {folder}", f"tally challenge publish {folder}"]
-    return Starter(list(told["files"]), [*before, *play])
+    return Starter(list(told["files"]), [*before, *play], told.get("note", ""))

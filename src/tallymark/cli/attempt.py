@@ -169,6 +169,9 @@ def report(  # noqa: PLR0913, PLR0917 (the options of a command)
     with open_competition(db, insecure_local=insecure_local) as competition:
         done = competition.report(challenge, agent, _read_metrics(metric), key=key)
         _tell(competition.store, done, as_json)
+        if done.outcome is not None and done.outcome.error is not None:
+            again = f"tally attempt void {done.id} --reason TEXT"
+            say(f"tally: what was reported wrongly is reported again after: {again}", err=True)
 
 
 @app.command()
@@ -435,7 +438,8 @@ def _write_headline(attempt: Attempt) -> str:
     if outcome is None:
         return head + attempt.state
     if outcome.error is not None:
-        return f"{head}no score, because {clean_line(outcome.error)}"
+        lost = "; that is a loss" if _name_result(attempt) == "loss" and not void else ""
+        return f"{head}no score, because {clean_line(outcome.error)}{lost}"
     level = outcome.trajectory_level
     believed = "" if level == "none" else f", trajectory {level}"
     return f"{head}{_format_score(attempt)} ({outcome.result or attempt.state}{believed})"

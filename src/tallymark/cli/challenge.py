@@ -13,7 +13,7 @@ import typer
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Reason, open_competition
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
-from tallymark.text import StyledLine, Table, align, format_moment, format_number, say
+from tallymark.text import StyledLine, Table, align, format_moment, format_number, say, wrap_lines
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -51,6 +51,8 @@ def init(
     starter = write_starter(kind, chosen)
     say(f"Wrote {chosen}: {', '.join(starter.files)}", "", "Try it, publish it, play it:")
     say(*(f"  {each}" for each in starter.commands))
+    if starter.note:
+        say("", *wrap_lines(starter.note, indent=0))
 
 
 @app.command()

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tallymark.cli.app_session import Db
+from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import check_reports, write_reports
 from tallymark.cli.run_ending import (
     Alpha,
@@ -49,9 +50,10 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     from tallymark.app.app import App
 
     with closing(App(db)) as app:
-        loaded = [app.load_run(run) for run in runs]
         rule = RegressionRule(alpha, tolerance, strict)
-        compared = compare_all(loaded, formula=formula, rule=rule)
+        with show_progress("comparing"):
+            loaded = [app.load_run(run) for run in runs]
+            compared = compare_all(loaded, formula=formula, rule=rule)
         write_reports(report or [], loaded)
         failures = gates.find_unrun(loaded[1:])
     if as_json:

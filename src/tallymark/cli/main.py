@@ -14,6 +14,7 @@ import stat
 import sys
 from importlib import import_module
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -124,7 +125,9 @@ def _open_outlet(stream: Any) -> Any:
 
 
 def _read_typed() -> None:
-    """What holds for every command: colours, and by which name hints call it."""
+    """What holds for every command: colours, width, and by which name hints call it."""
+    if sys.stdout.isatty():
+        text.columns = get_terminal_size().columns
     for flag, variable in (("--color", "FORCE_COLOR"), ("--no-color", "NO_COLOR")):
         if flag in sys.argv:
             sys.argv.remove(flag)

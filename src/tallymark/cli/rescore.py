@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, open_competition
+from tallymark.cli.progress import show_progress
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import (
     Table,
     clean_line,
+    format_count,
     format_digits,
     format_number,
     format_score,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.rescore_plan import BoardPlace, Move, Rescoring
 
 _MOVES_SHOWN = 20
+_NOTHING_DONE = "Nothing was changed; --apply does it."
 
 
 def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -34,7 +37,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         str,
         typer.Argument(
             metavar="RUN|CHALLENGE",
-            help="A run: its id, latest or latest~1. Or a challenge, to --preview or --apply.",
+            help="A run: its id, a beginning of it, latest or latest~1. Or a challenge.",
         ),
     ],
     formula: Annotated[str | None, typer.Option(help="The formula to score by.")] = None,
@@ -56,7 +59,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         typer.Option("--folder", metavar="DIR", help="Of a challenge: a new version of it."),
     ] = None,
     preview: Annotated[
-        bool, typer.Option("--preview", help="Of a challenge: show who would move, and why.")
+        bool, typer.Option("--preview", help="Of a challenge, unless --apply: show who would move.")
     ] = False,
     apply: Annotated[
         bool, typer.Option("--apply", help="Of a challenge: do it, all or nothing.")
@@ -67,15 +70,14 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
 ) -> None:
     """Score again by another rule: a run without asking a model, or all attempts at a challenge.
 
-    Old scores of attempts stay in their history.
+    Nothing is changed unless you say so: by --save for a run, by --apply for a challenge, whose
+    attempts keep their old scores in their history.
     """
     given = {"formula": formula, "plugin": plugin, "config": _parse_config(config)}
     scoring = {key: value for key, value in given.items() if value is not None}
     if preview and apply:
         raise InvalidInput("--preview and --apply exclude each other", hint="preview first")
-    if not preview and not apply:
-        if plugin or config or folder:
-            raise InvalidInput("a challenge is rescored with --preview or --apply")
+    if not (preview or apply or plugin or config or folder) and not _is_challenge(name, db):
         _rescore_run(name, formula, suite, save, db, as_json)
         return
     if suite or save:
@@ -83,7 +85,10 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     if (folder is None) == (not scoring):
         raise InvalidInput("give a new rule", hint="--formula, --plugin, --config, or --folder DIR")
     with open_competition(db, insecure_local=insecure_local) as competition:
-        found = competition.rescore(name, apply=apply, folder=folder, **scoring)
+        with show_progress("rescoring") as update:
+            found = competition.rescore(
+                name, apply=apply, folder=folder, on_progress=update, **scoring
+            )
         labels = competition.store.agents.labels(each.agent for each in found.moves)
     if as_json:
         import msgspec
@@ -91,6 +96,15 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         print_json(msgspec.to_builtins(found) | {"applied": apply})
     else:
         say(*_describe_rescoring(found, labels, applied=apply))
+
+
+def _is_challenge(name: str, db: str | None) -> bool:
+    from tallymark.app.app import App
+
+    with closing(App(db)) as app, suppress(InvalidInput):
+        app.store.challenges.find(name)
+        return True
+    return False
 
 
 def _rescore_run(
@@ -102,7 +116,7 @@ def _rescore_run(
     from tallymark.suites.suite_file import load_suite
 
     if formula is None and suite is None:
-        hint = 'as in --formula "success_pct"; a challenge takes --preview or --apply too'
+        hint = 'as in --formula "success_pct"'
         raise InvalidInput("give --formula or --suite", hint=hint)
     from tallymark.app.app import App
 
@@ -111,8 +125,11 @@ def _rescore_run(
         if suite is not None:
             record = app.store.run(run)
             other = app.runs.resolve_like(record, load_suite(suite), RunOptions())
-        before, after = app.runs.rescore_run(run, formula=formula, suite=other)
-        saved = app.runs.save_as_new(after) if save else None
+        with show_progress("rescoring") as update:
+            before, after = app.runs.rescore_run(
+                run, formula=formula, suite=other, on_progress=update
+            )
+            saved = app.runs.save_as_new(after) if save else None
         if as_json:
             saved_as = saved.id if saved else None
             print_runs({"before": before, "after": after, "saved_as": saved_as})
@@ -144,7 +161,7 @@ def _describe_rescoring(
 ) -> list[str | Table]:
     did = "changed" if applied else "would change"
     lines: list[str | Table] = [f"{found.challenge} by {found.rule}"]
-    of_all = f"{found.attempts:,} attempts"
+    of_all = format_count(found.attempts, "attempt")
     lines.append(
         f"{of_all} scored" if found.changed is None else f"{found.changed:,} of {of_all} {did}"
     )
@@ -157,12 +174,12 @@ def _describe_rescoring(
     if applied:
         return [*lines, f"Done; later attempts are scored so too (version {found.version[:12]})."]
     if not found.moved:
-        return [*lines, "Nobody would move."]
+        return [*lines, "Nobody would move.", "", _NOTHING_DONE]
     who = "1 agent" if found.moved == 1 else f"{found.moved:,} agents"
     lines += [f"{who} would move:", "", _make_move_table(found.moves[:_MOVES_SHOWN], labels)]
     if found.moved > _MOVES_SHOWN:
         lines.append(f"... and {found.moved - _MOVES_SHOWN:,} more; --json shows up to 100")
-    return [*lines, "", "Nothing was changed; --apply does it."]
+    return [*lines, "", _NOTHING_DONE]
 
 
 def _make_move_table(moves: tuple[Move, ...], labels: Mapping[str, str]) -> Table:

@@ -15,6 +15,7 @@ import typer
 
 from tallymark.cli.app_session import Db
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice, tell_missing
+from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
     Alpha,
@@ -172,7 +173,8 @@ def _run_suite(
     try:
         if resume is not None:
             return [app.runs.resume(resume, options, watch)]
-        definition = load_suite(suite or Path())
+        with show_progress("loading"):
+            definition = load_suite(suite or Path())
         if options.choice is not None:
             tell_missing(options.choice, definition)
         for warning in definition.warnings:

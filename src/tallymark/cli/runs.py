@@ -26,7 +26,9 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     suite: Annotated[str | None, typer.Option(help="Only runs of this suite.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Only of this model.")] = None,
     status: Annotated[StatusOption | None, typer.Option(help="Only runs that are so.")] = None,
-    group: Annotated[str | None, typer.Option(help="Only runs of one command.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Only runs of one command: its id, or a beginning.")
+    ] = None,
     days: Annotated[float | None, typer.Option(min=0, help="Only of the last days.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Only scores from here on.")] = None,
     sort: Annotated[SortOption, typer.Option(help="What to sort by.")] = "created_at",
@@ -55,6 +57,8 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
         print_json({"runs": [_make_document(record) for record in found]})
     elif found:
         say(_make_table(found))
+    elif any(each is not None for each in (suite, model, status, group, days, min_score)):
+        say("no run is so; all of them: tally runs")
     else:
         say("no runs; start one with: tally run suite.yaml")
 

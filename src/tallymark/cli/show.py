@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tallymark.cli.app_session import Db
+from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports, print_runs, write_reports
 from tallymark.text import say
 
@@ -28,7 +29,8 @@ def show(
     from tallymark.app.app import App
 
     with closing(App(db)) as app:
-        loaded = app.load_run(run)
+        with show_progress("loading"):
+            loaded = app.load_run(run)
         write_reports(report or [], [loaded])
         if as_json:
             print_runs(loaded)

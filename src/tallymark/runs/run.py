@@ -323,7 +323,7 @@ class Run:
         yield from lines
         if len(found.terms) > 1:
             yield from ("", "What each term contributes:")
-            rows = align_numbers([_make_term_row(term) for term in found.terms])
+            rows = align_numbers([_make_term_row(term, width - 24) for term in found.terms])
             yield from (f"  {row}" for row in rows)
 
     @cached_property
@@ -410,11 +410,11 @@ class Run:
         return run_document(self)
 
 
-def _make_term_row(term: Term) -> tuple[str, str, str]:
+def _make_term_row(term: Term, room: int) -> tuple[str, str, str]:
     from tallymark.formula.explanation import format_contribution  # noqa: PLC0415 (loaded by now)
 
     share = "" if term.share is None else format_percent(100 * term.share)
-    return clean_line(term.text, 40), format_contribution(term.contribution), share
+    return clean_line(term.text, min(40, room)), format_contribution(term.contribution), share
 
 
 def outcome(

@@ -334,9 +334,10 @@ class Tally:
                 checks += check.parts
             if check.judge is not None or check.kind == "llm_judge":
                 judged.append(_find_judge_cost(check))
-            if check.name is None:
+            name = check.name
+            if name is None:
                 continue
-            counts = scorers[check.name]
+            counts = scorers[name]
             if check.error is None:
                 counts.scored += 1
                 if check.label is not None:
@@ -346,9 +347,10 @@ class Tally:
             else:
                 counts.unscored += 1
                 counts.first_error = counts.first_error or check.error
-            if check.value is not None:
-                names.append(check.name)
-                values.append(check.value)
+            value = check.value
+            if value is not None:
+                names.append(name)
+                values.append(value)
                 if check.passed:
                     counts.passed += 1
         judges = add_known(judged) if judged else 0.0

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 @configurable(blocking=False)
 def error_rate(span_type: SpanType | None = None) -> Callable[[EvalContext], Score]:
-    """1 - failed spans / spans, of one `span_type` or of all.
+    """How much went well: 1 - failed spans / spans, of one `span_type` or of all.
 
-    A trace without such spans is a failed score.
+    1 means that no span failed, as every scorer's 1 is the best. A trace without such spans is a
+    failed score.
     """
     kind = "spans" if span_type is None else f"{span_type} spans"
 

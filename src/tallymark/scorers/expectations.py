@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import NotMeasured
 from tallymark.scoring import Score
@@ -52,15 +52,19 @@ def read_expected_tools(ctx: EvalContext, scorer: str) -> list[str] | Score:
 
 def read_tool_calls(ctx: EvalContext) -> list[Span]:
     """The tool calls; a trace with neither these nor a model call does not tell whether any."""
-    calls = ctx.trace.tool_calls
-    if not calls and not ctx.trace.generations:
-        raise NotMeasured("tool calls are unknown: the trace has no model call and no tool call")
-    return calls
+    return ctx.trace.tool_calls or _require_generations(ctx)
 
 
 def read_called_tools(ctx: EvalContext) -> list[str]:
     """The names of the tools that were called, in order."""
-    return [call.tool_name or call.name for call in read_tool_calls(ctx)]
+    return ctx.trace.tool_names or _require_generations(ctx)
+
+
+def _require_generations(ctx: EvalContext) -> list[Any]:
+    """No calls, which only a trace with a model call shows."""
+    if not ctx.trace.generations:
+        raise NotMeasured("tool calls are unknown: the trace has no model call and no tool call")
+    return []
 
 
 def find_unpaired(wanted: list[str], called: list[str]) -> tuple[list[str], list[str]]:

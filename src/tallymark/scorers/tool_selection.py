@@ -40,7 +40,9 @@ def tool_selection(
         wanted = read_expected_tools(ctx, "tool_selection")
         if isinstance(wanted, Score):
             return wanted
-        wanted, called = rename(wanted), rename(read_called_tools(ctx))
+        called = read_called_tools(ctx)
+        if categories:
+            wanted, called = rename(wanted), rename(called)
         if not count_repeats:
             wanted, called = list(dict.fromkeys(wanted)), list(dict.fromkeys(called))
         absent, unexpected = find_unpaired(wanted, called)

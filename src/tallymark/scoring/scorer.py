@@ -136,7 +136,10 @@ class Scorer:
 
     def score(self, ctx: EvalContext) -> Score:
         """The score of one context, for code that is not async; nothing limits its time."""
-        raw = self.call(ctx)
+        try:  # as `call` does, which costs a call less for each of a million traces
+            raw = self._tried(ctx if self.is_ours else ctx.frozen)
+        except BaseException as error:  # noqa: BLE001 (whatever a scorer raises is its own failure)
+            raw = self._explain_raised(ctx, error)
         if raw.__class__ not in _PLAIN and inspect.isawaitable(raw):
             raw = load_calls().run_to_end(self, raw)
         return to_score(raw, self)
@@ -151,11 +154,14 @@ class Scorer:
             # Whose code this is decides: one's changes must not reach another's scores.
             return self._tried(ctx if self.is_ours else ctx.frozen)
         except BaseException as error:  # noqa: BLE001 (whatever a scorer raises is its own failure)
-            if not hasattr(type(ctx), "frozen"):  # nobody's failure but the caller's
-                message = f"{self.name} scores an EvalContext, not {show_value(ctx)}"
-                hint = "tallymark.testing.mock_context makes one"
-                raise ScorerError(message, hint=hint) from None
-            return self.failure(error)
+            return self._explain_raised(ctx, error)
+
+    def _explain_raised(self, ctx: EvalContext, error: BaseException) -> Score:
+        if not hasattr(type(ctx), "frozen"):  # nobody's failure but the caller's
+            message = f"{self.name} scores an EvalContext, not {show_value(ctx)}"
+            hint = "tallymark.testing.mock_context makes one"
+            raise ScorerError(message, hint=hint) from None
+        return self.failure(error)
 
     def failure(self, error: BaseException) -> Score:
         """The failed score for what the function raised; a real Ctrl-C is raised again."""

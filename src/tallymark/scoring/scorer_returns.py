@@ -34,14 +34,11 @@ def to_score(raw: object, scorer: Scorer) -> Score:
     # What most scorers return most of the time goes past all the questions below.
     if (
         raw.__class__ is Score
+        and (value := raw.value).__class__ is float
+        and 0.0 <= value <= 1.0
         and raw.name is None
-        and raw.value.__class__ is float
-        and 0.0 <= raw.value <= 1.0
-        and (
-            scorer.data_type == "numeric"
-            or (scorer.data_type == "boolean" and raw.value in (0.0, 1.0))
-        )
         and not scorer.gives
+        and ((kind := scorer.data_type) == "numeric" or (kind == "boolean" and value in (0.0, 1.0)))
     ):
         if scorer.is_ours:
             msgspec.structs.force_setattr(raw, "origin", scorer.origin)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import finalize
@@ -116,16 +116,22 @@ class RecheckedResults(KeptResults):
 
 
 async def recheck(
-    suite: FilledSuite, results: Sequence[CaseResult]
+    suite: FilledSuite,
+    results: Sequence[CaseResult],
+    on_progress: Callable[[int, int | None], None] | None = None,
 ) -> tuple[RecheckedResults, Tally]:
     """The results of the cases that the suite still has, checked by it. Errors stay errors.
+
+    `on_progress` is told how many were looked at, and how many there are.
 
     Checks of earlier turns of a conversation are left as they were: only the last answer is kept.
     """
     cases = {case.key: case for case in suite.definition.cases}
     rechecked = RecheckedResults(suite, results)
     tally = Tally()
-    for result in scan_whole(results):
+    for number, result in enumerate(scan_whole(results)):
+        if on_progress is not None:
+            on_progress(number, len(results))
         # Of scored traces, each is a row of the eval that it has the name of.
         asked = cases.get(result.case) or cases.get(eval_of(result.case) or "")
         if asked is None:

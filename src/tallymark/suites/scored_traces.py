@@ -83,6 +83,7 @@ class ScoredTraces:
         self._thresholds = {
             each.name: pick_first(own, each.threshold, DEFAULT_THRESHOLD) for each in self._scorers
         }
+        self._furthest = max(self._thresholds.values())
         self._config = Config(
             timeout=None if math.isinf(seconds) else seconds,
             threshold=pick_first(own, DEFAULT_THRESHOLD),
@@ -222,6 +223,9 @@ class ScoredTraces:
     def _show(self, result: CaseResult) -> None:
         """Keeps the failed ones furthest below a threshold, and the first of the others."""
         shown = self._shown.setdefault(result.status, [])
+        # No value is under 0, so none is further below than the highest threshold.
+        if len(shown) >= RESULTS_SHOWN and shown[0][0] >= self._furthest:
+            return
         margin = 0.0
         if result.status == "failed":
             for check in result.checks:

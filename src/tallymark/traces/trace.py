@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
 
-from tallymark.errors import TraceError
+from tallymark.errors import InvalidInput, TraceError
 from tallymark.text import add_exactly
 from tallymark.traces.lenient_json import to_json_safe
 from tallymark.traces.trace_fields import read_trace_fields
@@ -201,10 +201,16 @@ class Trace(
 
     def sum_spending(self) -> Spending:
         """Cost and tokens over all spans."""
-        spans = self.spans
-        costs = [cost for span in spans if (cost := span.cost) is not None]
-        given = [count for span in spans if (count := span.input_tokens) is not None]
-        gave = [count for span in spans if (count := span.output_tokens) is not None]
+        costs: list[float] = []
+        given: list[int] = []
+        gave: list[int] = []
+        for span in self.spans:
+            if span.cost is not None:
+                costs.append(span.cost)
+            if span.input_tokens is not None:
+                given.append(span.input_tokens)
+            if span.output_tokens is not None:
+                gave.append(span.output_tokens)
         return Spending(
             add_exactly(costs) if costs else None,
             sum(given) if given else None,
@@ -219,6 +225,10 @@ class Trace(
 
     def children(self, span: Span) -> list[Span]:
         """The spans directly below one span, in order."""
+        given: Any = span
+        if not isinstance(given, Span):
+            got = type(given).__name__
+            raise InvalidInput(f"children() takes a Span of the trace, not {got}")
         return list(self._below.get(span.span_id, ()))
 
     @cached_property

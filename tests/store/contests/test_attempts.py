@@ -302,7 +302,7 @@ def test_a_report_leaves_an_open_attempt_open(contest: Store) -> None:
 def test_reports_have_quotas_too(contest: Store) -> None:
     republish(contest, attempts=1, closes_at=50.0)
     contest.attempts.report("sums", "alice", PAYLOAD, Metrics(), at=12.0)
-    with refused("'alice' has made all of its 1 attempts"):
+    with refused("'alice' has made its only attempt"):
         contest.attempts.report("sums", "alice", PAYLOAD, Metrics(), at=12.0)
     with refused("challenge 'sums' is closed"):
         contest.attempts.report("sums", "bob", PAYLOAD, Metrics(), at=60.0)

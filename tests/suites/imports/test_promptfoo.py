@@ -277,3 +277,21 @@ def test_several_prompts_become_a_matrix_that_loads(tmp_path: Path) -> None:
     """
     made = import_text(tmp_path, text)
     assert len(load_source(Source(write_yaml(made.document), "imported.yaml")).prompts) == 2
+
+
+def test_labels_of_prompts_are_their_names(tmp_path: Path) -> None:
+    made = import_text(
+        tmp_path,
+        """
+prompts:
+  - {label: short, raw: "Say {{word}}."}
+  - {label: short, raw: "Only say {{word}}."}
+  - "Please say {{word}}."
+providers: [{id: echo, label: my echo}]
+tests: [{vars: {word: hi}}]
+""",
+    )
+    loaded = load_source(Source(write_yaml(made.document), "imported.yaml"))
+    assert [each.name for each in loaded.prompts][:2] == ["short", "short 2"]
+    (told,) = left_out(made, tmp_path)
+    assert "the label 'my echo' of a provider" in told

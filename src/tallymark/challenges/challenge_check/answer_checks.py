@@ -37,7 +37,8 @@ def check_answers(trial: Trial, samples: int) -> Iterator[CheckFinding]:
     """Submit answers whose outcome is known."""
     kind = find_evaluator(trial.challenge.evaluator.type)
     if kind.needs_judge and trial.judge_model is None:
-        yield CheckFinding("warning", _REFERENCE, "no answer was tried: name a model that judges")
+        said = "no answer was tried, which would ask a model: name one with --judge"
+        yield CheckFinding("warning", _REFERENCE, said)
         return
     reference = None
     try:

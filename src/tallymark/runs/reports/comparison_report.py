@@ -1,4 +1,4 @@
-"""Comparisons of runs as plain text for the terminal, 80 columns wide."""
+"""Comparisons of runs as plain text for the terminal, as wide as it is."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tallymark.runs.comparison import (
 )
 from tallymark.runs.reports.summary_report import MOST
 from tallymark.text import (
-    WIDTH,
     StyledLine,
+    Table,
     align_numbers,
     clean,
     clean_line,
@@ -28,6 +28,7 @@ from tallymark.text import (
     format_points,
     format_score,
     format_seconds,
+    get_columns,
     wrap_lines,
 )
 
@@ -39,20 +40,23 @@ _STYLES: dict[ChangeKind, str] = {
     "better": "green",
     "recovered": "green",
 }
-_HEADER = ("", "first", "second", "difference", "95 % interval", "p worse")
+_INTERVAL = "95 % interval"
+_HEADER = ("", "first", "second", "difference", _INTERVAL, "p worse")
 FormatNumber = Callable[[float | None], str]
 TableRow = tuple[str, ...]
 
 
 def comparison_text(comparison: Comparison, *, most: int = MOST) -> str:
     """Two runs side by side."""
-    return "\n".join(line.text for line in comparison_lines(comparison, most=most))
+    return "\n".join(map(str, comparison_lines(comparison, most=most)))
 
 
-def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[StyledLine]:
+def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[StyledLine | Table]:
     """The same with a style for each line; `most` cases of each kind are named."""
-    lines = [StyledLine("=== Comparison ===", "bold"), *_write_sides(comparison), StyledLine("")]
-    lines += [StyledLine(text) for text in align_numbers([_HEADER, *_list_rows(comparison)])]
+    rows = list(_list_rows(comparison))
+    lines: list[StyledLine | Table] = [StyledLine("=== Comparison ===", "bold")]
+    lines += [*_write_sides(comparison), StyledLine("")]
+    lines.append(Table(_HEADER, rows, right=_HEADER[1:], wrap=(_HEADER[0], _INTERVAL)))
     note = f"over the {format_count(comparison.shared, 'case')} that both ran"
     note += "; p worse: how often luck alone makes it as bad as this"
     if comparison.compared > 1:
@@ -118,7 +122,7 @@ def _write_changes(
             f"  {clean_line(change.name, 60)}{f'  {moved}' if repeated else ''}", style
         )
         if change.reason:
-            yield StyledLine(f"      {clean_line(change.reason, WIDTH - 6)}", "dim")
+            yield StyledLine(f"      {clean_line(change.reason, get_columns() - 6)}", "dim")
     if len(changes) > most:
         yield StyledLine(f"  and {len(changes) - most:,} more", "dim")
 
@@ -126,9 +130,7 @@ def _write_changes(
 def comparisons_table(comparisons: Sequence[Comparison]) -> str:
     """Several runs against the first: a row for each."""
     first = comparisons[0].first
-    rows: list[TableRow] = [
-        ("run", "score", "difference", "95 % interval", "p worse", "broken", "fixed")
-    ]
+    rows: list[TableRow] = [("run", "score", "difference", _INTERVAL, "p worse", "broken", "fixed")]
     rows.append((_name_run(first), format_score(first.score), *["-"] * 5))
     for each in comparisons:
         _, _, _, change, interval, p_value = next(_list_rows(each))

@@ -37,7 +37,7 @@ def group_lines(runs: Sequence[Run]) -> Iterator[StyledLine | Table]:
         yield from wrap_lines(note, "dim")
 
 
-def _compare_runs(runs: Sequence[Run]) -> Iterator[StyledLine]:
+def _compare_runs(runs: Sequence[Run]) -> Iterator[StyledLine | Table]:
     """Two in full; of more, a line for each."""
     compared = compare_all(runs)
     if len(compared) == 1:

@@ -1,4 +1,4 @@
-"""The summary of one run for the terminal: plain text of 80 columns, colours apart from it."""
+"""The summary of one run for the terminal: plain text as wide as it is, colours apart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tallymark.runs.run import CaseView, Run
 from tallymark.runs.scorer_summary import LabelAgreement, ScorerSummary
 from tallymark.text import (
     UNDEFINED,
-    WIDTH,
     StyledLine,
     align_numbers,
     clean,
@@ -25,6 +24,7 @@ from tallymark.text import (
     format_score,
     format_seconds,
     format_share,
+    get_columns,
     wrap_lines,
 )
 
@@ -66,7 +66,7 @@ def summary_lines(run: Run, *, most: int = MOST, folded: bool = False) -> list[S
         lines += _write_scorers(run)
     if run.repeated:
         lines += _write_repeats(run, most)
-    if explained := list(run.explain_score(WIDTH - 2, tree=not folded)):
+    if explained := list(run.explain_score(get_columns() - 2, tree=not folded)):
         lines += [StyledLine(""), StyledLine("How the Score Comes About", "bold")]
         lines += [StyledLine(f"  {line}".rstrip()) for line in explained]
     lines += [StyledLine(""), StyledLine("=== Run Summary ===", "bold")]
@@ -168,7 +168,8 @@ def _write_scorers(run: Run) -> Iterator[StyledLine]:
         if each.agreement is not None:
             yield from _write_agreement(each.agreement)
         if each.first_error is not None:
-            said = clean_line(f"{name} could not score: {each.first_error}", 3 * (WIDTH - 4))
+            most = 3 * (get_columns() - 4)
+            said = clean_line(f"{name} could not score: {each.first_error}", most)
             yield from wrap_lines(f"  {said}", "yellow", indent=4)
 
 
@@ -190,8 +191,8 @@ def _write_agreement(found: LabelAgreement) -> Iterator[StyledLine]:
 
 def _make_scorer_row(name: str, each: ScorerSummary) -> tuple[str, ...]:
     interval = "-" if each.low is None else f"{format_mean(each.low)} to {format_mean(each.high)}"
-    mean = format_mean(each.mean)
-    return (clean_line(name, 30), mean, interval, f"{each.scored:,}", f"{each.unscored:,}")
+    mean, called = format_mean(each.mean), clean_line(name, min(30, get_columns() - 44))
+    return (called, mean, interval, f"{each.scored:,}", f"{each.unscored:,}")
 
 
 def _write_cases(run: Run, status: CaseStatus, title: str, most: int) -> Iterator[StyledLine]:
@@ -220,7 +221,7 @@ def _write_case_row(case: CaseView) -> str:
     latency = "-" if case.latency is None else format_seconds(case.latency)
     cost = "-" if case.cost is None else format_money(case.cost)
     numbers = f"{extent:>12}  {latency:>8}  {cost:>8}"
-    name = fit_line(name_case(case.results[0]), WIDTH - len(numbers) - 6)
+    name = fit_line(name_case(case.results[0]), get_columns() - len(numbers) - 6)
     return f"  {_MARKS[case.status]} {name}  {numbers}"
 
 
@@ -234,13 +235,13 @@ def _write_reasons(case: CaseView) -> Iterator[StyledLine]:
     reasons = list(dict.fromkeys(found for result in wrong for found in list_problems(result)))
     for title, why in reasons[:_MOST_REASONS]:
         # Long reasons are cut to three lines: the other reports have all of it.
-        told = clean_line(f"{title}: {why}", 3 * (WIDTH - 8))
+        told = clean_line(f"{title}: {why}", 3 * (get_columns() - 8))
         yield from wrap_lines(f"      {told}", indent=8)
     if len(reasons) > _MOST_REASONS:
         yield StyledLine(f"      and {len(reasons) - _MOST_REASONS} more reasons", "dim")
     passed = dict.fromkeys(check.name or check.kind for check in wrong[0].checks if check.passed)
     if passed:
-        yield StyledLine(f"      ✓ {clean_line(', '.join(passed), WIDTH - 10)}", "dim")
+        yield StyledLine(f"      ✓ {clean_line(', '.join(passed), get_columns() - 10)}", "dim")
 
 
 def _write_repeats(run: Run, most: int) -> Iterator[StyledLine]:
@@ -248,11 +249,12 @@ def _write_repeats(run: Run, most: int) -> Iterator[StyledLine]:
     total = run.mean_repeats
     if total is None:
         return
+    room = min(30, get_columns() - 48)
     ks = sorted({2, max(total.pass_at)} & set(total.pass_at))
     cases = sorted(run.repeats.items(), key=lambda item: item[1].mean in (0.0, 1.0))
     at_hand = run.read_cases([name for name, _ in cases[:most]])
     shown = [(name_case(at_hand[name].results[0]), each) for name, each in cases[:most]]
-    rows = [_make_repeats_row(clean_line(name, 30), each, ks) for name, each in shown]
+    rows = [_make_repeats_row(clean_line(name, room), each, ks) for name, each in shown]
     header = ("case", "mean", *(f"pass{sign}{k}" for k in ks for sign in "@^"))
     yield from (StyledLine(""), StyledLine("Repeated Cases", "bold"))
     for text in align_numbers([header, *rows, _make_repeats_row("all cases", total, ks)]):

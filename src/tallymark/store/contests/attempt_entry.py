@@ -54,10 +54,9 @@ def _refuse_when_used_up(
     most, per_day = kept.challenge.attempts, kept.challenge.attempts_per_day
     name = kept.challenge.name
     if most is not None and _count_attempts(statements, kept, agent, entrant) >= most:
-        return InvalidInput(
-            f"{agent!r} has made all of its {most} attempts at {name!r}",
-            hint="the challenge allows no more",
-        )
+        made = "its only attempt" if most == 1 else f"all of its {most} attempts"
+        hint = "the challenge allows no more"
+        return InvalidInput(f"{agent!r} has made {made} at {name!r}", hint=hint)
     if per_day is not None:
         # If the attempt so many ago was made today, today's are used up.
         day = at // _DAY

@@ -8,6 +8,7 @@ older rule then is refused by `Attempts.finish`, and scored again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,8 @@ _SHOWN = 100
 MOST_COUNTED = 100_000
 """Applying a formula to more attempts does not count which of them change; a preview does."""
 _ENLARGED = {"cache_size": -256 * 1024, "mmap_size": 2**32}  # in KiB, since negative; in bytes
+OnProgress = Callable[[int, int | None], None]
+"""Told how many attempts are scored, and how many there are."""
 _RankedAttempt = tuple[int, int, float | None]
 """An agent's rank, and the key and score of its best attempt."""
 _decode_evaluation = msgspec.json.Decoder(Evaluation).decode
@@ -82,9 +85,16 @@ _decode_evaluation = msgspec.json.Decoder(Evaluation).decode
 class Rescorings(TenantRows):
     """What `store.rescorings` is."""
 
-    def preview(self, plan: RescorePlan, *, at: float, most: int = _SHOWN) -> Rescoring:
+    def preview(
+        self,
+        plan: RescorePlan,
+        *,
+        at: float,
+        most: int = _SHOWN,
+        on_progress: OnProgress | None = None,
+    ) -> Rescoring:
         """What applying a plan would do, and who would move; nothing is changed."""
-        computed = self._compute(plan, most)
+        computed = self._compute(plan, most, on_progress)
 
         def work(connection: Connection) -> Rescoring:
             kept = find_challenge(connection, self._tenant, plan.old.name, lock=True)
@@ -106,9 +116,16 @@ class Rescorings(TenantRows):
 
         return self._database.write(work)
 
-    def apply(self, plan: RescorePlan, *, at: float, most: int = _SHOWN) -> Rescoring:
+    def apply(
+        self,
+        plan: RescorePlan,
+        *,
+        at: float,
+        most: int = _SHOWN,
+        on_progress: OnProgress | None = None,
+    ) -> Rescoring:
         """Scores every attempt by the new rule, which counts from then on."""
-        computed = self._compute(plan, most)
+        computed = self._compute(plan, most, on_progress)
         return self._database.write(lambda c: self._apply(c, plan, computed, at))
 
     def resume(
@@ -165,15 +182,22 @@ class Rescorings(TenantRows):
 
         return self._database.write(work)
 
-    def _compute(self, plan: RescorePlan, most: int) -> ComputedOutcomes:
+    def _compute(
+        self, plan: RescorePlan, most: int, on_progress: OnProgress | None
+    ) -> ComputedOutcomes:
         """All outcomes, unless the database can compute them."""
         computed = ComputedOutcomes(most)
         if plan.need == "formula":
             return computed
         last = ("", 0)
+        total: int | None = None
         while True:
             with self._database.read() as connection:
                 kept = find_challenge(connection, self._tenant, plan.old.name)
+                if on_progress is not None:
+                    if total is None:
+                        total = connection.scalar(_count_scored(kept))
+                    on_progress(len(computed.rows), total)
                 # After the last one seen, not by offset: attempts finished meanwhile shift nothing.
                 after = tuple_(attempts.c.agent, attempts.c.number) > last
                 page = _read_page(connection, _select_scored(kept).where(after).limit(_PAGE))
@@ -342,6 +366,12 @@ def _select_scored(kept: StoredChallenge) -> Select[Any]:
         .where(attempts.c.challenge_id == kept.id, attempt_scores.c.attempt.is_not(None))
         .order_by(attempts.c.agent, attempts.c.number)
     )
+
+
+def _count_scored(kept: StoredChallenge) -> Select[Any]:
+    scored = attempts.join(attempt_scores, attempt_scores.c.attempt == attempts.c.key)
+    counted = select(func.count()).select_from(scored)
+    return counted.where(attempts.c.challenge_id == kept.id)
 
 
 def _read_pages(

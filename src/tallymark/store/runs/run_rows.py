@@ -16,7 +16,7 @@ from tallymark.store import leases
 from tallymark.store.runs.run_tables import runs as table
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Select
 
     from tallymark.store.leases import Lease
 
@@ -148,6 +148,9 @@ def search(
     _check_word("no run has the status", filters.get("status"), get_args(RunStatus))
     if limit is not None and limit < 1:
         raise InvalidInput(f"a limit of {limit} would show nothing", hint="give at least 1")
+    if (group := filters.get("group")) is not None:
+        groups = select(table.c.group).where(table.c.tenant == tenant).distinct()
+        filters = {**filters, "group": _find_whole(connection, groups, group, "groups")}
     columns = _list_columns(connection, tenant)
     by = columns[sort]
     query = (
@@ -231,13 +234,19 @@ def _find_full_id(connection: Connection, tenant: str, wanted: str) -> str:
     if (latest := _LATEST.fullmatch(wanted)) is not None:
         newest = ids.order_by(table.c.created_at.desc(), table.c.id.desc())
         return str(connection.scalar(newest.offset(int(latest[1] or 0)).limit(1)) or wanted)
-    begins = ids.where(table.c.id >= wanted, table.c.id < wanted + _LAST)
-    matches: list[str] = list(connection.scalars(begins.order_by(table.c.id).limit(4)))
+    return _find_whole(connection, ids, wanted, "runs")
+
+
+def _find_whole(connection: Connection, ids: Select[Any], wanted: str, what: str) -> str:
+    """The one of the ids that begins so; what none begins with stays as it is."""
+    (column,) = ids.selected_columns
+    begins = ids.where(column >= wanted, column < wanted + _LAST)
+    matches: list[str] = list(connection.scalars(begins.order_by(column).limit(4)))
     if not matches or matches[0] == wanted or not wanted:
         return wanted
     if len(matches) > 1:
         shown = ", ".join(matches[:3]) + (", …" if len(matches) > 3 else "")
-        raise InvalidInput(f"several runs begin with {wanted!r}: {shown}", hint="give more of it")
+        raise InvalidInput(f"several {what} begin with {wanted!r}: {shown}", hint="give more of it")
     return matches[0]
 
 

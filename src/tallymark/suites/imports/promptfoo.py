@@ -9,7 +9,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from tallymark.suites.imports.promptfoo_templates import (
     write_as_javascript,
     write_variable,
 )
+from tallymark.text import clean_line
 from tallymark.traces.lenient_json import as_list, as_mapping
 
 _CARRIED = (
@@ -53,6 +54,8 @@ _SETTINGS = {
     **{name: name for name in ("presence_penalty", "frequency_penalty")},
     "stop": "stop_sequences",
 }
+_MOST_LABEL = 50
+"""Characters of a prompt's label that are kept for its name."""
 Test = dict[str, Any]
 
 
@@ -72,6 +75,8 @@ class _Config:
         self.config = config
         self.made = made
         self.default: Test = as_mapping(config.get("defaultTest"))
+        self.labels: dict[str, str] = {}
+        """What prompts are called, by their texts."""
 
     def carry(self) -> None:
         for key in self.config:
@@ -112,6 +117,9 @@ class _Config:
 
     def _carry_provider(self, given: Any) -> str | None:
         name = given.get("id") if isinstance(given, dict) else given
+        if isinstance(given, dict) and given.get("label"):
+            why = "models are called by their references"
+            self.made.leave_out(given, f"the label {given['label']!r:.60} of a provider", why)
         first, _, rest = str(name).partition(":")
         words = rest.split(":")
         if name == "echo":
@@ -147,6 +155,7 @@ class _Config:
             try:
                 for text in self._read_prompt(raw):
                     replace_names(text, lambda _: "")
+                    self._note_label(text, each)
                     yield text
             except NotCarried as why:
                 self.made.leave_out(given, f"the prompt {raw[:40]!r}: {why}")
@@ -169,9 +178,22 @@ class _Config:
         except OSError:  # longer than a name may be
             return False
 
-    def _make_shared(self, prompt: str) -> str:
+    def _note_label(self, text: str, given: Any) -> None:
+        """A label becomes a name, with a number where it is another's already."""
+        label = clean_line(str(as_mapping(given).get("label") or ""), _MOST_LABEL)
+        if label and text not in self.labels:
+            taken = set(self.labels.values())
+            numbered = (f"{label} {number}" for number in count(2))
+            self.labels[text] = (
+                label
+                if label not in taken
+                else next(each for each in numbered if each not in taken)
+            )
+
+    def _make_shared(self, prompt: str) -> str | dict[str, str]:
         """A prompt that evals fill with their own variables."""
-        return replace_names(prompt, lambda name: write_variable(name.removeprefix("env.")))
+        text = replace_names(prompt, lambda name: write_variable(name.removeprefix("env.")))
+        return {"name": self.labels[prompt], "prompt": text} if prompt in self.labels else text
 
     def _list_tests(self) -> Iterator[Test]:
         yield from self._read_tests(self.config.get("tests"), self.config)
