@@ -83,9 +83,7 @@ def _weighs(challenge: Challenge) -> bool:
     return bool(challenge.scoring.dimensions)
 
 
-def list_board(
-    visit: Visit, challenge: Challenge, standings: Sequence[Standing]
-) -> list[BoardRow]:
+def list_board(visit: Visit, challenge: Challenge, standings: Sequence[Standing]) -> list[BoardRow]:
     """Standings with all that a row shows."""
     store, strategy = visit.app.store, STRATEGIES[challenge.scoring.strategy]
     numbers = store.figures.numbers(each.attempt for each in standings)
@@ -119,7 +117,7 @@ def list_board(
                 tied=each.agent in tied,
                 parts=list_dimensions(challenge, told.dimensions if told else None),
                 share=(each.value or 0.0) / most if most else 0.0,
-                me=each.agent == visit.visitor.agent,
+                me=each.agent in (visit.visitor.agent, visit.get("around")),
             )
         )
     return rows

@@ -14,9 +14,8 @@ from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe
 from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
 
 if TYPE_CHECKING:
-    from tallymark.runs.record import CaseResult, RunRecord
-
     from tallymark.app.app import App
+    from tallymark.runs.record import CaseResult, RunRecord
 
 _MOST_COUNTED = 3_000
 """Results of a run that are counted again for what one of them cost the score."""

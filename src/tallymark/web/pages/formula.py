@@ -1,4 +1,4 @@
-"""The formula bench: type a formula and see what it says of a run, and how runs would be ordered."""
+"""The formula bench: what a formula says of a run, and how runs would be ordered by it."""
 
 from __future__ import annotations
 
@@ -156,9 +156,7 @@ def _order_runs(visit: Visit, text: str, chosen: RunRecord) -> list[OrderLine]:
         if missing:
             found.append((record, None, f"it has no {missing[0]}"))
             continue
-        found.append(
-            (record, formula.evaluate(record.metrics), formula.reason(record.metrics))
-        )
+        found.append((record, formula.evaluate(record.metrics), formula.reason(record.metrics)))
     before = sorted(records, key=lambda each: (each.score is None, -(each.score or 0.0)))
     was = {each.id: place for place, each in enumerate(before, 1)}
     found.sort(key=lambda each: (each[1] is None, -(each[1] or 0.0), was[each[0].id]))

@@ -119,9 +119,7 @@ def _count(app: App, run: RunFacts, status: str, text: str) -> int:
     return app.store.count_results(run.id, status=wanted, text=text or None)
 
 
-def _read_cases(
-    app: App, run: RunFacts, pager: Pager, status: str, text: str
-) -> list[CaseResult]:
+def _read_cases(app: App, run: RunFacts, pager: Pager, status: str, text: str) -> list[CaseResult]:
     """A page of the cases; of all of them, first those that went wrong."""
     store = app.store
     if text or status or run.status in ("running", "interrupted"):
