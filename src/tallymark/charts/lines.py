@@ -46,9 +46,14 @@ class Line(NamedTuple):
 
 
 def draw_lines(
-    title: str, lines: Sequence[Line], write_x: Writer = format_tick, write_y: Writer = format_tick
+    title: str,
+    lines: Sequence[Line],
+    write_x: Writer = format_tick,
+    write_y: Writer = format_tick,
+    *,
+    zero: bool = False,
 ) -> Chart:
-    """The points are in the order of x."""
+    """The points are in the order of x. With `zero`, the axis of amounts begins there."""
     gaps = sum(point.y is None for line in lines for point in line.points)
     rows = [
         (line.name, write_x(p.x), UNDEFINED if p.y is None else write_y(p.y), _write(p, write_y))
@@ -56,7 +61,7 @@ def draw_lines(
         for p in line.points
     ]
     return Chart(
-        svg=_draw(title, lines, write_x, write_y),
+        svg=_draw(title, lines, (write_x, write_y), zero),
         head=("Line", "At", "Value", "95 % interval"),
         rows=rows,
         notes=[f"{format_count(gaps, 'value')} undefined, not drawn."] if gaps else [],
@@ -67,7 +72,8 @@ def _write(point: LinePoint, write: Writer) -> str:
     return "none" if point.interval is None else " to ".join(map(write, point.interval))
 
 
-def _draw(title: str, lines: Sequence[Line], write_x: Writer, write_y: Writer) -> str:
+def _draw(title: str, lines: Sequence[Line], writers: tuple[Writer, Writer], zero: bool) -> str:
+    write_x, write_y = writers
     known = [point for line in lines for point in line.points if point.y is not None]
     if not known:
         return frame_nothing(title, "There are no values.")
@@ -75,7 +81,8 @@ def _draw(title: str, lines: Sequence[Line], write_x: Writer, write_y: Writer) -
     x = Scale(min(xs), max(xs), _choose_ticks(xs))
     if x.low == x.high:
         x = Scale(x.low - 1, x.high + 1, [x.low])
-    y = make_scale([v for p in known for v in (p.y, *(p.interval or ())) if v is not None])
+    values = [v for p in known for v in (p.y, *(p.interval or ())) if v is not None]
+    y = make_scale(values, zero=zero)
     body = draw_y_axis(y, _HEIGHT, write_y) + draw_x_axis(x, _HEIGHT + 18, write_x, NARROW / 2)
     body += "".join(_draw_band(stretch, x, y) for stretch in _split(lines[0].points))
     ends = []

@@ -373,7 +373,7 @@ class Store:
         offset: int = 0,
         **filters: Unpack[RunFilter],
     ) -> list[RunRecord]:
-        """Runs that pass all filters behind the first `offset`, newest first unless sorted.
+        """Runs that pass all filters after the first `offset`, newest first unless sorted.
 
         Their definitions, which can be large, are left out; what has no value for `sort` comes
         last in either direction.

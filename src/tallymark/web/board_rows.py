@@ -117,7 +117,7 @@ def list_board(visit: Visit, challenge: Challenge, standings: Sequence[Standing]
                 tied=each.agent in tied,
                 parts=list_dimensions(challenge, told.dimensions if told else None),
                 share=(each.value or 0.0) / most if most else 0.0,
-                me=each.agent == visit.visitor.agent,
+                me=each.agent in (visit.visitor.agent, visit.get("around")),
             )
         )
     return rows

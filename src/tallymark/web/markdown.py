@@ -38,7 +38,7 @@ def _render(text: str) -> Markup:
 def _make_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table")
     parser.disable("image")
-    parser.validateLink = _may_follow  # type: ignore[method-assign]
+    parser.validateLink = _may_follow  # type: ignore[method-assign,assignment]
     parser.add_render_rule("link_open", _open_link)
     parser.add_render_rule("heading_open", _open_heading)
     parser.add_render_rule("heading_close", _close_heading)

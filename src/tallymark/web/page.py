@@ -1,4 +1,4 @@
-"""`Page`: one address, one value that is gathered for it, one template; and the same as JSON or CSV.
+"""`Page`: one address, one value that is gathered for it, one template; the same as JSON or CSV.
 
 What a page shows is gathered in a thread, so that nobody waits for another's reading. Errors are
 pages too: they say what is wrong, and what still works.
@@ -34,7 +34,7 @@ from tallymark.errors import (
 from tallymark.scoring.score import make_json_safe
 from tallymark.text import format_cell
 from tallymark.web.rendering import Renderer
-from tallymark.web.visitor import Visitor
+from tallymark.web.visitor import Visitor, make_stranger
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -140,7 +140,7 @@ class Visit:
         return not (self.visitor.may_see_live and self.get("live") == "1")
 
     def link(self, **changes: str | int | None) -> str:
-        """This address with some of its values changed; None leaves one out."""
+        """The address with some of its values changed; None leaves one out."""
         kept = [(key, value) for key, value in self.query if key not in (*changes, "part")]
         kept += [(key, str(value)) for key, value in changes.items() if value is not None]
         return f"{self.path}?{urlencode(kept)}" if kept else self.path
@@ -269,8 +269,6 @@ class PageServer:
             content = msgspec.json.encode(problem)
             return Response(content, problem.status, HEADERS, media_type="application/json")
         if visit is None:
-            from tallymark.web.visitor import make_stranger  # noqa: PLC0415
-
             visit = Visit(self._app, make_stranger(), self._clock(), request.url.path)
         template = "problem_part.html" if visit.get("part") else "problem.html"
         return self._show(visit, problem, template, problem.status)

@@ -101,8 +101,13 @@ def _sign(shown: str, value: float | None) -> str:
     """A difference with its sign."""
     if value is None:
         return shown
-    shown = shown.replace("-", _MINUS)
+    shown = _write_minus(shown)
     return f"+{shown}" if value > 0 and any(digit in shown for digit in "123456789") else shown
+
+
+def _write_minus(shown: str) -> str:
+    """A number with the sign of its own instead of a hyphen."""
+    return shown.replace("-", _MINUS)
 
 
 def _write_length(share: float) -> str:
@@ -158,6 +163,7 @@ _FILTERS = {
     "duration": format_duration,
     "ago": _show_moment,
     "signed": _sign,
+    "minus": _write_minus,
     "cut": _cut,
     "excerpt": _excerpt,
     "some": _join_some,

@@ -117,9 +117,10 @@ def _place_terms(
 
 def _find_best(term: Term, names: Names) -> float | None:
     """The highest value of a term by the ranges of its names; None where there is no bound."""
-    if term.contribution is None or not math.isclose(term.contribution, term.value, abs_tol=1e-9):
-        if term.contribution is None or not math.isclose(-term.contribution, term.value):
-            return None  # it is taken with a factor, whose range is another
+    points = term.contribution
+    # One that is taken with a factor has another range than its own.
+    if points is None or not math.isclose(abs(points), abs(term.value), abs_tol=1e-9):
+        return None
     try:
         parsed = Formula.parse(term.text, names)
     except FormulaError:

@@ -11,6 +11,7 @@ from tallymark.challenges.strategies import STRATEGIES
 from tallymark.charts.frame import Chart
 from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.errors import NotFound
+from tallymark.ratings import Counts, fit
 from tallymark.text import format_rating
 from tallymark.web.board_rows import list_dimensions
 from tallymark.web.page import Page, Pager, View, Visit
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 _MOST_ATTEMPTS = 20
 _MOST_RIVALS = 10
+_MOST_MATCHES = 20_000
+"""Of everybody, that are fitted again while somebody waits; so often:"""
+_MOST_FITS = 12
 
 
 class ChallengeResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +72,15 @@ class Rival(msgspec.Struct, frozen=True, kw_only=True):
     worse: int
 
 
+class FitPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The fitted strength after so many matches of the agent."""
+
+    match: int
+    value: float
+    low: float
+    high: float
+
+
 class AgentView(View, frozen=True, kw_only=True):
     """A profile."""
 
@@ -79,6 +92,8 @@ class AgentView(View, frozen=True, kw_only=True):
     places: int
     elo_path: list[int]
     """After every match, the oldest first; empty while a board is frozen."""
+    fit_path: list[FitPoint]
+    """The fit as it was after some of the matches."""
     frozen: list[str]
     results: list[ChallengeResult]
     dimensions: list[DimensionMean]
@@ -89,14 +104,13 @@ class AgentView(View, frozen=True, kw_only=True):
 
     @property
     def chart(self) -> Chart:
-        """Elo over matches, and the fit of today with its interval."""
+        """The fit with its interval, as it grew, and Elo."""
+        fitted = [
+            LinePoint(each.match, each.value, (each.low, each.high)) for each in self.fit_path
+        ]
         elo = [LinePoint(place, value) for place, value in enumerate(self.elo_path)]
-        lines = [Line("Elo", elo)]
-        rating = self.rating
-        if rating is not None and rating.strength is not None and len(elo) > 1:
-            ends = (rating.low or 0.0, rating.high or 0.0)
-            fitted = [LinePoint(each.x, rating.strength, ends) for each in (elo[0], elo[-1])]
-            lines.append(Line("Fit today", fitted))
+        lines = [Line("Fit", fitted)] if fitted else []
+        lines.append(Line("Elo", elo))
         return draw_lines("Rating", lines, lambda x: f"{x:g}", format_rating)
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -132,6 +146,7 @@ def gather(visit: Visit) -> AgentView:
         rating=rating,
         places=len(table.agents),
         elo_path=[changes[0][1].before, *(each.after for _, each in changes)] if changes else [],
+        fit_path=[] if table.frozen else _follow_fit(visit, handle, pairs),
         frozen=table.frozen,
         results=results,
         dimensions=dimensions,
@@ -140,6 +155,25 @@ def gather(visit: Visit) -> AgentView:
         pager=Pager(offset=offset, limit=_MOST_ATTEMPTS, total=total),
         disqualified=handle in store.disqualifications.agents(),
     )
+
+
+def _follow_fit(visit: Visit, handle: str, pairs: list[Pair]) -> list[FitPoint]:
+    """The fit of everybody after some of the agent's matches, the last one among them."""
+    if sum(pair.wins + pair.draws + pair.losses for pair in pairs) > _MOST_MATCHES:
+        return []
+    log = list(visit.app.store.ratings.matches())
+    mine = [place for place, match in enumerate(log, 1) if match.agent == handle]
+    step = max(1, -(-len(mine) // _MOST_FITS))
+    chosen = [at for at in range(len(mine)) if (len(mine) - 1 - at) % step == 0]
+    found = []
+    for at in chosen:
+        # The last point is the fit of today, which others' matches have moved since.
+        upto = len(log) if at == chosen[-1] else mine[at]
+        strength = fit(Counts.of(log[:upto])).strengths[handle]
+        found.append(
+            FitPoint(match=at + 1, value=strength.value, low=strength.low, high=strength.high)
+        )
+    return found
 
 
 def _describe(attempt: Attempt) -> AttemptLine:

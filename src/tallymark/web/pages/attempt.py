@@ -33,6 +33,7 @@ _OWN_DETAILS = {
     *("unverified", "unranked", "warning", "sandbox"),
 }
 _MOST_DETAILS = 20_000
+_TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 class Warned(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,7 +209,7 @@ def gather(visit: Visit) -> AttemptView:
         rating_hidden=_hides_ratings(visit),
         level="none" if outcome is None else outcome.trajectory_level,
         level_says=LEVELS["none" if outcome is None else outcome.trajectory_level],
-        problems=[str(each) for each in details.get("unverified") or ()],
+        problems=_list_problems(outcome),
         verified=attempt.verified,
         memoryless=attempt.memoryless,
         warnings=list(_list_warnings(details)),
@@ -298,6 +299,13 @@ def _find_above(visit: Visit, challenge: Challenge, attempt: Attempt) -> Above |
     )
 
 
+def _list_problems(outcome: Outcome | None) -> list[str]:
+    """Why a trajectory is not believed further; that there is none has been said."""
+    if outcome is None or outcome.trajectory_level == "none":
+        return []
+    return [str(each) for each in outcome.details.get("unverified") or ()]
+
+
 def _hides_ratings(visit: Visit) -> bool:
     """A rating before and after would tell what a frozen board hides."""
     return visit.public and bool(visit.app.store.challenges.frozen(visit.now))
@@ -321,20 +329,28 @@ def _write_sums(match: Match, change: EloChange) -> Iterable[Sum]:
     )
     yield Sum(
         f"{did}, so the change is",
-        f"{change.k} × ({value:g} - {change.expected:.3f}) = {plain:.2f}, rounded",
+        f"{change.k} {_TIMES} ({value:g} - {change.expected:.3f}) = {plain:.2f}, rounded",
         f"{rounded:+d}",
     )
     if change.bonus != 1.0:
         more = (rounded * round(change.bonus * 10) + 5) // 10
-        yield Sum("Verified win", f"{rounded} × {change.bonus:g}, rounded", f"{more:+d}")
+        yield Sum("Verified win", f"{rounded} {_TIMES} {change.bonus:g}, rounded", f"{more:+d}")
     floor = " (not below 100)" if change.after == elo.FLOOR else ""
-    yield Sum("Elo", f"{change.before} {change.change:+d}{floor}", f"{change.after}")
+    yield Sum(
+        "Elo",
+        f"{change.before} {'-' if change.change < 0 else '+'} {abs(change.change)}{floor}",
+        f"{change.after}",
+    )
 
 
 def _list_warnings(details: Mapping[str, Any]) -> Iterable[Warned]:
     for each in details.get("submission_warnings") or ():
         severe = each.get("severity") == "error"
-        about = f"scores 0 in {each.get('dimension')}" if severe else "advice, costs nothing"
+        about = (
+            f"scores 0 in {each.get('dimension')}"
+            if severe
+            else "advice, which itself costs nothing"
+        )
         yield Warned(
             message=str(each.get("message")), about=about, tone="bad" if severe else "warn"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,7 +24,7 @@ from tallymark.web.rendering import format_duration
 from tallymark.web.versus_board import VersusBoard, make_versus_board
 
 if TYPE_CHECKING:
-    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.challenge import Challenge, Versus
     from tallymark.store.contests.challenges import StoredChallenge
 
 _PLACES = 50
@@ -95,7 +96,7 @@ class ChallengeView(View, frozen=True, kw_only=True):
             return draw_lines("Attempts a day", [])
         first, last = min(self.days), max(self.days)
         points = [LinePoint(day, self.days.get(day, 0)) for day in range(first, last + 1)]
-        return draw_lines("Attempts a day", [Line("Attempts", points)], _write_day)
+        return draw_lines("Attempts a day", [Line("Attempts", points)], _write_day, zero=True)
 
     @property
     def attempts(self) -> int:
@@ -112,8 +113,6 @@ class ChallengeView(View, frozen=True, kw_only=True):
 
 
 def _write_day(day: float) -> str:
-    from datetime import UTC, datetime  # noqa: PLC0415
-
     return f"{datetime.fromtimestamp(day * _A_DAY, UTC):%d %b}".lstrip("0")
 
 
@@ -134,7 +133,10 @@ def gather(visit: Visit) -> ChallengeView:
         first = store.boards.top(name, limit=_PODIUM + 1, public=public)
         top = list_board(visit, challenge, first)
     me = visit.get("around") or visit.visitor.agent
-    around = store.boards.around(name, me, each=_AROUND, public=public) if me and solo else []
+    here = any(row.agent == me for row in rows)
+    around = []
+    if me and solo and not here:
+        around = store.boards.around(name, me, each=_AROUND, public=public)
     charts = visit.get("part") == "charts"
     frozen = kept.is_frozen(visit.now)
     return ChallengeView(
@@ -153,7 +155,7 @@ def gather(visit: Visit) -> ChallengeView:
         rows=rows,
         pager=pager,
         around=list_board(visit, challenge, around),
-        me=me,
+        me=None if here else me,
         cuts=bool(challenge.scoring.dimensions),
         dimensions=list_dimensions(challenge),
         rules=list(_list_rules(kept)),
@@ -195,6 +197,9 @@ def _explain_lead(row: BoardRow, behind: BoardRow | None) -> str:
 
 def _list_rules(kept: StoredChallenge) -> Iterable[Rule]:
     challenge = kept.challenge
+    if challenge.versus is not None:
+        yield from _list_versus_rules(challenge, challenge.versus)
+        return
     yield Rule("Time limit", f"{format_duration(challenge.time_limit_s)} for an attempt")
     yield Rule("Attempts", _describe_quota(challenge))
     sent = challenge.submission
@@ -218,6 +223,18 @@ def _list_rules(kept: StoredChallenge) -> Iterable[Rule]:
     if challenge.trajectory != "none":
         yield Rule("Trajectory", f"at least {challenge.trajectory}, or it does not rank")
     yield Rule("Who sees it", "anybody who sees this page; answers stay private")
+    yield Rule("Version", challenge.version[:12])
+
+
+def _list_versus_rules(challenge: Challenge, versus: Versus) -> Iterable[Rule]:
+    yield Rule("Sides", "red attacks, blue defends; a new submission meets all that stand")
+    yield Rule("Categories", ", ".join(versus.categories))
+    yield Rule("Judged by", versus.judge.type)
+    yield Rule("Order", "by the least strength that verdicts bear out")
+    yield Rule("Submissions", _describe_quota(challenge))
+    sent = challenge.submission
+    yield Rule("Form", f"{sent.format}, at most {format_count(sent.max_bytes, 'byte')}")
+    yield Rule("Who sees it", "anybody who sees this page; submissions stay private")
     yield Rule("Version", challenge.version[:12])
 
 

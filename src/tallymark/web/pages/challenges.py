@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from tallymark.challenges.strategies import STRATEGIES
 from tallymark.web.page import Page, View, Visit
 
 if TYPE_CHECKING:
@@ -75,8 +76,6 @@ def gather(visit: Visit) -> ChallengesView:
 
 
 def _describe(visit: Visit, kept: StoredChallenge) -> ChallengeLine:
-    from tallymark.challenges.strategies import STRATEGIES  # noqa: PLC0415
-
     store, challenge = visit.app.store, kept.challenge
     agents, leader, leading = 0, None, None
     if challenge.kind == "versus":

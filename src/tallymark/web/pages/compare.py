@@ -18,14 +18,15 @@ from tallymark.runs.comparison import (
     compare_all,
     verdict,
 )
+from tallymark.runs.run import Run
 from tallymark.runs.score_matrix import find_best
+from tallymark.text import format_score
 from tallymark.web.page import Page, View, Visit
 from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe_run
 from tallymark.web.word_diff import WordDiff, compare_words
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
-    from tallymark.runs.run import Run
 
 FEWEST, MOST = 2, 6
 _LETTERS = "ABCDEF"
@@ -245,6 +246,8 @@ def _list_measures(pair: Comparison) -> list[MeasureLine]:
         low, high = (None, None) if ends is None else (ends.low, ends.high)
         reach = max((abs(each) for each in (change, low, high) if each is not None), default=1.0)
         tone, word = _judge(change, low, high, higher_is_better, key)
+        if key == "score" and verdict(pair).regression:  # page, command and exit code agree
+            tone, word = "bad", "worse"
         found.append(
             MeasureLine(
                 key=key,
@@ -293,8 +296,6 @@ def _write_heading(pair: Comparison | None, compared: Sequence[Comparison]) -> s
         if best is None or (first is not None and first >= (best.second.score or 0.0)):
             return f"A scored highest of {len(compared) + 1}"
         return f"{_LETTERS[list(compared).index(best) + 1]} scored highest of {len(compared) + 1}"
-    from tallymark.text import format_score  # noqa: PLC0415
-
     change, ends = pair.score.difference.value, pair.score.difference.interval
     if change is None:
         return "A and B have no score in common"
@@ -302,6 +303,8 @@ def _write_heading(pair: Comparison | None, compared: Sequence[Comparison]) -> s
         return "A and B scored the same"
     size = format_score(abs(change))
     word = "lower" if change < 0 else "higher"
+    if verdict(pair).regression:
+        return f"B is worse, by {size}"
     if ends is None or ends.low <= 0 <= ends.high:
         return f"B scored {size} {word}, which may be chance"
     return f"B is {'worse' if change < 0 else 'better'}, by {size}"
@@ -358,8 +361,6 @@ def _make_matrix(app: App, suite: str) -> PromptMatrix | None:
     if len(newest) < FEWEST:
         return None
     models, prompts = (list(dict.fromkeys(names)) for names in zip(*newest, strict=True))
-    from tallymark.runs.run import Run  # noqa: PLC0415
-
     best = find_best([Run(record, []) for record in newest.values()])
     scores = [each.score for each in newest.values() if each.score is not None]
     middle = (min(scores) + max(scores)) / 2 if scores else 0.0

@@ -1,4 +1,4 @@
-"""The formula bench: type a formula and see what it says of a run, and how runs would be ordered."""
+"""The formula bench: what a formula says of a run, and how runs would be ordered by it."""
 
 from __future__ import annotations
 

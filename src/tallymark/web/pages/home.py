@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tallymark.challenges.strategies import STRATEGIES
+from tallymark.text import format_score
 from tallymark.web.board_rows import BoardRow, list_board
 from tallymark.web.page import Page, View, Visit
 from tallymark.web.pages.runs import SuiteLine, list_suites
@@ -84,8 +85,6 @@ def _list_runs(visit: Visit) -> Iterable[News]:
         did = "is running" if going else "ran"
         told = f"{run.finished:,} of {run.total:,}" if going else ""
         if not going and run.score is not None:
-            from tallymark.text import format_score  # noqa: PLC0415
-
             told = format_score(run.score)
         yield News(
             at=run.created_at,
@@ -105,7 +104,7 @@ def _list_attempts(visit: Visit) -> Iterable[News]:
         did = {"entered": "entered", "withdrawn": "gave up on", "expired": "ran out of time on"}
         score = None if outcome is None else outcome.score
         strategy = STRATEGIES[challenge.scoring.strategy]
-        number = "no score" if attempt.state == "failed" else attempt.state
+        number: str = "no score" if attempt.state == "failed" else attempt.state
         if score is not None:
             number = strategy.write(score) if strategy.metric is None else f"{score:g}"
         yield News(

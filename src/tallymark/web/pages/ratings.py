@@ -43,8 +43,8 @@ def gather(visit: Visit) -> RatingsView:
     ordered = sorted(table.agents, key=_SORTS[sort])
     pager = visit.read_pager(len(ordered))
     shown = ordered[pager.offset : pager.offset + pager.limit]
-    drawn = [*shown, *table.challenges]
-    ends = [end for each in drawn for end in (each.low, each.high) if end is not None]
+    ends = [end for each in shown for end in (each.low, each.high) if end is not None]
+    ends += [end for each in table.challenges for end in (each.low, each.high)]
     return RatingsView(
         title="Ratings",
         agents=shown,

@@ -16,6 +16,7 @@ from tallymark.web.run_facts import RunFacts, describe_run
 
 if TYPE_CHECKING:
     from tallymark.store import Store
+    from tallymark.store.runs.run_rows import RunFilter
 
 _SORTS = ("created_at", "score", "suite", "model", "status")
 _MOST_SUITES = 12
@@ -47,9 +48,8 @@ class RunsView(View, frozen=True, kw_only=True):
     pager: Pager
     sort: str
     descending: bool
-    least: float
-    most: float
-    """Between these lie all intervals that are drawn."""
+    spans: dict[str, tuple[float, float]]
+    """By suite, between which numbers its intervals are drawn: scores of others are others."""
     empty: bool
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -88,7 +88,7 @@ def gather(visit: Visit) -> RunsView:
     sort = visit.choose("sort", _SORTS)
     descending = visit.choose("order", ("desc", "asc")) == "desc"
     status = visit.choose("status", ("", *get_args(RunStatus)))
-    filters = {
+    filters: RunFilter = {
         "suite": visit.get("suite") or None,
         "model": visit.get("model") or None,
         "status": cast("RunStatus | None", status or None),
@@ -101,7 +101,6 @@ def gather(visit: Visit) -> RunsView:
     )
     runs = [describe_run(each) for each in records]
     filtered = any(filters.values())
-    ends = [end for run in runs for end in (run.low, run.high, run.score) if end is not None]
     return RunsView(
         title="Runs",
         suites=[] if filtered or pager.offset else list_suites(store),
@@ -109,10 +108,17 @@ def gather(visit: Visit) -> RunsView:
         pager=pager,
         sort=sort,
         descending=descending,
-        least=min(ends, default=0.0),
-        most=max(ends, default=1.0),
+        spans=_find_spans(runs),
         empty=not filtered and not pager.total,
     )
+
+
+def _find_spans(runs: list[RunFacts]) -> dict[str, tuple[float, float]]:
+    ends: dict[str, list[float]] = {}
+    for run in runs:
+        known = [end for end in (run.low, run.high, run.score) if end is not None]
+        ends.setdefault(run.suite, []).extend(known)
+    return {suite: (min(each), max(each)) for suite, each in ends.items() if each}
 
 
 def _show_nothing(visit: Visit) -> RunsView:
@@ -123,8 +129,7 @@ def _show_nothing(visit: Visit) -> RunsView:
         pager=visit.read_pager(0),
         sort="created_at",
         descending=True,
-        least=0.0,
-        most=1.0,
+        spans={},
         empty=True,
     )
 
