@@ -1,9 +1,9 @@
 """Reported attempts: CPU of storing, scoring by a formula, ranking, rating and logging each.
 
 Three ways on SQLite and on PostgreSQL: 64 at once in an event loop, through the writer; in bulk;
-and one by one, as a command does. Beside them, in the same run, a plain loop that inserts rows of one
-table in groups of 64. What PostgreSQL's own processes use is not in it. Exits 1 when a promise is
-broken.
+and one by one, as a command does. Beside them, in the same run, a plain loop that inserts rows of
+one table in groups of 64. What PostgreSQL's own processes use is not in it. Exits 1 when a promise
+is broken.
 """
 
 from __future__ import annotations
