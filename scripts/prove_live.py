@@ -101,7 +101,12 @@ async def prove_in_process(trial: Trial, folder: str) -> None:
     """The hub and a store, without HTTP."""
     with open_store(f"{folder}/tally.db") as store:
         rule = ScoringRule(formula="tokens_total")
-        names = {"name": "sums", "title": "Sums", "goal": "Add up.", "version": "v1"}
+        names: dict[str, Any] = {
+            "name": "sums",
+            "title": "Sums",
+            "goal": "Add up.",
+            "version": "v1",
+        }
         challenge = Challenge(**names, evaluator=Evaluator(type="reported"), scoring=rule)
         store.challenges.publish(challenge, b"", at=0.0)
         hub = LiveHub()

@@ -74,6 +74,8 @@ class LiveHub:
         self._heartbeat_s = heartbeat_s
         self._clock = clock
         self._topics: dict[object, _Topic] = {}
+        self._boards: dict[int, object] = {}
+        """The topics of challenges, by their ids."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._woken: asyncio.Event | None = None
@@ -86,13 +88,14 @@ class LiveHub:
 
     def notify(self, challenge_id: int) -> None:
         """Something of a challenge was committed. Quick, and harmless where nobody listens."""
-        key = ("board", challenge_id)
-        if key in self._topics and self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._mark_changed, key)
+        if (key := self._boards.get(challenge_id)) is not None:
+            self._mark_from_anywhere(key)
 
     def notify_run(self, tenant: str, run_id: str) -> None:
         """Something of a run was committed."""
-        key = ("run", tenant, run_id)
+        self._mark_from_anywhere(("run", tenant, run_id))
+
+    def _mark_from_anywhere(self, key: object) -> None:
         if key in self._topics and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._mark_changed, key)
 
@@ -104,8 +107,12 @@ class LiveHub:
         An unknown challenge is refused before anything is sent. The stream ends when the hub is
         closed.
         """
-        topic = await asyncio.to_thread(_BoardTopic.open, store, challenge)
-        return self._stream(topic, view, _read_event_id(last_event_id))
+        after = _read_event_id(last_event_id)
+        # Where others listen already, there is nothing to be read.
+        topic = self._topics.get(("board", store.tenant, challenge))
+        if topic is None:
+            topic = await asyncio.to_thread(_BoardTopic.open, store, challenge)
+        return self._stream(topic, view, after)
 
     async def listen_to_run(
         self, store: Store, run_id: str, last_event_id: str | None = None
@@ -137,8 +144,10 @@ class LiveHub:
             return
         # Not before somebody reads: a stream that is never begun leaves nothing behind.
         topic = self._topics.setdefault(fresh.key, fresh)
-        if topic is fresh:
+        if not topic.listeners:
             topic.looked_at = self._clock()
+            if isinstance(topic, _BoardTopic):
+                self._boards[topic.newest.challenge_id] = topic.key
         listener = _Listener(view)
         topic.listeners.add(listener)
         self._start()
@@ -153,6 +162,8 @@ class LiveHub:
             topic.listeners.discard(listener)
             if not topic.listeners and self._topics.get(topic.key) is topic:
                 del self._topics[topic.key]
+                if isinstance(topic, _BoardTopic):
+                    del self._boards[topic.newest.challenge_id]
 
     async def _catch_up(self, topic: _Topic, view: View, after: int | None) -> Iterable[bytes]:
         if after is None:
@@ -310,7 +321,7 @@ class _BoardTopic(_Topic):
 
     @property
     def key(self) -> object:
-        return ("board", self.newest.challenge_id)
+        return ("board", self.store.tenant, self.name)
 
     def greet(self, view: View) -> bytes:  # noqa: ARG002 (all hear from the same number on)
         return encode_event("ready", self.seq, {"seq": self.seq, "challenge": self.name})
