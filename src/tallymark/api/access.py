@@ -81,9 +81,18 @@ async def find_caller(request: Request) -> Caller:
         if known is not None:
             return known
     if service.own:
+        _refuse_other_pages(request)
         return Caller("default", "admin", "owner", address=address)
     tenant = request.query_params.get("tenant", "default")
     return Caller(tenant, "anonymous", "anonymous", address=address)
+
+
+def _refuse_other_pages(request: Request) -> None:
+    """Without keys, a page of the web must not act here through the browser of whoever sees it."""
+    origin = request.headers.get("origin")
+    own = f"{request.url.scheme}://{request.headers.get('host')}"
+    if origin not in (None, own) and request.method not in ("GET", "HEAD"):
+        raise NotAllowed(f"a page of {origin!r} may not act here", hint="use these pages")
 
 
 def find_service(request: Request) -> Service:

@@ -12,10 +12,7 @@ from tallymark.store import Store, open_store
 if TYPE_CHECKING:
     from tallymark.app.accounts import AccountService
     from tallymark.app.competition import Competition
-    from tallymark.app.jobs import JobService
-    from tallymark.app.remote_runs import RemoteRuns
     from tallymark.app.runs import RunService
-    from tallymark.app.sent_runs import SentRuns
     from tallymark.runs.run import Run
 
 
@@ -76,27 +73,6 @@ class App:
         if self._root is not None:
             return self._root.accounts.for_tenant(self.tenant)
         return AccountService(self.store)
-
-    @cached_property
-    def remote_runs(self) -> RemoteRuns:
-        """Runs of suites that others send; by the rules that the environment sets."""
-        from tallymark.app.remote_runs import RemoteRuns  # noqa: PLC0415 (as do theirs)
-
-        return RemoteRuns(self)
-
-    @cached_property
-    def sent_runs(self) -> SentRuns:
-        """Runs that others did and send finished."""
-        from tallymark.app.sent_runs import SentRuns  # noqa: PLC0415
-
-        return SentRuns(self.store)
-
-    @cached_property
-    def jobs(self) -> JobService:
-        """What is done later, and what callers may know of it."""
-        from tallymark.app.jobs import JobService  # noqa: PLC0415
-
-        return JobService(self.store)
 
     def competition(
         self, *, insecure_local: bool = False, judge_model: str | None = None
