@@ -63,7 +63,8 @@ def get_agent(
 ) -> Response:
     """An agent: its rating and its places."""
     record = services.store.agents.get(handle)
-    public = not (sees_live(caller) or caller.agent == handle)
+    # One's own too: a place on the live board tells how many others have passed it.
+    public = not sees_live(caller)
     rating = services.store.ratings.of(handle, public=public)
     places = services.store.boards.places(handle, public=public)
     document = describe_agent(record) | {
@@ -119,5 +120,7 @@ def get_ratings(
 ) -> Response:
     """Strengths with intervals, Elo, and difficulties, from the log of attempts."""
     at = find_service(request).clock()
-    table = read_ratings(services.store, at=at, k=k, public=not sees_live(caller))
+    shown = services.store.challenges.public_names() if caller.role == "anonymous" else None
+    live = sees_live(caller)
+    table = read_ratings(services.store, at=at, k=k, public=not live, only=shown)
     return answer(table.to_dict())

@@ -16,6 +16,7 @@ from tallymark.errors import suggest
 from tallymark.store.rehearsals import is_rehearsal
 
 encode = msgspec.json.Encoder(enc_hook=str).encode
+_BEYOND = 2**63
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 Cursor = Annotated[
     str | None, Query(max_length=500, description="What the page before gave as `next`.")
@@ -76,8 +77,19 @@ def read_cursor(cursor: str | None, *types: Any) -> Sequence[Any] | None:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), "-_", validate=True)
         place: Sequence[Any] = msgspec.json.decode(text, type=tuple[types])  # type: ignore[valid-type]
     except (ValueError, msgspec.MsgspecError):
-        raise refuse(400, "cursor: it is not one of ours", "begin without a cursor") from None
+        raise refuse_cursor() from None
+    for each in place:
+        # We count from 0, and no database counts further.
+        if isinstance(each, int) and not 0 <= each < _BEYOND:
+            raise refuse_cursor()
+        if isinstance(each, str) and "\0" in each:
+            raise refuse_cursor()
     return place
+
+
+def refuse_cursor() -> Exception:
+    """For a cursor that no page gave."""
+    return refuse(400, "cursor: it is not one of ours", "begin without a cursor")
 
 
 def make_etag(*state: Any) -> str:

@@ -26,6 +26,7 @@ from tallymark.wire.problems import Problem
 
 _JSON = ("application/json",)
 _LONGEST_KEY = 255
+_KEPT = ("content-type", "location", "cache-control")
 _TRUE = {"1", "t", "true", "y", "yes", "on"}
 """As FastAPI reads a boolean."""
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -155,7 +156,7 @@ async def _answer_once(
         return response
     kept = KeptAnswer(
         status=response.status_code,
-        headers={"content-type": response.headers.get("content-type", "application/json")},
+        headers={name: response.headers[name] for name in _KEPT if name in response.headers},
         # What is shown once is not kept, and so not shown again.
         body=bytes(getattr(response, "kept_body", body)),
     )

@@ -27,12 +27,14 @@ from tallymark.api.answers import (
     pick,
     pick_each,
     read_cursor,
+    refuse_cursor,
     write_cursor,
 )
 from tallymark.api.api_route import keeps_idempotency, make_router
 from tallymark.api.sight import find_attempt, find_visible, sees_live, speak_for
 from tallymark.app.service import Service, TenantServices
 from tallymark.challenges.attempt import Attempt, State
+from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.wire import attempts as wire
 
 router = make_router("attempts")
@@ -97,6 +99,8 @@ def list_attempts(
     """Attempts at a challenge, newest first; others' as the public sees them."""
     find_visible(services, caller, name)
     before = read_cursor(cursor, str)
+    if before is not None and attempt_key(before[0]) is None:
+        raise refuse_cursor()
     own = caller.agent is not None and caller.agent == agent
     found = services.store.attempts.of(
         name,
@@ -233,7 +237,7 @@ def withdraw(
     """Give up an open attempt, which is a loss; another can then be entered."""
     agent = _find_competitor(services, caller, attempt)
     if body.agent is not None:
-        speak_for(caller, body.agent)
+        agent = speak_for(caller, body.agent)
     at = find_service(request).clock()
     done = services.store.attempts.withdraw(attempt, agent, at, reason=body.reason)
     return answer({"attempt": describe_attempt(done)})

@@ -23,7 +23,6 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import make_router
 from tallymark.api.event_stream import MEDIA_TYPE, find_last_event, stream_events
-from tallymark.api.problems import refuse
 from tallymark.api.sight import find_visible, sees_live
 from tallymark.app.live import View
 from tallymark.app.service import TenantServices
@@ -50,21 +49,21 @@ def get_board(
     kept = find_visible(services, caller, name)
     public = not sees_live(caller)
     seq = services.store.audit_log.find_last(kept.id)
-    etag = make_etag(seq, kept.revision, kept.frozen_at, public, str(request.query_params))
+    at = find_service(request).clock()
+    # A planned freeze comes without anything being written.
+    frozen_at = kept.freezes_at if public and kept.is_frozen(at) else None
+    etag = make_etag(seq, kept.revision, frozen_at, public, str(request.query_params))
     unchanged = find_unchanged(request, etag)
     if unchanged is not None:
         return unchanged
     place = read_cursor(cursor, int)
     first = place[0] if place else 0
-    if first < 0:
-        raise refuse(400, "cursor: it is not one of ours", "begin without a cursor")
     if kept.challenge.kind == "versus":
         document = _read_versus(services, name, side, public, first, limit)
     else:
         document = _read_board(services, name, public, first, limit, around)
     document["items"] = pick_each(document["items"], fields)
-    at = find_service(request).clock()
-    document["frozen_at"] = kept.freezes_at if public and kept.is_frozen(at) else None
+    document["frozen_at"] = frozen_at
     return answer(document, etag=etag, cache_control="no-cache")
 
 

@@ -38,7 +38,7 @@ from tallymark.api.sight import find_visible, sees_live
 from tallymark.app.jobs import describe_job
 from tallymark.app.what_if import WhatIfRule, change_rule
 from tallymark.challenges.challenge_folder import unpack
-from tallymark.errors import Conflict
+from tallymark.errors import Conflict, NotFound
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.wire import challenges as wire
 
@@ -232,9 +232,15 @@ def get_track_board(
     around: Annotated[str | None, Query(max_length=40)] = None,
 ) -> Response:
     """The board of a track, from the boards of its challenges."""
-    track = services.store.tracks.get(name)
-    for each in track.challenges:
-        find_visible(services, caller, each)
+    try:
+        track = services.store.tracks.get(name)
+        for each in track.challenges:
+            find_visible(services, caller, each)
+    except NotFound:
+        if caller.role != "anonymous":
+            raise
+        # What is suggested, or missing, may be private.
+        raise NotFound(f"there is no track {name!r}", hint="it may need a key") from None
     place = read_cursor(cursor, int)
     lines = services.competition.track_board(track, public=not sees_live(caller))
     first = place[0] if place else 0

@@ -5,6 +5,7 @@ Plain ASGI: it costs microseconds, where a middleware class of Starlette costs a
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import sys
 import time
@@ -12,9 +13,11 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tallymark.api.problems import refuse
+from tallymark.api.problems import MEDIA_TYPE, describe_problem, refuse
+from tallymark.errors import Problem
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -30,6 +33,8 @@ BODIES: Mapping[str, int] = {
     "others": 2 * MEGABYTE,
 }
 """Bytes of a body, unpacked, by the last part of its address."""
+_ZSTD: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
+"""8 MB, as RFC 9659 says for HTTP: a larger window is memory that a few bytes ask for."""
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -65,8 +70,12 @@ class Envelope:
             self._hosts is not None
             and headers.get(b"host", b"").decode("latin-1") not in self._hosts
         ):
-            await _refuse_host(send)
+            await _refuse_host(send, request_id)
             return
+        if scope["method"] == "HEAD":
+            # Whatever can be got can be asked about.
+            scope = {**scope, "method": "GET"}
+            receive, send = _leave_out_body(receive, send)
         status = 500
 
         async def answer(message: Message) -> None:
@@ -102,7 +111,8 @@ class BoundedBody:
         self._unpacker: Any = None
         self._packed = packed
         length = headers.get(b"content-length", b"")
-        self._too_long = length.isdigit() and int(length) > bound
+        # One of more digits is too long in any case, and Python would not read it.
+        self._too_long = length.isdigit() and (len(length) > 15 or int(length) > bound)
 
     async def __call__(self) -> Message:
         message = await self._receive()
@@ -123,11 +133,14 @@ class BoundedBody:
             return chunk
         if self._unpacker is None:
             self._unpacker = self._choose()
+        opened = b""
         try:
-            # No more than is allowed: a few bytes can unpack to any size.
-            opened: bytes = b""
-            if not self._unpacker.eof:
-                opened = self._unpacker.decompress(chunk, self._left + 1)
+            while chunk and len(opened) <= self._left:
+                if self._unpacker.eof:  # several may stand one behind the other
+                    self._unpacker = self._choose()
+                # No more than is allowed: a few bytes can unpack to any size.
+                opened += self._unpacker.decompress(chunk, self._left + 1 - len(opened))
+                chunk = self._unpacker.unused_data if self._unpacker.eof else b""
         except (zlib.error, zstd.ZstdError, EOFError, ValueError) as error:
             raise refuse(400, f"the body is not {self._packed}: {error}") from None
         if last and not self._unpacker.eof and len(opened) <= self._left:
@@ -138,7 +151,7 @@ class BoundedBody:
         if self._packed in ("gzip", "deflate"):
             return zlib.decompressobj(wbits=47 if self._packed == "gzip" else 15)
         if self._packed == "zstd":
-            return zstd.ZstdDecompressor()
+            return zstd.ZstdDecompressor(options=_ZSTD)
         message = f"a body that is {self._packed!r} cannot be read"
         raise refuse(415, message, "send it as it is, or as gzip or zstd")
 
@@ -150,8 +163,34 @@ class BoundedBody:
         )
 
 
-async def _refuse_host(send: Send) -> None:
-    body = b"this address is not served under that name\n"
-    headers: list[Any] = [(b"content-type", b"text/plain; charset=utf-8"), *_HEADERS]
+def _leave_out_body(receive: Receive, send: Send) -> tuple[Receive, Send]:
+    """The head of an answer alone; who streams the rest is told that nobody listens."""
+    answered = asyncio.Event()
+
+    async def answer(message: Message) -> None:
+        if message["type"] != "http.response.start" or answered.is_set():
+            return
+        answered.set()
+        await send(message)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def listen() -> Message:
+        if answered.is_set():
+            return {"type": "http.disconnect"}
+        heard, told = asyncio.ensure_future(receive()), asyncio.ensure_future(answered.wait())
+        await asyncio.wait({heard, told}, return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        if heard.done():
+            return heard.result()
+        heard.cancel()
+        return {"type": "http.disconnect"}
+
+    return listen, answer
+
+
+async def _refuse_host(send: Send, request_id: str) -> None:
+    said = Problem("this address is not served under that name", None, "use the one it was given")
+    body = msgspec.json.encode(describe_problem(421, [said], request_id))
+    headers: list[Any] = [(b"content-type", MEDIA_TYPE.encode()), *_HEADERS]
     await send({"type": "http.response.start", "status": 421, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -57,10 +57,11 @@ def export(
 
 
 def _read_runs(services: TenantServices, _: str, __: bool) -> Iterator[dict[str, Any]]:
-    skipped = 0
-    while found := services.store.runs(limit=_PAGE, offset=skipped):
+    after = None
+    while found := services.store.runs(limit=_PAGE, after=after):
         yield from map(describe_record, found)
-        skipped += len(found)
+        last = found[-1]
+        after = (last.created_at, last.created_at, last.id)
 
 
 def _read_cases(services: TenantServices, run: str, _: bool) -> Iterator[dict[str, Any]]:

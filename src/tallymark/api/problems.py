@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import compile_path
 
 from tallymark.errors import (
     Busy,
@@ -152,7 +154,20 @@ async def _tell_http(request: Request, error: Exception) -> Response:
         said = f"{request.method} {request.url.path}: {HTTPStatus(error.status_code).phrase}"
         parts = (Problem(said, None, _HINTS.get(error.status_code)),)
     document = describe_problem(error.status_code, parts, _find_id(request))
-    return _answer(document, error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(sorted(_list_methods(request)))
+    return _answer(document, headers)
+
+
+def _list_methods(request: Request) -> set[str]:
+    """Of all routes of an address: Starlette names those of the first alone."""
+    found: set[str] = set()
+    for each in iter_route_contexts(request.app.routes):
+        pattern = compile_path(each.path)[0] if each.path else None
+        if pattern is not None and pattern.match(request.url.path):
+            found |= each.methods or set()
+    return found | ({"HEAD"} if "GET" in found else set())
 
 
 async def _tell_validation(request: Request, error: Exception) -> Response:

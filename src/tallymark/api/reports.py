@@ -32,6 +32,8 @@ NDJSON = "application/x-ndjson"
 MOST_LINES = 100_000
 MOST_ATOMIC = 5_000
 _AT_ONCE = 500
+_LONGEST_KEY = 240
+"""In bulk: the number of a line comes behind it."""
 _LINE = {"$ref": "#/components/schemas/Report"}
 _BODIES = {
     "requestBody": {
@@ -111,7 +113,7 @@ def read_report(challenge: str, text: bytes, *, key: str | None = None) -> Attem
             if isinstance(value, bool):
                 own[name] = float(value)
         known = msgspec.structs.replace(known, more=own)
-    return AttemptReport(challenge, read.agent, known, read.key or key)
+    return AttemptReport(challenge, read.agent, known, key if read.key is None else read.key)
 
 
 def _explain(error: Exception, under: str = "") -> Exception:
@@ -139,7 +141,14 @@ async def _report_many(
     service, caller = find_service(request), request.state.caller
     # Each counts: the request itself was counted as one.
     service.limits.check(caller, "report", max(0, len(lines) - 1))
-    read = [_read_line(name, line) for line in lines]
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 0 < len(key) <= _LONGEST_KEY:
+        raise refuse(
+            400, "Idempotency-Key: it cannot be used", f"give 1 to {_LONGEST_KEY} characters"
+        )
+    # What was cut off goes on where it ended: each line has its own part of the key.
+    keys = [None if key is None else f"{key} {n}" for n in range(1, len(lines) + 1)]
+    read = [_read_line(name, *each) for each in zip(lines, keys, strict=True)]
     competition = services.competition
 
     def do(some: Sequence[AttemptReport | TallymarkError]) -> list[Attempt | TallymarkError]:
@@ -168,9 +177,9 @@ async def _report_many(
     return StreamingResponse(stream(), media_type=NDJSON)
 
 
-def _read_line(name: str, line: bytes) -> AttemptReport | TallymarkError:
+def _read_line(name: str, line: bytes, key: str | None) -> AttemptReport | TallymarkError:
     try:
-        return read_report(name, line)
+        return read_report(name, line, key=key)
     except TallymarkError as error:
         return error
     except RequestProblem as error:

@@ -25,7 +25,6 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import make_router
 from tallymark.api.event_stream import MEDIA_TYPE, find_last_event, stream_events
-from tallymark.api.problems import refuse
 from tallymark.app.jobs import name_owner
 from tallymark.app.remote_runs import RunWish
 from tallymark.errors import NotAllowed
@@ -93,15 +92,13 @@ def list_runs(
     fields: Fields = None,
 ) -> Response:
     """List runs, newest first."""
-    place = read_cursor(cursor, int)
-    skipped = place[0] if place else 0
-    if skipped < 0:
-        raise refuse(400, "cursor: it is not one of ours", "begin without a cursor")
+    kind = str if sort in ("suite", "model", "status") else float | None
+    place = read_cursor(cursor, kind, float, str)
     found = services.store.runs(
         sort=sort,
         descending=order == "desc",
         limit=limit + 1,
-        offset=skipped,
+        after=None if place is None else (place[0], place[1], place[2]),
         suite=suite,
         model=model,
         status=status,
@@ -109,7 +106,8 @@ def list_runs(
         since=since,
         min_score=min_score,
     )
-    more = write_cursor(skipped + limit) if len(found) > limit else None
+    last = found[limit - 1] if len(found) > limit else None
+    more = None if last is None else write_cursor(getattr(last, sort), last.created_at, last.id)
     items = pick_each(map(describe_record, found[:limit]), fields)
     return answer({"items": items, "next": more})
 

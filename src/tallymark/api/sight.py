@@ -6,7 +6,7 @@ from tallymark.api.access import ORGANISERS
 from tallymark.app.callers import Caller
 from tallymark.app.service import TenantServices
 from tallymark.challenges.attempt import Attempt
-from tallymark.errors import NotAllowed, NotFound
+from tallymark.errors import InvalidInput, NotAllowed, NotFound, Place
 from tallymark.store.contests.challenges import StoredChallenge
 
 
@@ -51,5 +51,6 @@ def speak_for(caller: Caller, agent: str | None) -> str:
             )
         return caller.agent or ""
     if agent is None:
-        raise NotFound("it is not said which agent acts", hint="name one as `agent`")
+        place = Place(source="agent")
+        raise InvalidInput("it is not said who acts", place=place, hint="name an agent")
     return agent

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tallymark.ratings import AttemptRates, EloRating, Fit
     from tallymark.store import Store
 
@@ -50,10 +52,26 @@ class RatingTable:
         }
 
 
-def read_ratings(store: Store, *, at: float, k: int = 3, public: bool = True) -> RatingTable:
-    """What the log of attempts comes to; `public` as it was known where boards are frozen."""
+def read_ratings(
+    store: Store,
+    *,
+    at: float,
+    k: int = 3,
+    public: bool = True,
+    only: Collection[str] | None = None,
+) -> RatingTable:
+    """What the log of attempts comes to; `public` as it was known where boards are frozen.
+
+    With `only`, of these challenges and whoever played them; their Elo is still of all.
+    """
     elo = dict(store.ratings.elo(public=public))
     pairs = store.ratings.pairs(public=public)
+    frozen = store.challenges.frozen(at) if public else []
+    if only is not None:
+        pairs = [each for each in pairs if each.challenge in only]
+        played = {each.agent for each in pairs}
+        elo = {agent: rating for agent, rating in elo.items() if agent in played}
+        frozen = [each for each in frozen if each in only]
     return RatingTable(
         elo=elo,
         fitted=fit(pairs),
@@ -61,5 +79,5 @@ def read_ratings(store: Store, *, at: float, k: int = 3, public: bool = True) ->
         tiers={each.challenge.name: each.challenge.difficulty for each in store.challenges.all()},
         names=store.agents.names(elo),
         waiting=store.ratings.provisional(at) & elo.keys(),
-        frozen=store.challenges.frozen(at) if public else [],
+        frozen=frozen,
     )

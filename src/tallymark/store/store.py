@@ -371,15 +371,17 @@ class Store:
         descending: bool = True,
         limit: int | None = 50,
         offset: int = 0,
+        after: tuple[Any, float, str] | None = None,
         **filters: Unpack[RunFilter],
     ) -> list[RunRecord]:
         """Runs that pass all filters after the first `offset`, newest first unless sorted.
 
-        Their definitions, which can be large, are left out; what has no value for `sort` comes
-        last in either direction.
+        `after` is where the page before ended: the value of `sort`, the moment and the id of its
+        last run. Definitions, which can be large, are left out; what has no value for `sort`
+        comes last in either direction.
         """
         with self._database.read() as connection:
-            page = run_rows.RunPage(sort, descending, limit, offset)
+            page = run_rows.RunPage(sort, descending, limit, offset, after)
             found = run_rows.search(connection, self.tenant, filters, page)
             # Its numbers are written down when a run ends; until then its results tell.
             open_ended = [each.id for each in found if each.status in ("running", "interrupted")]

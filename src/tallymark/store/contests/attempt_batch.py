@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.agent_names import check_handle
-from tallymark.errors import InvalidInput, RuleChanged, TallymarkError
+from tallymark.errors import Conflict, InvalidInput, RuleChanged, TallymarkError
 from tallymark.store.column_types import make_storable
 from tallymark.store.contests import attempt_entry, attempt_rows, disqualifications
 from tallymark.store.contests.agents import register_new_agents
@@ -248,7 +248,7 @@ class AttemptBatch:
             self._steps.move(row, "withdrawn", item.at, "withdrawn", item.actor, note=note)
             self._steps.end_match(row, "loss")
         if row.state != "withdrawn":
-            raise InvalidInput(
+            raise Conflict(
                 f"attempt {item.attempt} is {row.state}, and cannot be withdrawn",
                 hint="only an open attempt can",
             )
@@ -266,7 +266,7 @@ class AttemptBatch:
         row = self._find_row(item, key)
         kept = self._memory.challenges[row.challenge_id]
         if row.state not in _DONE:
-            raise InvalidInput(
+            raise Conflict(
                 f"attempt {attempt_id(row.key)} is {row.state}, and cannot be scored",
                 hint="only a submitted attempt can",
             )
@@ -334,12 +334,10 @@ class AttemptBatch:
         """Refuses a submission that cannot be taken, unless it is the one that already was."""
         identifier = attempt_id(row.key)
         if row.state not in _DONE:
-            raise InvalidInput(
-                f"attempt {identifier} is {row.state}", hint="enter the challenge again"
-            )
+            raise Conflict(f"attempt {identifier} is {row.state}", hint="enter the challenge again")
         known = row.digest or attempt_rows.read_digest(self._connection, row.key)
         if known != digest:
-            raise InvalidInput(
+            raise Conflict(
                 f"attempt {identifier} was already submitted, with other content",
                 hint="enter the challenge again to try something else",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tallymark.errors import InvalidInput
+from tallymark.errors import Conflict
 from tallymark.store.contests.attempt_rows import format_moment
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _DAY = 86_400
 
 def find_refusal(
     statements: QuickStatements, kept: StoredChallenge, agent: str, entrant: Entrant, at: float
-) -> InvalidInput | None:
+) -> Conflict | None:
     """Why an agent may not make another attempt now; None when it may."""
     closed = _refuse_when_closed(kept, at)
     return closed or _refuse_when_used_up(statements, kept, agent, entrant, at)
@@ -32,17 +32,17 @@ def find_deadline(challenge: Challenge, at: float) -> float:
     return expires_at if challenge.closes_at is None else min(expires_at, challenge.closes_at)
 
 
-def _refuse_when_closed(kept: StoredChallenge, at: float) -> InvalidInput | None:
+def _refuse_when_closed(kept: StoredChallenge, at: float) -> Conflict | None:
     challenge = kept.challenge
     name, opens_at, closes_at = challenge.name, challenge.opens_at, challenge.closes_at
     if kept.closed_at is not None:
-        return InvalidInput(f"challenge {name!r} is closed", hint="its organisers have closed it")
+        return Conflict(f"challenge {name!r} is closed", hint="its organisers have closed it")
     if opens_at is not None and at < opens_at:
-        return InvalidInput(
+        return Conflict(
             f"challenge {name!r} is not open yet", hint=f"it opens at {format_moment(opens_at)}"
         )
     if closes_at is not None and at >= closes_at:
-        return InvalidInput(
+        return Conflict(
             f"challenge {name!r} is closed", hint=f"it closed at {format_moment(closes_at)}"
         )
     return None
@@ -50,18 +50,18 @@ def _refuse_when_closed(kept: StoredChallenge, at: float) -> InvalidInput | None
 
 def _refuse_when_used_up(
     statements: QuickStatements, kept: StoredChallenge, agent: str, entrant: Entrant, at: float
-) -> InvalidInput | None:
+) -> Conflict | None:
     most, per_day = kept.challenge.attempts, kept.challenge.attempts_per_day
     name = kept.challenge.name
     if most is not None and _count_attempts(statements, kept, agent, entrant) >= most:
         made = "its only attempt" if most == 1 else f"all of its {most} attempts"
         hint = "the challenge allows no more"
-        return InvalidInput(f"{agent!r} has made {made} at {name!r}", hint=hint)
+        return Conflict(f"{agent!r} has made {made} at {name!r}", hint=hint)
     if per_day is not None:
         # If the attempt so many ago was made today, today's are used up.
         day = at // _DAY
         if per_day == 0 or _find_entered_at(statements, kept, agent, entrant) // _DAY >= day:
-            return InvalidInput(
+            return Conflict(
                 f"{agent!r} has made its {per_day} attempts of today at {name!r}",
                 hint=f"try again from {format_moment((day + 1) * _DAY)}",
             )

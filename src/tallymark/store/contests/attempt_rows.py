@@ -17,7 +17,7 @@ from tallymark.challenges.attempt import (
     Outcome,
     Payload,
 )
-from tallymark.errors import InvalidInput, NotFound
+from tallymark.errors import Conflict, InvalidInput, NotFound
 from tallymark.scoring import Origin
 from tallymark.store.column_types import make_storable, read_json_mapping
 from tallymark.store.contests.attempt_tables import (
@@ -133,9 +133,9 @@ def explain_foreign_attempt(identifier: str, agent: str) -> NotFound:
     )
 
 
-def explain_expiry(attempt: AttemptRow) -> InvalidInput:
+def explain_expiry(attempt: AttemptRow) -> Conflict:
     """The refusal of what comes too late."""
-    return InvalidInput(
+    return Conflict(
         f"attempt {attempt_id(attempt.key)} expired at {format_moment(attempt.expires_at)}",
         hint="enter the challenge again",
     )

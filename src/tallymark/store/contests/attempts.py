@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 from sqlalchemy import select, update
 
-from tallymark.errors import InvalidInput, NotFound
+from tallymark.errors import Conflict, NotFound
 from tallymark.store.column_types import make_storable
 from tallymark.store.contests import attempt_rows, audit_log, frozen_attempts, matches
 from tallymark.store.contests.agents import register_agents
@@ -158,7 +158,7 @@ class Attempts(TenantRows):
             kept = find_challenge_by_id(connection, challenge_id, lock=True)
             row = self._find_row(connection, identifier)
             if row.state == "entered":
-                raise InvalidInput(
+                raise Conflict(
                     f"attempt {identifier} is still open", hint="void it when it has ended"
                 )
             if (row.voided_at is None) != (voided_at is None):

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import insert, select, update
 
 from tallymark.challenges.challenge import Challenge
-from tallymark.errors import InvalidInput, NotFound, suggest
+from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
 from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
@@ -163,7 +163,7 @@ def _close(_: Connection, kept: StoredChallenge, at: float) -> _Columns:
 def _reopen(_: Connection, kept: StoredChallenge, at: float) -> _Columns:
     planned = kept.challenge.closes_at
     if planned is not None and planned <= at:
-        raise InvalidInput(
+        raise Conflict(
             f"challenge {kept.challenge.name!r} closed when its challenge.yaml says",
             hint="publish it with a later closes",
         )

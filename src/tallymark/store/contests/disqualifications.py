@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, exists, select
 
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, NotFound
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.contest_tables import disqualified as table
@@ -59,7 +59,7 @@ class Disqualifications(TenantRows):
         tried = exists().where(attempts.c.tenant == self._tenant, attempts.c.agent == agent)
         played = exists().where(submissions.c.tenant == self._tenant, submissions.c.player == agent)
         if not connection.scalar(select(tried | played)):
-            raise InvalidInput(f"no agent {agent!r} has competed here", hint="check the name")
+            raise NotFound(f"no agent {agent!r} has competed here", hint="check the name")
 
 
 def find_refusal(connection: Connection, tenant: str, agent: str) -> InvalidInput | None:

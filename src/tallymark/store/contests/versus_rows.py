@@ -22,7 +22,7 @@ from tallymark.challenges.versus.pairings import (
     require_versus,
 )
 from tallymark.challenges.versus.standings import VersusTally
-from tallymark.errors import InvalidInput
+from tallymark.errors import Conflict, InvalidInput, NotFound
 from tallymark.store.column_types import json_text
 from tallymark.store.contests import challenges, disqualifications
 from tallymark.store.contests.agents import have_one_owner, register_agent
@@ -89,7 +89,7 @@ class VersusRows(TenantRows):
         with self._database.read() as connection:
             text: str | None = connection.scalar(query)
         if text is None:
-            raise InvalidInput(f"there is no submission {submission}")
+            raise NotFound(f"there is no submission {submission}")
         return msgspec.json.decode(text)
 
     def submissions(self, challenge: str) -> list[SideSubmission]:
@@ -217,7 +217,7 @@ def _check_rules(
     _check_times(kept, at)
     side, player, number = submission
     if challenge.attempts is not None and number > challenge.attempts:
-        raise InvalidInput(
+        raise Conflict(
             f"{player} has made all {challenge.attempts} submissions as {side} at {challenge.name}"
         )
     if challenge.attempts_per_day is not None:
@@ -228,7 +228,7 @@ def _check_rules(
             submissions.c.at >= at - at % _DAY,
         )
         if (connection.scalar(today) or 0) >= challenge.attempts_per_day:
-            raise InvalidInput(
+            raise Conflict(
                 f"{player} has made all {challenge.attempts_per_day} submissions of today as {side}"
                 f" at {challenge.name}",
                 hint="the next day begins at midnight UTC",
@@ -238,10 +238,10 @@ def _check_rules(
 def _check_times(kept: StoredChallenge, at: float) -> None:
     challenge = kept.challenge
     if challenge.opens_at is not None and at < challenge.opens_at:
-        raise InvalidInput(f"{challenge.name} is not open yet")
+        raise Conflict(f"{challenge.name} is not open yet")
     planned = challenge.closes_at is not None and at >= challenge.closes_at
     if planned or kept.closed_at is not None:
-        raise InvalidInput(f"{challenge.name} is closed")
+        raise Conflict(f"{challenge.name} is closed")
 
 
 def _insert_submission(

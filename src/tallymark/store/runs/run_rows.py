@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, get_args
 
 import msgspec
-from sqlalchemy import Text, and_, case, cast, exists, func, insert, or_, select, update
+from sqlalchemy import Text, and_, case, cast, exists, func, insert, or_, select, tuple_, update
 from sqlalchemy import delete as delete_from
 from sqlalchemy.exc import IntegrityError
 
@@ -134,6 +134,8 @@ class RunPage(NamedTuple):
     descending: bool
     limit: int | None
     offset: int = 0
+    after: tuple[Any, float, str] | None = None
+    """What the last run of the page before has: its value of `sort`, its moment, its id."""
 
 
 def search(
@@ -143,7 +145,7 @@ def search(
     page: RunPage,
 ) -> list[RunRecord]:
     """Runs that pass the filters, without their definitions; what has no value comes last."""
-    sort, descending, limit, offset = page
+    sort, descending, limit, offset, after = page
     _check_word("runs cannot be sorted by", sort, SORTS)
     _check_word("no run has the status", filters.get("status"), get_args(RunStatus))
     if limit is not None and limit < 1:
@@ -156,6 +158,7 @@ def search(
     query = (
         select(*(columns[name] for name in _LISTED))
         .where(table.c.tenant == tenant, *_list_conditions(filters, columns))
+        .where(*([] if after is None else [_is_behind(by, descending, after)]))
         .order_by(
             (by.desc() if descending else by.asc()).nulls_last(),
             table.c.created_at.desc(),
@@ -165,6 +168,18 @@ def search(
         .offset(offset)
     )
     return [RunRecord(**dict(zip(_LISTED, row, strict=True))) for row in connection.execute(query)]
+
+
+def _is_behind(
+    by: ColumnElement[Any], descending: bool, after: tuple[Any, float, str]
+) -> ColumnElement[bool]:
+    """What comes later in the order of `search`, whatever was added before."""
+    value, *place = after
+    later = tuple_(table.c.created_at, table.c.id) < tuple_(*place)
+    if value is None:
+        return and_(by.is_(None), later)
+    further = by < value if descending else by > value
+    return or_(further, by.is_(None), and_(by == value, later))
 
 
 def count(connection: Connection, tenant: str, filters: RunFilter) -> int:
