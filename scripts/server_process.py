@@ -1,0 +1,137 @@
+"""`tally serve` in a process of its own, as benches and proofs use it: started, watched, killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tallymark.app.accounts import AccountService
+from tallymark.app.callers import Caller
+from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule
+from tallymark.store import Store
+
+ADMIN_KEY = "tly_" + "p" * 43
+_LISTENS = re.compile(r" at (http://\S+)")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_ENOUGH = 10_000_000
+"""Requests a minute: more than any of these ask."""
+CHALLENGE = Challenge(
+    name="bench",
+    title="Bench",
+    goal="Stay quick.",
+    version="1",
+    evaluator=Evaluator(type="reported"),
+    scoring=ScoringRule(formula="1000 * succeeded - tokens_total / 100 - elapsed_s"),
+)
+
+
+class ServerProcess:
+    """A process that listens at `url`."""
+
+    def __init__(self, command: Sequence[str], environment: dict[str, str] | None = None) -> None:
+        """Returns when it says where it listens."""
+        # In a file: a pipe that nobody reads would fill up.
+        self._said = tempfile.NamedTemporaryFile("r+", prefix="tally-said-")  # noqa: SIM115
+        self.process = subprocess.Popen(
+            command,
+            env=os.environ | (environment or {}),
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+        )
+        self.url = self._wait_for_address()
+
+    def _wait_for_address(self) -> str:
+        while self.process.poll() is None:
+            found = _LISTENS.search(Path(self._said.name).read_text("utf-8"))
+            if found:
+                return found[1]
+            self._wait_a_little()
+        raise RuntimeError(f"the server ended: {self.read_errors()}")
+
+    def _wait_a_little(self) -> None:
+        try:
+            self.process.wait(0.02)
+        except subprocess.TimeoutExpired:
+            return
+
+    def read_errors(self) -> str:
+        """What it has said on its standard error."""
+        return Path(self._said.name).read_text("utf-8")
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU that it has used, with all its threads."""
+        text = Path(f"/proc/{self.process.pid}/stat").read_text("ascii")
+        fields = text.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    @property
+    def memory_mb(self) -> float:
+        """What it holds in memory."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text("ascii").split()[1])
+        return pages * os.sysconf("SC_PAGESIZE") / 2**20
+
+    def pause(self) -> None:
+        """Stops it where it is; `resume` lets it go on."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """Lets it go on."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Ends it at once, as a power cut or the kernel would."""
+        self.process.kill()
+        self._leave()
+
+    def stop(self, seconds: float = 20.0) -> int:
+        """Asks it to end; the exit code."""
+        self.process.terminate()
+        try:
+            self.process.wait(seconds)
+        finally:
+            self.kill()
+        return self.process.returncode
+
+    def _leave(self) -> None:
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self._said.close()
+
+
+def start_server(db: str, *, workers: int = 0, **environment: str) -> ServerProcess:
+    """`tally serve` on a database, at any free port."""
+    tally = str(Path(sys.executable).with_name("tally"))
+    command = [tally, "serve", "--port", "0", "--db", db, "--workers", str(workers)]
+    return ServerProcess(command, {"TALLY_ADMIN_KEY": ADMIN_KEY, **environment})
+
+
+@contextmanager
+def serve(db: str, **options: Any) -> Iterator[ServerProcess]:
+    """The same, until the end of the block."""
+    server = start_server(db, **options)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def set_up(store: Store, challenge: Challenge = CHALLENGE) -> None:
+    """A challenge that takes reports, and no limit on how many."""
+    store.challenges.publish(challenge, b"", at=0.0)
+    accounts = AccountService(store)
+    accounts.ensure_admin_key(ADMIN_KEY)
+    operator = Caller("default", "admin", "proof")
+    limits = dict.fromkeys(("report", "read", "write", "work"), _ENOUGH)
+    accounts.change_settings(operator, limits=limits)
