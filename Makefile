@@ -1,4 +1,4 @@
-# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | proof | bench | docs | lock | clean
+# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | proof | bench | screenshots | docs | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ PEERS := .venv-peers
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo tour quick test coverage golden golden-update check proof bench docs lock clean
+.PHONY: setup demo tour quick test coverage golden golden-update check proof bench screenshots docs lock clean
 
 setup: $(VENV)/.dev
 
@@ -63,6 +63,10 @@ $(PEERS)/.done:
 	@$(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check arena-rank==0.1.1
 	@touch $@
+
+# Every page at two widths and in both themes, of a store made by the examples; needs chromium.
+screenshots: $(VENV)/.dev
+	@$(BIN)/python -m scripts.screenshots
 
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/cli_reference.py

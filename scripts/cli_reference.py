@@ -23,7 +23,7 @@ COMMANDS = [
         "score",
         "scorers",
     ),
-    *("schema", "docs", "doctor"),
+    *("schema", "docs", "doctor", "view"),
     *("formula check", "formula explain", "plugin check", "plugin paused", "plugin resume"),
     *("challenge init", "challenge check", "challenge publish", "challenge list", "challenge show"),
     *("challenge close", "challenge reopen", "challenge freeze", "challenge unfreeze"),

@@ -16,6 +16,7 @@ from tallymark.charts import frame
 _FOLDER = Path(__file__).parent / "static"
 _STYLES = ("tokens.css", "base.css", "components.css", "evidence.css", "boards.css")
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+ICON = "/favicon.ico"
 _FOR_GOOD = "public, max-age=31536000, immutable"
 
 
@@ -51,6 +52,8 @@ class Assets:
         ]
         self.by_name = {each.name: each for each in found}
         self._by_path = {each.path: each for each in found}
+        # Asked for by browsers where no page names another, as beside a part of a page.
+        self._by_path[ICON] = self.by_name["mark.svg"]
 
     def find_path(self, name: str) -> str:
         """For templates: the address of a file."""

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Mount, Route
 
 from tallymark.app.app import App
-from tallymark.web.assets import Assets
+from tallymark.web.assets import ICON, Assets
 from tallymark.web.page import Page, PageServer
 from tallymark.web.pages import (
     agent,
@@ -66,5 +66,6 @@ def make_site(
     routes.append(Route("/{rest:path}", server.refuse, methods=["GET"]))
     return [
         Route("/static/{name}", assets.serve, methods=["GET"]),
+        Route(ICON, assets.serve, methods=["GET"]),
         Mount("", routes=routes, middleware=[Middleware(GZipMiddleware, minimum_size=800)]),
     ]

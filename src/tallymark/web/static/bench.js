@@ -30,6 +30,7 @@ export function mount(form) {
     clearTimeout(timer);
     timer = setTimeout(ask, 80);
   });
+  if (field.value !== field.defaultValue) ask(); // typed before this was here
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     ask();

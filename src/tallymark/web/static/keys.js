@@ -29,7 +29,7 @@ function click(selector) {
 }
 
 function step(by) {
-  const rows = [...document.querySelectorAll("[data-row] a[href]:first-of-type")];
+  const rows = [...document.querySelectorAll("[data-row]")].map((row) => row.querySelector("a[href]"));
   if (!rows.length) return click(by > 0 ? "a[rel=next]" : "a[rel=prev]");
   const at = rows.indexOf(document.activeElement);
   rows[Math.max(0, Math.min(rows.length - 1, at + by))].focus();

@@ -1,0 +1,187 @@
+"""Pages in a real browser: nothing too wide for a phone, axe is content, keys and bench work."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+from msgspec.structs import replace
+from playwright.sync_api import Browser, Page, sync_playwright
+from tests.web.page_samples import NOW, a_trace, keep_run, list_addresses
+
+from tallymark.app.app import App
+from tallymark.web.own_store import make_own_site
+
+
+@contextmanager
+def serve(app: App) -> Iterator[str]:
+    """The owner's pages on a port of their own."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    site = make_own_site(app, port, clock=lambda: NOW)
+    server = uvicorn.Server(uvicorn.Config(site, log_level="error", ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield f"http://localhost:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--headless"]
+        )
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def address(app: App) -> Iterator[str]:
+    with serve(app) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def odd_address(odd_app: App) -> Iterator[str]:
+    with serve(odd_app) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that must not complain."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    opened = context.new_page()
+    opened.set_default_timeout(15_000)
+    told: list[str] = []
+    opened.on("console", lambda each: told.append(each.text) if each.type == "error" else None)
+    opened.on("pageerror", lambda error: told.append(str(error)))
+    yield opened
+    context.close()
+    assert not told
+
+
+def list_faults(page: Page, *rules: str) -> list[str]:
+    """What axe calls serious, with where; by these rules alone, if any is named."""
+    options = {"runOnly": list(rules)} if rules else None
+    found = Axe().run(page, options=options).response["violations"]
+    return [
+        f"{each['id']}: {each['nodes'][0]['html'][:160]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+AXE = (
+    "/", "/runs", "/runs/rntwo", "/runs/rntwo/cases/case-1", "/compare?run=rnone&run=rntwo",
+    "/formula?run=rntwo", "/formula?formula=wrong", "/challenges", "/challenges/maze",
+    "/challenges/maze?tv=1", "/challenges/guard", "/attempts/a1", "/agents", "/agents/alice",
+    "/ratings", "/search?q=a", "/keys", "/runs?q=nothing-like-this",
+)  # fmt: skip
+
+
+def test_axe_finds_nothing_serious_in_either_theme(address: str, page: Page) -> None:
+    faults: list[str] = []
+    for path in AXE:
+        page.goto(f"{address}{path}")
+        page.evaluate("document.documentElement.dataset.theme = 'light'")
+        faults += [f"{path}: {each}" for each in list_faults(page)]
+        # Of the other theme, only the colours are others.
+        page.evaluate("document.documentElement.dataset.theme = 'dark'")
+        faults += [f"dark {path}: {each}" for each in list_faults(page, "color-contrast")]
+    assert faults == []
+
+
+def test_nothing_is_too_wide_for_a_phone(
+    app: App, odd_app: App, address: str, odd_address: str, page: Page
+) -> None:
+    wide: list[str] = []
+    page.set_viewport_size({"width": 390, "height": 844})
+    for base, store in ((address, app.store), (odd_address, odd_app.store)):
+        for path in list_addresses(store):
+            page.goto(f"{base}{path}")
+            if page.evaluate("document.documentElement.scrollWidth") > 390:
+                wide.append(path[:120])
+    assert wide == []
+
+
+def test_no_attack_is_run(odd_app: App, odd_address: str, page: Page) -> None:
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda each: asked.append(each.url) if "localhost" not in each.url else None)
+    for path in ("/", "/runs", "/runs/rntwo?view=side", "/challenges/maze", "/attempts/a1"):
+        page.goto(f"{odd_address}{path}", wait_until="networkidle")
+    assert asked == []
+
+
+def test_a_formula_is_answered_as_it_is_typed(address: str, page: Page) -> None:
+    page.goto(f"{address}/formula?run=rntwo")
+    page.fill("#formula", "success_pct + succes")
+    page.wait_for_selector("[data-column='15']")
+    assert page.get_attribute("#formula", "aria-invalid") == "true"
+    page.fill("#formula", "success_pct / 2")
+    page.wait_for_selector(".total >> text=25.00")
+    assert "formula=success_pct+%2F+2" in page.url
+    assert page.get_attribute("#formula", "aria-invalid") == "false"
+
+
+def test_the_theme_is_kept(address: str, page: Page) -> None:
+    page.goto(f"{address}/keys")
+    page.click("[data-theme-button]")
+    chosen = page.evaluate("document.documentElement.dataset.theme")
+    page.goto(f"{address}/runs")
+    assert page.evaluate("document.documentElement.dataset.theme") == chosen == "dark"
+
+
+def test_keys_lead_through_the_pages(address: str, page: Page) -> None:
+    page.goto(f"{address}/")
+    page.wait_for_selector("#tip", state="attached")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    page.wait_for_url("**/runs")
+    page.wait_for_selector("#tip", state="attached")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.wait_for_selector("text=Compare 2")
+    page.keyboard.press("c")
+    page.wait_for_url("**/compare?**")
+    assert page.url.count("run=") == 2
+
+
+def test_charts_of_a_board_come_after_it(address: str, page: Page) -> None:
+    page.goto(f"{address}/challenges/maze")
+    page.wait_for_selector("text=Attempts a day")
+
+
+def test_of_ten_thousand_spans_only_what_is_seen_is_drawn(
+    app: App, address: str, page: Page
+) -> None:
+    store = app.store
+    record = keep_run(store, "rnlong", "sample-long", [True, True], at=NOW - 5 * 86_400)
+    result = next(store.results(record.id, with_traces=True))
+    store.delete_run(record.id)
+    store.create_run(record)
+    store.add_results(record.id, [replace(result, trace=a_trace(10_000))])
+    page.goto(f"{address}/runs/rnlong/cases/case-0")
+    page.wait_for_selector(".fall-box")
+    count = "document.querySelectorAll('#trace *').length"
+    assert page.evaluate(count) < 500
+    page.evaluate("document.querySelector('.fall-box').scrollTop = 28 * 9_990")
+    page.wait_for_selector("td:has-text('step 9999')")
+    assert page.evaluate(count) < 500
+    store.delete_run(record.id)
