@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
+from tests.store.contest_samples import quick_store
+from tests.web.page_samples import NOW, ODD, fill_store
 
 from tallymark.app.app import App
 from tallymark.store import Store
 from tallymark.web.own_store import make_own_site
 from tallymark.web.site import make_site
 from tallymark.web.visitor import Visitor
-from tests.store.contest_samples import quick_store
-from tests.web.page_samples import NOW, ODD, fill_store
 
 PORT = 7373
 ADDRESS = f"http://localhost:{PORT}"

@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 
 import pytest
 from starlette.testclient import TestClient
+from tests.web.conftest import browse
+from tests.web.page_samples import list_addresses
 
 from tallymark.app.app import App
 from tallymark.web.assets import Assets
 from tallymark.web.site import PAGES
-from tests.web.conftest import browse
-from tests.web.page_samples import list_addresses
 
 HARMFUL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
 MOST_BYTES = 60_000

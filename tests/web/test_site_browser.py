@@ -1,4 +1,4 @@
-"""In a real browser: the policy holds, nothing is too wide, axe is content, script does its part."""
+"""In a real browser: the policy holds, nothing is too wide, axe is content, script works."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, sync_playwright
+from tests.web.page_samples import NOW, a_trace, keep_run, list_addresses
 
 from tallymark.app.app import App
 from tallymark.web.own_store import make_own_site
-from tests.web.page_samples import NOW, a_trace, keep_run, list_addresses
 
 
 @contextmanager

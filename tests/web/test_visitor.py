@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.web.conftest import browse_as
 
 from tallymark.app.app import App
 from tallymark.app.callers import Caller
 from tallymark.web.visitor import Visitor, make_stranger
-from tests.web.conftest import browse_as
 
 OF_RUNS = ("/runs", "/runs/rntwo", "/runs/rntwo/cases/case-0", "/compare?run=rnone&run=rntwo")
 

@@ -6,10 +6,10 @@ from contextlib import closing
 from pathlib import Path
 
 from starlette.testclient import TestClient
-
-from tallymark.web.visitor import make_stranger
 from tests.web.conftest import browse, browse_as, open_app
 from tests.web.page_samples import NOW, fill_contests, play
+
+from tallymark.web.visitor import make_stranger
 
 
 def test_a_tie_is_said_and_the_earlier_stands_higher(client: TestClient) -> None:
