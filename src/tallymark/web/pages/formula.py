@@ -11,7 +11,7 @@ from tallymark.errors import FormulaError, Problem
 from tallymark.formula import Formula, Names
 from tallymark.formula.functions import FUNCTIONS
 from tallymark.web.page import Page, View, Visit
-from tallymark.web.pages.run import name_values
+from tallymark.web.pages.run import name_values, pick_metrics
 from tallymark.web.run_facts import RunFacts, describe_run
 from tallymark.web.score_parts import FormulaTree, take_apart
 
@@ -87,7 +87,7 @@ def gather(visit: Visit) -> FormulaView:
     records = store.runs(limit=_MOST_RUNS) if may else []
     chosen = _choose_run(visit, records) if may else None
     text = visit.get("formula") or (chosen.formula if chosen else _START)
-    metrics = dict(chosen.metrics) if chosen else {}
+    metrics = pick_metrics(chosen.metrics, text) if chosen else {}
     names = name_values(metrics) if chosen else Names.of(None)
     view: dict[str, Any] = {
         "title": "Formula bench",
@@ -147,16 +147,17 @@ def _order_runs(visit: Visit, text: str, chosen: RunRecord) -> list[OrderLine]:
         records = [chosen, *records]
     found: list[tuple[RunRecord, float | None, str | None]] = []
     for record in records:
+        metrics = pick_metrics(record.metrics, text)
         try:
-            formula = Formula.parse(text, name_values(record.metrics))
+            formula = Formula.parse(text, name_values(metrics))
         except FormulaError as error:
             found.append((record, None, error.problems[0].message))
             continue
-        missing = [name for name in formula.names if name not in record.metrics]
+        missing = [name for name in formula.names if name not in metrics]
         if missing:
             found.append((record, None, f"it has no {missing[0]}"))
             continue
-        found.append((record, formula.evaluate(record.metrics), formula.reason(record.metrics)))
+        found.append((record, formula.evaluate(metrics), formula.reason(metrics)))
     before = sorted(records, key=lambda each: (each.score is None, -(each.score or 0.0)))
     was = {each.id: place for place, each in enumerate(before, 1)}
     found.sort(key=lambda each: (each[1] is None, -(each[1] or 0.0), was[each[0].id]))

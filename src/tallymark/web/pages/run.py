@@ -22,6 +22,8 @@ _ORDER: tuple[CaseStatus, ...] = ("failed", "error", "passed")
 """What went wrong stands first."""
 _FEW = 5_000
 """Results that are counted again to say why a score has no interval."""
+_MOST_METRICS = 600
+"""Three for each named case: with more, a page would be nothing else."""
 
 
 class RunBefore(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +78,7 @@ def gather(visit: Visit) -> RunView:
         tree=explain_run(record),
         before=_find_before(app, record),
         group=_list_group(app, record),
-        metrics=dict(sorted(record.metrics.items())),
+        metrics=dict(sorted(pick_metrics(record.metrics, record.formula).items())),
         cases=[describe_case(each) for each in results],
         pager=pager,
         status=status,
@@ -88,14 +90,25 @@ def gather(visit: Visit) -> RunView:
 
 def explain_run(record: RunRecord, formula: str | None = None) -> FormulaTree | None:
     """The formula with the numbers that are kept of a run; None where they do not fit it."""
-    names = name_values(record.metrics)
+    text = formula or record.formula
+    metrics = pick_metrics(record.metrics, text)
+    names = name_values(metrics)
     try:
-        parsed = Formula.parse(formula or record.formula, names)
+        parsed = Formula.parse(text, names)
     except FormulaError:
         return None
-    if not record.metrics.keys() >= set(parsed.names):
+    if not metrics.keys() >= set(parsed.names):
         return None
-    return take_apart(parsed, names, record.metrics)
+    return take_apart(parsed, names, metrics)
+
+
+def pick_metrics(metrics: Mapping[str, float | None], formula: str) -> dict[str, float | None]:
+    """The numbers of a run; of one with very many named cases, those that a formula may mean."""
+    if len(metrics) <= _MOST_METRICS:
+        return dict(metrics)
+    return {
+        name: value for name, value in metrics.items() if name in RUN_METRICS or name in formula
+    }
 
 
 def name_values(metrics: Mapping[str, float | None]) -> Names:
