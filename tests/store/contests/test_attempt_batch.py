@@ -103,7 +103,7 @@ class Players:
         self.at = at = max(100.0, self.at + later)
         facts: Any = {"tenant": self.store.tenant, "at": at}
         mine = self.known[-1 - nth % len(self.known)] if self.known else None
-        target: Any = {"attempt": "a9" if mine is None else mine.id}
+        target: Any = {"attempt": "a999999999" if mine is None else mine.id}
         whose = agent if mine is None or nth == 5 else mine.agent
         metrics = Metrics(succeeded=True, tokens_total=int(score or 9))
         judged = Verdict(

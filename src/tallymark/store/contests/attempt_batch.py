@@ -146,34 +146,37 @@ class AttemptBatch:
 
     def _admit_agents(self) -> None:
         """Who may not compete, and who competes for the first time."""
-        named: dict[tuple[str, str], list[int]] = {}
+        named: set[tuple[str, str]] = set()
         for nth, item in enumerate(self._items):
             if isinstance(item, Enter | Report | Submit):
                 try:
                     check_handle(item.agent)
                 except InvalidInput as error:
                     self._refused[nth] = error
-                    continue
-                named.setdefault((item.tenant, item.agent), []).append(nth)
+                else:
+                    named.add((item.tenant, item.agent))
         unknown: set[tuple[str, str]] = set()
         for tenant, agent, known, out in self._statements.read_many(ADMISSIONS, list(named)):
             if out:
                 self._disqualified.add((tenant, agent))
             elif not known:
                 unknown.add((tenant, agent))
-        new: dict[tuple[str, str], float] = {}
+        self._register_agents(unknown)
+
+    def _register_agents(self, unknown: set[tuple[str, str]]) -> None:
+        """Makes those known that enter: in order, so that of twins the first is taken."""
+        new: dict[tuple[str, str], list[int]] = {}
         for nth, item in enumerate(self._items):
-            if nth in self._refused:
+            if nth in self._refused or not isinstance(item, Enter | Report):
                 continue
-            if isinstance(item, Enter | Report) and self._found[nth] is not None:
-                who = (item.tenant, item.agent)
+            if self._found[nth] is not None:
                 self._pairs.add((self._found[nth], item.agent))
-                if who in unknown:
-                    new.setdefault(who, item.at)
+                if (item.tenant, item.agent) in unknown:
+                    new.setdefault((item.tenant, item.agent), []).append(nth)
         if new:
-            for who, why in register_new_agents(self._statements, new).items():
-                entering = (nth for nth in named[who] if not isinstance(self._items[nth], Submit))
-                self._refused |= dict.fromkeys(entering, why)
+            since = {who: self._items[entering[0]].at for who, entering in new.items()}
+            for who, why in register_new_agents(self._statements, since).items():
+                self._refused |= dict.fromkeys(new[who], why)
 
     def _check_admission(self, item: Enter | Report | Submit) -> None:
         if (item.tenant, item.agent) in self._disqualified:
