@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sqlalchemy import event
 from tests.challenges.challenge_folders import folder_with
 
 from tallymark.app import competition as competition_module
-from tallymark.app.competition import Competition
+from tallymark.app.competition import AttemptReport, Competition
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.errors import InvalidInput
 from tallymark.sandbox.policy import UNSAFE_WARNING, choose_policy
@@ -354,3 +355,96 @@ def test_closing_leaves_no_folder_behind(
     played(games, clock)
     games.close()
     assert list(temporary.iterdir()) == []
+
+
+# Reports, many at once
+
+
+BY_FORMULA = """
+    name: reported
+    goal: Report.
+    evaluator: {type: reported}
+    scoring: {formula: "1000 * succeeded - tokens_total + number"}
+"""
+
+
+def report_of(agent: str, tokens: int, **fields: Any) -> AttemptReport:
+    return AttemptReport("reported", agent, Metrics(succeeded=True, tokens_total=tokens), **fields)
+
+
+def scores(found: Sequence[object]) -> list[float | None]:
+    return [each.outcome.score for each in found if isinstance(each, Attempt) and each.outcome]
+
+
+def test_many_reports_are_answered_in_order_each_by_itself(
+    games: Competition, tmp_path: Path
+) -> None:
+    games.publish(folder_with(tmp_path, BY_FORMULA))
+    given = [report_of("alice", 1), report_of("bob", 2), report_of("alice", 3)]
+    wrong = [AttemptReport("none", "alice", Metrics()), report_of("No!", 1)]
+    found = games.report_many([*given, *wrong])
+    assert scores(found) == [1000.0, 999.0, 999.0]
+    assert [isinstance(each, InvalidInput) for each in found] == [False] * 3 + [True] * 2
+    assert games.store.attempts.pending() == []
+
+
+def test_reports_of_an_event_loop_are_what_single_ones_are(
+    games: Competition, tmp_path: Path
+) -> None:
+    games.publish(folder_with(tmp_path, BY_FORMULA))
+
+    async def report_all() -> list[Attempt]:
+        asked = (
+            games.areport("reported", f"agent-{n}", Metrics(succeeded=True, tokens_total=n))
+            for n in range(40)
+        )
+        return await asyncio.gather(*asked)
+
+    found = asyncio.run(report_all())
+    assert scores(found) == [1001.0 - n for n in range(40)]
+    single = games.report("reported", "agent-x", Metrics(succeeded=True, tokens_total=7))
+    assert single.outcome is not None
+    assert single.outcome.score == 994.0
+    assert games.store.attempts.get(found[3].id) == found[3]
+
+
+BY_RULE = """
+    name: reported
+    goal: Report.
+    evaluator: {type: reported}
+    scoring: {plugin: "rule.py:Rule"}
+"""
+RULE = """
+class Rule:
+    def score(self, metrics, config, ctx):
+        return {"score": metrics["tokens_total"] * 2}
+"""
+
+
+def test_reports_that_a_plugin_scores_are_stored_first_and_scored_by_several_threads(
+    games: Competition, tmp_path: Path
+) -> None:
+    folder = folder_with(tmp_path, BY_RULE)
+    (folder / "rule.py").write_text(RULE)
+    games.publish(folder)
+    found = games.report_many([report_of(f"agent-{n}", n) for n in range(12)])
+    assert scores(found) == [2.0 * n for n in range(12)]
+
+    async def report_all() -> list[Attempt]:
+        asked = (games.areport(*report_of(f"agent-{n}", n)[:3]) for n in range(12))
+        return await asyncio.gather(*asked)
+
+    assert scores(asyncio.run(report_all())) == [2.0 * n for n in range(12)]
+
+
+def test_a_submission_may_be_taken_here_and_settled_elsewhere(
+    games: Competition, tmp_path: Path
+) -> None:
+    publish(games, tmp_path)
+    entry = games.enter("sums", "alice")
+    taken = games.take_submission(entry.attempt.id, "alice", RIGHT)
+    assert taken.state == "submitted"
+    other = Competition(games.store, clock=games._clock)
+    assert other.settle_attempt(taken.id).state == "scored"
+    other.close()
+    assert games.settle_attempt(taken.id).state == "scored"

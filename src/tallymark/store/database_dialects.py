@@ -46,14 +46,6 @@ def lock_rows(query: Select[Any]) -> Select[Any]:
     return query.with_for_update(key_share=True)
 
 
-def lock_agent(connection: Connection, challenge_id: int, agent: str) -> None:
-    """One at a time for an agent's entries to a challenge, which may have no row to lock yet."""
-    # Agents whose names share a hash merely wait for each other. SQLite's writers are alone anyway.
-    if connection.dialect.name == "postgresql":
-        lock = func.hashtextextended(f"{challenge_id} {agent}", 0)
-        connection.execute(select(func.pg_advisory_xact_lock(lock)))
-
-
 def lock_names(connection: Connection, tenant: str) -> None:
     """One at a time where an agent of a tenant gets a name: each must see the others' names."""
     if connection.dialect.name == "postgresql":
