@@ -223,7 +223,10 @@ def _complete_metrics(
 
 
 def _take_first(*values: Any) -> Any:
-    return next((value for value in values if value is not None), None)
+    for value in values:
+        if value is not None:
+            return value
+    return None
 
 
 def _make_outcomes(

@@ -18,11 +18,15 @@ from tallymark.challenges.evaluators.evaluator_kind import (
     evaluate_unusable,
     metrics_of,
 )
-from tallymark.challenges.evaluators.submission_intake import receive_submission
+from tallymark.challenges.evaluators.submission_intake import (
+    ReceivedSubmission,
+    receive_submission,
+)
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
+    from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.evaluators.evaluator_kind import (
         EvaluationSetting,
         EvaluatorKind,
@@ -36,6 +40,7 @@ EVALUATORS = {
 }
 """By name, the module with its `EVALUATOR`: imported when it is first used, some are heavy."""
 _LOADED: dict[str, EvaluatorKind] = {}
+_FEW, _FEW_BYTES, _LARGE = 10, 1000, 1e15
 
 
 def find_evaluator(name: str) -> EvaluatorKind:
@@ -60,13 +65,15 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     challenge = setting.challenge
     kind = find_evaluator(challenge.evaluator.type)
     try:
-        received = receive_submission(submitted.answer, challenge.submission)
+        received = _receive(submitted, challenge)
         if received.refused is not None:
             return evaluate_unusable(submitted, challenge, received.refused)
         if challenge.generate is not None:
             # It is remembered; that it cannot be made is no competitor's doing.
             make_attempt_data(challenge, setting.folder, submitted.seed, setting.policy)
-        found = kind.evaluate(replace(submitted, answer=received.answer), setting)
+        if received.answer is not submitted.answer:
+            submitted = replace(submitted, answer=received.answer)
+        found = kind.evaluate(submitted, setting)
     except WorkFailed:
         raise
     except (OSError, MemoryError) as error:
@@ -82,6 +89,28 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
         )
     warnings = (*received.warnings, *found.warnings)
     return msgspec.structs.replace(found, warnings=warnings, sandbox=_tell_sandbox(kind, setting))
+
+
+def _receive(submitted: Submitted, challenge: Challenge) -> ReceivedSubmission:
+    """What was sent, looked at; of a few plain numbers from who is trusted, nothing need be."""
+    answer, submission = submitted.answer, challenge.submission
+    plain = (
+        submitted.trusted
+        and isinstance(answer, dict)
+        and submission.schema is None
+        and submission.format == "json"
+        and submission.max_bytes >= _FEW_BYTES
+        and len(answer) <= _FEW
+        and all(map(_is_plain, answer.values()))
+    )
+    return ReceivedSubmission(answer) if plain else receive_submission(answer, submission)
+
+
+def _is_plain(value: object) -> bool:
+    kind = type(value)
+    if kind is int or kind is float:
+        return -_LARGE < value < _LARGE  # type: ignore[operator]
+    return kind is bool or value is None
 
 
 def _tell_sandbox(kind: EvaluatorKind, setting: EvaluationSetting) -> dict[str, Any]:
