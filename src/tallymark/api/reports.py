@@ -26,6 +26,7 @@ from tallymark.errors import InvalidInput, Place, TallymarkError
 from tallymark.store.actors import act_as
 from tallymark.store.rehearsals import is_rehearsal
 from tallymark.wire import attempts as wire
+from tallymark.wire.problems import Problem
 
 router = make_router("reports")
 NDJSON = "application/x-ndjson"
@@ -53,7 +54,7 @@ _KNOWN = frozenset(Metrics.__struct_fields__) - {"more"}
 class _Report(msgspec.Struct, forbid_unknown_fields=True):
     agent: str
     metrics: dict[str, bool | int | float | None]
-    key: str | None = None
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=255)] | None = None
 
 
 _decode = msgspec.json.Decoder(_Report).decode
@@ -69,7 +70,12 @@ _decode = msgspec.json.Decoder(_Report).decode
         200: {
             "description": "In bulk: what became of each line, in order.",
             "content": {NDJSON: {"schema": {"type": "string"}}},
-        }
+        },
+        422: {
+            "model": Problem,
+            "description": "Something in it is wrong; all or none in bulk: which lines.",
+            "content": {NDJSON: {"schema": {"type": "string"}}},
+        },
     },
 )
 @keeps_idempotency

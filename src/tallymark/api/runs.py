@@ -167,7 +167,10 @@ def cancel_run(run: str, services: Services, validate_only: ValidateOnly = False
 
 
 @router.post(
-    "/runs/{run}/rescore", response_model=wire.RescoredRun, dependencies=[may(ORGANISERS, "write")]
+    "/runs/{run}/rescore",
+    response_model=wire.RescoredRun,
+    dependencies=[may(ORGANISERS, "write")],
+    responses={201: {"model": wire.RescoredRun, "description": "It is kept as a new run."}},
 )
 def rescore_run(
     run: str,
