@@ -73,7 +73,8 @@ def create_run(
     queued = services.remote_runs.submit(suite, body.models, wish, owner=name_owner(caller))
     told = [describe_record(record) for record, _ in queued]
     jobs = [job for _, job in queued]
-    return answer({"run": told[0], "runs": told, "job": jobs[0], "jobs": jobs}, 202)
+    document = {"run": told[0], "runs": told, "job": jobs[0], "jobs": jobs}
+    return answer(document, 202, location=f"/api/v1/jobs/{jobs[0]}")
 
 
 @router.get("/runs", response_model=wire.RunPage, dependencies=[may(TEAM)])
