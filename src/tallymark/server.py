@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from copy import deepcopy
 from importlib.metadata import version
 from types import FrameType
 from typing import Any
@@ -39,6 +40,7 @@ from tallymark.web.site import make_site
 from tallymark.web.visitor import Visitor, make_owner, make_stranger, make_visitor
 from tallymark.wire.attempts import Report
 from tallymark.wire.challenges import NewChallenge
+from tallymark.wire.parts import Ok
 
 PREFIX = "/api/v1"
 SHUTDOWN_S = 8
@@ -58,8 +60,8 @@ _ROUTERS = (
 )
 _API_PATHS = ("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 SESSION_COOKIE = "tally_session"
-_READ_BY_HAND = (Report, NewChallenge)
-"""Bodies that handlers decode themselves: FastAPI does not know of them."""
+_READ_BY_HAND = (Report, NewChallenge, Ok)
+"""What handlers read or answer by themselves: FastAPI does not know of them."""
 
 
 class _Doors:
@@ -101,7 +103,10 @@ def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASG
             wrapped,
             allow_origins=service.settings.cors,
             allow_methods=["*"],
-            allow_headers=["authorization", "content-type", "idempotency-key", "if-none-match"],
+            allow_headers=[
+                *("authorization", "content-type", "idempotency-key"),
+                *("if-none-match", "last-event-id", "prefer"),
+            ],
             expose_headers=["etag", "location", "retry-after", "x-request-id"],
         )
     return Envelope(wrapped, note=service.metrics.note_request, hosts=hosts)
@@ -144,12 +149,40 @@ def _describe_api(app: FastAPI) -> dict[str, Any]:
     document["security"] = [{"key": []}, {}]
     for path in document["paths"].values():
         for operation in path.values():
-            for status, told in operation.get("responses", {}).items():
-                if status >= "400" and (content := told.get("content")):
-                    # FastAPI calls every model's answer JSON; these are problems.
-                    told["content"] = {problems.MEDIA_TYPE: next(iter(content.values()))}
+            _describe_answers(operation, schemas)
     app.openapi_schema = document
     return document
+
+
+def _describe_answers(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """What FastAPI does not know: problems, `fields`, and what `validate_only` answers."""
+    told = operation["responses"]
+    for status, answer in told.items():
+        if status >= "400" and "application/json" in (content := answer.get("content", {})):
+            content[problems.MEDIA_TYPE] = content.pop("application/json")
+    names = {each["name"] for each in operation.get("parameters", ())}
+    if "fields" in names:
+        content = told["200"]["content"]["application/json"]
+        content["schema"] = _allow_parts(content["schema"], schemas)
+    if "validate_only" in names:
+        done = told.get("201") or told["200"]
+        content = done["content"]["application/json"]
+        tried = {"anyOf": [content["schema"], {"$ref": "#/components/schemas/Ok"}]}
+        known = told.get("200", {"description": "With `validate_only`: it would be done."})
+        others = {} if "200" not in told else known.get("content", {})
+        told["200"] = {**known, "content": {**others, "application/json": {"schema": tried}}}
+
+
+def _allow_parts(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an answer whose nouns may have fewer fields than they need."""
+    whole: dict[str, Any] = deepcopy(schemas[schema["$ref"].rpartition("/")[2]])
+    part = {"type": "object", "description": "With `fields`: those alone."}
+    for name, each in whole["properties"].items():
+        if name == "items":
+            each["items"] = {"anyOf": [each["items"], part]}
+        elif "items" not in whole["properties"]:
+            whole["properties"][name] = {"anyOf": [each, part]}
+    return whole
 
 
 def _make_lifespan(service: Service) -> Callable[[FastAPI], Any]:

@@ -67,7 +67,15 @@ class Row:
 
 
 REASON = {"reason": "a test"}
-NO_REASON = ({}, {"reason": ""}, {"reason": 5}, {"reason": "x" * 2001}, {"raeson": "x"}, [], "x")
+NO_REASON: tuple[Any, ...] = (
+    {},
+    {"reason": ""},
+    {"reason": 5},
+    {"reason": "x" * 2001},
+    {"raeson": "x"},
+    [],
+    "x",
+)
 
 ROUTES = (
     # Runs

@@ -49,6 +49,8 @@ def pick(document: Mapping[str, Any], fields: str | None) -> Mapping[str, Any]:
     if fields is None:
         return document
     wanted = [name.strip() for name in fields.split(",") if name.strip()]
+    if not wanted:
+        raise refuse(400, "fields: it names none", f"there are: {', '.join(document)}")
     for name in wanted:
         if name not in document:
             near = suggest(name, document)

@@ -127,12 +127,19 @@ def _check_kind(request: Request, kinds: tuple[str, ...]) -> None:
     raise refuse(415, said, f"send Content-Type: {' or '.join(kinds)}")
 
 
+def check_key(key: str | None, longest: int = _LONGEST_KEY) -> str | None:
+    """An idempotency key as it came; one that cannot be kept is refused."""
+    if key is not None and not (0 < len(key) <= longest and key.isprintable()):
+        hint = f"give 1 to {longest} characters"
+        raise refuse(400, "Idempotency-Key: it cannot be used", hint)
+    return key
+
+
 async def _answer_once(
     request: Request, key: str, handle: Callable[[Request], Coroutine[Any, Any, Response]]
 ) -> Response:
     """Done once however often it is sent; the same key for another request is a conflict."""
-    if not 0 < len(key) <= _LONGEST_KEY or not key.isprintable():
-        raise refuse(400, "Idempotency-Key: it cannot be used", "give 1 to 255 characters")
+    check_key(key)
     service, caller = find_service(request), request.state.caller
     digest = hashlib.sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
     digest.update(await request.body())
@@ -150,15 +157,15 @@ async def _answer_once(
         # Nothing was done, or nobody knows: the same key may be tried again.
         await to_thread.run_sync(lambda: answers.forget(who, key))
         raise
-    body = getattr(response, "body", None)
-    if body is None:  # it streams, and cannot be kept
+    # What is shown once is not kept, and so not shown again.
+    body = getattr(response, "kept_body", getattr(response, "body", None))
+    if body is None:  # it streams, or says how far something is
         await to_thread.run_sync(lambda: answers.forget(who, key))
         return response
     kept = KeptAnswer(
         status=response.status_code,
         headers={name: response.headers[name] for name in _KEPT if name in response.headers},
-        # What is shown once is not kept, and so not shown again.
-        body=bytes(getattr(response, "kept_body", body)),
+        body=bytes(body),
     )
     await to_thread.run_sync(lambda: answers.finish(who, key, kept))
     return response

@@ -148,7 +148,6 @@ def get_attempt(
     dependencies=[may(COMPETITORS, "write")],
     responses={202: {"model": wire.Submitted, "description": "Taken, and not yet scored."}},
 )
-@keeps_idempotency
 def submit(
     attempt: str,
     body: wire.SentSubmission,
@@ -190,7 +189,9 @@ def submit(
     if taken.state != "submitted":
         return answer(document)
     place = {} if job is None else {"location": f"/api/v1/jobs/{job.id}"}
-    return answer(document | {"job": None if job is None else job.id}, 202, **place)
+    response = answer(document | {"job": None if job is None else job.id}, 202, **place)
+    response.kept_body = None  # type: ignore[attr-defined]  # asked again, it may be scored
+    return response
 
 
 def _find_competitor(services: TenantServices, caller: Any, attempt: str) -> str:

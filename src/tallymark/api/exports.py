@@ -25,10 +25,21 @@ from tallymark.text import format_cell
 
 router = make_router("exports")
 Kind = Literal["runs", "cases", "attempts", "board", "audit"]
+CSV = "text/csv; charset=utf-8"
 _PAGE = 1000
 
 
-@router.get("/export/{kind}", dependencies=[may(TEAM, "work")])
+@router.get(
+    "/export/{kind}",
+    dependencies=[may(TEAM, "work")],
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "A row a line.",
+            "content": {kind: {"schema": {"type": "string"}} for kind in (NDJSON, CSV)},
+        }
+    },
+)
 def export(
     kind: Kind,
     services: Services,
@@ -52,7 +63,7 @@ def export(
         services.store.challenges.find(challenge)
     rows = _READERS[kind](services, challenge or run or "", live)
     if format == "csv":
-        return StreamingResponse(_write_csv(rows), media_type="text/csv; charset=utf-8")
+        return StreamingResponse(_write_csv(rows), media_type=CSV)
     return StreamingResponse((encode(row) + b"\n" for row in rows), media_type=NDJSON)
 
 

@@ -17,7 +17,7 @@ from starlette.responses import StreamingResponse
 
 from tallymark.api.access import REPORTERS, Services, find_service, may
 from tallymark.api.answers import ValidateOnly, answer, encode
-from tallymark.api.api_route import keeps_idempotency, make_router
+from tallymark.api.api_route import check_key, keeps_idempotency, make_router
 from tallymark.api.problems import RequestProblem, describe_error, find_status, refuse
 from tallymark.app.competition import AttemptReport
 from tallymark.app.service import TenantServices
@@ -26,6 +26,7 @@ from tallymark.errors import InvalidInput, Place, TallymarkError
 from tallymark.store.actors import act_as
 from tallymark.store.rehearsals import is_rehearsal
 from tallymark.wire import attempts as wire
+from tallymark.wire.problems import Problem
 
 router = make_router("reports")
 NDJSON = "application/x-ndjson"
@@ -53,7 +54,7 @@ _KNOWN = frozenset(Metrics.__struct_fields__) - {"more"}
 class _Report(msgspec.Struct, forbid_unknown_fields=True):
     agent: str
     metrics: dict[str, bool | int | float | None]
-    key: str | None = None
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=255)] | None = None
 
 
 _decode = msgspec.json.Decoder(_Report).decode
@@ -69,7 +70,12 @@ _decode = msgspec.json.Decoder(_Report).decode
         200: {
             "description": "In bulk: what became of each line, in order.",
             "content": {NDJSON: {"schema": {"type": "string"}}},
-        }
+        },
+        422: {
+            "model": Problem,
+            "description": "Something in it is wrong; all or none in bulk: which lines.",
+            "content": {NDJSON: {"schema": {"type": "string"}}},
+        },
     },
 )
 @keeps_idempotency
@@ -85,7 +91,7 @@ async def report(
     body = await request.body()
     if kind == NDJSON:
         return await _report_many(request, services, name, body, validate_only, atomic)
-    sent = read_report(name, body, key=request.headers.get("idempotency-key"))
+    sent = read_report(name, body, key=check_key(request.headers.get("idempotency-key")))
     competition = services.competition
     if validate_only:
         await to_thread.run_sync(partial(competition.report, name, *sent[1:3], key=sent.key))
@@ -141,11 +147,7 @@ async def _report_many(
     service, caller = find_service(request), request.state.caller
     # Each counts: the request itself was counted as one.
     service.limits.check(caller, "report", max(0, len(lines) - 1))
-    key = request.headers.get("idempotency-key")
-    if key is not None and not 0 < len(key) <= _LONGEST_KEY:
-        raise refuse(
-            400, "Idempotency-Key: it cannot be used", f"give 1 to {_LONGEST_KEY} characters"
-        )
+    key = check_key(request.headers.get("idempotency-key"), _LONGEST_KEY)
     # What was cut off goes on where it ended: each line has its own part of the key.
     keys = [None if key is None else f"{key} {n}" for n in range(1, len(lines) + 1)]
     read = [_read_line(name, *each) for each in zip(lines, keys, strict=True)]

@@ -73,7 +73,8 @@ def create_run(
     queued = services.remote_runs.submit(suite, body.models, wish, owner=name_owner(caller))
     told = [describe_record(record) for record, _ in queued]
     jobs = [job for _, job in queued]
-    return answer({"run": told[0], "runs": told, "job": jobs[0], "jobs": jobs}, 202)
+    document = {"run": told[0], "runs": told, "job": jobs[0], "jobs": jobs}
+    return answer(document, 202, location=f"/api/v1/jobs/{jobs[0]}")
 
 
 @router.get("/runs", response_model=wire.RunPage, dependencies=[may(TEAM)])
@@ -167,7 +168,10 @@ def cancel_run(run: str, services: Services, validate_only: ValidateOnly = False
 
 
 @router.post(
-    "/runs/{run}/rescore", response_model=wire.RescoredRun, dependencies=[may(ORGANISERS, "write")]
+    "/runs/{run}/rescore",
+    response_model=wire.RescoredRun,
+    dependencies=[may(ORGANISERS, "write")],
+    responses={201: {"model": wire.RescoredRun, "description": "It is kept as a new run."}},
 )
 def rescore_run(
     run: str,

@@ -60,7 +60,7 @@ def list_secrets(services: Services) -> Response:
     "/secrets/{name}", response_model=wire.SecretNames, dependencies=[may(ORGANISERS, "write")]
 )
 def set_secret(
-    name: Name, body: wire.Variable, services: Services, validate_only: ValidateOnly = False
+    name: Name, body: wire.Secret, services: Services, validate_only: ValidateOnly = False
 ) -> Response:
     """Set a secret, which is encrypted before it is kept."""
     services.store.set_secret(name, body.value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Column, LargeBinary, PrimaryKeyConstraint, Table, select
 from sqlalchemy import delete as delete_from
 
-from tallymark.errors import InvalidInput, suggest
+from tallymark.errors import InvalidInput, NotFound, suggest
 from tallymark.store.column_types import CodePointText, make_storable, metadata
 from tallymark.store.database_dialects import dialect_insert
 
@@ -75,9 +75,9 @@ def delete(connection: Connection, table: Table, tenant: str, name: str) -> None
         raise explain_unknown(table, name, list_names(connection, table, tenant))
 
 
-def explain_unknown(table: Table, name: str, known: list[str]) -> InvalidInput:
+def explain_unknown(table: Table, name: str, known: list[str]) -> NotFound:
     """The error for a name that is not there."""
     what = {"vars": "variable", "secrets": "secret"}[table.name]
     close = suggest(name, known)
     hint = f"did you mean {close!r}?" if close else f"list them with: tally {table.name}"
-    return InvalidInput(f"there is no {what} {name!r}", hint=hint)
+    return NotFound(f"there is no {what} {name!r}", hint=hint)

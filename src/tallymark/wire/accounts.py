@@ -104,9 +104,15 @@ class NewAgent(Asked):
 
 
 class Variable(Asked):
-    """The value of a variable or a secret."""
+    """The value of a variable."""
 
     value: str = Field(max_length=100_000)
+
+
+class Secret(Asked):
+    """The value of a secret."""
+
+    value: str = Field(min_length=1, max_length=100_000)
 
 
 class Variables(Told):
