@@ -31,6 +31,7 @@ from tallymark.api import (
     settings,
 )
 from tallymark.api.envelope import Envelope
+from tallymark.api.quick_routes import QuickRoutes
 from tallymark.app.service import Service
 from tallymark.wire.attempts import Report
 from tallymark.wire.challenges import NewChallenge
@@ -58,7 +59,7 @@ _READ_BY_HAND = (Report, NewChallenge)
 def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASGIApp:
     """The application. `hosts` are the Host headers that it answers to; None for any."""
     app = make_api(service)
-    wrapped: ASGIApp = app
+    wrapped: ASGIApp = QuickRoutes(app, app, PREFIX, [reports.QUICK])
     if service.settings.cors:
         wrapped = CORSMiddleware(
             wrapped,

@@ -5,6 +5,7 @@ Plain ASGI: it costs microseconds, where a middleware class of Starlette costs a
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import sys
 import time
@@ -30,6 +31,8 @@ BODIES: Mapping[str, int] = {
     "others": 2 * MEGABYTE,
 }
 """Bytes of a body, unpacked, by the last part of its address."""
+_START, _NUMBERS = secrets.token_hex(4), itertools.count(1)
+"""Ids of requests: of this process, and counted."""
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -58,7 +61,7 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        request_id = secrets.token_hex(8)
+        request_id = f"{_START}{next(_NUMBERS):08x}"
         scope["tally.request_id"] = request_id
         headers = dict(scope["headers"])
         if (

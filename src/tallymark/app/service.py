@@ -162,7 +162,13 @@ class Service:
     @cached_property
     def limits(self) -> RateLimits:
         """How often who may ask."""
-        return RateLimits()
+        return RateLimits(of_tenant=self._find_limits)
+
+    def _find_limits(self, tenant: str) -> Mapping[str, int]:
+        try:
+            return self.accounts.find_settings(tenant).limits
+        except TallymarkError:  # there is no such tenant, which its routes will say
+            return {}
 
     @cached_property
     def metrics(self) -> Metrics:
