@@ -2,7 +2,7 @@
 
 FastAPI's routing, middlewares and dependencies take longer than all the rest of a small request. A
 quick route is also a route of FastAPI, which describes it and takes what is not of the usual form;
-who may is checked by the same code. See docs/decisions/0036-server.md.
+who may is checked by the same code. See docs/decisions/0037-quick-routes.md.
 """
 
 from __future__ import annotations
