@@ -59,7 +59,7 @@ _READ_BY_HAND = (Report, NewChallenge)
 def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASGIApp:
     """The application. `hosts` are the Host headers that it answers to; None for any."""
     app = make_api(service)
-    wrapped: ASGIApp = QuickRoutes(app, app, PREFIX, [reports.QUICK])
+    wrapped: ASGIApp = QuickRoutes(app, app, PREFIX, [reports.QUICK, boards.QUICK])
     if service.settings.cors:
         wrapped = CORSMiddleware(
             wrapped,

@@ -40,7 +40,7 @@ def read_metric(service: Service, name: str) -> float:
 
 def test_who_listens_hears_of_a_commit_before_anybody_looks(service: Service) -> None:
     """The hub looks by itself only after an hour here, so the writer must have told it."""
-    service.live._gathering_s = 3600.0  # noqa: SLF001
+    service.live._gathering_s = 3600.0
 
     async def main() -> bytes:
         competition = service.tenant("default").competition

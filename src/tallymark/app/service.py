@@ -15,6 +15,7 @@ from tallymark.app.accounts import AccountService
 from tallymark.app.app import App
 from tallymark.app.competition import Competition
 from tallymark.app.jobs import JobService
+from tallymark.app.kept_pages import KeptPages
 from tallymark.app.limits import RateLimits
 from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
@@ -208,6 +209,11 @@ class Service:
     def what_if(self) -> WhatIfs:
         """Boards by other rules."""
         return WhatIfs()
+
+    @cached_property
+    def pages(self) -> KeptPages:
+        """Pages of boards as they were last answered."""
+        return KeptPages()
 
     @cached_property
     def workers(self) -> Workers:
