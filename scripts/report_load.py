@@ -18,7 +18,6 @@ from typing import Any
 
 import aiohttp
 import msgspec
-
 from scripts.server_process import ADMIN_KEY
 
 AGENTS = 5_000

@@ -127,9 +127,9 @@ def serve(db: str, **options: Any) -> Iterator[ServerProcess]:
         server.kill()
 
 
-def set_up(store: Store, challenge: Challenge = CHALLENGE) -> None:
+def set_up(store: Store, challenge: Challenge = CHALLENGE, packed: bytes = b"") -> None:
     """A challenge that takes reports, and no limit on how many."""
-    store.challenges.publish(challenge, b"", at=0.0)
+    store.challenges.publish(challenge, packed, at=0.0)
     accounts = AccountService(store)
     accounts.ensure_admin_key(ADMIN_KEY)
     operator = Caller("default", "admin", "proof")

@@ -34,6 +34,7 @@ from tallymark.api import (
     settings,
 )
 from tallymark.api.envelope import Envelope
+from tallymark.api.quick_routes import QuickRoutes
 from tallymark.app.service import Service
 from tallymark.errors import NotSignedIn
 from tallymark.web.site import make_site
@@ -97,7 +98,9 @@ def make_pages(service: Service) -> ASGIApp:
 
 def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASGIApp:
     """The application. `hosts` are the Host headers that it answers to; None for any."""
-    wrapped: ASGIApp = _Doors(make_api(service), make_pages(service))
+    api = make_api(service)
+    quick = QuickRoutes(api, api, PREFIX, [reports.QUICK, boards.QUICK])
+    wrapped: ASGIApp = _Doors(quick, make_pages(service))
     if service.settings.cors:
         wrapped = CORSMiddleware(
             wrapped,

@@ -70,6 +70,7 @@ acts = st.lists(
         st.tuples(st.just("unvoid"), st.integers(0, 9), st.none()),
         st.tuples(st.just("disqualify"), agents, st.none()),
         st.tuples(st.just("reinstate"), agents, st.none()),
+        st.tuples(st.just("give"), agents, st.sampled_from([None, "ann", "ben"])),
         st.tuples(st.just("rescore"), st.sampled_from(FORMULAS), st.none()),
         st.tuples(st.sampled_from(["freeze", "unfreeze"]), st.none(), st.none()),
         st.tuples(st.just("ask"), st.none(), st.none()),
@@ -110,7 +111,7 @@ class Game:
         self.store = store
         self.clock = itertools.count(10)
 
-    def act(self, what: str, who: Any, found: Metrics | None) -> None:
+    def act(self, what: str, who: Any, found: Any) -> None:  # noqa: C901 (a list of acts)
         store, at = self.store, float(next(self.clock))
         if what == "play" and who not in store.disqualifications.agents():
             assert found is not None
@@ -132,6 +133,9 @@ class Game:
         elif what in ("disqualify", "reinstate"):
             if any(each.agent == who for each in store.attempts.of("sums", limit=None)):
                 getattr(store.disqualifications, what)(who, at=at, reason="so")
+        elif what == "give":
+            if who in {each.agent for each in store.attempts.of("sums", limit=None)}:
+                store.agents.give(who, found, at=at)
         elif what == "rescore":
             old = store.challenges.get("sums")
             if old.scoring.formula != who:
@@ -161,10 +165,12 @@ def require_same(store: Store, what_ifs: WhatIfs, text: str, *, public: bool) ->
 
 
 @laws
-@given(st.sampled_from(FORMULAS), acts)
-def test_by_its_own_formula_it_is_the_board(contests: Any, text: str, moves: list[Any]) -> None:
+@given(st.sampled_from(FORMULAS), acts, st.sampled_from(["agent", "owner"]))
+def test_by_its_own_formula_it_is_the_board(
+    contests: Any, text: str, moves: list[Any], one_per: Any
+) -> None:
     with contests() as store, WhatIfs() as what_ifs:
-        store.challenges.publish(by_formula(text, version="v2"), b"", at=1.0)
+        store.challenges.publish(by_formula(text, version="v2", one_per=one_per), b"", at=1.0)
         game = Game(store)
         for move in moves:
             if move[0] == "ask":
@@ -401,3 +407,23 @@ def test_memory_is_bounded_over_all_challenges(contests: Any) -> None:
             report(store, "alice", 10.0 + turn, tokens_total=turn)
             require_same(store, mapped, "-tokens_total", public=False)
         assert [slot.mapped for slot in mapped._slots.values()] == [True]
+
+
+def test_of_each_owner_the_best_by_the_other_rule_is_shown(
+    contests: Any, what_ifs: WhatIfs
+) -> None:
+    with contests() as store:
+        challenge = by_formula("-tokens_total", version="v2", one_per="owner")
+        store.challenges.publish(challenge, b"", at=1.0)
+        for agent, tokens in (("ann-1", 1), ("ben-1", 2), ("ann-2", 3), ("lone", 4)):
+            report(store, agent, 10.0, tokens_total=tokens)
+            if agent != "lone":
+                store.agents.give(agent, agent[:3], at=11.0)
+        before = ask(store, what_ifs, "-tokens_total")
+        after = ask(store, what_ifs, "tokens_total")
+        assert [each.agent for each in before.items] == ["ann-1", "ben-1", "lone"]
+        assert [(each.agent, each.before) for each in after.items] == [
+            ("lone", 3),
+            ("ann-2", None),
+            ("ben-1", 2),
+        ]

@@ -101,7 +101,13 @@ def make_etag(*state: Any) -> str:
 
 def find_unchanged(request: Request, etag: str) -> Response | None:
     """The answer to who has this already."""
-    asked = request.headers.get("if-none-match")
-    if asked is None or (asked.strip() != "*" and etag not in asked.replace("W/", "").split(", ")):
+    if not is_known(request.headers.get("if-none-match"), etag):
         return None
     return Response(status_code=304, headers={"etag": etag, "cache-control": "no-cache"})
+
+
+def is_known(asked: str | None, etag: str) -> bool:
+    """Whether an `If-None-Match` names the tag."""
+    if asked is None:
+        return False
+    return asked.strip() == "*" or etag in asked.replace("W/", "").split(", ")

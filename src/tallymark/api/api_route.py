@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from tallymark.api.access import Allow, find_caller, find_service
 from tallymark.api.problems import refuse
+from tallymark.app.callers import Caller
 from tallymark.store.accounts.idempotent_answers import KeptAnswer
 from tallymark.store.actors import act_as
 from tallymark.store.rehearsals import is_rehearsal, rehearse
@@ -84,11 +85,7 @@ class ApiRoute(APIRoute):
 
         async def guard(request: Request) -> Response:
             request = ApiRequest(request.scope, request.receive)
-            caller = await find_caller(request)
-            request.state.caller = caller
-            allow.check(caller)
-            service = find_service(request)
-            service.limits.check(caller, allow.rate, allow.cost)
+            caller = await admit(request, allow)
             if request.method in ("POST", "PUT", "PATCH"):
                 _check_kind(request, kinds)
             with act_as(caller.actor), rehearse(really=_asks_to_validate(request)):
@@ -98,6 +95,15 @@ class ApiRoute(APIRoute):
                 return await _answer_once(request, key, handle)
 
         return guard
+
+
+async def admit(request: Request, allow: Allow) -> Caller:
+    """Who asks, if they may and do not ask too often."""
+    caller = await find_caller(request)
+    request.state.caller = caller
+    allow.check(caller)
+    find_service(request).limits.check(caller, allow.rate, allow.cost)
+    return caller
 
 
 def _asks_to_validate(request: Request) -> bool:

@@ -6,6 +6,7 @@ Plain ASGI: it costs microseconds, where a middleware class of Starlette costs a
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import sys
 import time
@@ -35,6 +36,8 @@ BODIES: Mapping[str, int] = {
 """Bytes of a body, unpacked, by the last part of its address."""
 _ZSTD: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 """8 MB, as RFC 9659 says for HTTP: a larger window is memory that a few bytes ask for."""
+_START, _NUMBERS = secrets.token_hex(4), itertools.count(1)
+"""Ids of requests: of this process, and counted."""
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -63,7 +66,7 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        request_id = secrets.token_hex(8)
+        request_id = f"{_START}{next(_NUMBERS):08x}"
         scope["tally.request_id"] = request_id
         headers = dict(scope["headers"])
         if (

@@ -91,6 +91,15 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _tell_unforeseen)
 
 
+async def answer_error(request: Request, error: Exception) -> Response:
+    """The answer to a request that ended with this."""
+    if isinstance(error, TallymarkError):
+        return await _tell_ours(request, error)
+    if isinstance(error, HTTPException):
+        return await _tell_http(request, error)
+    return await _tell_unforeseen(request, error)
+
+
 def find_status(error: TallymarkError) -> int:
     """The status that an error of ours is answered with."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)

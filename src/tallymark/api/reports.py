@@ -15,10 +15,11 @@ from anyio import to_thread
 from fastapi import Query, Request, Response
 from starlette.responses import StreamingResponse
 
-from tallymark.api.access import REPORTERS, Services, find_service, may
+from tallymark.api.access import REPORTERS, Allow, Services, find_service, may
 from tallymark.api.answers import ValidateOnly, answer, encode
 from tallymark.api.api_route import check_key, keeps_idempotency, make_router
 from tallymark.api.problems import RequestProblem, describe_error, find_status, refuse
+from tallymark.api.quick_routes import QuickRoute, is_plain_json
 from tallymark.app.competition import AttemptReport
 from tallymark.app.service import TenantServices
 from tallymark.challenges.attempt import Attempt, Metrics
@@ -91,13 +92,31 @@ async def report(
     body = await request.body()
     if kind == NDJSON:
         return await _report_many(request, services, name, body, validate_only, atomic)
-    sent = read_report(name, body, key=check_key(request.headers.get("idempotency-key")))
-    competition = services.competition
     if validate_only:
-        await to_thread.run_sync(partial(competition.report, name, *sent[1:3], key=sent.key))
+        sent = read_report(name, body, key=check_key(request.headers.get("idempotency-key")))
+        report_it = partial(services.competition.report, name, *sent[1:3], key=sent.key)
+        await to_thread.run_sync(report_it)
         return answer({"valid": True})
-    attempt = await competition.areport(name, sent.agent, sent.metrics, key=sent.key)
+    return await _report_one(request, services, name, body)
+
+
+async def report_quickly(request: Request, name: str) -> Response:
+    """The same for one attempt."""
+    services = find_service(request).tenant(request.state.caller.tenant)
+    return await _report_one(request, services, name, await request.body())
+
+
+async def _report_one(
+    request: Request, services: TenantServices, name: str, body: bytes
+) -> Response:
+    sent = read_report(name, body, key=check_key(request.headers.get("idempotency-key")))
+    attempt = await services.competition.areport(name, sent.agent, sent.metrics, key=sent.key)
     return answer(_describe(attempt), 202 if attempt.state == "submitted" else 201)
+
+
+QUICK = QuickRoute(
+    "POST", "/challenges/{name}/reports", Allow(REPORTERS, "report"), report_quickly, is_plain_json
+)
 
 
 def read_report(challenge: str, text: bytes, *, key: str | None = None) -> AttemptReport:

@@ -12,15 +12,22 @@ from tallymark.store.contests.challenges import StoredChallenge
 
 def find_visible(services: TenantServices, caller: Caller, name: str) -> StoredChallenge:
     """A challenge that the caller may know of; of any other no more is said than of none."""
+    return find_newest_visible(services, caller, name)[0]
+
+
+def find_newest_visible(
+    services: TenantServices, caller: Caller, name: str
+) -> tuple[StoredChallenge, int, int]:
+    """The same with the last entries of the log that its board depends on."""
     if caller.role != "anonymous":
-        return services.store.challenges.find(name)
+        return services.store.challenges.find_newest(name)
     try:
-        kept = services.store.challenges.find(name)
+        found = services.store.challenges.find_newest(name)
     except NotFound:
-        kept = None  # what is suggested may be private
-    if kept is None or kept.challenge.visibility != "public":
+        found = None  # what is suggested may be private
+    if found is None or found[0].challenge.visibility != "public":
         raise NotFound(f"there is no challenge {name!r}", hint="it may need a key")
-    return kept
+    return found
 
 
 def sees_live(caller: Caller) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ from tallymark.app.accounts import AccountService
 from tallymark.app.app import App
 from tallymark.app.competition import Competition
 from tallymark.app.jobs import JobService
+from tallymark.app.kept_pages import KeptPages
 from tallymark.app.limits import RateLimits
 from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
@@ -162,12 +165,40 @@ class Service:
     @cached_property
     def limits(self) -> RateLimits:
         """How often who may ask."""
-        return RateLimits()
+        return RateLimits(of_tenant=self._find_limits)
+
+    def _find_limits(self, tenant: str) -> Mapping[str, int]:
+        try:
+            return self.accounts.find_settings(tenant).limits
+        except TallymarkError:  # there is no such tenant, which its routes will say
+            return {}
 
     @cached_property
     def metrics(self) -> Metrics:
         """What the server counts of itself."""
-        return Metrics()
+        made = Metrics()
+        made.watch(
+            "tally_writer", "Things to be stored, by what became of them.", self._count_writing
+        )
+        made.watch("tally_jobs", "Jobs that are not done, by their state.", self._count_jobs)
+        made.watch("tally_listeners", "Who listens to boards and runs.", self._count_listeners)
+        made.watch(
+            "tally_what_if_bytes", "What columns of what-if take.", lambda: self.what_if.nbytes
+        )
+        return made
+
+    def _count_writing(self) -> Mapping[str, float]:
+        return self.app.store.count_writing()
+
+    def _count_listeners(self) -> Mapping[str, float]:
+        return {"all": self.live.listeners}
+
+    def _count_jobs(self) -> Mapping[str, float]:
+        found = Counter[str]()
+        with suppress(TallymarkError):  # a database that is away has its own alarm
+            for (_, state), count in self.app.store.job_queue.count().items():
+                found[state] += count
+        return found
 
     @cached_property
     def live(self) -> LiveHub:
@@ -178,6 +209,11 @@ class Service:
     def what_if(self) -> WhatIfs:
         """Boards by other rules."""
         return WhatIfs()
+
+    @cached_property
+    def pages(self) -> KeptPages:
+        """Pages of boards as they were last answered."""
+        return KeptPages()
 
     @cached_property
     def workers(self) -> Workers:
@@ -194,6 +230,7 @@ class Service:
         """Makes or brings up to date what is stored, and begins to work."""
         self.app.store.prepare()
         self.app.store.start_writer()
+        self.app.store.watch_commits(board=self.live.notify, run=self.live.notify_run)
         if self.settings.workers:
             self.workers.start()
 

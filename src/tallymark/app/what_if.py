@@ -20,7 +20,7 @@ import numpy as np
 from tallymark.challenges.attempt_formula import challenge_formula
 from tallymark.challenges.dimension_columns import find_shown_scores, find_totals
 from tallymark.challenges.dimension_scores import weighted_dimensions
-from tallymark.challenges.ranked_columns import rank_by_score
+from tallymark.challenges.ranked_columns import find_first_of_owners, rank_by_score
 from tallymark.challenges.rescore_plan import describe_rule
 from tallymark.dimensions.breakdown import SOLO_WIN_THRESHOLD
 from tallymark.dimensions.exact_numbers import to_fraction
@@ -120,6 +120,16 @@ class WhatIfs:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def nbytes(self) -> dict[str, int]:
+        """What columns take in memory, and in files."""
+        with self._lock:
+            slots = list(self._slots.values())
+        return {
+            "memory": sum(each.nbytes for each in slots if not each.mapped),
+            "files": sum(each.nbytes for each in slots if each.mapped),
+        }
 
     def close(self) -> None:
         """Forgets all columns."""
@@ -280,9 +290,14 @@ class _WhatIf:
         scores, left_out = self._score()
         agents = len(columns.agents)
         ranked = rank_by_score(scores, agent, agents, absent=absent, left_out=left_out)
-        after = _count_ranks(agent[ranked], agents)
         board = columns.board.array("agent")
-        before = _count_ranks(board[~np.isin(board, absent)] if len(absent) else board, agents)
+        board = board[~np.isin(board, absent)] if len(absent) else board
+        if columns.owners is not None:
+            owner = self._number_owners(columns.owners)
+            ranked = ranked[find_first_of_owners(agent[ranked], owner)]
+            board = board[find_first_of_owners(board, owner)]
+        after = _count_ranks(agent[ranked], agents)
+        before = _count_ranks(board, agents)
         both = (after > 0) & (before > 0)
 
         def show(first: int, last: int) -> tuple[WhatIfStanding, ...]:
@@ -306,6 +321,15 @@ class _WhatIf:
             around=None if around is None else self._show_around(around, after, show),
             findings=self._lint(),
         )
+
+    def _number_owners(self, owners: Mapping[str, str]) -> NDArray[np.intp]:
+        """A number for the owner of each agent, by the agents' numbers; -1 for those of nobody."""
+        numbers: dict[str, int] = {}
+        found = np.full(len(self._columns.agents), -1, dtype=np.intp)
+        for agent, owner in owners.items():
+            if (place := self._columns.places.get(agent)) is not None:
+                found[place] = numbers.setdefault(owner, len(numbers))
+        return found
 
     def _show_around(self, agent: str, after: NDArray[Any], show: Any) -> Any:
         number = self._columns.places.get(agent)

@@ -46,3 +46,18 @@ def _find_first_of_each(rows: Rows, agent: NDArray[np.int32], agents: int, absen
     found[agent[backward]] = backward  # of several, the last that is assigned stays
     found[absent] = -1
     return np.sort(found[found >= 0])
+
+
+def find_first_of_owners(agents_in_order: NDArray[np.int32], owner: Rows) -> Rows:
+    """The places in an order of agents that show the first of each owner, and all without one.
+
+    `owner` is a number for each agent, from 0 on; one without an owner has less.
+    """
+    owners = owner[agents_in_order]
+    places = np.arange(len(owners))
+    first = np.full(int(owners.max(initial=-1)) + 1, -1, dtype=np.intp)
+    owned = places[owners >= 0][::-1]
+    first[owners[owned]] = owned  # of several, the last that is assigned stays
+    shown = owners < 0
+    shown[first[first >= 0]] = True
+    return np.flatnonzero(shown)

@@ -43,6 +43,8 @@ class BatchWriter:
         """Items, with the futures that get their answers and the loops of those."""
         self._arrived = threading.Condition()
         self._closing = False
+        self.batches = self.items = 0
+        """How many were done since it began."""
         self._telling: set[Loop] = set()
         """Loops that will say, at the end of this turn, that something has arrived."""
         self._thread = threading.Thread(target=self._work, name="tally-writer", daemon=True)
@@ -108,6 +110,8 @@ class BatchWriter:
     def _work(self) -> None:
         while batch := self._take():
             answers = self._do([item for item, _, _ in batch])
+            self.batches += 1
+            self.items += len(batch)
             told: dict[Loop, list[tuple[Any, Any]]] = {}
             for (_, future, loop), answer in zip(batch, answers, strict=True):
                 if loop is None:

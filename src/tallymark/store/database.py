@@ -76,6 +76,10 @@ class Database:
         # Of one process, SQLite's writers wait for each other here and need not poll the file.
         self._turn = threading.Lock() if address.path is not None else None
         self._writer: BatchWriter | None = None
+        self.on_board_change: Callable[[int], None] | None = None
+        """Told of each challenge of which something was committed here, by its id: it is quick."""
+        self.on_run_change: Callable[[str, str], None] | None = None
+        """The same of a run: its tenant and its id."""
 
     def look(self, *, create: bool = False) -> bool:
         """True when our tables are there; older ones are brought up to date, `create` makes them.
@@ -171,6 +175,11 @@ class Database:
             raise answer
         return answer
 
+    @property
+    def writer(self) -> BatchWriter | None:
+        """Who writes for all, where somebody does."""
+        return self._writer
+
     def put(self, item: Item) -> None:
         """Has an item done soon by the writer, if there is one; nobody waits for the answer."""
         if self._writer is not None:
@@ -196,23 +205,28 @@ class Database:
         self, items: Sequence[Item], *, all_or_none: bool = False
     ) -> list[Answer | TallymarkError]:
         # Formulas load with it.
-        from tallymark.store.contests.attempt_batch import apply_batch  # noqa: PLC0415
+        from tallymark.store.contests.attempt_batch import AttemptBatch  # noqa: PLC0415
         from tallymark.store.contests.batch_rows import KeyTaken  # noqa: PLC0415
 
-        def work(connection: Connection) -> list[Answer | TallymarkError]:
-            answers = apply_batch(connection, items)
+        def work(connection: Connection) -> tuple[list[Answer | TallymarkError], set[int]]:
+            batch = AttemptBatch(connection, items)
+            answers = batch.apply()
             if all_or_none and any(isinstance(each, TallymarkError) for each in answers):
                 raise _Undone(answers)
-            return answers
+            return answers, batch.challenge_ids
 
         self._require_schema()
         while True:
             try:
-                return self.write(work)
+                answers, challenge_ids = self.write(work)
             except _Undone as undone:
                 return undone.answers
             except KeyTaken:  # what took it is committed, and found the next time
                 continue
+            if self.on_board_change is not None:
+                for each in challenge_ids:
+                    self.on_board_change(each)
+            return answers
 
     def _read_version(self) -> str | None:
         with self.engine.connect() as connection:

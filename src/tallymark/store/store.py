@@ -113,6 +113,21 @@ class Store:
         """
         self._database.start_writer()
 
+    def watch_commits(
+        self, *, board: Callable[[int], None], run: Callable[[str, str], None]
+    ) -> None:
+        """Has others told what was committed here, of all tenants: of a challenge, by its id, what
+        became of its attempts; of a run, by its tenant and id, its results. Both are quick.
+        """
+        self._database.on_board_change, self._database.on_run_change = board, run
+
+    def count_writing(self) -> dict[str, int]:
+        """How many things wait for the writer, and what it has done in how many batches."""
+        writer = self._database.writer
+        if writer is None:
+            return {}
+        return {"waiting": len(writer), "batches": writer.batches, "written": writer.items}
+
     def prepare(self) -> None:
         """Makes the database, or brings it up to date; several processes may do so at once."""
         self._database.look(create=True)
@@ -429,6 +444,8 @@ class Store:
             self._database.write(
                 lambda c: result_rows.add_results(c, self.tenant, run_id, batch, lease)
             )
+            if self._database.on_run_change is not None:
+                self._database.on_run_change(self.tenant, run_id)
 
     def results(self, run_id: str, *, with_traces: bool = False) -> Iterator[CaseResult]:
         """The results of a run one by one, by case name (in code points) and epoch."""

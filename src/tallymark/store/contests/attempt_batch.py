@@ -53,13 +53,8 @@ _LATE = """
 """
 
 
-def apply_batch(connection: Connection, items: Sequence[Item]) -> list[Answer | TallymarkError]:
-    """Does all items in the caller's transaction; for each its answer, or why it was refused."""
-    return AttemptBatch(connection, items).apply()
-
-
 class AttemptBatch:
-    """One batch."""
+    """One batch, in the caller's transaction."""
 
     def __init__(self, connection: Connection, items: Sequence[Item]) -> None:
         self._connection = connection
@@ -77,8 +72,13 @@ class AttemptBatch:
         self._wanted: dict[int, tuple[str, int, str]] = {}
         """Attempts by key: whose they are, and which challenge's."""
 
+    @property
+    def challenge_ids(self) -> set[int]:
+        """The challenges that it is about."""
+        return {challenge_id for challenge_id, _ in self._pairs}
+
     def apply(self) -> list[Answer | TallymarkError]:
-        """Reads, decides and writes."""
+        """Does all items: for each its answer, or why it was refused."""
         self._find_attempts()
         self._find_challenges()
         self._admit_agents()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import insert, select, text
 
 from tallymark.errors import InvalidInput
 from tallymark.store.actors import Actor, find_actor
@@ -141,17 +141,6 @@ class AuditLog(TenantRows):
                     if len(found) >= limit:
                         break
         return found
-
-    def find_last(self, challenge_id: int) -> tuple[int, int]:
-        """The last entries of a challenge, and of the agents and accounts of its tenant."""
-        of_challenge = select(func.max(table.c.seq)).where(table.c.challenge_id == challenge_id)
-        own = (table.c.tenant == self._tenant, table.c.challenge_id == _NO_CHALLENGE)
-        of_tenant = select(func.max(table.c.seq)).where(*own)
-        with self._database.read() as connection:
-            row = connection.execute(
-                select(of_challenge.scalar_subquery(), of_tenant.scalar_subquery())
-            ).one()
-        return row[0] or 0, row[1] or 0
 
     def _select(self, filters: LogFilter) -> Select[Any]:
         passes = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +18,7 @@ from tallymark.store.contests.contest_tables import challenge_versions as versio
 from tallymark.store.contests.contest_tables import challenges as table
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
+from tallymark.store.quick_statements import QuickStatements
 from tallymark.text import list_some
 
 if TYPE_CHECKING:
@@ -29,8 +31,16 @@ if TYPE_CHECKING:
     _Change: TypeAlias = Callable[[Connection, "StoredChallenge", float], _Columns]
 
 
-_decode = msgspec.json.Decoder(Challenge).decode
+# The same few are read again and again, and nobody changes them.
+_decode = lru_cache(maxsize=256)(msgspec.json.Decoder(Challenge).decode)
 _STATE = ("revision", "frozen_at", "closed_at", "held_at", "unfrozen_at")
+_NEWEST = f"""
+    SELECT id, tenant, {", ".join(_STATE)}, definition,
+        (SELECT max(seq) FROM contest_audit WHERE challenge_id = challenges.id),
+        (SELECT seq FROM contest_audit WHERE challenge_id = 0 AND tenant = ?
+            ORDER BY seq DESC LIMIT 1)
+    FROM challenges WHERE tenant = ? AND name = ?
+"""  # noqa: S608  our own names
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +221,19 @@ class Challenges(TenantRows):
         """The version that counts, and how often that has changed: see `Attempts.finish`."""
         with self._database.read() as connection:
             return find_challenge(connection, self._tenant, name)
+
+    def find_newest(self, name: str) -> tuple[StoredChallenge, int, int]:
+        """The same with the last entries of the log: its own, and of its tenant's agents and keys.
+
+        While these are the same, so is all that its board shows.
+        """
+        with self._database.read() as connection:
+            values = (self._tenant, self._tenant, name)
+            found = QuickStatements(connection).read(_NEWEST, *values)
+            if not found:
+                raise explain_unknown_challenge(connection, self._tenant, name)
+        *facts, definition, seq, tenant_seq = found[0]
+        return StoredChallenge(*facts, _decode(definition)), seq or 0, tenant_seq or 0
 
     def all(self) -> list[StoredChallenge]:
         """Every challenge, by name."""

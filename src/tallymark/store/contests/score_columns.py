@@ -32,6 +32,7 @@ from tallymark.store.contests.attempt_tables import (
     scorings,
 )
 from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.contest_tables import agents as agents_table
 from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
@@ -89,6 +90,10 @@ class ScoreColumns:
     """Agents that are disqualified, as of the last look."""
     places: dict[str, int] = field(default_factory=dict)
     """The number of each agent."""
+    owners: dict[str, str] | None = None
+    """Whose the agents are, where a board shows the best of each owner alone."""
+    owners_seq: int = -1
+    """The last entry of the tenant's log by which they are known."""
 
     @property
     def nbytes(self) -> int:
@@ -116,6 +121,8 @@ class ScoreColumnReader(TenantRows):
                 columns = _read_all(connection, kept, frozen_at, seq)
             mine = disqualified.c.tenant == self._tenant
             columns.absent = frozenset(connection.scalars(select(disqualified.c.agent).where(mine)))
+            if kept.challenge.one_per == "owner":
+                _refresh_owners(connection, columns)
         return columns
 
     def view_of(self, name: str, *, public: bool) -> tuple[int, float | None, Challenge]:
@@ -129,6 +136,18 @@ def read_newest(connection: Connection, challenge_id: int) -> int:
     """The last entry of a challenge in the log."""
     mine = contest_audit.c.challenge_id == challenge_id
     return int(connection.scalar(select(func.max(contest_audit.c.seq)).where(mine)) or 0)
+
+
+def _refresh_owners(connection: Connection, columns: ScoreColumns) -> None:
+    """Who owns whom changes seldom, and never without an entry in the log of the tenant."""
+    mine = contest_audit.c.tenant == columns.tenant
+    newest = select(func.max(contest_audit.c.seq)).where(mine, contest_audit.c.challenge_id == 0)
+    seq = connection.scalar(newest) or 0
+    if seq != columns.owners_seq:
+        theirs = (agents_table.c.tenant == columns.tenant, agents_table.c.owner.is_not(None))
+        query = select(agents_table.c.handle, agents_table.c.owner).where(*theirs)
+        columns.owners = {row[0]: row[1] for row in _fetch(connection, query)}
+        columns.owners_seq = seq
 
 
 def list_number_names(challenge: Challenge) -> tuple[str, ...]:

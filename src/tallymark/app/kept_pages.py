@@ -1,0 +1,41 @@
+"""`KeptPages`: what was answered last, for as long as it is still the answer."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+
+MOST_BYTES = 32 * 2**20
+
+
+class KeptPages:
+    """Encoded pages by what was asked, each with the tag of what it was made of.
+
+    Safe to use from several threads. What was not asked for of late goes first.
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._pages: OrderedDict[Hashable, tuple[str, bytes]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.nbytes = 0
+
+    def find(self, key: Hashable, etag: str) -> bytes | None:
+        """The page, unless it was made of something else."""
+        with self._lock:
+            known = self._pages.get(key)
+            if known is None or known[0] != etag:
+                return None
+            self._pages.move_to_end(key)
+            return known[1]
+
+    def keep(self, key: Hashable, etag: str, body: bytes) -> None:
+        """Keeps it in the place of the one before."""
+        with self._lock:
+            _, before = self._pages.pop(key, ("", b""))
+            self._pages[key] = (etag, body)
+            self.nbytes += len(body) - len(before)
+            while self.nbytes > self._most_bytes:
+                _, (_, oldest) = self._pages.popitem(last=False)
+                self.nbytes -= len(oldest)
