@@ -302,7 +302,7 @@ class Competition:
         """Scores what can be scored at once, while all others wait."""
         if not scores_quickly(ruling.challenge):
             return None
-        payload = Payload(reported=metrics)
+        payload = Payload(reported=_as_stored(metrics))
         shown = _verify_trajectory(attempt, payload, ruling.challenge)
         evaluation = self._evaluate(attempt, payload, ruling.challenge, shown, _NO_FOLDER)
         return Verdict(evaluation, self._score(attempt, evaluation, shown, ruling), shown.verified)
@@ -469,7 +469,7 @@ class Competition:
 
     def _score_submitted(self, attempt: Attempt, reported: Metrics | None) -> Attempt | None:
         """Whoever is quicker, it has only one score; None when another was."""
-        known = None if reported is None else Payload(reported=reported)
+        known = None if reported is None else Payload(reported=_as_stored(reported))
         payload = known or self.store.attempts.payload(attempt.id)
         challenge = self._rulings.find_version(attempt)
         shown = self._verify(attempt, payload, challenge)
@@ -587,6 +587,11 @@ def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge)
         claims=payload.metadata,
         constraints=challenge.constraints,
     )
+
+
+def _as_stored(metrics: Metrics) -> Metrics:
+    """As they would be read from the store, which knows no infinite numbers."""
+    return msgspec.json.decode(msgspec.json.encode(metrics), type=Metrics)
 
 
 def _refuse_report(metrics: Metrics, challenge: Challenge) -> None:

@@ -120,6 +120,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             del document["seed"]
         else:
             outcome.setdefault("trajectory_level", "none")
+            # Always in one order: a default that was read from a store may not have been left out.
+            names = (name for name in Outcome.__struct_fields__ if name in outcome)
+            outcome = {name: outcome[name] for name in names}
         details = outcome.pop("details", {})
         return {**document, "score": outcome.pop("score", None), **outcome, **details}
 
