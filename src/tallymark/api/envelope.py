@@ -85,8 +85,11 @@ class Envelope:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                told = dict(message["headers"])
+                # Pages have stricter ones of their own.
+                ours = [each for each in _HEADERS if each[0] not in told]
                 message["headers"] = [
-                    *message["headers"], *_HEADERS, (b"x-request-id", request_id.encode())
+                    *message["headers"], *ours, (b"x-request-id", request_id.encode())
                 ]  # fmt: skip
             await send(message)
 
