@@ -100,8 +100,8 @@ def test_a_command_that_is_named_exists(words: str) -> None:
     reference = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     # Where several are told at once, `tally init | run`, the first one counts.
     called = re.split(r" \||[,;]| #", words)[0].split(" ")
-    deep = " ".join(called[:3])
-    name = deep if f"\n## {deep}\n" in reference else " ".join(called[:2])
+    deep = (" ".join(called[:words]) for words in (4, 3))
+    name = next((each for each in deep if f"\n## {each}\n" in reference), " ".join(called[:2]))
     # Of a group such as `tally vars`, its first command stands for all.
     found = re.search(rf"\n## {re.escape(name)}\b", reference)
     assert found, f"{name} is no command"

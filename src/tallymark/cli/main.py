@@ -45,6 +45,8 @@ COMMANDS = {
     "leaderboard": "leaderboard:leaderboard",
     "ratings": "ratings:ratings",
     "log": "log:log",
+    "serve": "serve:serve",
+    "worker": "worker:worker",
     "formula": "formula:app",
     "plugin": "plugin:app",
     "challenge": "challenge:app",
@@ -54,8 +56,6 @@ COMMANDS = {
     "vars": "vars_and_secrets:vars_app",
     "secrets": "vars_and_secrets:secrets_app",
     "admin": "admin:app",
-    "serve": "serve:serve",
-    "worker": "worker:worker",
 }
 """Where each command is, in the order of `tally --help`."""
 _INTERRUPTED = 128 + signal.SIGINT
