@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
@@ -208,10 +209,14 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._service = service
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 (uvicorn calls it so)
         self._service.live.end()
         self._service.workers.stop_taking()
-        super().handle_exit(sig, frame)
+        # As uvicorn does, but for raising the signal again at the end: who was told to stop, and
+        # did, has not failed.
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self.should_exit = True
 
 
 def serve(

@@ -51,7 +51,7 @@ def test_a_limit_out_of_range_is_refused(path: str, shared: Server) -> None:
 def page_through(server: Server, path: str, between: Any = lambda: None) -> list[Any]:
     found, cursor = [], None
     while True:
-        more = {} if cursor is None else {"cursor": cursor}
+        more: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
         page = server.v1("ada", "GET", at(path, limit=2, **more)).json()
         assert len(page["items"]) <= 2
         found += page["items"]

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import compile_path
 
@@ -88,6 +89,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(TallymarkError, _tell_ours)
     app.add_exception_handler(RequestValidationError, _tell_validation)
     app.add_exception_handler(HTTPException, _tell_http)
+    app.add_exception_handler(ClientDisconnect, _tell_gone)
     app.add_exception_handler(Exception, _tell_unforeseen)
 
 
@@ -185,6 +187,11 @@ async def _tell_validation(request: Request, error: Exception) -> Response:
     body = all(each["loc"][:1] == ("body",) and each["type"] != "json_invalid" for each in found)
     parts = [_read_mistake(each, request) for each in found[:50]]
     return _answer(describe_problem(422 if body else 400, parts, _find_id(request)))
+
+
+async def _tell_gone(request: Request, _: Exception) -> Response:
+    """Nobody hears it; it is counted as theirs, not as ours."""
+    return _answer(describe_problem(400, [Problem("the body was cut off")], _find_id(request)))
 
 
 async def _tell_unforeseen(request: Request, error: Exception) -> Response:

@@ -23,7 +23,7 @@ from tallymark.api.quick_routes import QuickRoute, is_plain_json
 from tallymark.app.competition import AttemptReport
 from tallymark.app.service import TenantServices
 from tallymark.challenges.attempt import Attempt, Metrics
-from tallymark.errors import InvalidInput, Place, TallymarkError
+from tallymark.errors import Conflict, InvalidInput, Place, TallymarkError
 from tallymark.store.actors import act_as
 from tallymark.store.rehearsals import is_rehearsal
 from tallymark.wire import attempts as wire
@@ -175,9 +175,12 @@ async def _report_many(
     def do(some: Sequence[AttemptReport | TallymarkError]) -> list[Attempt | TallymarkError]:
         good = [each for each in some if isinstance(each, AttemptReport)]
         if atomic and len(good) < len(some):
-            return [each for each in some if isinstance(each, TallymarkError)]
-        done = iter(competition.report_many(good, all_or_none=atomic))
-        return [each if isinstance(each, TallymarkError) else next(done) for each in some]
+            return _refuse_others(some)
+        done = competition.report_many(good, all_or_none=atomic)
+        if atomic:
+            return _refuse_others(done)
+        told = iter(done)
+        return [each if isinstance(each, TallymarkError) else next(told) for each in some]
 
     if validate_only or atomic:
         done = await to_thread.run_sync(do, read)
@@ -196,6 +199,15 @@ async def _report_many(
     # A challenge that is not there is said before the first line.
     await to_thread.run_sync(services.store.challenges.find, name)
     return StreamingResponse(stream(), media_type=NDJSON)
+
+
+def _refuse_others(some: Sequence[Any]) -> list[Attempt | TallymarkError]:
+    """All or none: where one is refused, the others were not done either."""
+    wrong = next((n for n, each in enumerate(some, 1) if isinstance(each, TallymarkError)), None)
+    if wrong is None:
+        return list(some)
+    undone = Conflict(f"it was not done, as line {wrong} is refused", hint="mend that line")
+    return [each if isinstance(each, TallymarkError) else undone for each in some]
 
 
 def _read_line(name: str, line: bytes, key: str | None) -> AttemptReport | TallymarkError:

@@ -40,7 +40,7 @@ from tallymark.store.database import TenantRows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Select
 
     from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload, State
     from tallymark.challenges.challenge import Challenge
@@ -271,17 +271,37 @@ class Attempts(TenantRows):
         query = attempt_rows.select_attempts(self._tenant).order_by(attempts.c.key.desc())
         if before is not None:
             query = query.where(attempts.c.key < attempt_rows.attempt_key(before))
-        for column, wanted in ((attempts.c.agent, agent), (attempts.c.state, state)):
-            if wanted is not None:
-                query = query.where(column == wanted)
+        if agent is not None:
+            query = query.where(attempts.c.agent == agent)
         with self._database.read() as connection:
             kept = find_challenge(connection, self._tenant, name)
-            page = query.where(attempts.c.challenge_id == kept.id).limit(limit).offset(offset)
+            query = query.where(attempts.c.challenge_id == kept.id)
+            if public and state is not None and kept.frozen_at is not None:
+                return self._find_shown(connection, query, kept.frozen_at, state, limit, offset)
+            if state is not None:
+                query = query.where(attempts.c.state == state)
+            page = query.limit(limit).offset(offset)
             found = [to_attempt(row) for row in connection.execute(page)]
-        if not public:
-            return found
-        shown = (self._hide_later(each, kept.frozen_at) for each in found)
-        return [each for each in shown if state in (None, each.state)]
+        return [self._hide_later(each, kept.frozen_at) for each in found] if public else found
+
+    def _find_shown(
+        self,
+        connection: Connection,
+        query: Select[Any],
+        frozen_at: float,
+        state: State,
+        limit: int | None,
+        offset: int,
+    ) -> list[Attempt]:
+        """By the state that is shown, which of later attempts is not the one that is kept."""
+        found: list[Attempt] = []
+        for row in connection.execute(query, execution_options={"yield_per": _AT_ONCE}):
+            shown = self._hide_later(to_attempt(row), frozen_at)
+            if shown.state == state:
+                found.append(shown)
+            if limit is not None and len(found) >= offset + limit:
+                break
+        return found[offset:]
 
     def pending(self) -> list[Attempt]:
         """Attempts that were submitted and not yet scored, oldest first."""

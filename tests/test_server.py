@@ -1,0 +1,272 @@
+"""The server as a process, its document against its answers, and bodies that nobody meant."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from tests.api.conftest import ADA, Server, furnish, run_server
+from tests.api.route_table import ROUTES, Row
+
+from tallymark.server import make_server
+
+WORDS = re.compile(r"[a-z]{2,}\W+\w+")
+HOOKS = """
+import schemathesis
+
+@schemathesis.serializer("application/x-ndjson")
+def write_lines(context, value):
+    return value if isinstance(value, (bytes, str)) else repr(value)
+"""
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with something of every kind."""
+    with run_server(str(tmp_path_factory.mktemp("server") / "tally.db"), workers=1) as running:
+        furnish(running)
+        yield running
+
+
+# The process
+
+
+@contextmanager
+def serving(folder: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`tally serve` as people start it, and where it listens."""
+    process = subprocess.Popen(
+        [Path(sys.executable).parent / "tally", "serve", "--port", "0", *more],
+        cwd=folder,
+        env={**os.environ, "TALLY_ADMIN_KEY": ADA, "TALLY_DB": "tally.db"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if found := re.search(r"at (http://\S+)", line):
+                yield process, found[1]
+                return
+        raise AssertionError("".join(said))
+    finally:
+        process.kill()
+        process.stderr.close()
+        process.wait(30)
+
+
+def ask(url: str, **body: Any) -> Any:
+    request = urllib.request.Request(
+        url,
+        json.dumps(body).encode() if body else None,
+        {"Authorization": f"Bearer {ADA}", "Content-Type": "application/json"},
+    )
+    return urllib.request.urlopen(request, timeout=60)
+
+
+def test_it_ends_when_it_is_told_to_with_listeners_connected(tmp_path: Path) -> None:
+    with serving(tmp_path) as (process, url):
+        with ask(f"{url}/readyz") as ready:
+            assert json.load(ready) == {"status": "ready", "database": "ok"}
+        new = {"name": "speed", "scoring_formula": "rating"}
+        with ask(f"{url}/api/v1/challenges", **new) as made:
+            assert made.status == 201
+        listeners = [ask(f"{url}/api/v1/challenges/speed/events") for _ in range(5)]
+        assert all(each.headers["content-type"].startswith("text/event") for each in listeners)
+        gone = listeners.pop()
+        gone.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        for each in listeners:
+            each.read()  # it ends
+            each.close()
+
+
+def test_a_request_that_is_cut_off_leaves_nothing_behind(tmp_path: Path) -> None:
+    with serving(tmp_path, "--workers", "0") as (process, url):
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as half:
+            half.sendall(
+                b"POST /api/v1/challenges HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
+                + f"Authorization: Bearer {ADA}\r\n".encode()
+                + b'Content-Type: application/json\r\n\r\n{"name": "half", '
+            )
+        with ask(f"{url}/api/v1/challenges") as listed:
+            assert json.load(listed)["items"] == []
+        with ask(f"{url}/metrics") as metrics:
+            assert b'status="500"' not in metrics.read()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+# The document
+
+
+@contextmanager
+def listening(server: Server) -> Iterator[str]:
+    """The same application on loopback: its lifespan is the test client's."""
+    config = uvicorn.Config(
+        make_server(server.service), port=0, log_level="critical", lifespan="off"
+    )
+    real = uvicorn.Server(config)
+    started = threading.Event()
+    startup = real.startup
+
+    async def start(sockets: Any = None) -> None:
+        await startup(sockets=sockets)
+        started.set()
+
+    real.startup = start  # type: ignore[method-assign]
+    thread = threading.Thread(target=real.run)
+    thread.start()
+    try:
+        assert started.wait(60)
+        port = real.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        real.should_exit = True
+        thread.join(60)
+
+
+def sweep(server: Server, folder: Path, *more: str) -> None:
+    """Schemathesis: no failure of ours, and no answer that the document does not allow."""
+    (folder / "tally_hooks.py").write_text(HOOKS)
+    with listening(server) as url:
+        done = subprocess.run(
+            [
+                *(Path(sys.executable).parent / "schemathesis", "run", f"{url}/openapi.json"),
+                *("-H", f"Authorization: Bearer {ADA}", "--no-color", "--seed", "1"),
+                # Rules between fields are told in words, not by the schema.
+                *("--exclude-checks", "positive_data_acceptance"),
+                # What never ends is tested by itself.
+                *("--exclude-path-regex", "events$", "--request-timeout", "60"),
+                *("--suppress-health-check", "all", "--warnings", "off", *more),
+            ],
+            cwd=folder,
+            env={**os.environ, "SCHEMATHESIS_HOOKS": "tally_hooks", "PYTHONPATH": str(folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
+
+
+def test_the_document_tells_what_is_answered(furnished: Server, tmp_path: Path) -> None:
+    sweep(furnished, tmp_path, "--phases", "examples,fuzzing", "--max-examples", "2")
+
+
+@pytest.mark.proof
+def test_the_document_tells_what_is_answered_whatever_is_asked(
+    furnished: Server, tmp_path: Path
+) -> None:
+    sweep(furnished, tmp_path, "--max-examples", "300", "--continue-on-failure")
+
+
+def test_the_document_has_examples_and_names_every_problem(furnished: Server) -> None:
+    document = furnished.ask("nobody", "GET", "/openapi.json").json()
+    told = json.dumps(document)
+    for found in re.findall(r'"#/components/schemas/(\w+)"', told):
+        assert found in document["components"]["schemas"]
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            assert operation.get("description"), path
+            for status, answer in operation["responses"].items():
+                if status >= "400" and "content" in answer:
+                    assert "application/problem+json" in answer["content"]
+
+
+# Bodies that nobody meant
+
+ODD: tuple[Any, ...] = (
+    *(None, True, 0, -1, 2**63, 1e308, "", "x" * 300, "a\0b", "\u202e", [], {}, [[]], {"": {}}),
+    *("1 +", "rating", "evals: [", ["echo/me"], "../../etc/passwd", "tly_" + "z" * 43),
+)
+BODIES = [row for row in ROUTES if row.body is not None]
+
+
+def list_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something stands in a value."""
+    yield path
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    for key, each in items:
+        yield from list_places(each, (*path, key))
+
+
+def mutate(body: Any, chance: random.Random) -> Any:
+    """One place dropped, replaced, nested, renamed or said twice."""
+    mutant = [copy.deepcopy(body)]
+    *above, last = chance.choice(list(list_places(mutant))[1:])
+    holder: Any = mutant
+    for key in above:
+        holder = holder[key]
+    how = chance.choice(("drop", "replace", "replace", "nest", "rename", "swap"))
+    if how == "drop" and above:
+        del holder[last]
+    elif how == "nest":
+        for _ in range(chance.choice((1, 3, 200))):
+            holder[last] = chance.choice(([holder[last]], {"value": holder[last]}))
+    elif how == "rename" and isinstance(holder, dict):
+        holder[chance.choice(("", "name", "x" * 300, f"{last} ", "\0"))] = holder.pop(last)
+    elif how == "swap" and isinstance(holder, dict):
+        holder[last] = holder[chance.choice(list(holder))]
+    else:
+        holder[last] = chance.choice(ODD)
+    return mutant[0]
+
+
+def find_names(server: Server) -> dict[str, str]:
+    board = server.v1("ada", "GET", "/challenges/speed/leaderboard").json()
+    entered = server.v1("bob", "POST", "/challenges/sums/attempts", json={}).json()
+    return {
+        "run": server.v1("ada", "GET", "/runs").json()["items"][0]["id"],
+        "scored": board["items"][0]["attempt"],
+        "open": entered["attempt"]["id"],
+        "key": "key_none",
+    }
+
+
+def send_mutants(server: Server, row: Row, count: int) -> None:
+    names = find_names(server)
+    chance = random.Random(f"{row.method} {row.path}")
+    path = re.sub(r"\{(\w+)\}", lambda found: names[found[1]], row.path) + row.query
+    for _ in range(count):
+        body = mutate(row.body, chance)
+        answered = server.v1(row.who[0], row.method, path, json=body)
+        assert answered.status_code < 500, (body, answered.text)
+        if answered.status_code >= 400:
+            assert answered.headers["content-type"] == "application/problem+json"
+            told = answered.json()
+            assert told["errors"], body
+            assert all(WORDS.search(each["message"]) for each in told["errors"]), told
+            assert "Traceback" not in told["detail"], body
+
+
+@pytest.mark.parametrize("row", BODIES, ids=[f"{row.method} {row.path}" for row in BODIES])
+def test_mutated_bodies_are_refused_in_words(row: Row, furnished: Server) -> None:
+    send_mutants(furnished, row, 5)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("row", BODIES, ids=[f"{row.method} {row.path}" for row in BODIES])
+def test_a_thousand_mutants_of_every_body_are_refused_in_words(row: Row, furnished: Server) -> None:
+    send_mutants(furnished, row, 1000)
