@@ -39,7 +39,7 @@ from tallymark.api.quick_routes import QuickRoutes
 from tallymark.app.service import Service
 from tallymark.errors import NotSignedIn
 from tallymark.web.site import make_site
-from tallymark.web.visitor import Visitor, make_owner, make_stranger, make_visitor
+from tallymark.web.visitor import Visitor, make_owner, make_visitor
 from tallymark.wire.attempts import Report
 from tallymark.wire.challenges import NewChallenge
 from tallymark.wire.parts import Ok
@@ -92,7 +92,11 @@ def make_pages(service: Service) -> ASGIApp:
             known = service.proxy.find_caller(request.headers, address)
             if known is not None:
                 return make_visitor(known)
-        return make_stranger(request.query_params.get("tenant", "default"))
+        # What strangers may see of private challenges, pages do not know to hide yet.
+        raise NotSignedIn(
+            "the pages of this server are for those who are signed in",
+            hint="use its API with your key, or see your own store with: tally view",
+        )
 
     return Starlette(routes=make_site(service.app, find_visitor=find_visitor, clock=service.clock))
 
