@@ -162,7 +162,13 @@ class Service:
     @cached_property
     def limits(self) -> RateLimits:
         """How often who may ask."""
-        return RateLimits()
+        return RateLimits(of_tenant=self._find_limits)
+
+    def _find_limits(self, tenant: str) -> Mapping[str, int]:
+        """A tenant's own; of one that nobody has used yet nothing is read for whoever names it."""
+        if tenant not in self._tenants:
+            return {}
+        return self.accounts.find_settings(tenant).limits
 
     @cached_property
     def metrics(self) -> Metrics:
