@@ -84,6 +84,8 @@ class ApiRoute(APIRoute):
 
         async def guard(request: Request) -> Response:
             request = ApiRequest(request.scope, request.receive)
+            if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
+                raise refuse(400, "the address holds a NUL character", "leave it out")
             caller = await find_caller(request)
             request.state.caller = caller
             allow.check(caller)

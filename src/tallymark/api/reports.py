@@ -21,6 +21,7 @@ from tallymark.api.api_route import check_key, keeps_idempotency, make_router
 from tallymark.api.problems import RequestProblem, describe_error, find_status, refuse
 from tallymark.app.competition import AttemptReport
 from tallymark.app.service import TenantServices
+from tallymark.challenges.agent_names import check_handle
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.errors import Conflict, InvalidInput, Place, TallymarkError
 from tallymark.store.actors import act_as
@@ -106,6 +107,7 @@ def read_report(challenge: str, text: bytes, *, key: str | None = None) -> Attem
         read = _decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _explain(error) from None
+    check_handle(read.agent)
     metrics = read.metrics
     own = {name: metrics[name] for name in metrics.keys() - _KNOWN}
     try:
