@@ -8,8 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 
+from fastapi.routing import iter_route_contexts
+
+from tallymark.api import access
+from tallymark.api.api_route import ApiRoute
+from tallymark.api.problems import CODES
+from tallymark.app.service import Service, ServiceSettings
 from tallymark.challenges import challenge_format, tracks
 from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
 from tallymark.challenges.versus import judges, model_judge, script_judge
@@ -17,6 +24,7 @@ from tallymark.documents.shapes import Key, KindShape, ListShape, RecordShape, S
 from tallymark.judging.rubric import RUBRIC
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
 from tallymark.scoring.scorer_descriptions import ScorerDescription, describe_scorers
+from tallymark.server import PREFIX, make_api
 from tallymark.suites import eval_entries, prompt_entries, suite_format
 from tallymark.suites.checks.check_types import CHECK_TYPES
 from tallymark.traces.trace_formats import FORMATS
@@ -90,6 +98,37 @@ def reports() -> str:
     return _table(("ending", "function", "for", "what it gives"), rows)
 
 
+def routes() -> str:
+    """Every route of the API: who may, and the first line of what it does."""
+    rows = []
+    for each in iter_route_contexts(make_api(Service(ServiceSettings())).routes):
+        route = each.original_route
+        if isinstance(route, ApiRoute) and (each.path or "").startswith(PREFIX):
+            who = next(name for roles, name in _WHO.items() if roles == route.allow.roles)
+            does = (route.endpoint.__doc__ or "").partition("\n")[0]
+            path = (each.path or "").removeprefix(PREFIX)
+            rows += [(f"`{method} {path}`", who, does) for method in sorted(route.methods)]
+    return _table(("route", "who may", "what it does"), rows)
+
+
+def problems() -> str:
+    """The codes of problems."""
+    rows = [(f"`{code}`", str(status), HTTPStatus(status).phrase) for status, code in CODES.items()]
+    rows += [("`busy`", "503", "Too much is being done; nothing of this was. See `Retry-After`")]
+    return _table(("`code`", "status", "meaning"), rows)
+
+
+_WHO = {
+    access.ADMINS: "admins",
+    access.ORGANISERS: "organisers",
+    access.REPORTERS: "reporters, organisers",
+    access.COMPETITORS: "agents, organisers",
+    access.TEAM: "all keys but agents'",
+    access.MEMBERS: "all keys",
+    access.PUBLIC: "anybody",
+}
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "metadata": ("suite-format.md", partial(keys, suite_format.METADATA)),
     "settings": ("suite-format.md", partial(keys, suite_format.SETTINGS)),
@@ -112,6 +151,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "scorers": ("builtin-scorers.md", scorers),
     "formats": ("traces.md", formats),
     "reports": ("reports.md", reports),
+    "routes": ("api.md", routes),
+    "problems": ("api.md", problems),
 }
 """By the name in its marks: the page, and what makes it."""
 

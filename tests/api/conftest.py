@@ -5,6 +5,7 @@ victor may look. otto is the admin of another tenant, and nobody has no key.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 from tests.api.route_table import PACKED_CHALLENGE
 
@@ -129,3 +131,29 @@ def publish(server: Server, **fields: Any) -> dict[str, Any]:
     assert answered.status_code == 201, answered.text
     found: dict[str, Any] = answered.json()["challenge"]
     return found
+
+
+@contextmanager
+def listening(server: Server) -> Iterator[str]:
+    """The same application on loopback: its lifespan is the test client's."""
+    config = uvicorn.Config(
+        make_server(server.service), port=0, log_level="critical", lifespan="off"
+    )
+    real = uvicorn.Server(config)
+    started = threading.Event()
+    startup = real.startup
+
+    async def start(sockets: Any = None) -> None:
+        await startup(sockets=sockets)
+        started.set()
+
+    real.startup = start  # type: ignore[method-assign]
+    thread = threading.Thread(target=real.run)
+    thread.start()
+    try:
+        assert started.wait(60)
+        port = real.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        real.should_exit = True
+        thread.join(60)

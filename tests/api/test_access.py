@@ -132,3 +132,14 @@ def test_nobody_sees_a_private_challenge(shared: Server) -> None:
         answered = shared.v1("nobody", "GET", f"/challenges/secret{path}")
         assert answered.status_code == 404
         assert "speed" not in answered.text
+
+
+def test_a_tenants_own_limits_are_kept(server: Server) -> None:
+    accounts = server.service.accounts
+    accounts.change_settings(accounts.authenticate(server.keys["ada"]), limits={"read": 3})
+    del server.service.limits
+    answered = [server.v1("victor", "GET", "/runs") for _ in range(6)]
+    assert [each.status_code for each in answered[-2:]] == [429, 429]
+    assert int(answered[-1].headers["retry-after"]) >= 1
+    assert answered[-1].json()["code"] == "too_many_requests"
+    assert server.v1("rita", "GET", "/runs").status_code == 200

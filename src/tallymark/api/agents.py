@@ -78,7 +78,9 @@ def get_agent(
 
 
 @router.post(
-    "/agents/{handle}/disqualify", response_model=wire.OneAgent, dependencies=[may(ORGANISERS)]
+    "/agents/{handle}/disqualify",
+    response_model=wire.OneAgent,
+    dependencies=[may(ORGANISERS, "write")],
 )
 def disqualify(
     handle: str,
@@ -95,7 +97,9 @@ def disqualify(
 
 
 @router.post(
-    "/agents/{handle}/reinstate", response_model=wire.OneAgent, dependencies=[may(ORGANISERS)]
+    "/agents/{handle}/reinstate",
+    response_model=wire.OneAgent,
+    dependencies=[may(ORGANISERS, "write")],
 )
 def reinstate(
     handle: str,

@@ -99,6 +99,8 @@ class ApiRoute(APIRoute):
 
 async def admit(request: Request, allow: Allow) -> Caller:
     """Who asks, if they may and do not ask too often."""
+    if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
+        raise refuse(400, "the address holds a NUL character", "leave it out")
     caller = await find_caller(request)
     request.state.caller = caller
     allow.check(caller)

@@ -208,7 +208,10 @@ def rescore_challenge(
 
 
 @router.post(
-    "/tracks", response_model=wire.OneTrack, status_code=201, dependencies=[may(ORGANISERS)]
+    "/tracks",
+    response_model=wire.OneTrack,
+    status_code=201,
+    dependencies=[may(ORGANISERS, "write")],
 )
 def publish_track(
     body: wire.NewTrack, request: Request, services: Services, validate_only: ValidateOnly = False

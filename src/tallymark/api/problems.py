@@ -154,7 +154,19 @@ async def _tell_ours(request: Request, error: Exception) -> Response:
         headers["Retry-After"] = "10"
     elif isinstance(error, NotSignedIn):
         headers["WWW-Authenticate"] = "Bearer"
-    return _answer(describe_error(error, _find_id(request)), headers)
+    document = describe_error(error, _find_id(request))
+    if isinstance(error, WorkFailed):
+        _log.warning("request %s: %s", _find_id(request), error)
+        document = _hide_database(request, document)
+    return _answer(document, headers)
+
+
+def _hide_database(request: Request, document: dict[str, Any]) -> dict[str, Any]:
+    """Where the database is, is the operator's business."""
+    shown = request.app.state.service.app.store.shown
+    text = msgspec.json.encode(document).decode().replace(shown, "the database")
+    hidden: dict[str, Any] = msgspec.json.decode(text)
+    return hidden
 
 
 async def _tell_http(request: Request, error: Exception) -> Response:

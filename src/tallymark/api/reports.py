@@ -22,6 +22,7 @@ from tallymark.api.problems import RequestProblem, describe_error, find_status, 
 from tallymark.api.quick_routes import QuickRoute, is_plain_json
 from tallymark.app.competition import AttemptReport
 from tallymark.app.service import TenantServices
+from tallymark.challenges.agent_names import check_handle
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.errors import Conflict, InvalidInput, Place, TallymarkError
 from tallymark.store.actors import act_as
@@ -125,6 +126,7 @@ def read_report(challenge: str, text: bytes, *, key: str | None = None) -> Attem
         read = _decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _explain(error) from None
+    check_handle(read.agent)
     metrics = read.metrics
     own = {name: metrics[name] for name in metrics.keys() - _KNOWN}
     try:

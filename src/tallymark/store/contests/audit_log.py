@@ -61,6 +61,12 @@ def write_entry(
     connection.execute(insert(table).values(row | make_row(entry, find_actor())))
 
 
+def name_actor() -> str:
+    """For what is nobody's in particular, unless somebody does it through a server."""
+    actor = find_actor()
+    return SYSTEM if actor is None else actor.name
+
+
 def make_row(entry: AuditEntry, actor: Actor | None) -> dict[str, Any]:
     """The columns of an entry: of what somebody did through a server, who and from where."""
     row = msgspec.structs.asdict(entry)

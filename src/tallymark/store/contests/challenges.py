@@ -161,7 +161,11 @@ def publish_version(
         connection.execute(insert(versions).values(row))
     before = None if new else kept.challenge.version
     entry = AuditEntry(
-        at=at, actor=SYSTEM, event="published", before=before, after=challenge.version
+        at=at,
+        actor=audit_log.name_actor(),
+        event="published",
+        before=before,
+        after=challenge.version,
     )
     audit_log.write_entry(connection, tenant, kept.id, None, entry)
 

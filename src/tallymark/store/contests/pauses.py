@@ -120,7 +120,9 @@ def resume(connection: Connection, kept: StoredChallenge, agents: Sequence[str],
     mine = (table.c.challenge_id == kept.id) & table.c.agent.in_(agents)
     connection.execute(delete(table).where(mine))
     for agent in agents:
-        entry = AuditEntry(at=at, actor=SYSTEM, event="resumed", note={"agent": agent})
+        entry = AuditEntry(
+            at=at, actor=audit_log.name_actor(), event="resumed", note={"agent": agent}
+        )
         audit_log.write_entry(connection, kept.tenant, kept.id, None, entry)
 
 

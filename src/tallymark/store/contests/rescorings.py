@@ -44,7 +44,7 @@ from tallymark.store.contests.attempt_tables import (
     attempt_scores,
     attempts,
 )
-from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
+from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.challenges import (
     find_challenge,
     lock_challenge,
@@ -242,7 +242,7 @@ class Rescorings(TenantRows):
         note = {"rule": done.rule, "attempts": count, "changed": changed}
         entry = AuditEntry(
             at=at,
-            actor=SYSTEM,
+            actor=audit_log.name_actor(),
             event="rescored",
             before=plan.old.version,
             after=plan.new.version,

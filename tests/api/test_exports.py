@@ -1,0 +1,76 @@
+"""Exports stream, hold little, and start no formula in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tracemalloc
+
+from tests.api.conftest import Server, publish
+
+from tallymark.api.exports import _READERS, _write_csv
+
+
+def test_every_kind_is_exported_as_lines_and_as_a_table(shared: Server) -> None:
+    for kind, query in (
+        ("runs", ""),
+        ("cases", "&run=latest"),
+        ("attempts", "&challenge=speed"),
+        ("board", "&challenge=speed"),
+        ("audit", ""),
+    ):
+        lines = shared.v1("ada", "GET", f"/export/{kind}?format=ndjson{query}")
+        rows = [json.loads(each) for each in lines.text.splitlines()]
+        table = shared.v1("ada", "GET", f"/export/{kind}?format=csv{query}")
+        assert table.headers["content-type"] == "text/csv; charset=utf-8"
+        read = list(csv.DictReader(io.StringIO(table.text)))
+        assert len(rows) == len(read) > 0
+        assert set(read[0]) >= set(rows[0])
+
+
+def test_what_is_missing_or_not_there_is_said_before_the_first_byte(shared: Server) -> None:
+    for query, status in (
+        ("cases", 400),
+        ("attempts", 400),
+        ("board?challenge=nowhere", 404),
+        ("cases?run=nothing", 404),
+        ("wishes", 400),
+        ("runs?format=xml", 400),
+    ):
+        assert shared.v1("ada", "GET", f"/export/{query}").status_code == status, query
+    assert shared.v1("victor", "GET", "/export/audit").status_code == 403
+    assert shared.v1("bob", "GET", "/export/attempts?challenge=speed").status_code == 403
+
+
+def test_no_cell_is_a_formula(server: Server) -> None:
+    run = {"suite": "=1+1", "model": "@sum(a1)", "results": [{"case": "-2+3", "status": "passed"}]}
+    assert server.v1("rita", "POST", "/runs", json={"run": run}).status_code == 201
+    for query in ("runs?format=csv", "cases?run=latest&format=csv"):
+        for row in csv.reader(io.StringIO(server.v1("ada", "GET", f"/export/{query}").text)):
+            assert not any(cell[:1] in ("=", "@", "+", "-", "\t", "\r") for cell in row), row
+
+
+def test_many_rows_take_no_more_memory_than_few(server: Server) -> None:
+    publish(server, name="speed", scoring_formula="rating")
+    body = b"".join(
+        b'{"agent": "agent-%d", "metrics": {"succeeded": true, "rating": %d}}\n' % (n % 50, n)
+        for n in range(6000)
+    )
+    sent = server.v1(
+        "rita",
+        "POST",
+        "/challenges/speed/reports",
+        content=body,
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+    assert len(sent.text.splitlines()) == 6000
+    services = server.service.tenant("default")
+    lines = _write_csv(_READERS["attempts"](services, "speed", True))
+    peaks = []
+    tracemalloc.start()
+    for n, _ in enumerate(lines):
+        if n in (1500, 6000):
+            peaks.append(tracemalloc.get_traced_memory()[1])
+    tracemalloc.stop()
+    assert peaks[1] < peaks[0] * 1.5
