@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 from scripts.prove_live import LATEST_S, Trial, prove_server
 from scripts.server_process import (
@@ -99,6 +100,8 @@ class Load:
     def finish(self) -> list[dict[str, Any]]:
         """All answers, when the clients have ended."""
         self._reader.join(300)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         if self.process.wait(30):
             raise RuntimeError("a client was refused")
         return self.answered
@@ -353,7 +356,7 @@ def prove_end(folder: Path, size: Size) -> str:
         job = queue_script(app, folder / "end", 50.0)
         server = start_server(db, workers=2)
         _wait_until_running(app, job)
-        seconds = asyncio.run(_listen_and_stop(server, size.listeners))
+        seconds = asyncio.run(listen_and_stop(server, size.listeners))
         code = server.process.returncode
         left = app.store.jobs.get(job)
     _require(code == 0, "it did not end well", code, server_said(server))
@@ -367,9 +370,8 @@ def server_said(server: ServerProcess) -> str:
     return "" if server.last_words is None else server.last_words[-500:]
 
 
-async def _listen_and_stop(server: ServerProcess, listeners: int) -> float:
-    import aiohttp  # noqa: PLC0415
-
+async def listen_and_stop(server: ServerProcess, listeners: int) -> float:
+    """Asks a server to end while so many listen to it; how many seconds that took."""
     headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
     limits: dict[str, Any] = {"connector": aiohttp.TCPConnector(limit=0)}
     limits["timeout"] = aiohttp.ClientTimeout(total=None)
@@ -380,7 +382,10 @@ async def _listen_and_stop(server: ServerProcess, listeners: int) -> float:
             await each.content.readuntil(b"event: ready")
         began = time.monotonic()
         await asyncio.to_thread(server.stop, 60.0)
-        return time.monotonic() - began
+        seconds = time.monotonic() - began
+        for each in streams:
+            each.close()
+        return seconds
 
 
 PROOFS: dict[str, Callable[[Path, Size], str]] = {

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,28 @@ CHALLENGE = Challenge(
     evaluator=Evaluator(type="reported"),
     scoring=ScoringRule(formula="1000 * succeeded - tokens_total / 100 - elapsed_s"),
 )
+
+
+def read_cpu(pid: int) -> tuple[int, float, float]:
+    """Of a process: its parent, its seconds of CPU, and those of its children that have ended."""
+    text = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+    fields = text.rpartition(")")[2].split()
+    used, ended = (sum(map(int, fields[nth : nth + 2])) / _TICKS for nth in (11, 13))
+    return int(fields[1]), used, ended
+
+
+def read_family_cpu(pid: int) -> float:
+    """Seconds of CPU of a process and all that it started."""
+    known = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with suppress(OSError):
+                known[int(path.name)] = read_cpu(int(path.name))
+    family, more = {pid}, {pid}
+    while more:
+        more = {each for each, (parent, *_) in known.items() if parent in more} - family
+        family |= more
+    return sum(sum(known[each][1:]) for each in family)
 
 
 class ServerProcess:
@@ -69,9 +91,7 @@ class ServerProcess:
     @property
     def cpu(self) -> float:
         """Seconds of CPU that it has used, with all its threads."""
-        text = Path(f"/proc/{self.process.pid}/stat").read_text("ascii")
-        fields = text.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return read_cpu(self.process.pid)[1]
 
     @property
     def memory_mb(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -140,6 +141,9 @@ class _Server(uvicorn.Server):
         self._service.live.end()
         self._service.workers.stop_taking()
         super().handle_exit(sig, frame)
+        if sig == signal.SIGTERM and sig in self._captured_signals:
+            # It would be raised again at the end, as if nobody had heard it.
+            self._captured_signals.remove(sig)
 
 
 def serve(
