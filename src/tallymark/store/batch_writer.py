@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tallymark.errors import Busy, TallymarkError
 
@@ -60,13 +60,16 @@ class BatchWriter:
 
     def do_all(self, items: Sequence[Any]) -> list[Any]:
         """Does many, for each its answer, or the error that it had."""
-        asked: list[Any] = []
-        for item in items:
-            try:
-                asked.append(self.put(item))
-            except Busy as error:
-                asked.append(error)
-        return [each if isinstance(each, Busy) else _take_answer(each) for each in asked]
+        asked = _Asked(len(items))
+        with self._arrived:
+            for nth, item in enumerate(items):
+                place = _Place(asked, nth)
+                try:
+                    self._add(item, place, None)
+                except Busy as error:
+                    place.answer(error)
+            self._arrived.notify()
+        return asked.wait()
 
     async def aput(self, item: Any) -> Any:
         """Does an item, while the event loop does other things."""
@@ -114,7 +117,9 @@ class BatchWriter:
             self.items += len(batch)
             told: dict[Loop, list[tuple[Any, Any]]] = {}
             for (_, future, loop), answer in zip(batch, answers, strict=True):
-                if loop is None:
+                if isinstance(future, _Place):
+                    future.answer(answer)
+                elif loop is None:
                     _resolve(future, answer)
                 else:
                     told.setdefault(loop, []).append((future, answer))
@@ -142,11 +147,39 @@ class BatchWriter:
         return [answer for item in items for answer in self._do([item])]
 
 
-def _take_answer(asked: Future[Any]) -> Any:
-    try:
-        return asked.result()
-    except TallymarkError as error:
-        return error
+class _Asked:
+    """Many answers for one who waits for all: a future for each would cost as much as an item."""
+
+    def __init__(self, count: int) -> None:
+        self.answers: list[Any] = [None] * count
+        self.left = count
+        self.lock = threading.Lock()
+        self.done = threading.Event()
+        if not count:
+            self.done.set()
+
+    def wait(self) -> list[Any]:
+        """All answers. What is no error of ours is raised."""
+        self.done.wait()
+        for each in self.answers:
+            if isinstance(each, Exception) and not isinstance(each, TallymarkError):
+                raise each
+        return self.answers
+
+
+class _Place(NamedTuple):
+    """Where an answer belongs."""
+
+    asked: _Asked
+    nth: int
+
+    def answer(self, answer: Any) -> None:
+        asked = self.asked
+        asked.answers[self.nth] = answer
+        with asked.lock:
+            asked.left -= 1
+            if not asked.left:
+                asked.done.set()
 
 
 def _resolve(future: Any, answer: Any) -> None:

@@ -58,6 +58,8 @@ def refuse_unusable(sent: Payload, submission: Submission) -> None:
 
 def receive_submission(answer: object, submission: Submission) -> ReceivedSubmission:
     """Look at what a competitor sent; nothing that it can be raises here."""
+    if submission.format == "json" and submission.schema is None and _is_plain(answer, submission):
+        return ReceivedSubmission(answer)
     taken = _JsonCopy(submission.max_bytes)
     try:
         plain = _copy_answer(taken, answer, submission)
@@ -78,10 +80,31 @@ def receive_submission(answer: object, submission: Submission) -> ReceivedSubmis
     return ReceivedSubmission(plain, tuple(warnings))
 
 
+def _is_plain(answer: object, submission: Submission) -> bool:
+    """Whether it is a few numbers by short names, as reports are: there is nothing to look at."""
+    return (
+        type(answer) is dict
+        and len(answer) <= _FEW
+        and submission.max_bytes >= _FEW * _SHORT
+        and all(
+            value is None
+            or value is True
+            or value is False
+            or (type(value) in (int, float) and -_MODEST < value < _MODEST)
+            for value in answer.values()
+        )
+        and all(type(key) is str and len(key) < _SHORT // 2 and key.isascii() for key in answer)
+    )
+
+
 def _copy_answer(taken: _JsonCopy, answer: object, submission: Submission) -> Any:
     plain = taken.value(answer, 0)
     _FORMAT_CHECKS[submission.format](plain)
     return plain
+
+
+_FEW, _SHORT, _MODEST = 20, 100, 1e15
+"""Of `_is_plain`: how many, bytes of each at most, and how large."""
 
 
 class _JsonCopy:
@@ -101,9 +124,9 @@ class _JsonCopy:
         self.spend(1)
         if value is None or isinstance(value, bool):
             return value
-        if isinstance(value, int | float):
+        if isinstance(value, (int, float)):
             return self.number(value)
-        if isinstance(value, list | tuple):
+        if isinstance(value, (list, tuple)):
             return [self.value(item, level + 1) for item in value]
         if isinstance(value, dict):
             return {self.key(key): self.value(each, level + 1) for key, each in value.items()}
@@ -112,6 +135,9 @@ class _JsonCopy:
     def text(self, value: str) -> str:
         if len(value) > self.left:  # bytes are never fewer than characters: refused unencoded
             self.spend(len(value))
+        if value.isascii():
+            self.spend(len(value) + 2)
+            return str(value)
         raw = value.encode("utf-8", "replace")
         self.spend(len(raw) + 2)
         return raw.decode()

@@ -237,8 +237,8 @@ class Challenges(TenantRows):
             if not found:
                 raise explain_unknown_challenge(connection, self._tenant, name)
         *facts, definition, seq, tenant_seq = found[0]
-        kept = StoredChallenge(*facts, _decode(definition))  # type: ignore[call-arg]
-        return kept, seq or 0, tenant_seq or 0
+        told: Any = (*facts, _decode(definition))
+        return StoredChallenge(*told), seq or 0, tenant_seq or 0
 
     def all(self) -> list[StoredChallenge]:
         """Every challenge, by name."""

@@ -200,8 +200,15 @@ def _read_board(
             _fetch(connection, query.where(boards.c.agent.in_(agents[start : start + _SOME])))
             for start in range(0, len(agents), _SOME)
         )
-    found = [(_number_of(columns, row[0]), *row[1:]) for row in rows]
-    return _make_columns(found, ("agent", *_BOARD_COLUMNS))
+    found, numbers = list(rows), columns.places
+    made = _make_columns(found, ("agent", *_BOARD_COLUMNS), skipped=1)
+    # Nearly all are known from their attempts.
+    known = (numbers.get(row[0]) for row in found)
+    agents_found = [
+        _number_of(columns, row[0]) if number is None else number
+        for row, number in zip(found, known, strict=True)
+    ]
+    return {"agent": np.array(agents_found, dtype=_KINDS["agent"]), **made}
 
 
 def _number_of(columns: ScoreColumns, agent: str) -> int:
@@ -211,14 +218,14 @@ def _number_of(columns: ScoreColumns, agent: str) -> int:
     return number
 
 
-def _make_columns(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    cells = zip(*rows, strict=True) if rows else ((),) * len(names)
+def _make_columns(
+    rows: Sequence[Sequence[Any]], names: Sequence[str], *, skipped: int = 0
+) -> dict[str, NDArray[Any]]:
+    """Columns of rows, but the first so many; numpy takes what is missing as NaN."""
+    cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return {
-        name: np.array(
-            [math.nan if cell is None else cell for cell in column],
-            dtype=_KINDS.get(name, np.float64),
-        )
-        for name, column in zip(names, cells, strict=True)
+        name: np.array(column, dtype=_KINDS.get(name, np.float64))
+        for name, column in zip(names[skipped:], cells[skipped:], strict=True)
     }
 
 
