@@ -141,13 +141,17 @@ def listening(server: Server) -> Iterator[str]:
     )
     real = uvicorn.Server(config)
     started = threading.Event()
-    startup = real.startup
+    startup, shutdown = real.startup, real.shutdown
 
     async def start(sockets: Any = None) -> None:
         await startup(sockets=sockets)
         started.set()
 
-    real.startup = start  # type: ignore[method-assign]
+    async def stop(sockets: Any = None) -> None:
+        await server.service.live.close()  # what it started is of this loop
+        await shutdown(sockets=sockets)
+
+    real.startup, real.shutdown = start, stop  # type: ignore[method-assign]
     thread = threading.Thread(target=real.run)
     thread.start()
     try:

@@ -39,6 +39,7 @@ def send(server: Server, body: bytes, encoding: str, path: str = "speed/reports"
         ("GZIP", gzip.compress(REPORT)),
         ("identity", REPORT),
     ],
+    ids=range(7),
 )
 def test_packed_bodies_are_read(encoding: str, body: bytes, shared: Server) -> None:
     answered = send(shared, body, encoding)
@@ -58,6 +59,7 @@ def test_packed_bodies_are_read(encoding: str, body: bytes, shared: Server) -> N
         ("br", REPORT, 415),
         ("gzip, gzip", gzip.compress(gzip.compress(REPORT)), 415),
     ],
+    ids=range(9),
 )
 def test_what_cannot_be_unpacked_is_refused(
     encoding: str, body: bytes, status: int, shared: Server
@@ -74,6 +76,7 @@ def test_what_cannot_be_unpacked_is_refused(
         ("zstd", zstd.compress(b" " * 20_000_000)),
         ("identity", b" " * (BODIES["others"] + 1)),
     ],
+    ids=("gzip", "zstd", "identity"),
 )
 def test_a_body_is_bounded_by_what_it_unpacks_to(
     encoding: str, body: bytes, shared: Server

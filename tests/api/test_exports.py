@@ -55,7 +55,7 @@ def test_many_rows_take_no_more_memory_than_few(server: Server) -> None:
     publish(server, name="speed", scoring_formula="rating")
     body = b"".join(
         b'{"agent": "agent-%d", "metrics": {"succeeded": true, "rating": %d}}\n' % (n % 50, n)
-        for n in range(6000)
+        for n in range(3200)
     )
     sent = server.v1(
         "rita",
@@ -64,13 +64,13 @@ def test_many_rows_take_no_more_memory_than_few(server: Server) -> None:
         content=body,
         headers={"Content-Type": "application/x-ndjson"},
     )
-    assert len(sent.text.splitlines()) == 6000
+    assert len(sent.text.splitlines()) == 3200
     services = server.service.tenant("default")
     lines = _write_csv(_READERS["attempts"](services, "speed", True))
     peaks = []
     tracemalloc.start()
     for n, _ in enumerate(lines):
-        if n in (1500, 6000):
+        if n in (1100, 3200):
             peaks.append(tracemalloc.get_traced_memory()[1])
     tracemalloc.stop()
     assert peaks[1] < peaks[0] * 1.5

@@ -37,10 +37,10 @@ def count(server: Server) -> int:
 
 
 def test_each_line_is_answered_in_order(speed: Server) -> None:
-    body = b"\n".join([line(rating=n) for n in range(1200)])
+    body = b"\n".join([line(rating=n) for n in range(600)])
     told = read(bulk(speed, body))
-    assert [each["line"] for each in told] == list(range(1, 1201))
-    assert [each["score"] for each in told] == [n * 10 for n in range(1200)]
+    assert [each["line"] for each in told] == list(range(1, 601))
+    assert [each["score"] for each in told] == [n * 10 for n in range(600)]
     assert {each["status"] for each in told} == {201}
 
 

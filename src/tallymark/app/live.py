@@ -135,9 +135,10 @@ class LiveHub:
         """Ends all streams, and what was started for them."""
         self._closed = True
         self._end_topics()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _stream(self, fresh: _Topic, view: View, after: int | None) -> AsyncIterator[bytes]:
         if self._closed:
