@@ -329,9 +329,13 @@ def bench_plugin(folder: Path) -> bool:
     db = str(folder / "plugin.db")
     with open_store(db) as store:
         set_up(store, msgspec.structs.replace(CHALLENGE, scoring=rule), pack(root))
-    body = msgspec.json.encode({"agent": "bot", "metrics": bench_sandbox.METRICS})
+
+    def make_body(number: int) -> bytes:
+        agent = f"agent-{number * 7919 % AGENTS:05}"
+        return msgspec.json.encode({"agent": agent, "metrics": bench_sandbox.METRICS})
+
     json = {"Content-Type": "application/json"}
-    asked: dict[str, Any] = {"headers": json, "bodies": lambda _: body, "status": 201}
+    asked: dict[str, Any] = {"headers": json, "bodies": make_body, "status": 201}
     calls: list[float] = []
     sent: list[float] = []
     with serve(db) as server, Sandbox() as sandbox:

@@ -107,7 +107,7 @@ def routes() -> str:
             who = next(name for roles, name in _WHO.items() if roles == route.allow.roles)
             does = (route.endpoint.__doc__ or "").partition("\n")[0]
             path = (each.path or "").removeprefix(PREFIX)
-            rows += [(f"`{method} {path}`", who, does) for method in sorted(route.methods)]
+            rows += [(f"`{method} {path}`", who, does) for method in sorted(route.methods or ())]
     return _table(("route", "who may", "what it does"), rows)
 
 
