@@ -44,7 +44,8 @@ _BODIES = {
         "content": {
             "application/json": {"schema": _LINE},
             NDJSON: {
-                "schema": {"type": "string", "description": "A report a line."},
+                # No type: on the wire it is lines, and each is answered by itself.
+                "schema": {"description": "A report a line."},
                 "example": '{"agent": "sherlock-1", "metrics": {"succeeded": true}}\n',
             },
         },
