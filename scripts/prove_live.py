@@ -46,6 +46,7 @@ class Trial:
         self.reported: dict[str, float] = {}
         self.latest = 0.0
         self.messages = 0
+        self._read: dict[bytes, set[str]] = {}
 
     async def run(self, open_stream: Open, report: Report) -> None:
         """Ends when everybody has heard of everything."""
@@ -70,14 +71,21 @@ class Trial:
             if b"event: board" not in data:
                 continue
             self.messages += 1
-            told = json.loads(data.partition(b"data: ")[2].partition(b"\n")[0])
             now = time.monotonic()
-            for each in told.get("changed", ()):
-                if each["agent"].startswith("racer-") and each["agent"] not in heard:
-                    heard.add(each["agent"])
-                    self.latest = max(self.latest, now - self.reported.get(each["agent"], now))
+            for agent in self._find_racers(data) - heard:
+                heard.add(agent)
+                self.latest = max(self.latest, now - self.reported.get(agent, now))
             if len(heard) == self.count:
                 return
+
+    def _find_racers(self, data: bytes) -> set[str]:
+        """Whom a message names. All listeners get the same ones, so each is read once."""
+        found = self._read.get(data)
+        if found is None:
+            told = json.loads(data.partition(b"data: ")[2].partition(b"\n")[0])
+            named = (each["agent"] for each in told.get("changed", ()))
+            found = self._read[data] = {each for each in named if each.startswith("racer-")}
+        return found
 
 
 def _report_to_store(store: Store, hub: LiveHub) -> Report:
@@ -123,14 +131,10 @@ async def prove_server(trial: Trial, url: str, key: str, name: str) -> None:
     async with aiohttp.ClientSession(headers=headers, **limits) as session:
 
         async def read_events() -> AsyncIterator[bytes]:
-            async with session.get(f"{base}/events") as answer:
+            async with session.get(f"{base}/events", read_bufsize=2**20) as answer:
                 answer.raise_for_status()
-                event = b""
-                async for line in answer.content:
-                    event += line
-                    if line in (b"\n", b"\r\n"):
-                        yield event
-                        event = b""
+                while event := await answer.content.readuntil(b"\n\n"):
+                    yield event
 
         async def open_stream() -> AsyncIterator[bytes]:
             return read_events()
