@@ -72,14 +72,14 @@ def test_the_documentation_comes_with_it(tally: Path, tmp_path: Path) -> None:
 
 
 def test_it_is_small(tally: Path) -> None:
-    """About 202 MB in 55 packages; pip's own and setuptools' are not counted."""
+    """About 220 MB in 63 packages, the server among them; pip's own and setuptools' do not count."""
     (packages,) = (tally.parents[1] / "lib").glob("python*/site-packages")
     counted = [
         path for path in packages.iterdir() if not re.match("pip|setuptools|pkg_", path.name)
     ]
     files = [file for each in counted for file in (each.rglob("*") if each.is_dir() else [each])]
     assert sum(file.stat().st_size for file in files) < 260e6
-    assert len(list(packages.glob("*.dist-info"))) <= 60
+    assert len(list(packages.glob("*.dist-info"))) <= 64
 
 
 def test_it_brings_the_names_that_existing_plugins_use(tally: Path, tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ ROUTES = (
     Row("GET", "/agents/bob", MEMBERS),
     Row("POST", "/agents/charlie/disqualify", ORGANISERS, REASON, "?validate_only=true", NO_REASON),
     Row("POST", "/agents/charlie/reinstate", ORGANISERS, REASON, "?validate_only=true", NO_REASON),
-    Row("GET", "/ratings", MEMBERS),
+    Row("GET", "/ratings", EVERYBODY),
     # Formulas
     Row(
         "POST",

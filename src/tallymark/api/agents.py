@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Query, Request, Response
 
-from tallymark.api.access import MEMBERS, ORGANISERS, Services, Who, find_service, may
+from tallymark.api.access import MEMBERS, ORGANISERS, PUBLIC, Services, Who, find_service, may
 from tallymark.api.answers import (
     Cursor,
     Fields,
@@ -115,7 +115,7 @@ def reinstate(
     return answer({"agent": describe_agent(services.store.agents.get(handle))})
 
 
-@router.get("/ratings", response_model=wire.Ratings, dependencies=[may(MEMBERS, "work")])
+@router.get("/ratings", response_model=wire.Ratings, dependencies=[may(PUBLIC, "work")])
 def get_ratings(
     request: Request,
     caller: Who,

@@ -22,7 +22,7 @@ from tallymark.scoring import load_scorer
 from tallymark.scoring.scorer_reference import ScorerReference
 from tallymark.suites.suite_file import SuiteLoader
 from tallymark.suites.templates import has_templates
-from tallymark.text import format_count
+from tallymark.text import format_count, format_number
 
 if TYPE_CHECKING:
     from tallymark.documents.reader import Reader
@@ -81,7 +81,7 @@ class RemoteRules:
     def load_suite(self, text: str, *, name: str = "suite") -> SuiteDefinition:
         """A suite that was sent; InvalidInput has every mistake and refusal with its place."""
         if len(text.encode(errors="surrogatepass")) > self.most_bytes:
-            most = f"{self.most_bytes / 1_000_000:g} MB"
+            most = f"{format_number(self.most_bytes / 1_000_000)} MB"
             raise InvalidInput(f"the suite has more than {most}", hint="split it up")
         reader = open_document(Source(text, None, NOWHERE), "suite")
         for node, path, error in self._find_refused(reader):

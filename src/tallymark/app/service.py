@@ -138,7 +138,7 @@ class Service:
     """Opened with the server, closed with it."""
 
     settings: ServiceSettings
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = field(default_factory=lambda: time.time)
     _tenants: dict[str, TenantServices] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -168,10 +168,10 @@ class Service:
         return RateLimits(of_tenant=self._find_limits)
 
     def _find_limits(self, tenant: str) -> Mapping[str, int]:
-        """A tenant's own; of one that nobody has used yet nothing is read for whoever names it."""
-        if tenant not in self._tenants:
+        try:
+            return self.accounts.find_settings(tenant).limits
+        except TallymarkError:  # there is no such tenant, which its routes will say
             return {}
-        return self.accounts.find_settings(tenant).limits
 
     @cached_property
     def metrics(self) -> Metrics:

@@ -195,7 +195,7 @@ def read_page(
     connection: Connection, run: RunKey, wanted: ResultFilter, *, limit: int, offset: int
 ) -> list[CaseResult]:
     """Some results without their traces, by case and epoch."""
-    columns = [each for each in table.c if each.name not in ("tenant", "run_id", "trace")]
+    columns = [each for each in table.c if each.name not in (*_UNREAD, "trace")]
     query = select(*columns).where(_is_of_run(*run), *_list_conditions(wanted))
     query = query.order_by(table.c.case_name, table.c.epoch).limit(limit).offset(offset)
     return [_read_result(run[1], *row) for row in connection.execute(query)]

@@ -12,7 +12,7 @@ from tallymark.charts.frame import Chart
 from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.errors import NotFound
 from tallymark.ratings import Counts, fit
-from tallymark.text import format_rating
+from tallymark.text import format_rating, format_tick
 from tallymark.web.board_rows import list_dimensions
 from tallymark.web.page import Page, Pager, View, Visit
 from tallymark.web.rating_lines import RatingLine, make_rating_table
@@ -111,7 +111,7 @@ class AgentView(View, frozen=True, kw_only=True):
         elo = [LinePoint(place, value) for place, value in enumerate(self.elo_path)]
         lines = [Line("Fit", fitted)] if fitted else []
         lines.append(Line("Elo", elo))
-        return draw_lines("Rating", lines, lambda x: f"{x:g}", format_rating)
+        return draw_lines("Rating", lines, format_tick, format_rating)
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each challenge."""

@@ -12,7 +12,7 @@ from tallymark.challenges.strategies import STRATEGIES
 from tallymark.errors import NotFound, TallymarkError
 from tallymark.ratings import elo
 from tallymark.ratings.match_results import tier_rating, worth
-from tallymark.text import clean_line, format_number
+from tallymark.text import clean_line, format_digits, format_number
 from tallymark.web.board_rows import DimensionShare, list_board, list_dimensions
 from tallymark.web.page import Page, View, Visit
 from tallymark.web.score_parts import FormulaTree, take_apart
@@ -235,7 +235,7 @@ def _write_score(challenge: Challenge, outcome: Outcome | None) -> str:
     if outcome is None or outcome.score is None:
         return "none"
     if challenge.scoring.dimensions:
-        return f"{outcome.score:.0f}"
+        return format_digits(outcome.score)
     return format_number(outcome.score)
 
 
@@ -325,16 +325,21 @@ def _write_sums(match: Match, change: EloChange) -> Iterable[Sum]:
     yield Sum(
         f"Expected against tier {match.tier}",
         f"1 / (1 + 10^(({opponent} - {change.before}) / 400))",
-        f"{change.expected:.3f}",
+        format_number(change.expected, 3, 3),
     )
     yield Sum(
         f"{did}, so the change is",
-        f"{change.k} {_TIMES} ({value:g} - {change.expected:.3f}) = {plain:.2f}, rounded",
+        f"{change.k} {_TIMES} ({format_number(value)} - {format_number(change.expected, 3, 3)})"
+        f" = {format_number(plain, 2)}, rounded",
         f"{rounded:+d}",
     )
     if change.bonus != 1.0:
         more = (rounded * round(change.bonus * 10) + 5) // 10
-        yield Sum("Verified win", f"{rounded} {_TIMES} {change.bonus:g}, rounded", f"{more:+d}")
+        yield Sum(
+            "Verified win",
+            f"{rounded} {_TIMES} {format_number(change.bonus)}, rounded",
+            f"{more:+d}",
+        )
     floor = " (not below 100)" if change.after == elo.FLOOR else ""
     yield Sum(
         "Elo",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tallymark.challenges.strategies import STRATEGIES
-from tallymark.text import format_score
+from tallymark.text import format_digits, format_score
 from tallymark.web.board_rows import BoardRow, list_board
 from tallymark.web.page import Page, View, Visit
 from tallymark.web.pages.runs import SuiteLine, list_suites
@@ -106,7 +106,7 @@ def _list_attempts(visit: Visit) -> Iterable[News]:
         strategy = STRATEGIES[challenge.scoring.strategy]
         number: str = "no score" if attempt.state == "failed" else attempt.state
         if score is not None:
-            number = strategy.write(score) if strategy.metric is None else f"{score:g}"
+            number = strategy.write(score) if strategy.metric is None else format_digits(score)
         yield News(
             at=attempt.submitted_at or attempt.entered_at,
             who=attempt.agent,
