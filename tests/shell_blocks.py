@@ -25,10 +25,8 @@ NOT_PLAYED = {
     "make ": "sets up a whole environment; what it then does is tested by itself",
     "uv tool install": "installs, from a registry",
     "pip install": "installs, from a registry",
-    "tally serve": "goes on until it is stopped; tests/test_server.py starts it",
     "tally worker": "goes on until it is stopped; tests/cli/test_worker.py starts it",
     "tally view": "goes on until it is stopped; tests/web starts it",
-    "curl ": "asks a server; tests/api asks the same",
     "tally doctor --conformance": "attacks the sandbox, which tests/sandbox does at length",
 }
 """How a line begins, and why it is left out."""

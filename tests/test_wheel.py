@@ -72,7 +72,7 @@ def test_the_documentation_comes_with_it(tally: Path, tmp_path: Path) -> None:
 
 
 def test_it_is_small(tally: Path) -> None:
-    """About 220 MB in 63 packages, the server among them; pip's own and setuptools' do not count."""
+    """About 220 MB in 63 packages, the server's among them; pip and setuptools do not count."""
     (packages,) = (tally.parents[1] / "lib").glob("python*/site-packages")
     counted = [
         path for path in packages.iterdir() if not re.match("pip|setuptools|pkg_", path.name)

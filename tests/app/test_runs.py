@@ -511,7 +511,7 @@ def test_ctrl_c_that_comes_just_before_the_loop_waits_is_not_lost(tmp_path: Path
 SMALL_DISK = """
 import resource, signal
 from tallymark.cli import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (700_000, 700_000))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 main()
 """

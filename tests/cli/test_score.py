@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.tally_process import TALLY, Tally
+from tests.cli.tally_process import Tally
 
 TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 OWN = str(TRACES / "own.jsonl")
@@ -479,8 +479,10 @@ def test_a_terminal_gets_progress_and_the_output_stays_clean(suite: str) -> None
     code = (
         "import os, pty, subprocess, sys\n"
         "main, side = pty.openpty()\n"
-        f"done = subprocess.run([{str(TALLY)!r}, 'score', {OWN!r}, '-s', 'word_count'],"
-        " stdout=subprocess.PIPE, stderr=side)\n"
+        # At once: what is done within half a second shows none.
+        "start = 'from tallymark.cli import main, progress; progress._PATIENCE = 0; main()'\n"
+        f"done = subprocess.run([sys.executable, '-c', start, 'score', {OWN!r}, '-s',"
+        " 'word_count'], stdout=subprocess.PIPE, stderr=side)\n"
         "os.close(side)\n"
         "sys.stdout.write(done.stdout.decode())\n"
         "print('progress:', b'scoring' in os.read(main, 100000))\n"

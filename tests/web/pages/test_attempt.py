@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 def test_the_arithmetic_of_the_rating_adds_up(client: TestClient) -> None:
     sums = client.get("/attempts/a1?format=json").json()["sums"]
     expected, change, whole = sums
-    assert expected["result"] == "0.500"
+    assert expected["result"] == "0.5"
     assert change["result"] == "+16"
     assert (whole["how"], whole["result"]) == ("1000 + 16", "1016")
 
