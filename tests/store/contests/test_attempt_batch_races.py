@@ -34,7 +34,10 @@ def kill_after(server: subprocess.Popen[str], count: int) -> list[str]:
     assert server.stdout is not None
     said = [server.stdout.readline() for _ in range(count)]
     server.kill()
-    rest = server.communicate(timeout=600)[0]
+    # Not `communicate`, which passes over what `readline` has read ahead, and begins within a line.
+    rest = server.stdout.read()
+    server.stdout.close()
+    server.wait(600)
     # A line that was cut short was not said.
     return [
         line.rstrip("\n") for line in [*said, *rest.splitlines(keepends=True)] if line[-1:] == "\n"
