@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
@@ -37,7 +38,7 @@ from tallymark.api import (
 from tallymark.api.envelope import Envelope
 from tallymark.api.quick_routes import QuickRoutes
 from tallymark.app.service import Service
-from tallymark.errors import NotSignedIn
+from tallymark.errors import NotSignedIn, WorkFailed
 from tallymark.web.site import make_site
 from tallymark.web.visitor import Visitor, make_owner, make_visitor
 from tallymark.wire.attempts import Report
@@ -245,7 +246,20 @@ def serve(
     server = _Server(config, service)
     if started is not None:
         _tell_when_started(server, started)
-    server.run()
+    with _listen(host, port) as listener:
+        server.run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Before anything is opened: uvicorn would say in its own words that an address is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise WorkFailed(
+            f"nothing can listen at {host}:{port}: {error.strerror or error}",
+            hint="name another with --port, or any that is free with --port 0",
+        ) from None
 
 
 def _tell_when_started(server: uvicorn.Server, started: Callable[[int], None]) -> None:
