@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.versus_rows import VersusRows
     from tallymark.store.jobs.job_queue import JobQueue
     from tallymark.store.jobs.jobs import Jobs, NewJob
+    from tallymark.store.reviews.reviews import Reviews
     from tallymark.store.runs.run_progress import RunProgressReader
     from tallymark.store.runs.run_rows import RunFilter, SuiteSummary
 
@@ -409,6 +410,13 @@ class Store:
             else each
             for each in found
         ]
+
+    @cached_property
+    def reviews(self) -> Reviews:
+        """What people say of cases."""
+        from tallymark.store.reviews.reviews import Reviews  # noqa: PLC0415
+
+        return Reviews(self._database, self.tenant)
 
     @cached_property
     def run_progress(self) -> RunProgressReader:
