@@ -484,10 +484,14 @@ class Store:
             run_rows.require(connection, self.tenant, run_id)
             yield from result_rows.stream_counted(connection, self.tenant, run_id)
 
-    def pick_results(self, run_id: str, keys: Iterable[tuple[str, int]]) -> Iterator[CaseResult]:
+    def pick_results(
+        self, run_id: str, keys: Iterable[tuple[str, int]], *, with_traces: bool = True
+    ) -> Iterator[CaseResult]:
         """The results with these cases and epochs, in this order, a few in memory at a time."""
         with self._database.read() as connection:
-            yield from result_rows.pick_results(connection, self.tenant, run_id, keys)
+            yield from result_rows.pick_results(
+                connection, self.tenant, run_id, keys, with_traces=with_traces
+            )
 
     def page_results(
         self,

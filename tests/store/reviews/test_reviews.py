@@ -64,8 +64,9 @@ def test_only_its_author_changes_or_withdraws_it(store: Store) -> None:
         store.reviews.change(given.id, "bob", GivenScore(label="fail"), at=2.0)
     with pytest.raises(NotAllowed):
         store.reviews.withdraw(given.id, "bob", at=2.0)
-    with pytest.raises(InvalidInput, match="cannot become"):
-        store.reviews.change(given.id, "alice", GivenScore(name="tone", value=1), at=2.0)
+    with pytest.raises(InvalidInput, match="needs a value or a label"):
+        store.reviews.change(given.id, "alice", GivenScore(comment="words"), at=2.0)
+    assert store.reviews.change(given.id, "alice", GivenScore(value=0), at=2.0).says == "fail"
     store.reviews.withdraw(given.id, "alice", at=3.0)
     assert store.reviews.all() == []
     for identifier in (given.id, "s0", "12", "s" + "9" * 30, "s-1", "sé"):

@@ -14,6 +14,7 @@ from tallymark.errors import InvalidInput, NotAllowed, NotFound
 from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import dialect_insert, lock_rows
+from tallymark.store.reviews import judged_cases
 from tallymark.store.reviews.review_tables import COMMENT
 from tallymark.store.reviews.review_tables import reviews as table
 from tallymark.store.runs.run_tables import case_results
@@ -167,15 +168,15 @@ class Reviews(TenantRows):
         return self._database.write(work)
 
     def change(self, identifier: str, author: str, given: GivenScore, *, at: float) -> Review:
-        """Changes what its author said; nobody else may."""
-        said = given.check()
+        """Changes what its author said, under the name that it has; nobody else may."""
 
         def work(connection: Connection) -> Review:
             mine = self._require_own(connection, identifier, author)
+            said = msgspec.structs.replace(given, name=mine.name).check()
             if said.name != mine.name:
                 raise InvalidInput(
-                    f"{identifier} is {mine.name!r}, which cannot become {said.name!r}",
-                    hint="withdraw it, and give another",
+                    f"{identifier} is the score {mine.name!r}, and needs a value or a label",
+                    hint="or withdraw it",
                 )
             return self._change(connection, mine, said, at)
 
@@ -223,6 +224,20 @@ class Reviews(TenantRows):
                 _read(row) for row in connection.execute(query.order_by(table.c.id)).mappings()
             ]
         return [each for each in found if (each.case, each.epoch) in wanted]
+
+    def judged_runs(
+        self, suite: str | None = None, *, newest: int = 40, limit: int = 8
+    ) -> list[str]:
+        """Of the newest runs those with cases that a model judged."""
+        with self._database.read() as connection:
+            return judged_cases.list_judged_runs(
+                connection, self._tenant, suite, newest=newest, limit=limit
+            )
+
+    def unseen(self, run: str, limit: int) -> list[tuple[str, int]]:
+        """Judged cases of a run, with their epochs, that nobody has scored."""
+        with self._database.read() as connection:
+            return judged_cases.list_unseen(connection, self._tenant, run, limit)
 
     def _require_case(self, connection: Connection, key: CaseKey) -> None:
         here = exists().where(

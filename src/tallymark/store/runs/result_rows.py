@@ -163,10 +163,16 @@ def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator
 
 
 def pick_results(
-    connection: Connection, tenant: str, run_id: str, keys: Iterable[tuple[str, int]]
+    connection: Connection,
+    tenant: str,
+    run_id: str,
+    keys: Iterable[tuple[str, int]],
+    *,
+    with_traces: bool = True,
 ) -> Iterator[CaseResult]:
     """The results with these cases and epochs, in this order, few in memory at a time."""
-    columns = [each for each in table.c if each.name not in _UNREAD]
+    unread = _UNREAD if with_traces else (*_UNREAD, "trace")
+    columns = [each for each in table.c if each.name not in unread]
     _spare_memory(connection)
     left = iter(keys)
     while wanted := list(islice(left, _AT_HAND)):
