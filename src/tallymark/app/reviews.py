@@ -117,14 +117,16 @@ class ReviewService:
         self, run: str | None = None, suite: str | None = None, limit: int = 50
     ) -> list[ReviewedCase]:
         """Cases that models judged and nobody has scored, those of the newest runs first."""
-        keys: list[CaseKey] = []
+        found: dict[CaseKey, list[Review]] = {}
         runs = [run] if run is not None else self.store.reviews.judged_runs(suite)
         for each in runs:
-            if len(keys) >= limit:
+            if len(found) >= limit:
                 break
-            unseen = self.store.reviews.unseen(each, limit - len(keys))
-            keys += [CaseKey(each, *key) for key in unseen]
-        return self._attach({key: [] for key in keys})
+            unseen = self.store.reviews.unseen(each, limit - len(found))
+            found |= {CaseKey(each, *key): [] for key in unseen}
+            for comment in self.store.reviews.of_cases(each, unseen):
+                found[comment.key].append(comment)
+        return self._attach(found)
 
     def read_case(self, key: CaseKey) -> ReviewedCase | None:
         """One case; None where there is none."""
