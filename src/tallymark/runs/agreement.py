@@ -76,10 +76,10 @@ def measure_agreement(pairs: Iterable[tuple[str, str]]) -> Agreement:
 
 def _find_kappa(table: Sequence[Sequence[int]]) -> float:
     total = sum(map(sum, table))
-    observed = sum(row[place] for place, row in enumerate(table)) / total
+    observed: float = sum(row[place] for place, row in enumerate(table)) / total
     firsts = [sum(row) / total for row in table]
     seconds = [sum(column) / total for column in zip(*table, strict=True)]
-    expected = sum(one * two for one, two in zip(firsts, seconds, strict=True))
+    expected: float = sum(one * two for one, two in zip(firsts, seconds, strict=True))
     return (observed - expected) / (1 - expected)
 
 

@@ -380,6 +380,14 @@ class Store:
         with self._database.read() as connection:
             return run_rows.find(connection, self.tenant, wanted)
 
+    def brief_run(self, wanted: str, *, metrics_for: str = "") -> RunRecord:
+        """The same as in lists: without its definition, and of very many metrics those alone that
+        its formula or another may mean. One that goes on has the counts of its results so far.
+        """
+        with self._database.read() as connection:
+            found = run_rows.find_brief(connection, self.tenant, wanted, metrics_for)
+            return self._count_so_far(connection, [found])[0]
+
     def runs(
         self,
         *,
@@ -388,22 +396,27 @@ class Store:
         limit: int | None = 50,
         offset: int = 0,
         after: tuple[Any, float, str] | None = None,
+        metrics_for: str = "",
         **filters: Unpack[RunFilter],
     ) -> list[RunRecord]:
         """Runs that pass all filters after the first `offset`, newest first unless sorted.
 
         `after` is where the page before ended: the value of `sort`, the moment and the id of its
-        last run. Definitions, which can be large, are left out; what has no value for `sort`
-        comes last in either direction.
+        last run. Definitions, which can be large, are left out, and so are metrics of single cases
+        where there are very many: all but those that its formula or `metrics_for` may mean. What
+        has no value for `sort` comes last in either direction.
         """
         with self._database.read() as connection:
-            page = run_rows.RunPage(sort, descending, limit, offset, after)
+            page = run_rows.RunPage(sort, descending, limit, offset, after, metrics_for)
             found = run_rows.search(connection, self.tenant, filters, page)
-            # Its numbers are written down when a run ends; until then its results tell.
-            open_ended = [each.id for each in found if each.status in ("running", "interrupted")]
-            if not open_ended:
-                return found
-            counts = result_rows.count_statuses(connection, self.tenant, open_ended)
+            return self._count_so_far(connection, found)
+
+    def _count_so_far(self, connection: Connection, found: list[RunRecord]) -> list[RunRecord]:
+        """Their numbers are written down when runs end; until then their results tell."""
+        open_ended = [each.id for each in found if each.status in ("running", "interrupted")]
+        if not open_ended:
+            return found
+        counts = result_rows.count_statuses(connection, self.tenant, open_ended)
         return [
             replace(each, passed=so_far["passed"], failed=so_far["failed"], errors=so_far["error"])
             if (so_far := counts.get(each.id)) is not None

@@ -106,7 +106,7 @@ def test_what_cannot_be_a_score_is_refused(
     store: Store, fields: dict[str, object], words: str
 ) -> None:
     with pytest.raises(InvalidInput, match=words):
-        give(store, "alice", **fields)
+        give(store, "alice", 1.0, **fields)
     assert store.reviews.all() == []
 
 

@@ -89,7 +89,7 @@ def gather(visit: Visit) -> CaseView:
     """The case that the address names."""
     visit.visitor.require_runs()
     app, name = visit.app, visit.params["case"]
-    record = app.store.run(visit.params["run"])
+    record = app.store.brief_run(visit.params["run"])
     epoch = visit.read_number("epoch", 0, 1_000_000)
     result = next(app.store.pick_results(record.id, [(name, epoch)]), None)
     if result is None:
@@ -98,7 +98,7 @@ def gather(visit: Visit) -> CaseView:
     falls = lay_out_spans(result.trace)
     before, after = app.store.neighbours(record.id, name, epoch)
     facts = describe_case(result, most=200_000)
-    others = app.store.runs(suite=record.suite, limit=12)
+    others = app.store.runs(suite=record.suite, limit=2)
     said = describe_reviews(visit, app.store.reviews.of_cases(record.id, [(name, epoch)]))
     scores = _list_scores(result)
     return CaseView(

@@ -84,7 +84,7 @@ def gather(visit: Visit) -> FormulaView:
     """The formula of the address, with the numbers of a run."""
     store = visit.app.store
     may = visit.visitor.may_read_runs and store.exists
-    records = store.runs(limit=_MOST_RUNS) if may else []
+    records = store.runs(limit=_MOST_RUNS, metrics_for=visit.get("formula")) if may else []
     chosen = _choose_run(visit, records) if may else None
     text = visit.get("formula") or (chosen.formula if chosen else _START)
     metrics = pick_metrics(chosen.metrics, text) if chosen else {}
@@ -125,7 +125,7 @@ def gather(visit: Visit) -> FormulaView:
 def _choose_run(visit: Visit, records: list[RunRecord]) -> RunRecord | None:
     wanted = visit.get("run")
     if wanted:
-        return visit.app.store.run(wanted)
+        return visit.app.store.brief_run(wanted, metrics_for=visit.get("formula"))
     return records[0] if records else None
 
 
@@ -142,7 +142,7 @@ def _describe(problem: Problem, level: str = "error") -> Mistake:
 
 def _order_runs(visit: Visit, text: str, chosen: RunRecord) -> list[OrderLine]:
     """The runs of the same suite by this formula; what has no value comes last."""
-    records = visit.app.store.runs(suite=chosen.suite, limit=_MOST_RUNS)
+    records = visit.app.store.runs(suite=chosen.suite, limit=_MOST_RUNS, metrics_for=text)
     if chosen.id not in {each.id for each in records}:
         records = [chosen, *records]
     found: list[tuple[RunRecord, float | None, str | None]] = []

@@ -93,7 +93,7 @@ def gather(visit: Visit) -> ReviewView:
     visit.visitor.require_runs()
     store = visit.app.store
     show = visit.choose("show", _CHOICES)
-    run = store.run(visit.get("run")) if visit.get("run") else None
+    run = store.brief_run(visit.get("run")) if visit.get("run") else None
     me = find_author(visit)
     seen, unseen = _read(visit, None if run is None else run.id)
     name = visit.get("name") or VERDICT
@@ -114,7 +114,7 @@ def gather(visit: Visit) -> ReviewView:
         },
         more=len(unseen) >= SHOWN,
         chosen=chosen,
-        of=None if chosen is None else describe_run(store.run(chosen.run)),
+        of=None if chosen is None else describe_run(store.brief_run(chosen.run)),
         case=None if found is None else describe_case(found.result, most=20_000),
         judged=[] if found is None else list(list_check_facts(tuple(list_judged(found.result)))),
         reviews=[] if found is None else describe_reviews(visit, found.reviews),

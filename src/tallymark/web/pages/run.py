@@ -26,6 +26,10 @@ _MOST_METRICS = 600
 """Three for each named case: with more, a page would be nothing else."""
 
 
+_EARLIER = 3
+"""Runs among which the one before is looked for."""
+
+
 class RunBefore(msgspec.Struct, frozen=True, kw_only=True):
     """The last run of the same suite and model, and how the score changed since."""
 
@@ -62,7 +66,7 @@ def gather(visit: Visit) -> RunView:
     """The run that the address names, by id or by a beginning of it."""
     visit.visitor.require_runs()
     app, wanted = visit.app, visit.params["run"]
-    record = app.store.run(wanted)
+    record = app.store.brief_run(wanted)
     if record.id != wanted:
         raise Moved(visit.link().replace(f"/runs/{wanted}", f"/runs/{record.id}", 1))
     run = describe_run(record)
@@ -161,9 +165,14 @@ def _read_cases(app: App, run: RunFacts, pager: Pager, status: str, text: str) -
 def _find_before(app: App, record: RunRecord) -> RunBefore | None:
     if record.score is None:
         return None
-    for other in app.store.runs(suite=record.suite, model=record.model, limit=50):
-        earlier = other.created_at < record.created_at and other.score is not None
-        if earlier and other.tags.get("prompt") == record.tags.get("prompt"):
+    earlier = app.store.runs(
+        suite=record.suite,
+        model=record.model,
+        after=(record.created_at, record.created_at, record.id),
+        limit=_EARLIER,
+    )
+    for other in earlier:
+        if other.score is not None and other.tags.get("prompt") == record.tags.get("prompt"):
             return RunBefore(id=other.id, change=record.score - (other.score or 0.0))
     return None
 
