@@ -530,6 +530,11 @@ class Store:
             wanted = result_rows.ResultFilter(status, text)
             return result_rows.count_some(connection, (self.tenant, run_id), wanted)
 
+    def measure_results(self, run_id: str) -> tuple[float | None, float | None]:
+        """What the results of a run cost together so far, and how long they took on average."""
+        with self._database.read() as connection:
+            return result_rows.measure(connection, (self.tenant, run_id))
+
     def neighbours(
         self, run_id: str, case: str, epoch: int
     ) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:

@@ -213,6 +213,13 @@ def count_some(connection: Connection, run: RunKey, wanted: ResultFilter) -> int
     return int(connection.scalar(query) or 0)
 
 
+def measure(connection: Connection, run: RunKey) -> tuple[float | None, float | None]:
+    """The sum of what is known of the costs, and the mean of the latencies."""
+    query = select(func.sum(table.c.cost), func.avg(table.c.latency)).where(_is_of_run(*run))
+    cost, latency = connection.execute(query).one()
+    return cost, latency
+
+
 def _list_conditions(wanted: ResultFilter) -> list[ColumnElement[bool]]:
     found = [] if wanted.status is None else [table.c.status == wanted.status]
     if wanted.text:
