@@ -290,6 +290,8 @@ def list_addresses(store: Store) -> list[str]:
         "/keys",
         "/account",
         "/sign-in?next=/runs",
+        "/formula?challenge=maze&formula=total+-+elapsed_s",
+        "/formula?challenge=frugal&formula=tokens_total+%2A",
         "/review",
         "/review?show=disputed&run=rntwo",
         "/review?at=rntwo:0:case-1&name=tone",
