@@ -132,7 +132,8 @@ class _Board(NamedTuple):
     kept: StoredChallenge
     public: bool
     frozen_at: float | None
-    etag: str
+    etag: str | None
+    """None where only the page itself tells whether it changed."""
 
 
 def _find_answer(asked: _Asked, moment: Moment | None = None) -> Response | _Board:
@@ -140,18 +141,23 @@ def _find_answer(asked: _Asked, moment: Moment | None = None) -> Response | _Boa
     kept, *newest = find_newest_visible(asked.services, asked.caller, asked.name, moment)
     public = not sees_live(asked.caller)
     frozen = public and kept.is_frozen(asked.service.clock())
+    frozen_at = kept.freezes_at if frozen else None
+    if kept.challenge.kind == "versus":  # what is played there is not in the log
+        return _Board(kept, public, frozen_at, None)
     etag = make_etag(newest, kept.revision, kept.frozen_at, public, frozen, asked.page)
     if is_known(asked.known, etag):
-        return Response(status_code=304, headers=_tell_tag(etag))
-    board = _Board(kept, public, kept.freezes_at if frozen else None, etag)
+        return _answer_unchanged(etag)
     body = asked.service.pages.find(_name_page(asked, public), etag)
-    return board if body is None else _answer_page(body, etag)
+    return _Board(kept, public, frozen_at, etag) if body is None else _answer_page(body, etag)
 
 
 def _make_answer(asked: _Asked, board: _Board, moment: Moment | None = None) -> Response:
     document = _make_document(asked, board, moment)
     document["frozen_at"] = board.frozen_at
     body = encode(document)
+    if board.etag is None:
+        etag = make_etag(body)
+        return _answer_unchanged(etag) if is_known(asked.known, etag) else _answer_page(body, etag)
     asked.service.pages.keep(_name_page(asked, board.public), board.etag, body)
     return _answer_page(body, board.etag)
 
@@ -162,6 +168,10 @@ def _name_page(asked: _Asked, public: bool) -> Hashable:
 
 def _answer_page(body: bytes, etag: str) -> Response:
     return Response(body, 200, _tell_tag(etag), "application/json")
+
+
+def _answer_unchanged(etag: str) -> Response:
+    return Response(status_code=304, headers=_tell_tag(etag))
 
 
 def _tell_tag(etag: str) -> dict[str, str]:
