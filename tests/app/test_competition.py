@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import signal
 import subprocess
 import sys
@@ -449,10 +450,18 @@ class Rule:
 """
 
 
+class Unshuffled(random.SystemRandom):
+    """Those who came last stay last."""
+
+    def shuffle(self, x: Any) -> None:
+        """Leaves all where it is."""
+
+
 def test_reports_that_wait_together_are_scored_as_if_alone(
-    games: Competition, tmp_path: Path
+    games: Competition, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though some end the process that they share, and the plugin remembers who came before."""
+    monkeypatch.setattr(random, "SystemRandom", Unshuffled)
     folder = folder_with(tmp_path, BY_RULE)
     (folder / "rule.py").write_text(DEADLY_RULE)
     games.publish(folder)
