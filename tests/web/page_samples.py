@@ -148,6 +148,7 @@ def a_maze(odd: str = "", **fields: object) -> Challenge:
         "goal": f"Find **the way**. {odd}\n\n[odd](javascript:alert(1)) [fine](https://example.org)",
         "version": "v1",
         "rated": "every",
+        "visibility": "public",
         "time_limit_s": 600.0,
         "evaluator": Evaluator(type="reported"),
         "scoring": ScoringRule(
@@ -167,7 +168,7 @@ def fill_contests(store: Store, odd: str = "") -> None:
     for place, (agent, score) in enumerate(scores.items()):
         play(store, "maze", agent, score, at=NOW - (5 - place) * DAY, odd=odd)
     rule = ScoringRule(formula="1000 - tokens_total")
-    frugal = a_maze(odd, name="frugal", title="Frugal", scoring=rule)
+    frugal = a_maze(odd, name="frugal", title="Frugal", scoring=rule, visibility="private")
     store.challenges.publish(frugal, b"", at=NOW - 9 * DAY)
     for place, agent in enumerate(("alice", "bob")):
         metrics = Metrics(succeeded=True, tokens_total=100 * (place + 1), elapsed_ms=2000)
@@ -268,4 +269,6 @@ def list_addresses(store: Store) -> list[str]:
         "/ratings?sort=elo",
         "/search?q=a",
         "/keys",
+        "/account",
+        "/sign-in?next=/runs",
     ]

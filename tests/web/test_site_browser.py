@@ -13,10 +13,11 @@ import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
+from tests.web.conftest import make_service
 from tests.web.page_samples import NOW, a_trace, keep_run, list_addresses
 
 from tallymark.app.app import App
-from tallymark.web.own_store import make_own_site
+from tallymark.server import make_server, name_hosts
 
 
 @contextmanager
@@ -24,7 +25,7 @@ def serve(app: App) -> Iterator[str]:
     """The owner's pages on a port of their own."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    site = make_own_site(app, port, clock=lambda: NOW)
+    site = make_server(make_service(app, own=True), hosts=name_hosts(port))
     server = uvicorn.Server(uvicorn.Config(site, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -29,10 +29,10 @@ from tallymark.api.api_route import make_router
 from tallymark.api.event_stream import MEDIA_TYPE, find_last_event, stream_events
 from tallymark.api.problems import refuse
 from tallymark.api.quick_routes import QuickRoute
-from tallymark.api.sight import find_newest_visible, find_visible, sees_live
 from tallymark.app.callers import Caller
 from tallymark.app.live import View
 from tallymark.app.service import Service, TenantServices
+from tallymark.app.sight import find_newest_visible, find_visible, sees_live
 from tallymark.app.what_if import WhatIfRule
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.moments import Moment

@@ -402,6 +402,12 @@ class AccountService:
             raise NotFound(f"there is no invitation {invitation_id!r}", hint="list them")
         self._store.invitations.revoke(invitation_id, at=self._clock())
 
+    def look_at_invitation(self, text: str) -> Invitation | None:
+        """What somebody who has an invitation may know of it; None of one that cannot be used."""
+        found = self._store.invitations.find(text)
+        usable = found is not None and found.revoked_at is None and found.uses_left > 0
+        return found if found is not None and usable and found.expires_at > self._clock() else None
+
     def accept_invitation(
         self, text: str, *, owner: str | None = None, agent: str | None = None
     ) -> NewKey:

@@ -228,6 +228,8 @@ class Service:
 
     def open(self) -> None:
         """Makes or brings up to date what is stored, and begins to work."""
+        if self.own and not self.app.store.exists:
+            return  # whoever only looks makes nothing
         self.app.store.prepare()
         self.app.store.start_writer()
         self.app.store.watch_commits(board=self.live.notify, run=self.live.notify_run)
@@ -243,7 +245,8 @@ class Service:
         known = self._tenants.get(name)
         if known is None:
             try:
-                self.app.store.for_tenant(name).tenants.settings()
+                if name != self.app.tenant:  # which is there before anything is stored
+                    self.app.store.for_tenant(name).tenants.settings()
             except TallymarkError:
                 # Whoever asks need not know what else there is.
                 raise NotFound(f"there is no tenant {name!r}") from None

@@ -14,7 +14,6 @@ from tallymark.challenges.strategies import STRATEGIES
 from tallymark.charts.frame import Chart
 from tallymark.charts.histogram import draw_histogram
 from tallymark.charts.lines import Line, LinePoint, draw_lines
-from tallymark.errors import NotFound
 from tallymark.ratings.match_results import tier_rating
 from tallymark.text import format_count, format_tick
 from tallymark.web.board_rows import BoardRow, DimensionShare, list_board, list_dimensions
@@ -119,9 +118,7 @@ def _write_day(day: float) -> str:
 def gather(visit: Visit) -> ChallengeView:
     """The challenge that the address names."""
     store, name = visit.app.store, visit.params["challenge"]
-    if not store.exists:
-        raise NotFound(f"there is no challenge {name[:80]!r}", hint="there are none yet")
-    kept = store.challenges.find(name)
+    kept = visit.find_challenge(name)
     challenge, public = kept.challenge, visit.public
     solo = challenge.kind != "versus"
     size = store.boards.size(name, public=public) if solo else 0

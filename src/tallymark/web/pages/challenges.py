@@ -56,10 +56,9 @@ def find_state(kept: StoredChallenge, now: float) -> ChallengeState:
 
 def gather(visit: Visit) -> ChallengesView:
     """The challenges that the address asks for, those that are open first."""
-    store = visit.app.store
     wanted = visit.choose("state", ("", "open", "frozen", "closed", "upcoming"))
     text = visit.get("q").casefold()
-    found = store.challenges.all() if store.exists else []
+    found = visit.list_challenges()
     lines = [
         _describe(visit, kept)
         for kept in found

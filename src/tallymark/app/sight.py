@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tallymark.api.access import ORGANISERS
-from tallymark.app.callers import Caller
+from tallymark.app.callers import ORGANISERS, Caller
 from tallymark.app.service import TenantServices
 from tallymark.challenges.attempt import Attempt
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, Place
