@@ -237,6 +237,18 @@ Act = Callable[[Visit], Outcome]
 
 
 @dataclass(frozen=True)
+class File:
+    """Something to be kept, or sent by mail."""
+
+    name: str
+    content: str
+    """A page of HTML that needs nothing else."""
+
+
+MakeFile = Callable[[Visit], File]
+
+
+@dataclass(frozen=True)
 class Page:
     """One address and what it shows."""
 
@@ -247,6 +259,8 @@ class Page:
     """Pieces of the page that script asks for by themselves: names and their templates."""
     actions: Mapping[str, Act] = field(default_factory=dict)
     """What its forms do, by the value of their field `do`."""
+    files: Mapping[str, MakeFile] = field(default_factory=dict)
+    """Other forms of it that are downloaded, by the value of `format`."""
     strangers_may_act: bool = False
     """Whether somebody who is not signed in may send its forms."""
 
@@ -327,8 +341,10 @@ class PageServer:
             visit = self._make_visit(request)
             if not self._service.own:
                 self._service.limits.check(visit.caller, "read")
-            view = page.gather(visit)
             chosen = visit.get("format")
+            if chosen in page.files:
+                return _send(page.files[chosen](visit))
+            view = page.gather(visit)
             if chosen:
                 return _write(view, chosen)
             return self._show(visit, view, page.parts.get(visit.get("part"), page.template))
@@ -462,6 +478,13 @@ def _write(view: View, chosen: str) -> Response:
         return Response(target.getvalue(), headers=HEADERS, media_type="text/csv; charset=utf-8")
     content = msgspec.json.encode({"problems": [f"format={chosen[:40]!r} is not json or csv"]})
     return Response(content, 422, HEADERS, media_type="application/json")
+
+
+def _send(file: File) -> Response:
+    """A file that is kept and not shown here: it carries a policy of its own."""
+    name = "".join(each if each.isalnum() and each.isascii() else "-" for each in file.name[:80])
+    named = {"Content-Disposition": f'attachment; filename="{name.strip("-") or "page"}.html"'}
+    return Response(file.content, headers=HEADERS | named, media_type="text/html; charset=utf-8")
 
 
 def _write_cell(value: Any) -> Any:
