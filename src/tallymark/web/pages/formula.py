@@ -100,7 +100,7 @@ def gather(visit: Visit) -> FormulaView:
     try:
         formula = Formula.parse(text[: _MOST_TEXT + 1], names)
     except FormulaError as error:
-        mistakes = [_describe(each) for each in error.problems]
+        mistakes = [describe_mistake(each) for each in error.problems]
         return FormulaView(
             **view, mistakes=mistakes, notes=[], low=None, high=None, directions={}, tree=None,
             order=[],
@@ -111,7 +111,7 @@ def gather(visit: Visit) -> FormulaView:
         **view,
         mistakes=[],
         notes=[
-            _describe(Problem(each.message, each.place, each.hint), each.level)
+            describe_mistake(Problem(each.message, each.place, each.hint), each.level)
             for each in lint.findings
         ],
         low=ends["low"],
@@ -129,7 +129,8 @@ def _choose_run(visit: Visit, records: list[RunRecord]) -> RunRecord | None:
     return records[0] if records else None
 
 
-def _describe(problem: Problem, level: str = "error") -> Mistake:
+def describe_mistake(problem: Problem, level: str = "error") -> Mistake:
+    """A problem as a page shows it."""
     place = problem.place
     return Mistake(
         message=problem.message,

@@ -21,9 +21,10 @@ KEYS = {
     "Enter": "open the row",
     "x": "choose the row",
     "c": "compare what is chosen",
+    "w": "what if: try another rule on a board",
     "y": "copy this page's address",
     "t": "light or dark",
-    "Esc": "close",
+    "Esc": "close, or end what-if",
 }
 
 
