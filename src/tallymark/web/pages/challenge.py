@@ -164,10 +164,12 @@ def gather(visit: Visit) -> ChallengeView:
     challenge, public = kept.challenge, visit.public
     solo = challenge.kind != "versus"
     board = _Board(visit, kept) if solo else None
-    rows = board.read_rows() if board else []
     me = visit.get("around") or visit.visitor.agent
-    here = any(row.agent == me for row in rows)
     what_if = try_rule(visit, challenge, me) if solo else None
+    # As somebody types, nothing is read that is not shown.
+    hidden = what_if is not None and what_if.rows and visit.get("part")
+    rows = board.read_rows() if board and not hidden else []
+    here = any(row.agent == me for row in rows)
     charts = visit.get("part") == "charts"
     frozen = kept.is_frozen(visit.now)
     return ChallengeView(

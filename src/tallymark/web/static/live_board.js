@@ -10,7 +10,8 @@ export function mount(root) {
   const facts = root.dataset;
   const patcher = makePatcher(root);
   const dot = makeDot(root);
-  const asker = makeAsker(showPart, (status) => (status ? findOut() : lose()));
+  const wait = () => dot.show("Waiting");
+  const asker = makeAsker(showPart, wait, (status) => (status ? findOut() : lose()));
   let seq = facts.seq;
   let source = null;
   let failures = 0;
@@ -20,6 +21,7 @@ export function mount(root) {
   let next = 0;
 
   function showPart(part) {
+    if (!part) return heard(); // nothing is new
     if (part.dataset.known !== facts.known) return end("Signed out");
     facts.frozen = part.dataset.frozen;
     seq = String(Math.max(Number(seq), Number(part.dataset.seq)));
@@ -32,7 +34,7 @@ export function mount(root) {
     failures = 0;
     dot.show(facts.frozen === "1" ? "Frozen" : "Live");
     clearTimeout(watch);
-    watch = setTimeout(asker.soon, WATCH * (1 + Math.random()));
+    watch = setTimeout(() => asker.soon(), WATCH * (1 + Math.random()));
   }
 
   function connect() {
@@ -97,7 +99,7 @@ export function mount(root) {
   // Boards open, freeze and close by the clock too.
   function askAt(seconds) {
     clearTimeout(next);
-    if (seconds && seconds < 1e6) next = setTimeout(asker.soon, seconds * 1000 + 500);
+    if (seconds && seconds < 1e6) next = setTimeout(() => asker.soon(), seconds * 1000 + 500);
   }
 
   addEventListener("board:ask", asker.now);
@@ -114,12 +116,15 @@ export function mount(root) {
 }
 
 // Asks for the part: once at a time, and then for the newest address alone.
-function makeAsker(show, fail) {
+function makeAsker(show, wait, fail) {
   let busy = null;
   let begun = 0;
   let again = false;
+  let hurry = false;
   let timer = 0;
+  let due = 0;
   let ready = 0;
+  let pause = EVERY;
   let etag = ["", ""];
   let stopped = false;
 
@@ -129,16 +134,18 @@ function makeAsker(show, fail) {
     if (stopped) return;
     busy = new AbortController();
     begun = performance.now();
-    again = false;
+    again = hurry = false;
+    pause = EVERY;
     try {
       for (const name of ["board", "around"]) await ask(name);
       // Whoever is slow to answer has much to do: the next waits ten times as long.
-      ready = performance.now() + Math.max(EVERY, 10 * (performance.now() - begun));
+      ready = performance.now() + Math.max(pause, 10 * (performance.now() - begun));
     } catch (error) {
       if (error.name !== "AbortError") fail(error.status);
     }
     busy = null;
-    if (again) run();
+    if (hurry) run();
+    else if (again) soon();
   }
 
   async function ask(name) {
@@ -151,9 +158,14 @@ function makeAsker(show, fail) {
     else url.searchParams.set("around", me);
     const headers = name === "board" && etag[0] === url.href ? { "If-None-Match": etag[1] } : {};
     const answer = await fetch(url, { headers, signal: busy.signal, cache: "no-store" });
-    if (answer.status === 429 || answer.status >= 500) soon(5000);
-    else if (answer.status !== 304 && !answer.ok) throw Object.assign(new Error(), { status: answer.status });
-    if (!answer.ok) return;
+    const { status } = answer;
+    if (status === 304) return show(null);
+    if (status === 429 || status >= 500) {
+      pause = 5000;
+      again = true;
+      return wait();
+    }
+    if (!answer.ok) throw Object.assign(new Error(), { status });
     if (name === "board") etag = [url.href, answer.headers.get("ETag")];
     const holder = document.createElement("template");
     holder.innerHTML = await answer.text();
@@ -162,14 +174,17 @@ function makeAsker(show, fail) {
   }
 
   function soon(least = 0) {
-    const wait = Math.max(least, ready - performance.now()) + Math.random() * SPREAD;
-    if (!timer && !busy) timer = setTimeout(run, wait);
-    else if (busy) again = true;
+    if (busy) return void (again = true);
+    const at = Math.max(performance.now() + least, ready) + Math.random() * SPREAD;
+    if (timer && due <= at) return;
+    clearTimeout(timer);
+    due = at;
+    timer = setTimeout(run, at - performance.now());
   }
 
   // What is asked for is not abandoned: the server would go on with it, and the next wait for it.
   function now() {
-    again = true;
+    hurry = true;
     if (!busy) run();
     else if (performance.now() - begun > 1000) busy.abort();
   }
@@ -189,7 +204,7 @@ function makeDot(root) {
       dot.classList.toggle("off", !well);
       dot.classList.toggle("still", words === "Frozen");
       dot.dataset.live = words.toLowerCase();
-      const text = well || words === "Reconnecting" ? words : `${words}, as of ${since.toISOString().slice(11, 19)} UTC`;
+      const text = well || words.endsWith("ing") ? words : `${words}, as of ${since.toISOString().slice(11, 19)} UTC`;
       if (word.textContent !== text) word.textContent = text;
       if (words === "Signed out" && !dot.querySelector("a")) {
         const link = dot.appendChild(document.createElement("a"));
