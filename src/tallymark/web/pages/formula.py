@@ -129,7 +129,7 @@ def gather(visit: Visit) -> FormulaView:
     try:
         formula = Formula.parse(subject.text[: _MOST_TEXT + 1], subject.names)
     except FormulaError as error:
-        mistakes = [_describe(each) for each in error.problems]
+        mistakes = [describe_mistake(each) for each in error.problems]
         return FormulaView(
             **view, mistakes=mistakes, notes=[], low=None, high=None, directions={}, tree=None,
             order=[], board=None,
@@ -146,7 +146,7 @@ def gather(visit: Visit) -> FormulaView:
         **view,
         mistakes=[],
         notes=[
-            _describe(Problem(each.message, each.place, each.hint), each.level)
+            describe_mistake(Problem(each.message, each.place, each.hint), each.level)
             for each in lint.findings
         ],
         low=ends["low"],
@@ -213,7 +213,8 @@ def _choose_run(visit: Visit, wanted: str, records: list[RunRecord]) -> RunRecor
     return records[0] if records else None
 
 
-def _describe(problem: Problem, level: str = "error") -> Mistake:
+def describe_mistake(problem: Problem, level: str = "error") -> Mistake:
+    """A problem as a page shows it."""
     place = problem.place
     return Mistake(
         message=problem.message,

@@ -24,9 +24,10 @@ KEYS = {
     "p": "pass: what you say of a case",
     "f": "fail: what you say of a case",
     "m": "say why",
+    "w": "what if: try another rule on a board",
     "y": "copy this page's address",
     "t": "light or dark",
-    "Esc": "close",
+    "Esc": "close, or end what-if",
 }
 
 

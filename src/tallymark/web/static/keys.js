@@ -59,6 +59,11 @@ const ACTS = {
     return Boolean(box);
   },
   c: () => click("[data-compare]"),
+  w: () => {
+    const field = document.querySelector("#what-if:not([hidden]) form:not([hidden]) input:not([type=hidden])");
+    field?.focus();
+    return Boolean(field) || click("[data-what-if-open]");
+  },
   y: () => {
     navigator.clipboard?.writeText(location.href);
   },
