@@ -6,7 +6,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from pytest import MonkeyPatch
 from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as, open_app
 from tests.web.page_samples import NOW, fill_contests, play
@@ -64,7 +63,9 @@ def test_a_frozen_board_says_so_and_tells_nothing_new_anywhere(tmp_path: Path) -
         assert "what the public does not see" in live
 
 
-def test_a_part_is_made_once_for_all_who_see_the_same(app: App, monkeypatch: MonkeyPatch) -> None:
+def test_a_part_is_made_once_for_all_who_see_the_same(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[str] = []
     render = Renderer.render
 
@@ -94,7 +95,7 @@ def test_a_part_marks_nobody_and_has_no_token(app: App) -> None:
 
 def test_a_score_on_a_frozen_board_does_not_show_in_the_tag_of_its_part(tmp_path: Path) -> None:
     with closing(open_app(tmp_path / "tally.db", fill_contests)) as app:
-        app.store.challenges.freeze("maze", at=NOW - 10, reason="")
+        app.store.challenges.freeze("maze", at=NOW - 10, reason="the end")
         public = browse_as(app)
         before = public.get("/challenges/maze?part=board&limit=3").headers["etag"]
         play(app.store, "maze", "dave", 999.0, at=NOW - 9)
