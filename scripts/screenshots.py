@@ -111,6 +111,9 @@ def list_pages(app: App) -> dict[str, str]:
         "challenge": "/challenges/log-detective?around=sample-bold",
         "challenge-formula": "/challenges/advanced-prompt-challenge",
         "wall": "/challenges/log-detective?tv=1",
+        "what-if": "/challenges/log-detective?weights=correctness:20,completeness:15,"
+        "precision:15,speed:50",
+        "what-if-wrong": f"/challenges/log-detective?formula={quote('correctness + sped')}",
         "versus": "/challenges/red-blue-guard",
         "attempt": "/attempts/a2",
         "attempt-formula": "/attempts/a11",
@@ -159,7 +162,10 @@ def photograph(browser: Browser, address: str, target: Path) -> list[str]:
             page = context.new_page()
             told: list[ConsoleMessage] = []
             page.on("console", partial(_keep, told))
-            page.goto(address, wait_until="networkidle")
+            page.goto(address)
+            # A page that listens is never idle: what comes late has come when nothing is busy.
+            page.wait_for_selector("#tip", state="attached")
+            page.wait_for_selector("[aria-busy='true']", state="detached")
             wide = page.evaluate("document.documentElement.scrollWidth")
             if wide > width:
                 problems.append(f"{target.name}: {wide} px wide in {width}")

@@ -95,7 +95,9 @@ def list_faults(page: Page, *rules: str) -> list[str]:
 AXE = (
     "/", "/runs", "/runs/rntwo", "/runs/rntwo/cases/case-1", "/compare?run=rnone&run=rntwo",
     "/formula?run=rntwo", "/formula?formula=wrong", "/challenges", "/challenges/maze",
-    "/challenges/maze?tv=1", "/challenges/guard", "/attempts/a1", "/agents", "/agents/alice",
+    "/challenges/maze?tv=1", "/challenges/maze?formula=-total", "/challenges/maze?formula=totl",
+    "/challenges/maze?weights=correctness:20,speed:80", "/challenges/guard",
+    "/attempts/a1", "/agents", "/agents/alice",
     "/ratings", "/search?q=a", "/keys", "/runs?q=nothing-like-this", "/review",
     "/formula?challenge=maze&formula=-total", "/compare?run=rnone&run=rntwo&run=rnprompt0",
 )  # fmt: skip
@@ -140,7 +142,8 @@ def test_no_attack_is_run(odd_app: App, odd_address: str, page: Page) -> None:
     page.on("dialog", refuse)
     page.on("request", note)
     for path in ("/", "/runs", "/runs/rntwo?view=side", "/challenges/maze", "/attempts/a1"):
-        page.goto(f"{odd_address}{path}", wait_until="networkidle")
+        page.goto(f"{odd_address}{path}")
+        page.wait_for_selector("#tip", state="attached")
     assert asked == []
 
 
