@@ -25,6 +25,7 @@ from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Origin
 from tallymark.store import Store
+from tallymark.store.jobs.jobs import NewJob
 from tallymark.traces import Span, Trace
 
 NOW = 1_790_000_000.0
@@ -32,12 +33,14 @@ DAY = 86_400.0
 ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 ODD = f"{ATTACK} \u202eesrever\u202c \u2066iso \x00\x07\x1b[31m 🎯 {'x' * 10_000}"
 SPANS = 300
+JOB = "j0123456789abcdef0123"
 
 
 def fill_store(store: Store, odd: str = "") -> None:
     """Runs, challenges, attempts and red against blue."""
     fill_runs(store, odd)
     fill_contests(store, odd)
+    fill_organising(store, odd)
 
 
 def fill_runs(store: Store, odd: str = "") -> None:
@@ -233,6 +236,15 @@ def fill_versus(store: Store, odd: str = "") -> None:
     store.versus.rule(rulings, judge="judge", at=NOW - 60)
 
 
+def fill_organising(store: Store, odd: str = "") -> None:
+    """What organisers do and look after: acts in the log, and a job that waits."""
+    store.challenges.close("frugal", at=NOW - 90, reason=f"too early {odd[:1500]}")
+    store.challenges.reopen("frugal", at=NOW - 80, reason=f"after all {odd[:1500]}")
+    store.jobs.add(
+        NewJob(kind="run", subject=f"rnone{odd[:300]}", owner=f"alice{odd[:300]}", id=JOB)
+    )
+
+
 def list_addresses(store: Store) -> list[str]:
     """Every page, each in its main states."""
     cases = [quote(each.case, safe="") for each in store.page_results("rntwo", limit=9)]
@@ -271,4 +283,24 @@ def list_addresses(store: Store) -> list[str]:
         "/keys",
         "/account",
         "/sign-in?next=/runs",
+        "/organiser",
+        "/organiser?challenge=maze",
+        "/organiser/challenges",
+        "/organiser/challenges?starter=deterministic&name=mine",
+        "/organiser/challenges/maze",
+        "/organiser/challenges/guard",
+        "/organiser/challenges/maze/files",
+        "/organiser/challenges/maze/rescore",
+        "/organiser/challenges/maze/rescore?by=weights&w-correctness=0.1&w-speed=0.9",
+        "/organiser/challenges/frugal/rescore?by=formula&formula=tokens_total",
+        "/organiser/challenges/frugal/rescore?by=formula&formula=tokens_totl+%2A",
+        "/organiser/challenges/guard/rescore?by=formula&formula=1",
+        "/organiser/attempts/a1",
+        "/organiser/agents/alice",
+        f"/organiser/jobs/{JOB}",
+        "/organiser/keys",
+        "/organiser/keys?state=all&q=a",
+        "/organiser/audit",
+        "/organiser/audit?event=closed&from=2026-01-01&until=2026-12-31&limit=1",
+        "/organiser/audit?actor=nobody",
     ]
