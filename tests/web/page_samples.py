@@ -19,6 +19,7 @@ from tallymark.challenges.challenge import (
     Versus,
     VersusJudge,
 )
+from tallymark.challenges.challenge_folder import pack_files
 from tallymark.challenges.versus.pairings import Ruling
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import outcome
@@ -34,6 +35,7 @@ ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 ODD = f"{ATTACK} \u202eesrever\u202c \u2066iso \x00\x07\x1b[31m 🎯 {'x' * 10_000}"
 SPANS = 300
 JOB = "j0123456789abcdef0123"
+NO_FILES = pack_files({})
 
 
 def fill_store(store: Store, odd: str = "") -> None:
@@ -166,13 +168,13 @@ def a_maze(odd: str = "", **fields: object) -> Challenge:
 
 def fill_contests(store: Store, odd: str = "") -> None:
     """A board with a tie, one that is ordered by a formula, and red against blue."""
-    store.challenges.publish(a_maze(odd), b"", at=NOW - 9 * DAY)
+    store.challenges.publish(a_maze(odd), NO_FILES, at=NOW - 9 * DAY)
     scores = {"alice": 900.0, "bob": 900.0, "charlie": 620.0, "dave": 200.0}
     for place, (agent, score) in enumerate(scores.items()):
         play(store, "maze", agent, score, at=NOW - (5 - place) * DAY, odd=odd)
     rule = ScoringRule(formula="1000 - tokens_total")
     frugal = a_maze(odd, name="frugal", title="Frugal", scoring=rule, visibility="private")
-    store.challenges.publish(frugal, b"", at=NOW - 9 * DAY)
+    store.challenges.publish(frugal, NO_FILES, at=NOW - 9 * DAY)
     for place, agent in enumerate(("alice", "bob")):
         metrics = Metrics(succeeded=True, tokens_total=100 * (place + 1), elapsed_ms=2000)
         play(store, "frugal", agent, 900.0 - 100 * place, at=NOW - DAY, metrics=metrics)
@@ -214,7 +216,8 @@ def play(
         trajectory_level="claimed",
         origin=Origin("dimensions", "v1"),
     )  # fmt: skip
-    store.attempts.finish(entered.id, Evaluation(), scored, at=at + 43, verified=False)
+    found = Evaluation(metrics=scored.metrics, dimensions=scored.dimensions)
+    store.attempts.finish(entered.id, found, scored, at=at + 43, verified=False)
 
 
 def fill_versus(store: Store, odd: str = "") -> None:
@@ -223,7 +226,7 @@ def fill_versus(store: Store, odd: str = "") -> None:
     versus = Versus(categories=("leak", "override"), judge=judge)
     guard = a_maze(odd, name="guard", title="The guard", kind="versus", versus=versus)
     guard = replace(guard, scoring=ScoringRule())
-    store.challenges.publish(guard, b"", at=NOW - 9 * DAY)
+    store.challenges.publish(guard, NO_FILES, at=NOW - 9 * DAY)
     for place, (player, side) in enumerate(
         (("alice", "red"), ("bob", "red"), ("charlie", "blue"), ("dave", "blue"))
     ):

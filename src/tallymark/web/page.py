@@ -447,6 +447,7 @@ async def _read_form(request: Request) -> Form:
     files = {
         name: await value.read() for name, value in sent.items() if isinstance(value, UploadFile)
     }
+    await sent.close()
     return Form(texts, files)
 
 

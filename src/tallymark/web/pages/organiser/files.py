@@ -190,7 +190,7 @@ def _preview(visit: Visit) -> RescoreView:
 def rescore(visit: Visit) -> Outcome:
     """Scores all attempts by these files, which count from then on."""
     begin(visit, work=True)
-    name, form = visit.params["name"], visit.form
+    name, form = visit.find_challenge(visit.params["name"]).challenge.name, visit.form
     try:
         require_name(visit, name)
     except InvalidInput as error:

@@ -16,7 +16,7 @@ from tallymark.app.rescoring import (
 )
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.rescore_plan import Rescoring, describe_rule
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.web.board_rows import DimensionShare, list_dimensions
 from tallymark.web.challenge_form import FileField
 from tallymark.web.organising import address_challenge, begin, lead_back
@@ -76,7 +76,7 @@ def gather(visit: Visit) -> RescoreView:
             return make_view(visit, None, large=True, job=visit.get("job"))
         begin(visit, work=True)
         return make_view(visit, preview_rescoring(visit.services, name, rule))
-    except InvalidInput as error:
+    except (InvalidInput, WorkFailed) as error:  # also of one that would leave nobody a score
         return make_view(visit, None, wrong=[each.render() for each in error.problems])
 
 
@@ -187,7 +187,7 @@ def require_name(visit: Visit, name: str) -> None:
 def apply(visit: Visit) -> Outcome:
     """Scores all attempts by the rule of the address."""
     begin(visit, work=True)
-    name, rule = visit.params["name"], _read_rule(visit)
+    name, rule = visit.find_challenge(visit.params["name"]).challenge.name, _read_rule(visit)
     if rule is None:
         raise InvalidInput("there is no new rule yet", hint="say by what to rescore, and look")
     require_name(visit, name)
@@ -202,7 +202,7 @@ def apply(visit: Visit) -> Outcome:
 def queue_preview(visit: Visit) -> Outcome:
     """Has a worker find out who would move."""
     begin(visit, work=True)
-    name, rule = visit.params["name"], _read_rule(visit)
+    name, rule = visit.find_challenge(visit.params["name"]).challenge.name, _read_rule(visit)
     if rule is None:
         raise InvalidInput("there is no new rule yet", hint="say by what to rescore")
     job = queue_rescoring(visit.services, visit.caller, name, rule, apply=False)
