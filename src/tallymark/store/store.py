@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import msgspec
 from msgspec.structs import replace
@@ -50,9 +50,11 @@ if TYPE_CHECKING:
     from tallymark.store.contests.versus_rows import VersusRows
     from tallymark.store.jobs.job_queue import JobQueue
     from tallymark.store.jobs.jobs import Jobs, NewJob
+    from tallymark.store.moments import Moment
     from tallymark.store.runs.run_progress import RunProgressReader
     from tallymark.store.runs.run_rows import RunFilter, SuiteSummary
 
+T = TypeVar("T")
 PATIENCE = 15.0
 
 
@@ -99,7 +101,7 @@ class Store:
                 self._database.write(partial(lease.hold, seconds=0))
         self._held.clear()
         if not self._is_share:
-            self._database.stop_writer()
+            self._database.stop_threads()
             self._database.engine.dispose()
 
     def for_tenant(self, tenant: str) -> Store:
@@ -112,6 +114,10 @@ class Store:
         A command has none: each call then is a batch of one. Closing does what is still waiting.
         """
         self._database.start_writer()
+
+    async def read_soon(self, work: Callable[[Moment], T]) -> T:
+        """Has something short read by the thread that reads for all: see `Database.aread`."""
+        return await self._database.aread(work)
 
     def watch_commits(
         self, *, board: Callable[[int], None], run: Callable[[str, str], None]
