@@ -86,7 +86,7 @@ def test_who_may_see_it_is_changed_in_its_definition_and_in_its_files(
         text = "x-tags: {visibility: x}"
     publishing.publish(write(tmp_path / "a", **{"challenge.yaml": change(text)}), force=True)
     for visibility in ("public", "private"):
-        kept = publishing.show_to("mine", visibility, "the day has come")  # type: ignore[arg-type]
+        kept = publishing.show_to("mine", visibility, "the day has come")
         assert kept.challenge.visibility == visibility
         assert publishing.find_drift(kept.challenge) == []
     entry = contests.audit_log.entries(challenge="mine", event="published")[0]
