@@ -127,7 +127,7 @@ def list_pages(app: App) -> dict[str, str]:
         "organiser-challenge": "/organiser/challenges/log-detective",
         "organiser-files": "/organiser/challenges/log-detective/files",
         "organiser-rescore": "/organiser/challenges/log-detective/rescore?by=weights"
-        "&w-correctness=0.2&w-completeness=0.15&w-precision=0.15&w-speed=0.5",
+        "&w-correctness=0.05&w-completeness=0.05&w-precision=0.05&w-speed=0.85",
         "organiser-rescore-wrong": "/organiser/challenges/log-detective/rescore?by=formula"
         "&formula=totl+*+2",
         "organiser-attempt": "/organiser/attempts/a2",
