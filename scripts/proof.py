@@ -19,6 +19,7 @@ from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
 from scripts.prove_server import judge_server
+from scripts.prove_what_if import judge_what_if
 from scripts.rating_worlds import judge_ratings
 from scripts.record_traces import tell_recordings
 from scripts.score_worlds import tell_alarms, tell_coverage, tell_power
@@ -118,6 +119,11 @@ def prove_server() -> ProofSection:
     return ProofSection("Server", *judge_server())
 
 
+def prove_what_if() -> ProofSection:
+    """A keystroke re-ranks a board of a million attempts before one notices."""
+    return ProofSection("What-if in a browser", *judge_what_if())
+
+
 def _get_room(trial: MutantTrial) -> str:
     return f"{Path(trial.mutant.file).parent.as_posix()}/"
 
@@ -130,6 +136,7 @@ PROOFS: dict[str, Callable[[], ProofSection]] = {
     "slow": prove_thoroughly,
     "scores": prove_scores,
     "server": prove_server,
+    "what-if": prove_what_if,
 }
 """By name, in the order in which they are made and told."""
 

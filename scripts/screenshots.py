@@ -134,6 +134,8 @@ def list_pages(app: App) -> dict[str, str]:
         "organiser-agent": "/organiser/agents/sample-careful",
         "organiser-keys": "/organiser/keys",
         "organiser-audit": "/organiser/audit",
+        "review": "/review",
+        "formula-board": f"/formula?challenge=log-detective&formula={quote('total - elapsed_s')}",
     }
 
 

@@ -20,6 +20,7 @@ _STYLES = (
     "components.css",
     "evidence.css",
     "boards.css",
+    "runs.css",
     "organiser.css",
 )
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

@@ -22,6 +22,7 @@ from tallymark.web.pages import (
     home,
     keys,
     ratings,
+    review,
     run,
     runs,
     search,
@@ -61,6 +62,7 @@ PAGES: tuple[Page, ...] = (
     job.PAGE,
     access_keys.PAGE,
     audit.PAGE,
+    review.PAGE,
 )
 """Every page, one file each."""
 
