@@ -83,7 +83,8 @@ def make_example_store(path: Path) -> Path:
 
 
 EMPTY = {"home": "/", "runs": "/runs", "challenges": "/challenges", "agents": "/agents",
-         "ratings": "/ratings", "formula": "/formula"}  # fmt: skip
+         "ratings": "/ratings", "formula": "/formula", "organiser": "/organiser",
+         "organiser-keys": "/organiser/keys", "organiser-audit": "/organiser/audit"}  # fmt: skip
 
 
 def list_pages(app: App) -> dict[str, str]:
@@ -123,6 +124,19 @@ def list_pages(app: App) -> dict[str, str]:
         "search": "/search?q=sample",
         "keys": "/keys",
         "not-found": "/runs/nothing",
+        "organiser": "/organiser",
+        "organiser-new": "/organiser/challenges",
+        "organiser-starter": "/organiser/challenges?starter=script",
+        "organiser-challenge": "/organiser/challenges/log-detective",
+        "organiser-files": "/organiser/challenges/log-detective/files",
+        "organiser-rescore": "/organiser/challenges/log-detective/rescore?by=weights"
+        "&w-correctness=0.05&w-completeness=0.05&w-precision=0.05&w-speed=0.85",
+        "organiser-rescore-wrong": "/organiser/challenges/log-detective/rescore?by=formula"
+        "&formula=totl+*+2",
+        "organiser-attempt": "/organiser/attempts/a2",
+        "organiser-agent": "/organiser/agents/sample-careful",
+        "organiser-keys": "/organiser/keys",
+        "organiser-audit": "/organiser/audit",
         "review": "/review",
         "formula-board": f"/formula?challenge=log-detective&formula={quote('total - elapsed_s')}",
     }

@@ -65,7 +65,21 @@ def make_service(app: App, *, own: bool = False) -> Service:
     """A server's over a store that is open already, at the time of the samples."""
     service = Service(ServiceSettings(db=app.db, own=own, workers=0), clock=lambda: NOW)
     service.app = app
+    _MADE.append(service)
     return service
+
+
+_MADE: list[Service] = []
+
+
+@pytest.fixture(autouse=True)
+def leave_no_files() -> Iterator[None]:
+    """What services have laid out for rescoring goes with the test; the store stays open."""
+    yield
+    for service in _MADE:
+        for each in service._tenants.values():
+            each.close()
+    _MADE.clear()
 
 
 def browse_as(

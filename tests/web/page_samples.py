@@ -19,6 +19,7 @@ from tallymark.challenges.challenge import (
     Versus,
     VersusJudge,
 )
+from tallymark.challenges.challenge_folder import pack_files
 from tallymark.challenges.versus.pairings import Ruling
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
@@ -26,6 +27,7 @@ from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Origin
 from tallymark.store import Store
+from tallymark.store.jobs.jobs import NewJob
 from tallymark.store.reviews.reviews import CaseKey, GivenScore
 from tallymark.traces import Span, Trace
 
@@ -34,12 +36,15 @@ DAY = 86_400.0
 ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 ODD = f"{ATTACK} \u202eesrever\u202c \u2066iso \x00\x07\x1b[31m 🎯 {'x' * 10_000}"
 SPANS = 300
+JOB = "j0123456789abcdef0123"
+NO_FILES = pack_files({})
 
 
 def fill_store(store: Store, odd: str = "") -> None:
     """Runs, challenges, attempts and red against blue."""
     fill_runs(store, odd)
     fill_contests(store, odd)
+    fill_organising(store, odd)
 
 
 def fill_runs(store: Store, odd: str = "") -> None:
@@ -182,13 +187,13 @@ def a_maze(odd: str = "", **fields: object) -> Challenge:
 
 def fill_contests(store: Store, odd: str = "") -> None:
     """A board with a tie, one that is ordered by a formula, and red against blue."""
-    store.challenges.publish(a_maze(odd), b"", at=NOW - 9 * DAY)
+    store.challenges.publish(a_maze(odd), NO_FILES, at=NOW - 9 * DAY)
     scores = {"alice": 900.0, "bob": 900.0, "charlie": 620.0, "dave": 200.0}
     for place, (agent, score) in enumerate(scores.items()):
         play(store, "maze", agent, score, at=NOW - (5 - place) * DAY, odd=odd)
     rule = ScoringRule(formula="1000 - tokens_total")
     frugal = a_maze(odd, name="frugal", title="Frugal", scoring=rule, visibility="private")
-    store.challenges.publish(frugal, b"", at=NOW - 9 * DAY)
+    store.challenges.publish(frugal, NO_FILES, at=NOW - 9 * DAY)
     for place, agent in enumerate(("alice", "bob")):
         metrics = Metrics(succeeded=True, tokens_total=100 * (place + 1), elapsed_ms=2000)
         play(store, "frugal", agent, 900.0 - 100 * place, at=NOW - DAY, metrics=metrics)
@@ -230,7 +235,8 @@ def play(
         trajectory_level="claimed",
         origin=Origin("dimensions", "v1"),
     )  # fmt: skip
-    store.attempts.finish(entered.id, Evaluation(), scored, at=at + 43, verified=False)
+    found = Evaluation(metrics=scored.metrics, dimensions=scored.dimensions)
+    store.attempts.finish(entered.id, found, scored, at=at + 43, verified=False)
 
 
 def fill_versus(store: Store, odd: str = "") -> None:
@@ -239,7 +245,7 @@ def fill_versus(store: Store, odd: str = "") -> None:
     versus = Versus(categories=("leak", "override"), judge=judge)
     guard = a_maze(odd, name="guard", title="The guard", kind="versus", versus=versus)
     guard = replace(guard, scoring=ScoringRule())
-    store.challenges.publish(guard, b"", at=NOW - 9 * DAY)
+    store.challenges.publish(guard, NO_FILES, at=NOW - 9 * DAY)
     for place, (player, side) in enumerate(
         (("alice", "red"), ("bob", "red"), ("charlie", "blue"), ("dave", "blue"))
     ):
@@ -250,6 +256,15 @@ def fill_versus(store: Store, odd: str = "") -> None:
         for place, verdict in enumerate(verdicts)
     ]
     store.versus.rule(rulings, judge="judge", at=NOW - 60)
+
+
+def fill_organising(store: Store, odd: str = "") -> None:
+    """What organisers do and look after: acts in the log, and a job that waits."""
+    store.challenges.close("frugal", at=NOW - 90, reason=f"too early {odd[:1500]}")
+    store.challenges.reopen("frugal", at=NOW - 80, reason=f"after all {odd[:1500]}")
+    store.jobs.add(
+        NewJob(kind="run", subject=f"rnone{odd[:300]}", owner=f"alice{odd[:300]}", id=JOB)
+    )
 
 
 def list_addresses(store: Store) -> list[str]:
@@ -296,6 +311,26 @@ def list_addresses(store: Store) -> list[str]:
         "/keys",
         "/account",
         "/sign-in?next=/runs",
+        "/organiser",
+        "/organiser?challenge=maze",
+        "/organiser/challenges",
+        "/organiser/challenges?starter=deterministic&name=mine",
+        "/organiser/challenges/maze",
+        "/organiser/challenges/guard",
+        "/organiser/challenges/maze/files",
+        "/organiser/challenges/maze/rescore",
+        "/organiser/challenges/maze/rescore?by=weights&w-correctness=0.1&w-speed=0.9",
+        "/organiser/challenges/frugal/rescore?by=formula&formula=tokens_total",
+        "/organiser/challenges/frugal/rescore?by=formula&formula=tokens_totl+%2A",
+        "/organiser/challenges/guard/rescore?by=formula&formula=1",
+        "/organiser/attempts/a1",
+        "/organiser/agents/alice",
+        f"/organiser/jobs/{JOB}",
+        "/organiser/keys",
+        "/organiser/keys?state=all&q=a",
+        "/organiser/audit",
+        "/organiser/audit?event=closed&from=2026-01-01&until=2026-12-31&limit=1",
+        "/organiser/audit?actor=nobody",
         "/formula?challenge=maze&formula=total+-+elapsed_s",
         "/formula?challenge=frugal&formula=tokens_total+%2A",
         "/review",

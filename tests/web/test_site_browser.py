@@ -6,7 +6,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 import uvicorn
@@ -205,6 +205,31 @@ def test_of_ten_thousand_spans_only_what_is_seen_is_drawn(
     page.wait_for_selector("td:has-text('step 9999')")
     assert page.evaluate(count) < 500
     store.delete_run(record.id)
+
+
+def test_a_challenge_is_made_mended_published_and_frozen(
+    page: Page, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with (
+        closing(App(str(tmp_path_factory.mktemp("made") / "tally.db"))) as app,
+        serve(app) as address,
+    ):
+        page.goto(f"{address}/")
+        page.click("nav >> text=Organiser")
+        page.click("text=Make one")
+        page.click("text=Reported")
+        field = page.locator("textarea[name=text-0]")
+        written = field.input_value()
+        field.fill(f"{written}goul: x\n")
+        page.click("button[value=check]")
+        assert "Not ready: 1 problem" in page.inner_text("h1")
+        assert "goul" in page.inner_text("#findings")
+        page.locator("textarea[name=text-0]").fill(written)
+        page.click("button[value=publish]")
+        page.fill("#freeze-why", "the last hour")
+        page.click("text=Freeze")
+        assert "stands still" in page.inner_text("[role=status]")
+        assert app.store.challenges.find("my-reported").held_at is not None
 
 
 def test_a_running_run_is_seen_live_and_comes_to_its_end(

@@ -49,6 +49,7 @@ from tallymark.challenges.versus.arena import Arena
 from tallymark.challenges.versus.judges import Judge, judge_of
 from tallymark.challenges.versus.pairings import Meeting, Ruling
 from tallymark.errors import (
+    Conflict,
     InvalidInput,
     OrganiserFault,
     RuleChanged,
@@ -320,14 +321,22 @@ class Competition:
         apply: bool = False,
         folder: Path | None = None,
         on_progress: Callable[[int, int | None], None] | None = None,
+        reason: str = "",
+        based_on: str | None = None,
         **scoring: Any,
     ) -> Rescoring:
         """Scores a challenge's attempts by another rule, or shows what that would change.
 
         The rule is that of a new version in `folder`, or today's with changes to its scoring.
-        `on_progress` is told how many attempts are scored, and how many there are.
+        `on_progress` is told how many attempts are scored, and how many there are. `based_on` is
+        the version that was looked at: if another counts by now, nothing is done.
         """
         old = self.store.challenges.get(name)
+        if based_on not in (None, old.version):
+            raise Conflict(
+                f"somebody has changed {name!r} since you looked",
+                hint="look at who would move now",
+            )
         if old.kind == "versus":
             raise InvalidInput(f"{name} is played red against blue: there is nothing to rescore")
         new, packed, files = self._make_version(old, folder, scoring)
@@ -353,8 +362,11 @@ class Competition:
             find_broken=find_broken,
             tenant=self.store.tenant,
         )
-        work = self.store.rescorings.apply if apply else self.store.rescorings.preview
-        done = work(plan, at=self._clock(), on_progress=on_progress)
+        rescorings, at = self.store.rescorings, self._clock()
+        if apply:
+            done = rescorings.apply(plan, at=at, on_progress=on_progress, reason=reason)
+        else:
+            done = rescorings.preview(plan, at=at, on_progress=on_progress)
         self._rulings.forget_pauses()
         return done
 

@@ -230,6 +230,11 @@ class Form:
         """A text, without the space around it."""
         return self._texts.get(name, default).strip()
 
+    def get_text(self, name: str) -> str | None:
+        """A text as it was typed, with plain line ends; None where there is no such field."""
+        found = self._texts.get(name)
+        return None if found is None else found.replace("\r\n", "\n").replace("\r", "\n")
+
     def require(self, name: str, words: str) -> str:
         """The same; `words` say what is missing."""
         found = self.get(name)
@@ -251,6 +256,8 @@ class Outcome:
     template: str = ""
     session: str | None = None
     """A session that begins; an empty one ends it."""
+    status: int = 200
+    """Of a view that is shown."""
 
 
 Act = Callable[[Visit], Outcome]
@@ -447,7 +454,7 @@ class PageServer:
     def _lead_on(self, request: Request, visit: Visit, outcome: Outcome) -> Response:
         answer: Response
         if outcome.view is not None:
-            answer = self._show(visit, outcome.view, outcome.template)
+            answer = self._show(visit, outcome.view, outcome.template, outcome.status)
         else:
             answer = RedirectResponse(outcome.address, 303, headers=HEADERS)
         if outcome.session:
@@ -516,6 +523,7 @@ async def _read_form(request: Request) -> Form:
     files = {
         name: await value.read() for name, value in sent.items() if isinstance(value, UploadFile)
     }
+    await sent.close()
     return Form(texts, files)
 
 

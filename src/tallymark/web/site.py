@@ -28,6 +28,11 @@ from tallymark.web.pages import (
     search,
     sign_in,
 )
+from tallymark.web.pages.organiser import agent as organised_agent
+from tallymark.web.pages.organiser import attempt as organised_attempt
+from tallymark.web.pages.organiser import audit, files, front, job, rescore
+from tallymark.web.pages.organiser import challenge as organised_challenge
+from tallymark.web.pages.organiser import keys as access_keys
 from tallymark.web.rendering import Renderer
 
 PAGES: tuple[Page, ...] = (
@@ -47,6 +52,16 @@ PAGES: tuple[Page, ...] = (
     keys.PAGE,
     sign_in.PAGE,
     account.PAGE,
+    front.PAGE,
+    files.NEW,
+    files.PAGE,
+    rescore.PAGE,
+    organised_challenge.PAGE,
+    organised_attempt.PAGE,
+    organised_agent.PAGE,
+    job.PAGE,
+    access_keys.PAGE,
+    audit.PAGE,
     review.PAGE,
 )
 """Every page, one file each."""

@@ -16,6 +16,7 @@ KEYS = {
     "g a": "agents",
     "g t": "ratings",
     "g f": "formula bench",
+    "g o": "organiser",
     "j": "next row, or next case",
     "k": "previous row, or previous case",
     "Enter": "open the row",
