@@ -6,6 +6,7 @@ With `odd` texts, everything that somebody else may write is an attack or a nuis
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from urllib.parse import quote
 
 from msgspec.structs import replace
@@ -19,6 +20,8 @@ from tallymark.challenges.challenge import (
     Versus,
     VersusJudge,
 )
+from tallymark.challenges.challenge_file import load_challenge
+from tallymark.challenges.challenge_folder import pack
 from tallymark.challenges.versus.pairings import Ruling
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import outcome
@@ -32,6 +35,7 @@ DAY = 86_400.0
 ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 ODD = f"{ATTACK} \u202eesrever\u202c \u2066iso \x00\x07\x1b[31m 🎯 {'x' * 10_000}"
 SPANS = 300
+EXAMPLES = Path(__file__).parents[2] / "examples" / "challenges"
 
 
 def fill_store(store: Store, odd: str = "") -> None:
@@ -175,6 +179,18 @@ def fill_contests(store: Store, odd: str = "") -> None:
         play(store, "frugal", agent, 900.0 - 100 * place, at=NOW - DAY, metrics=metrics)
     fill_versus(store, odd)
     store.attempts.enter("maze", "erin", at=NOW - 30, seed=1)
+    publish_beans(store, odd)
+    store.attempts.enter("bean-counter", "erin", at=NOW - 30, seed=1)
+
+
+def publish_beans(store: Store, odd: str = "", **fields: object) -> Challenge:
+    """A challenge that is judged here, with files, truth and a schema: an example."""
+    folder = EXAMPLES / "bean-counter"
+    challenge = load_challenge(folder)
+    written = {"title": f"{challenge.title}{odd}", "goal": f"{challenge.goal}{odd}"}
+    challenge = replace(challenge, **{**written, **fields})  # type: ignore[arg-type]
+    store.challenges.publish(challenge, pack(folder), at=NOW - DAY)
+    return challenge
 
 
 def play(
@@ -271,4 +287,8 @@ def list_addresses(store: Store) -> list[str]:
         "/keys",
         "/account",
         "/sign-in?next=/runs",
+        "/challenges/bean-counter/enter",
+        "/challenges/bean-counter/enter?agent=erin",
+        "/challenges/maze/enter",
+        "/attempts/a8/answer",
     ]

@@ -13,11 +13,13 @@ from tallymark.web.pages import (
     account,
     agent,
     agents,
+    answer,
     attempt,
     case,
     challenge,
     challenges,
     compare,
+    enter,
     formula,
     home,
     keys,
@@ -46,6 +48,8 @@ PAGES: tuple[Page, ...] = (
     keys.PAGE,
     sign_in.PAGE,
     account.PAGE,
+    enter.PAGE,
+    answer.PAGE,
 )
 """Every page, one file each."""
 
