@@ -188,7 +188,7 @@ def publish_beans(store: Store, odd: str = "", **fields: object) -> Challenge:
     folder = EXAMPLES / "bean-counter"
     challenge = load_challenge(folder)
     written = {"title": f"{challenge.title}{odd}", "goal": f"{challenge.goal}{odd}"}
-    challenge = replace(challenge, **{**written, **fields})  # type: ignore[arg-type]
+    challenge = replace(challenge, **{**written, **fields})
     store.challenges.publish(challenge, pack(folder), at=NOW - DAY)
     return challenge
 

@@ -19,7 +19,10 @@ PAGE = "/challenges/bean-counter/enter"
 
 @pytest.fixture
 def beans(tmp_path: Path) -> App:
-    return open_app(tmp_path / "tally.db", lambda store: publish_beans(store) and None)
+    def fill(store: Store) -> None:
+        publish_beans(store)
+
+    return open_app(tmp_path / "tally.db", fill)
 
 
 def list_attempts(app: App) -> list[tuple[str, str, bool]]:
