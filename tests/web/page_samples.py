@@ -291,4 +291,6 @@ def list_addresses(store: Store) -> list[str]:
         "/challenges/bean-counter/enter?agent=erin",
         "/challenges/maze/enter",
         "/attempts/a8/answer",
+        "/agents/alice?against=bob",
+        "/agents/alice?against=erin",
     ]
