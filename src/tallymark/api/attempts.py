@@ -40,6 +40,7 @@ from tallymark.app.sight import (
     speak_for,
     tells_words,
     withhold_errors,
+    withhold_notes,
     withhold_words,
 )
 from tallymark.app.submissions import WAITED_S, find_competitor, submit_answer
@@ -143,6 +144,7 @@ def get_attempt(
     history = services.store.attempts.history(found.id, public=not whole)
     if not sees_words(services, caller, found):
         found, history = withhold_words(found), withhold_errors(history)
+        audit = withhold_notes(audit)
     more = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
     if sees_live(caller):
         evaluation = services.store.attempts.evaluation(found.id)

@@ -10,6 +10,7 @@ from tallymark.app.callers import ORGANISERS, Caller
 from tallymark.app.service import TenantServices
 from tallymark.challenges.attempt import Attempt
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, Place
+from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.contests.score_rows import ScoreEntry
 
@@ -76,6 +77,16 @@ def withhold_words(attempt: Attempt) -> Attempt:
 def withhold_errors(history: Sequence[ScoreEntry]) -> list[ScoreEntry]:
     """The scores that an attempt has had, the same way."""
     return [msgspec.structs.replace(each, error=each.error and WITHHELD) for each in history]
+
+
+def withhold_notes(audit: Sequence[AuditEntry]) -> list[AuditEntry]:
+    """What happened to an attempt, the same way."""
+    return [
+        msgspec.structs.replace(each, note=each.note | {"error": WITHHELD})
+        if each.note and each.note.get("error")
+        else each
+        for each in audit
+    ]
 
 
 def find_attempt(services: TenantServices, caller: Caller, identifier: str) -> Attempt:
