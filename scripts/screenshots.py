@@ -125,6 +125,8 @@ def list_pages(app: App) -> dict[str, str]:
         "search": "/search?q=sample",
         "keys": "/keys",
         "not-found": "/runs/nothing",
+        "review": "/review",
+        "formula-board": f"/formula?challenge=log-detective&formula={quote('total - elapsed_s')}",
         "enter": "/challenges/log-detective/enter?agent=sample-careful",
         "answer": f"/attempts/{open_attempt}/answer",
         "attempt-open": f"/attempts/{open_attempt}",

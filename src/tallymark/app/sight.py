@@ -13,6 +13,7 @@ from tallymark.errors import InvalidInput, NotAllowed, NotFound, Place
 from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.contests.score_rows import ScoreEntry
+from tallymark.store.moments import Moment
 
 _NUMBERS = frozenset(
     (
@@ -30,13 +31,13 @@ def find_visible(services: TenantServices, caller: Caller, name: str) -> StoredC
 
 
 def find_newest_visible(
-    services: TenantServices, caller: Caller, name: str
+    services: TenantServices, caller: Caller, name: str, moment: Moment | None = None
 ) -> tuple[StoredChallenge, int, int]:
     """The same with the last entries of the log that its board depends on."""
     if caller.role != "anonymous":
-        return services.store.challenges.find_newest(name)
+        return services.store.challenges.find_newest(name, moment=moment)
     try:
-        found = services.store.challenges.find_newest(name)
+        found = services.store.challenges.find_newest(name, moment=moment)
     except NotFound:
         found = None  # what is suggested may be private
     if found is None or found[0].challenge.visibility != "public":

@@ -24,6 +24,7 @@ from tallymark.web.pages import (
     home,
     keys,
     ratings,
+    review,
     run,
     runs,
     search,
@@ -48,6 +49,7 @@ PAGES: tuple[Page, ...] = (
     keys.PAGE,
     sign_in.PAGE,
     account.PAGE,
+    review.PAGE,
     enter.PAGE,
     answer.PAGE,
 )

@@ -4,6 +4,7 @@ export function mount(element) {
   const { until, now, over } = element.dataset;
   const ahead = now ? Number(now) * 1000 - Date.now() : 0;
   const write = () => {
+    if (!element.isConnected) return clearInterval(ticking); // another took its place
     let left = Math.max(0, Math.floor((Number(until) * 1000 - Date.now() - ahead) / 1000));
     const parts = [];
     for (const [size, name] of [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]]) {
@@ -12,6 +13,6 @@ export function mount(element) {
     }
     element.textContent = parts.slice(0, 2).join(" ") || over || "closed";
   };
+  const ticking = setInterval(write, 1000);
   write();
-  setInterval(write, 1000);
 }
