@@ -79,6 +79,10 @@ def make_example_store(path: Path) -> Path:
         )  # fmt: skip
     play = [sys.executable, "examples/challenges/play.py"]
     subprocess.run(play, cwd=ROOT, env=environment, check=True, capture_output=True)
+    enter = ["attempt", "enter", "log-detective", "--agent", "sample-open"]
+    subprocess.run(
+        [folder / "tally", *enter], cwd=ROOT, env=environment, check=True, capture_output=True
+    )
     return path
 
 
@@ -97,6 +101,7 @@ def list_pages(app: App) -> dict[str, str]:
     case = quote(failed[0].case, safe="") if failed else ""
     runs = "&".join(f"run={each.id}" for each in desk[:4])
     formula = quote("success_pct * 0.8 - total_cost * 1000")
+    open_attempt = app.store.attempts.of("log-detective", state="entered")[0].id
     return {
         "home": "/",
         "runs": "/runs",
@@ -139,6 +144,10 @@ def list_pages(app: App) -> dict[str, str]:
         "organiser-audit": "/organiser/audit",
         "review": "/review",
         "formula-board": f"/formula?challenge=log-detective&formula={quote('total - elapsed_s')}",
+        "enter": "/challenges/log-detective/enter?agent=sample-careful",
+        "answer": f"/attempts/{open_attempt}/answer",
+        "attempt-open": f"/attempts/{open_attempt}",
+        "agent-against": "/agents/sample-careful?against=sample-hasty",
     }
 
 

@@ -6,6 +6,7 @@ With `odd` texts, everything that somebody else may write is an attack or a nuis
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from urllib.parse import quote
 
 from msgspec.structs import replace
@@ -19,7 +20,8 @@ from tallymark.challenges.challenge import (
     Versus,
     VersusJudge,
 )
-from tallymark.challenges.challenge_folder import pack_files
+from tallymark.challenges.challenge_file import load_challenge
+from tallymark.challenges.challenge_folder import pack, pack_files
 from tallymark.challenges.versus.pairings import Ruling
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
@@ -38,6 +40,7 @@ ODD = f"{ATTACK} \u202eesrever\u202c \u2066iso \x00\x07\x1b[31m 🎯 {'x' * 10_0
 SPANS = 300
 JOB = "j0123456789abcdef0123"
 NO_FILES = pack_files({})
+EXAMPLES = Path(__file__).parents[2] / "examples" / "challenges"
 
 
 def fill_store(store: Store, odd: str = "") -> None:
@@ -199,6 +202,18 @@ def fill_contests(store: Store, odd: str = "") -> None:
         play(store, "frugal", agent, 900.0 - 100 * place, at=NOW - DAY, metrics=metrics)
     fill_versus(store, odd)
     store.attempts.enter("maze", "erin", at=NOW - 30, seed=1)
+    publish_beans(store, odd)
+    store.attempts.enter("bean-counter", "erin", at=NOW - 30, seed=1)
+
+
+def publish_beans(store: Store, odd: str = "", **fields: object) -> Challenge:
+    """A challenge that is judged here, with files, truth and a schema: an example."""
+    folder = EXAMPLES / "bean-counter"
+    challenge = load_challenge(folder)
+    written = {"title": f"{challenge.title}{odd}", "goal": f"{challenge.goal}{odd}"}
+    challenge = replace(challenge, **{**written, **fields})
+    store.challenges.publish(challenge, pack(folder), at=NOW - DAY)
+    return challenge
 
 
 def play(
@@ -336,4 +351,10 @@ def list_addresses(store: Store) -> list[str]:
         "/review",
         "/review?show=disputed&run=rntwo",
         "/review?at=rntwo:0:case-1&name=tone",
+        "/challenges/bean-counter/enter",
+        "/challenges/bean-counter/enter?agent=erin",
+        "/challenges/maze/enter",
+        "/attempts/a8/answer",
+        "/agents/alice?against=bob",
+        "/agents/alice?against=erin",
     ]

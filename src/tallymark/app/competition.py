@@ -8,6 +8,7 @@ killed there leaves an attempt submitted, and `settle` scores it once.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 import secrets
 import time
@@ -168,6 +169,26 @@ class Competition:
             challenge = self._rulings.find_version(attempt)
             public = self._load_public(challenge, attempt.seed)
         return Entry(attempt, challenge, public)
+
+    def open_entry(self, attempt_id: str, agent: str) -> Entry:
+        """An agent's open attempt once more, with its files; nothing begins by looking."""
+        attempt = self.store.attempts.get_own(attempt_id, agent)
+        if attempt.state != "entered" or self._clock() >= attempt.expires_at:
+            raise Conflict(f"attempt {attempt_id} is not open any more", hint="see what it came to")
+        challenge = self._rulings.find_version(attempt)
+        return Entry(attempt, challenge, self._load_public(challenge, attempt.seed))
+
+    def show_sample(self, name: str) -> Mapping[str, Any]:
+        """What the data of an attempt look like, drawn by a number that is no attempt's seed.
+
+        Empty where all attempts have the same data: who sees those has entered.
+        """
+        challenge = self._rulings.find(name, anew=True).challenge
+        if challenge.generate is None:
+            return {}
+        drawn = int.from_bytes(hashlib.sha256(f"sample {challenge.version}".encode()).digest()[:7])
+        made = self._load_public(challenge, drawn)
+        return {each: content for each, content in made.items() if each not in challenge.public}
 
     def check_entry(self, name: str, agent: str) -> None:
         """Refuses what `enter` would, in a rehearsal: only entering gives the data."""

@@ -82,6 +82,11 @@ class TenantServices:
         """What is kept for the tenant."""
         return self.app.store
 
+    @property
+    def now(self) -> float:
+        """By the server's clock."""
+        return self._service.clock()
+
     @cached_property
     def competition(self) -> Competition:
         """Challenges and attempts; its sandboxes stay warm."""

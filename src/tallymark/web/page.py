@@ -17,13 +17,13 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import anyio
 import msgspec
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 
 from tallymark.app.accounts import SESSION_S
@@ -67,6 +67,7 @@ MOST_ROWS = 200
 _SOME_TIME_S = 20
 """For so long a shared part tells how long ago things were as it did at first."""
 _MOST_FILES, _MOST_FIELDS, _LONGEST_FIELD = 4, 200, 4_000_000
+_UNKNOWN = "this needs somebody who is signed in"
 _LOG = logging.getLogger("tallymark.web")
 
 
@@ -78,6 +79,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """The rows of its main table, for CSV."""
         return ()
+
+
+class Download(View, frozen=True, kw_only=True):
+    """A file in the place of a page; its title is its name."""
+
+    content: bytes
+    media_type: str = "application/octet-stream"
 
 
 class Pager(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,9 +230,15 @@ Gather = Callable[[Visit], View]
 class Form:
     """What was sent: texts and files by the names of their fields."""
 
-    def __init__(self, texts: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+    def __init__(
+        self,
+        texts: Mapping[str, str],
+        files: Mapping[str, bytes],
+        file_names: Mapping[str, str] | None = None,
+    ) -> None:
         self._texts = texts
         self._files = files
+        self._file_names = file_names or {}
 
     def get(self, name: str, default: str = "") -> str:
         """A text, without the space around it."""
@@ -242,9 +256,17 @@ class Form:
             raise InvalidInput(words)
         return found
 
+    def get_written(self, name: str) -> str:
+        """A text as it was written; browsers send the ends of its lines in their own way."""
+        return self._texts.get(name, "").replace("\r\n", "\n")
+
     def get_file(self, name: str) -> bytes | None:
         """A file that was chosen."""
         return self._files.get(name) or None
+
+    def get_file_name(self, name: str) -> str:
+        """What its sender calls it."""
+        return self._file_names.get(name, "")
 
 
 @dataclass(frozen=True)
@@ -301,6 +323,8 @@ class Page:
     """Finds out whether what is asked for is the same for many."""
     strangers_may_act: bool = False
     """Whether somebody who is not signed in may send its forms."""
+    mailed: str = ""
+    """The template of the page as one file that needs nothing else: `format=html`."""
 
 
 class Moved(Exception):
@@ -361,9 +385,13 @@ class PageServer:
             if request.method != "POST":
                 return await anyio.to_thread.run_sync(self._answer, page, request)
             try:
+                # Before anything is read: a stranger has nothing to send here, however long.
+                await anyio.to_thread.run_sync(self._expect, page, request)
                 form = await _read_form(request)
             except TallymarkError as error:
                 return self._show_problem(request, None, describe_problem(error))
+            except ClientDisconnect:
+                return Response(status_code=400)
             return await anyio.to_thread.run_sync(self._act, page, request, form)
 
         return answer
@@ -386,6 +414,12 @@ class PageServer:
             if shared is not None:
                 return self._answer_shared(page, request, shared)
             view = page.gather(visit)
+            if isinstance(view, Download):
+                return _send_file(view)
+            if chosen == "html" and page.mailed:
+                return _send(
+                    File(view.title, self._renderer.render(page.mailed, view=view, visit=visit))
+                )
             if chosen:
                 return _write(view, chosen)
             return self._show(visit, view, page.parts.get(visit.get("part"), page.template))
@@ -393,6 +427,10 @@ class PageServer:
             return RedirectResponse(moved.address, 303, headers=HEADERS)
         except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
             return self._show_problem(request, visit, describe_problem(error))
+
+    def _expect(self, page: Page, request: Request) -> None:
+        if not page.strangers_may_act:
+            find_visitor(self._service, request).require_known(_UNKNOWN)
 
     def _answer_shared(self, page: Page, request: Request, shared: Shared) -> Response:
         """What many ask for at the same moment: made and packed by one of them for all.
@@ -441,7 +479,7 @@ class PageServer:
         if not host or host != request.headers.get("host", "").lower():
             raise NotAllowed("this form was not sent by a page of this server", hint="open it here")
         if not page.strangers_may_act:
-            visit.visitor.require_known("this needs somebody who is signed in")
+            visit.visitor.require_known(_UNKNOWN)
         if not hmac.compare_digest(visit.form.get("csrf").encode(), visit.visitor.csrf.encode()):
             raise NotAllowed("this form is of another session", hint="load the page anew")
         if not self._service.own:
@@ -513,22 +551,29 @@ class PageServer:
 
 async def _read_form(request: Request) -> Form:
     """The fields of a form; the body as a whole is bounded by whoever serves it."""
+    bounds = {
+        "max_files": _MOST_FILES,
+        "max_fields": _MOST_FIELDS,
+        "max_part_size": _LONGEST_FIELD,
+    }
     try:
-        sent: FormData = await request.form(
-            max_files=_MOST_FILES, max_fields=_MOST_FIELDS, max_part_size=_LONGEST_FIELD
-        )
+        async with request.form(**bounds) as sent:
+            texts = {name: value for name, value in sent.items() if isinstance(value, str)}
+            uploads = {name: value for name, value in sent.items() if isinstance(value, UploadFile)}
+            files = {name: await value.read() for name, value in uploads.items()}
     except HTTPException as error:
         raise InvalidInput(f"the form cannot be read: {error.detail}") from None
-    texts = {name: value for name, value in sent.items() if isinstance(value, str)}
-    files = {
-        name: await value.read() for name, value in sent.items() if isinstance(value, UploadFile)
-    }
-    await sent.close()
-    return Form(texts, files)
+    return Form(texts, files, {name: value.filename or "" for name, value in uploads.items()})
 
 
 def _miss(visit: Visit) -> View:
     raise NotFound(f"there is no page {visit.path[:200]!r}", hint="begin at the first page")
+
+
+def _send_file(file: Download) -> Response:
+    """To be kept, never shown: what is in it may be anybody's."""
+    named = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.title, safe='')}"}
+    return Response(file.content, headers=HEADERS | named, media_type=file.media_type)
 
 
 def _write(view: View, chosen: str) -> Response:

@@ -13,11 +13,13 @@ from tallymark.web.pages import (
     account,
     agent,
     agents,
+    answer,
     attempt,
     case,
     challenge,
     challenges,
     compare,
+    enter,
     formula,
     home,
     keys,
@@ -63,6 +65,8 @@ PAGES: tuple[Page, ...] = (
     access_keys.PAGE,
     audit.PAGE,
     review.PAGE,
+    enter.PAGE,
+    answer.PAGE,
 )
 """Every page, one file each."""
 
