@@ -358,7 +358,7 @@ class PageServer:
         if not host or host != request.headers.get("host", "").lower():
             raise NotAllowed("this form was not sent by a page of this server", hint="open it here")
         if not page.strangers_may_act:
-            visit.visitor.require_known("this needs somebody who is signed in")
+            visit.visitor.require_signed_in()
         if not hmac.compare_digest(visit.form.get("csrf").encode(), visit.visitor.csrf.encode()):
             raise NotAllowed("this form is of another session", hint="load the page anew")
         if not self._service.own:

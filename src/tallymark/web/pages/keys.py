@@ -16,14 +16,16 @@ KEYS = {
     "g a": "agents",
     "g t": "ratings",
     "g f": "formula bench",
+    "g o": "organiser",
     "j": "next row, or next case",
     "k": "previous row, or previous case",
     "Enter": "open the row",
     "x": "choose the row",
     "c": "compare what is chosen",
-    "y": "copy this page's address",
+    "w": "what-if bar of a board",
+    "y": "copy a link to what is shown",
     "t": "light or dark",
-    "Esc": "close",
+    "Esc": "leave a field, close a tip",
 }
 
 
