@@ -84,18 +84,20 @@ def test_anybody_may_look_and_nobody_changes_it_by_looking(service: Service) -> 
     assert "would change it for others" in refused.text
 
 
-def test_a_run_goes_on_while_it_is_served_and_ends_with_the_server() -> None:
+def test_a_run_goes_on_while_it_is_served_and_ends_with_the_server(demo: Demo) -> None:
+    service = Service(ServiceSettings(db=demo.db, demo=demo, workers=0))
+    seen = threading.Event()
+    with TestClient(make_server(service), base_url=ADDRESS):
+        service.app.store.watch_commits(board=lambda *_: None, run=lambda *_: seen.set())
+        assert seen.wait(60)
+        assert service.app.store.runs(status="running")
+    app = App(demo.db)
+    assert not app.store.runs(status="running")
+    assert app.store.runs(status="cancelled")[0].suite == "support-desk"
+    app.close()
+
+
+def test_it_leaves_nothing_behind() -> None:
     with Demo() as demo:
-        demo._field.has_sandbox = False
-        demo.fill(NOW)
-        service = Service(ServiceSettings(db=demo.db, demo=demo, workers=0))
-        seen = threading.Event()
-        with TestClient(make_server(service), base_url=ADDRESS):
-            service.app.store.watch_commits(board=lambda *_: None, run=lambda *_: seen.set())
-            assert seen.wait(60)
-            assert [each.model for each in service.app.store.runs(status="running")]
-        app = App(demo.db)
-        assert not app.store.runs(status="running")
-        assert app.store.runs(status="cancelled")[0].suite == "support-desk"
-        app.close()
+        assert demo.folder.exists()
     assert not demo.folder.exists()

@@ -77,6 +77,7 @@ class Demo:
 
     def start(self, service: Service) -> None:
         """Lets the field play on, with the services that everybody's requests use."""
+        self._stop, self._stopped = StopSignal(), threading.Event()
         for work in (self._play, self._run):
             thread = threading.Thread(target=work, args=(service,), name="tally-demo")
             thread.start()
