@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
+from scripts.prove_pages import judge_pages
 from scripts.prove_server import judge_server
 from scripts.rating_worlds import judge_ratings
 from scripts.record_traces import tell_recordings
@@ -99,12 +100,18 @@ def prove_server() -> ProofSection:
     return ProofSection("Server", *judge_server())
 
 
+def prove_pages() -> ProofSection:
+    """Pages in Chromium: how soon, how heavy, who sees what, by how few links, and axe."""
+    return ProofSection("Pages", *judge_pages())
+
+
 def _get_room(trial: MutantTrial) -> str:
     return f"{Path(trial.mutant.file).parent.as_posix()}/"
 
 
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "mutants": prove_mutants,
+    "pages": prove_pages,
     "ratings": prove_ratings,
     "recordings": prove_recordings,
     "slow": prove_thoroughly,

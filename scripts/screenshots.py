@@ -166,7 +166,7 @@ def find_places(store: Store) -> dict[str, str]:
     return {
         "run": worst.id,
         "before": before.id,
-        "running": store.runs(status="running")[0].id,
+        "running": next((each.id for each in store.runs(status="running")), ""),
         "case": quote(failed.case, safe=""),
         "four": "&".join(f"run={each.id}" for each in desk),
         "attempt": boards.top("bean-counter", limit=2)[1].attempt,
@@ -203,24 +203,34 @@ def photograph(
     """One page in both sizes and themes; what is wrong with it, in sentences."""
     problems = []
     address = served.address + shot.address.format(**places)
-    for width, height in SIZES:
+    for size in SIZES:
         for theme in ("light", "dark"):
-            context = browser.new_context(
-                viewport={"width": width, "height": height},
-                color_scheme="dark" if theme == "dark" else "light",
-                reduced_motion="reduce",
-            )
-            if served.session:
-                cookie = {"name": SESSION_COOKIE, "value": served.session, "url": served.address}
-                context.add_cookies([cookie])  # type: ignore[list-item]
-            page = context.new_page()
-            told: list[str] = []
-            page.on("console", partial(_keep, told))
-            problems += [f"{shot.name}: {each}" for each in look(page, address, shot, width)]
-            problems += [f"{shot.name}: {each}" for each in told]
-            page.screenshot(path=out / f"{shot.name}-{width}-{theme}.png", full_page=True)
-            context.close()
+            with open_page(browser, served, size, theme) as page:
+                told: list[str] = []
+                page.on("console", partial(_keep, told))
+                problems += [f"{shot.name}: {each}" for each in look(page, address, shot, size[0])]
+                problems += [f"{shot.name}: {each}" for each in told]
+                page.screenshot(path=out / f"{shot.name}-{size[0]}-{theme}.png", full_page=True)
     return problems
+
+
+@contextmanager
+def open_page(
+    browser: Browser, served: Served, size: tuple[int, int] = SIZES[0], theme: str = "light"
+) -> Iterator[Page]:
+    """A new window of whoever looks."""
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme="dark" if theme == "dark" else "light",
+        reduced_motion="reduce",
+    )
+    if served.session:
+        cookie = {"name": SESSION_COOKIE, "value": served.session, "url": served.address}
+        context.add_cookies([cookie])  # type: ignore[list-item]
+    try:
+        yield context.new_page()
+    finally:
+        context.close()
 
 
 def look(page: Page, address: str, shot: Shot, width: int) -> Iterator[str]:
