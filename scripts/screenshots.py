@@ -48,6 +48,7 @@ class Shot(NamedTuple):
 
 
 FORMULA = quote("success_pct * 0.8 - total_cost * 1000")
+TOTAL = quote("total - elapsed_s / 2")
 WRONG = quote("succes_pct * (2")
 SHOTS = (
     Shot("home", "/"),
@@ -64,7 +65,10 @@ SHOTS = (
     Shot("compare-four", "/compare?{four}"),
     Shot("formula", f"/formula?run={{run}}&formula={FORMULA}"),
     Shot("formula-wrong", f"/formula?run={{run}}&formula={WRONG}"),
+    Shot("formula-board", f"/formula?challenge=bean-counter&formula={TOTAL}"),
+    Shot("review", "/review"),
     Shot("challenges", "/challenges"),
+    Shot("what-if", f"/challenges/bean-counter?formula={TOTAL}"),
     Shot("challenge", "/challenges/bean-counter?around=sample-bold"),
     Shot("challenge-competitor", "/challenges/bean-counter", "competitor"),
     Shot("challenge-formula", "/challenges/fewest-words"),

@@ -32,6 +32,7 @@ from tallymark.api import (
     problems,
     reports,
     runs,
+    scores,
     settings,
 )
 from tallymark.api.envelope import Envelope
@@ -48,6 +49,7 @@ SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
     runs,
+    scores,
     challenges,
     boards,
     attempts,

@@ -22,10 +22,13 @@ KEYS = {
     "Enter": "open the row",
     "x": "choose the row",
     "c": "compare what is chosen",
-    "w": "what-if bar of a board",
+    "p": "pass: what you say of a case",
+    "f": "fail: what you say of a case",
+    "m": "say why",
+    "w": "what if: try another rule on a board",
     "y": "copy a link to what is shown",
     "t": "light or dark",
-    "Esc": "leave a field, close a tip",
+    "Esc": "leave a field, close a tip, end what-if",
 }
 
 
