@@ -174,10 +174,10 @@ def measure_paint(browser: Browser, address: str) -> float:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.goto(address)
-    page.wait_for_function(FIRST_PAINT)
-    found: float = page.evaluate(FIRST_PAINT)
+    while (found := page.evaluate(FIRST_PAINT)) is None:
+        page.wait_for_timeout(20)
     context.close()
-    return found
+    return float(found)
 
 
 # What pages weigh, and what axe says

@@ -242,7 +242,7 @@ def look(page: Page, address: str, shot: Shot, width: int) -> Iterator[str]:
     answer = page.goto(address)
     if answer is None or answer.status != shot.status:
         yield f"{answer and answer.status} instead of {shot.status} at {address}"
-    page.wait_for_function("!document.querySelector('[aria-busy=true]')", timeout=15_000)
+    page.wait_for_selector("[aria-busy=true]", state="detached", timeout=15_000)
     page.wait_for_selector("#tip", state="attached")
     wide = page.evaluate("document.documentElement.scrollWidth")
     if wide > width:

@@ -17,6 +17,7 @@ from tallymark.store.contests.attempt_tables import (
     attempt_scores,
     attempts,
     is_own_score,
+    is_unfinished,
     score_rules,
 )
 from tallymark.store.contests.challenges import find_challenge
@@ -211,7 +212,7 @@ class Figures(TenantRows):
         """What an agent is at now, the one that runs out first at the top."""
         query = (
             select_attempts(self._tenant)
-            .where(attempts.c.agent == agent, attempts.c.state == "entered")
+            .where(is_unfinished, attempts.c.agent == agent, attempts.c.state == "entered")
             .order_by(attempts.c.expires_at)
         )
         return self._read_attempts(query, public=False)
@@ -219,7 +220,7 @@ class Figures(TenantRows):
     def count_waiting(self) -> int:
         """Attempts that were submitted and have no score yet."""
         query = select(func.count()).where(
-            attempts.c.tenant == self._tenant, attempts.c.state == "submitted"
+            is_unfinished, attempts.c.tenant == self._tenant, attempts.c.state == "submitted"
         )
         with self._database.read() as connection:
             return connection.scalar(query) or 0
