@@ -19,6 +19,8 @@ from tests.web.page_samples import NOW, a_result, a_trace, keep_run, list_addres
 from tallymark.app.app import App
 from tallymark.runs.record import RunRecord
 from tallymark.server import make_server, name_hosts
+from tallymark.web.pages.keys import KEYS
+from tallymark.web.site import PAGES
 
 
 @contextmanager
@@ -166,21 +168,83 @@ def test_the_theme_is_kept(address: str, page: Page) -> None:
     assert page.evaluate("document.documentElement.dataset.theme") == chosen == "dark"
 
 
-def test_keys_lead_through_the_pages(address: str, page: Page) -> None:
-    page.goto(f"{address}/")
+def press(page: Page, *keys: str) -> None:
+    """Keys that a page listens to once its script is there."""
     page.wait_for_selector("#tip", state="attached")
-    page.keyboard.press("g")
-    page.keyboard.press("r")
-    page.wait_for_url("**/runs")
-    page.wait_for_selector("#tip", state="attached")
-    page.keyboard.press("j")
-    page.keyboard.press("x")
-    page.keyboard.press("j")
-    page.keyboard.press("x")
+    for key in keys:
+        page.keyboard.press(key)
+
+
+PLACES = {
+    "g h": "/", "g r": "/runs", "g c": "/challenges", "g a": "/agents", "g t": "/ratings",
+    "g f": "/formula", "g o": "/organiser",
+}  # fmt: skip
+
+
+def test_every_key_of_the_map_does_what_it_says(address: str, page: Page) -> None:
+    tried = set(PLACES)
+    for keys, path in PLACES.items():
+        if path not in {each.path for each in PAGES}:
+            continue
+        page.goto(f"{address}/keys")
+        press(page, *keys.split(" "))
+        page.wait_for_url(f"{address}{path}")
+    press_each(address, page, tried)
+    assert tried == set(KEYS)
+
+
+def press_each(address: str, page: Page, tried: set[str]) -> None:
+    page.goto(f"{address}/runs")
+    press(page, "/")
+    assert page.evaluate("document.activeElement.type") == "search"
+    press(page, "t", "Escape")  # typed into the field, and left
+    assert page.evaluate("document.activeElement === document.body")
+    press(page, "j", "x", "j", "x", "k")
     page.wait_for_selector("text=Compare 2")
-    page.keyboard.press("c")
+    assert page.evaluate("document.activeElement.closest('[data-row]').rowIndex") == 1
+    press(page, "c")
     page.wait_for_url("**/compare?**")
     assert page.url.count("run=") == 2
+    page.goto(f"{address}/runs")
+    press(page, "j", "Enter")
+    page.wait_for_url("**/runs/rn*")
+    press(page, "t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    press(page, "y")
+    page.wait_for_selector("text=Link copied")
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    press(page, "?")
+    page.wait_for_url("**/keys")
+    tried |= {"/", "Esc", "j", "k", "x", "c", "Enter", "t", "y", "?"}
+    page.goto(f"{address}/challenges/maze")
+    press(page, "w")
+    page.wait_for_selector("#what-if form input:focus")
+    tried |= {"w", "p", "f", "m"}  # the last three by whoever reviews cases, below
+
+
+def test_single_keys_can_be_switched_off(address: str, page: Page) -> None:
+    page.goto(f"{address}/keys")
+    page.click("text=Single keys work")
+    page.goto(f"{address}/runs")
+    press(page, "?")
+    assert page.url == f"{address}/runs"
+
+
+def test_a_page_says_that_its_server_is_away_and_goes_on_when_it_is_back(
+    app: App, browser: Browser
+) -> None:
+    context = browser.new_context(reduced_motion="reduce")
+    page = context.new_page()
+    with serve(app) as address:
+        page.goto(f"{address}/formula?run=rntwo")
+        page.wait_for_selector("#tip", state="attached")
+        context.set_offline(True)
+        page.fill("#formula", "success_pct")
+        page.wait_for_selector("text=No connection. Shown as of")
+        context.set_offline(False)
+        page.wait_for_selector("text=The server is back.")
+    context.close()
 
 
 def test_charts_of_a_board_come_after_it(address: str, page: Page) -> None:

@@ -67,7 +67,6 @@ MOST_ROWS = 200
 _SOME_TIME_S = 20
 """For so long a shared part tells how long ago things were as it did at first."""
 _MOST_FILES, _MOST_FIELDS, _LONGEST_FIELD = 4, 200, 4_000_000
-_UNKNOWN = "this needs somebody who is signed in"
 _LOG = logging.getLogger("tallymark.web")
 
 
@@ -430,7 +429,7 @@ class PageServer:
 
     def _expect(self, page: Page, request: Request) -> None:
         if not page.strangers_may_act:
-            find_visitor(self._service, request).require_known(_UNKNOWN)
+            find_visitor(self._service, request).require_signed_in()
 
     def _answer_shared(self, page: Page, request: Request, shared: Shared) -> Response:
         """What many ask for at the same moment: made and packed by one of them for all.
@@ -479,7 +478,7 @@ class PageServer:
         if not host or host != request.headers.get("host", "").lower():
             raise NotAllowed("this form was not sent by a page of this server", hint="open it here")
         if not page.strangers_may_act:
-            visit.visitor.require_known(_UNKNOWN)
+            visit.visitor.require_signed_in()
         if not hmac.compare_digest(visit.form.get("csrf").encode(), visit.visitor.csrf.encode()):
             raise NotAllowed("this form is of another session", hint="load the page anew")
         if not self._service.own:

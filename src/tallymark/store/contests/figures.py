@@ -18,6 +18,7 @@ from tallymark.store.contests.attempt_tables import (
     attempt_scores,
     attempts,
     is_own_score,
+    is_unfinished,
     score_rules,
 )
 from tallymark.store.contests.challenges import find_challenge
@@ -257,6 +258,23 @@ class Figures(TenantRows):
             .offset(offset)
         )
         return self._read_attempts(query, public)
+
+    def open_attempts_of(self, agent: str) -> list[Attempt]:
+        """What an agent is at now, the one that runs out first at the top."""
+        query = (
+            select_attempts(self._tenant)
+            .where(is_unfinished, attempts.c.agent == agent, attempts.c.state == "entered")
+            .order_by(attempts.c.expires_at)
+        )
+        return self._read_attempts(query, public=False)
+
+    def count_waiting(self) -> int:
+        """Attempts that were submitted and have no score yet."""
+        query = select(func.count()).where(
+            is_unfinished, attempts.c.tenant == self._tenant, attempts.c.state == "submitted"
+        )
+        with self._database.read() as connection:
+            return connection.scalar(query) or 0
 
     def newest_attempts(self, *, limit: int = 10, public: bool = True) -> list[Attempt]:
         """The attempts that were entered last, at any challenge."""
