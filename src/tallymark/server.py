@@ -34,6 +34,7 @@ from tallymark.api import (
     reports,
     runs,
     settings,
+    traces,
 )
 from tallymark.api.envelope import Envelope
 from tallymark.api.quick_routes import QuickRoutes
@@ -61,7 +62,7 @@ _ROUTERS = (
     settings,
     exports,
 )
-_API_PATHS = ("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json")
+_API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 SESSION_COOKIE = "tally_session"
 _READ_BY_HAND = (Report, NewChallenge, Ok)
 """What handlers read or answer by themselves: FastAPI does not know of them."""
@@ -138,6 +139,7 @@ def make_api(service: Service) -> FastAPI:
     # Where the document of formulas has runs.
     app.include_router(runs.router, prefix="/api", include_in_schema=False)
     app.include_router(health.router)
+    app.include_router(traces.otlp_router)
     problems.install(app)
     app.openapi = lambda: _describe_api(app)  # type: ignore[method-assign]
     return app
