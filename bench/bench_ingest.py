@@ -198,7 +198,7 @@ def make_pieces(count: int) -> Iterator[TracePiece]:
             format="otel",
             body=b"",
             facts=TraceFacts(
-                started_at=NOW - drawn.random() * 30 * DAY,
+                started_at=NOW - (1 - nth / count) * 30 * DAY + drawn.random(),
                 duration=drawn.expovariate(0.5),
                 status="error" if drawn.random() < 0.02 else "ok",
                 has_root=True,

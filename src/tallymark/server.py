@@ -30,6 +30,7 @@ from tallymark.api import (
     formulas,
     health,
     jobs,
+    otlp,
     problems,
     reports,
     runs,
@@ -61,6 +62,7 @@ _ROUTERS = (
     accounts,
     settings,
     exports,
+    traces,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 SESSION_COOKIE = "tally_session"
@@ -139,7 +141,7 @@ def make_api(service: Service) -> FastAPI:
     # Where the document of formulas has runs.
     app.include_router(runs.router, prefix="/api", include_in_schema=False)
     app.include_router(health.router)
-    app.include_router(traces.otlp_router)
+    app.include_router(otlp.router)
     problems.install(app)
     app.openapi = lambda: _describe_api(app)  # type: ignore[method-assign]
     return app

@@ -65,7 +65,8 @@ def find_outdated(
         statements = QuickStatements(connection)
         if before is not None:
             rows = statements.read(
-                "SELECT key FROM traces WHERE tenant = ? AND first_at < ? ORDER BY first_at LIMIT ?",
+                "SELECT key FROM traces WHERE tenant = ? AND first_at < ?"
+                " ORDER BY first_at LIMIT ?",
                 *(tenant, before, limit),
             )
             found = [row[0] for row in rows]
