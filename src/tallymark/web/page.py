@@ -116,7 +116,7 @@ class Visit:
     theme: str = ""
     session: str = ""
     """The token of the visitor's session."""
-    form: Form = field(default_factory=lambda: Form({}, {}))
+    form: Form = field(default_factory=lambda: Form((), {}))
     """What was sent to the page; shown again where it was refused."""
     problem: Problem | None = None
     """Why what was sent was refused."""
@@ -202,13 +202,18 @@ Gather = Callable[[Visit], View]
 class Form:
     """What was sent: texts and files by the names of their fields."""
 
-    def __init__(self, texts: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+    def __init__(self, texts: Sequence[tuple[str, str]], files: Mapping[str, bytes]) -> None:
         self._texts = texts
         self._files = files
 
     def get(self, name: str, default: str = "") -> str:
         """A text, without the space around it."""
-        return self._texts.get(name, default).strip()
+        found = self.get_all(name)
+        return found[-1] if found else default
+
+    def get_all(self, name: str) -> list[str]:
+        """Every text that was sent under a name."""
+        return [value.strip() for key, value in self._texts if key == name]
 
     def require(self, name: str, words: str) -> str:
         """The same; `words` say what is missing."""
@@ -409,7 +414,7 @@ class PageServer:
             params=request.path_params,
             theme=theme if theme in ("light", "dark") else "",
             session=request.cookies.get(SESSION_COOKIE, ""),
-            form=form or Form({}, {}),
+            form=form or Form((), {}),
         )
 
     def _show(self, visit: Visit, view: View, template: str, status: int = 200) -> Response:
@@ -436,10 +441,9 @@ async def _read_form(request: Request) -> Form:
         )
     except HTTPException as error:
         raise InvalidInput(f"the form cannot be read: {error.detail}") from None
-    texts = {name: value for name, value in sent.items() if isinstance(value, str)}
-    files = {
-        name: await value.read() for name, value in sent.items() if isinstance(value, UploadFile)
-    }
+    pairs = sent.multi_items()
+    texts = [(name, value) for name, value in pairs if isinstance(value, str)]
+    files = {name: await value.read() for name, value in pairs if isinstance(value, UploadFile)}
     return Form(texts, files)
 
 

@@ -26,6 +26,10 @@ from tallymark.web.pages import (
     runs,
     search,
     sign_in,
+    trace,
+    trace_comparison,
+    trace_session,
+    traces,
 )
 from tallymark.web.rendering import Renderer
 
@@ -46,6 +50,10 @@ PAGES: tuple[Page, ...] = (
     keys.PAGE,
     sign_in.PAGE,
     account.PAGE,
+    traces.PAGE,
+    trace_comparison.PAGE,
+    trace_session.PAGE,
+    trace.PAGE,
 )
 """Every page, one file each."""
 
