@@ -33,6 +33,7 @@ from tallymark.api import (
     problems,
     reports,
     runs,
+    scores,
     settings,
     traces,
 )
@@ -50,6 +51,7 @@ SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
     runs,
+    scores,
     challenges,
     boards,
     attempts,

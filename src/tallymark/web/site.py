@@ -22,6 +22,7 @@ from tallymark.web.pages import (
     home,
     keys,
     ratings,
+    review,
     run,
     runs,
     search,
@@ -54,6 +55,7 @@ PAGES: tuple[Page, ...] = (
     trace_comparison.PAGE,
     trace_session.PAGE,
     trace.PAGE,
+    review.PAGE,
 )
 """Every page, one file each."""
 
