@@ -92,4 +92,4 @@ def as_protobuf(*spans: dict[str, Any], **resource: Any) -> bytes:
                 value.int_value = int(each["value"]["intValue"])
             else:
                 value.string_value = each["value"]["stringValue"]
-    return request.SerializeToString()
+    return bytes(request.SerializeToString())

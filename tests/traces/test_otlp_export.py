@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -86,7 +87,8 @@ def test_a_span_of_five_megabytes_is_cut_and_says_so(write: object) -> None:
 
 
 def test_many_attributes_and_events_are_cut_to_what_is_kept() -> None:
-    made = json.loads(as_json(span(**{f"a{number}": 1 for number in range(1500)})))
+    many: dict[str, Any] = {f"a{number}": 1 for number in range(1500)}
+    made = json.loads(as_json(span(**many)))
     inner = made["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
     inner["events"] = [{"name": "e", "attributes": []} for _ in range(1200)]
     trace = read_export(json.dumps(made).encode(), "json").traces[f"{1:032x}"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.traces.otlp_samples import as_json, span
 
@@ -13,7 +15,7 @@ from tallymark.traces.redaction import REDACTED, Redactor
 CARD = r"\d{4} \d{4} \d{4} \d{4}"
 
 
-def redact(redactor: Redactor, **attributes: object) -> SpanGroup:
+def redact(redactor: Redactor, **attributes: Any) -> SpanGroup:
     export = read_export(as_json(span(name="pay", **attributes), host="web-1"), "json")
     groups = export.traces[f"{1:032x}"].groups
     redactor.clean_groups(groups)
