@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
+from tallymark.app.trace_questions import TraceQuestions
+from tallymark.app.traces import TraceIntake
 from tallymark.challenges.attempt import Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.challenge import (
     Challenge,
@@ -48,6 +50,7 @@ def fill_store(store: Store, odd: str = "") -> None:
     fill_runs(store, odd)
     fill_contests(store, odd)
     fill_organising(store, odd)
+    fill_traces(store, odd)
 
 
 def fill_runs(store: Store, odd: str = "") -> None:
@@ -254,6 +257,41 @@ def play(
     store.attempts.finish(entered.id, found, scored, at=at + 43, verified=False)
 
 
+def fill_traces(store: Store, odd: str = "") -> None:
+    """Two versions of a desk in production, one of which fails more, scored by somebody."""
+    store.prepare()
+    traces = [
+        Trace(
+            trace_id=f"{number:032x}",
+            name=f"refund{odd}",
+            status="error" if number % 3 == 0 else "ok",
+            metadata={"service.name": "desk", "service.version": f"1.{number % 2}"},
+            spans=[
+                Span(
+                    span_id=f"{number:016x}",
+                    name=f"desk{odd}",
+                    span_type="span",
+                    metadata={"session.id": f"s-{number % 4}"},
+                    start_ms=(NOW - 3600 * number) * 1000,
+                    duration_ms=1500.0 + number,
+                    input=f"May I send it back? {number}{odd}",
+                    output=f"Within 30 days.{odd}",
+                    error=f"it broke{odd}" if number % 3 == 0 else None,
+                    status="error" if number % 3 == 0 else "ok",
+                ),
+            ],
+        )
+        for number in range(1, 9)
+    ]
+    TraceIntake(store, clock=lambda: NOW - 60).load(traces)
+    store.traces.settle(NOW)
+    questions = TraceQuestions(store, lambda: NOW - 30)
+    for number in range(1, 7):
+        questions.add_score(
+            f"{number:032x}", "polite", number / 8, author="alice", reason=f"because{odd}"[:4000]
+        )
+
+
 def fill_versus(store: Store, odd: str = "") -> None:
     """Two attackers and two defenders, judged."""
     judge = VersusJudge(type="script", options={"script": "judge.py"})
@@ -325,6 +363,15 @@ def list_addresses(store: Store) -> list[str]:
         "/search?q=a",
         "/keys",
         "/account",
+        "/traces",
+        "/traces?q=status:error&by=version&measure=error",
+        "/traces?q=staus:error",
+        "/traces?q=refund",
+        f"/traces/{1:032x}",
+        f"/traces/{2:032x}?version=1",
+        "/traces/compare?first=version:1.0&second=version:1.1",
+        "/traces/compare?first=odd:",
+        "/traces/sessions/s-1",
         "/sign-in?next=/runs",
         "/organiser",
         "/organiser?challenge=maze",

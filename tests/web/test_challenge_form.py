@@ -28,7 +28,7 @@ def send(fields: list[FileField], **changes: str) -> Any:
             texts[f"raw-{place}"] = each.raw
         else:
             texts[f"text-{place}"] = each.text.replace("\n", "\r\n")
-    return SimpleNamespace(form=Form({**texts, **changes}, {}))
+    return SimpleNamespace(form=Form(tuple({**texts, **changes}.items()), {}))
 
 
 def test_a_form_that_nobody_changed_is_the_same_files_byte_for_byte() -> None:
@@ -93,7 +93,9 @@ def test_bytes_that_a_form_has_lost_are_said() -> None:
 
 def test_an_archive_that_cannot_be_read_leaves_what_was_typed() -> None:
     visit = send([FileField(name="a", text="typed")])
-    visit.form = Form({"count": "1", "name-0": "a", "text-0": "typed"}, {"archive": b"nonsense"})
+    visit.form = Form(
+        (("count", "1"), ("name-0", "a"), ("text-0", "typed")), {"archive": b"nonsense"}
+    )
     with pytest.raises(InvalidInput, match="no archive"):
         read_files(visit, {})
     fields, _ = list_fields(visit, {})

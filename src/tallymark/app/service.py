@@ -25,6 +25,8 @@ from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.reviews import ReviewService
 from tallymark.app.sent_runs import SentRuns
+from tallymark.app.trace_questions import TraceQuestions
+from tallymark.app.traces import ByteBudget, TraceIntake
 from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
 from tallymark.errors import NotFound, TallymarkError
@@ -141,6 +143,21 @@ class TenantServices:
         """Work that takes longer than a request."""
         return JobService(self.store)
 
+    @cached_property
+    def trace_intake(self) -> TraceIntake:
+        """Spans that exporters send."""
+        accounts, tenant = self._service.accounts, self.tenant
+        return TraceIntake(
+            self.store,
+            settings=lambda: accounts.find_settings(tenant).traces,
+            clock=self._service.clock,
+        )
+
+    @cached_property
+    def traces(self) -> TraceQuestions:
+        """What is asked of production traces."""
+        return TraceQuestions(self.store, self._service.clock)
+
     def close(self) -> None:
         """Ends what was started."""
         if "competition" in self.__dict__:
@@ -218,6 +235,11 @@ class Service:
             for (_, state), count in self.app.store.job_queue.count().items():
                 found[state] += count
         return found
+
+    @cached_property
+    def span_bytes(self) -> ByteBudget:
+        """How much may be taken in at the same time."""
+        return ByteBudget()
 
     @cached_property
     def live(self) -> LiveHub:

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from tallymark.store.reviews.reviews import Reviews
     from tallymark.store.runs.run_progress import RunProgressReader
     from tallymark.store.runs.run_rows import RunFilter, SuiteSummary
+    from tallymark.store.traces.traces import Traces
+    from tallymark.store.traces.witness import Witness
 
 T = TypeVar("T")
 PATIENCE = 15.0
@@ -262,6 +264,20 @@ class Store:
         from tallymark.store.contests.judge_answers import JudgeAnswers  # noqa: PLC0415
 
         return JudgeAnswers(self._database, self.tenant)
+
+    @cached_property
+    def traces(self) -> Traces:
+        """What agents did in production."""
+        from tallymark.store.traces.traces import Traces  # noqa: PLC0415
+
+        return Traces(self._database, self.tenant)
+
+    @cached_property
+    def witness(self) -> Witness:
+        """Spans of attempts, as they came."""
+        from tallymark.store.traces.witness import Witness  # noqa: PLC0415
+
+        return Witness(self._database, self.tenant)
 
     # Accounts, as contests: only servers, and commands about them, need any
 

@@ -127,7 +127,7 @@ class Visit:
     theme: str = ""
     session: str = ""
     """The token of the visitor's session."""
-    form: Form = field(default_factory=lambda: Form({}, {}))
+    form: Form = field(default_factory=lambda: Form((), {}))
     """What was sent to the page; shown again where it was refused."""
     problem: Problem | None = None
     """Why what was sent was refused."""
@@ -231,7 +231,7 @@ class Form:
 
     def __init__(
         self,
-        texts: Mapping[str, str],
+        texts: Sequence[tuple[str, str]],
         files: Mapping[str, bytes],
         file_names: Mapping[str, str] | None = None,
     ) -> None:
@@ -241,11 +241,16 @@ class Form:
 
     def get(self, name: str, default: str = "") -> str:
         """A text, without the space around it."""
-        return self._texts.get(name, default).strip()
+        found = self.get_all(name)
+        return found[-1] if found else default
+
+    def get_all(self, name: str) -> list[str]:
+        """Every text that was sent under a name."""
+        return [value.strip() for key, value in self._texts if key == name]
 
     def get_text(self, name: str) -> str | None:
         """A text as it was typed, with plain line ends; None where there is no such field."""
-        found = self._texts.get(name)
+        found = next((value for key, value in reversed(self._texts) if key == name), None)
         return None if found is None else found.replace("\r\n", "\n").replace("\r", "\n")
 
     def require(self, name: str, words: str) -> str:
@@ -254,10 +259,6 @@ class Form:
         if not found:
             raise InvalidInput(words)
         return found
-
-    def get_written(self, name: str) -> str:
-        """A text as it was written; browsers send the ends of its lines in their own way."""
-        return self._texts.get(name, "").replace("\r\n", "\n")
 
     def get_file(self, name: str) -> bytes | None:
         """A file that was chosen."""
@@ -529,7 +530,7 @@ class PageServer:
             params=request.path_params,
             theme=theme if theme in ("light", "dark") else "",
             session=request.cookies.get(SESSION_COOKIE, ""),
-            form=form or Form({}, {}),
+            form=form or Form((), {}),
         )
 
     def _show(self, visit: Visit, view: View, template: str, status: int = 200) -> Response:
@@ -557,7 +558,8 @@ async def _read_form(request: Request) -> Form:
     }
     try:
         async with request.form(**bounds) as sent:
-            texts = {name: value for name, value in sent.items() if isinstance(value, str)}
+            pairs = sent.multi_items()
+            texts = [(name, value) for name, value in pairs if isinstance(value, str)]
             uploads = {name: value for name, value in sent.items() if isinstance(value, UploadFile)}
             files = {name: await value.read() for name, value in uploads.items()}
     except HTTPException as error:

@@ -29,6 +29,10 @@ from tallymark.web.pages import (
     runs,
     search,
     sign_in,
+    trace,
+    trace_comparison,
+    trace_session,
+    traces,
 )
 from tallymark.web.pages.organiser import agent as organised_agent
 from tallymark.web.pages.organiser import attempt as organised_attempt
@@ -64,6 +68,10 @@ PAGES: tuple[Page, ...] = (
     job.PAGE,
     access_keys.PAGE,
     audit.PAGE,
+    traces.PAGE,
+    trace_comparison.PAGE,
+    trace_session.PAGE,
+    trace.PAGE,
     review.PAGE,
     enter.PAGE,
     answer.PAGE,

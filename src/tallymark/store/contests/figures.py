@@ -268,14 +268,6 @@ class Figures(TenantRows):
         )
         return self._read_attempts(query, public=False)
 
-    def count_waiting(self) -> int:
-        """Attempts that were submitted and have no score yet."""
-        query = select(func.count()).where(
-            is_unfinished, attempts.c.tenant == self._tenant, attempts.c.state == "submitted"
-        )
-        with self._database.read() as connection:
-            return connection.scalar(query) or 0
-
     def newest_attempts(self, *, limit: int = 10, public: bool = True) -> list[Attempt]:
         """The attempts that were entered last, at any challenge."""
         query = select_attempts(self._tenant).order_by(attempts.c.key.desc()).limit(limit)

@@ -179,5 +179,5 @@ def test_a_form_of_nothing_is_refused(organiser: TestClient) -> None:
 
 
 def test_texts_are_taken_as_typed() -> None:
-    assert Form({"a": " x\r\ny\r"}, {}).get_text("a") == " x\ny\n"
-    assert Form({}, {}).get_text("a") is None
+    assert Form([("a", " x\r\ny\r")], {}).get_text("a") == " x\ny\n"
+    assert Form((), {}).get_text("a") is None
