@@ -23,7 +23,8 @@ import uvicorn
 from playwright.sync_api import Browser, ConsoleMessage, sync_playwright
 
 from tallymark.app.app import App
-from tallymark.web.own_store import make_own_site
+from tallymark.app.service import Service, ServiceSettings
+from tallymark.server import make_server, name_hosts
 
 CHROMIUM = "/usr/bin/chromium"
 ROOT = Path(__file__).parents[1]
@@ -119,6 +120,8 @@ def list_pages(app: App) -> dict[str, str]:
         "search": "/search?q=sample",
         "keys": "/keys",
         "not-found": "/runs/nothing",
+        "review": "/review",
+        "formula-board": f"/formula?challenge=log-detective&formula={quote('total - elapsed_s')}",
     }
 
 
@@ -129,7 +132,9 @@ def serve(app: App) -> Iterator[str]:
 
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(make_own_site(app, port), log_level="error"))
+    service = Service(ServiceSettings(db=app.db, own=True, workers=0))
+    site = make_server(service, hosts=name_hosts(port))
+    server = uvicorn.Server(uvicorn.Config(site, log_level="error"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     while not server.started:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from copy import deepcopy
 from importlib.metadata import version
 from types import FrameType
@@ -17,7 +17,6 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tallymark.api import (
@@ -34,15 +33,15 @@ from tallymark.api import (
     problems,
     reports,
     runs,
+    scores,
     settings,
     traces,
 )
 from tallymark.api.envelope import Envelope
 from tallymark.api.quick_routes import QuickRoutes
 from tallymark.app.service import Service
-from tallymark.errors import NotSignedIn, WorkFailed
+from tallymark.errors import WorkFailed
 from tallymark.web.site import make_site
-from tallymark.web.visitor import Visitor, make_owner, make_visitor
 from tallymark.wire.attempts import Report
 from tallymark.wire.challenges import NewChallenge
 from tallymark.wire.parts import Ok
@@ -52,6 +51,7 @@ SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
     runs,
+    scores,
     challenges,
     boards,
     attempts,
@@ -65,7 +65,6 @@ _ROUTERS = (
     traces,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
-SESSION_COOKIE = "tally_session"
 _READ_BY_HAND = (Report, NewChallenge, Ok)
 """What handlers read or answer by themselves: FastAPI does not know of them."""
 
@@ -82,34 +81,11 @@ class _Doors:
         await (self._pages if is_page else self._api)(scope, receive, send)
 
 
-def make_pages(service: Service) -> ASGIApp:
-    """The pages, for whoever is signed in."""
-
-    def find_visitor(request: Request) -> Visitor:
-        if service.own:
-            return make_owner(service.app.tenant)
-        address = request.client.host if request.client else None
-        if (token := request.cookies.get(SESSION_COOKIE)) is not None:
-            with suppress(NotSignedIn):
-                return make_visitor(service.accounts.resume(token, address).caller)
-        if service.proxy is not None:
-            known = service.proxy.find_caller(request.headers, address)
-            if known is not None:
-                return make_visitor(known)
-        # What strangers may see of private challenges, pages do not know to hide yet.
-        raise NotSignedIn(
-            "the pages of this server are for those who are signed in",
-            hint="use its API with your key, or see your own store with: tally view",
-        )
-
-    return Starlette(routes=make_site(service.app, find_visitor=find_visitor, clock=service.clock))
-
-
 def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASGIApp:
     """The application. `hosts` are the Host headers that it answers to; None for any."""
     api = make_api(service)
     quick = QuickRoutes(api, api, PREFIX, [reports.QUICK, boards.QUICK])
-    wrapped: ASGIApp = _Doors(quick, make_pages(service))
+    wrapped: ASGIApp = _Doors(quick, Starlette(routes=make_site(service)))
     if service.settings.cors:
         wrapped = CORSMiddleware(
             wrapped,
@@ -234,25 +210,38 @@ def serve(
     *,
     host: str,
     port: int,
-    hosts: frozenset[str] | None = None,
     started: Callable[[int], None] | None = None,
 ) -> None:
     """Serves until SIGINT or SIGTERM. `started` is told the port, once it listens."""
-    config = uvicorn.Config(
-        make_server(service, hosts=hosts),
-        host=host,
-        port=port,
+    with _listen(host, port) as listener:
+        port = listener.getsockname()[1]
+        config = _configure(make_server(service, hosts=name_hosts(port) if service.own else None))
+        server = _Server(config, service)
+        if started is not None:
+            _tell_when_started(server, lambda: started(port))
+        server.run(sockets=[listener])
+
+
+def _configure(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
         log_level="warning",
         access_log=False,
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
-    server = _Server(config, service)
-    if started is not None:
-        _tell_when_started(server, started)
-    with _listen(host, port) as listener:
-        server.run(sockets=[listener])
+
+
+def name_hosts(port: int) -> frozenset[str]:
+    """The Host headers of one's own store: this machine's names and this port, and no others.
+
+    Otherwise any page of the web could have its own name lead here, and read through the browser
+    of whoever looks at it (DNS rebinding).
+    """
+    names = ("localhost", "127.0.0.1", "[::1]")
+    found = {f"{name}:{port}" for name in names}
+    return frozenset(found | set(names) if port == 80 else found)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -267,13 +256,12 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _tell_when_started(server: uvicorn.Server, started: Callable[[int], None]) -> None:
+def _tell_when_started(server: uvicorn.Server, started: Callable[[], None]) -> None:
     startup = server.startup
 
     async def start(sockets: Any = None) -> None:
         await startup(sockets=sockets)
         if server.started:
-            listening = server.servers[0].sockets[0].getsockname()
-            started(int(listening[1]))
+            started()
 
     server.startup = start  # type: ignore[method-assign]

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
-from starlette.applications import Starlette
+from httpx2 import Response
 from starlette.testclient import TestClient
 from tests.store.contest_samples import quick_store
 from tests.web.page_samples import NOW, ODD, fill_store
 
 from tallymark.app.app import App
+from tallymark.app.callers import SESSION_COOKIE, Caller
+from tallymark.app.service import Service, ServiceSettings
+from tallymark.errors import Conflict
+from tallymark.server import make_server, name_hosts
 from tallymark.store import Store
-from tallymark.web.own_store import make_own_site
-from tallymark.web.site import make_site
-from tallymark.web.visitor import Visitor
 
 PORT = 7373
 ADDRESS = f"http://localhost:{PORT}"
@@ -54,13 +57,61 @@ def empty_app(tmp_path: Path) -> Iterator[App]:
 
 def browse(app: App) -> TestClient:
     """A client of the owner's pages, at the time of the samples."""
-    return TestClient(make_own_site(app, PORT, clock=lambda: NOW), base_url=ADDRESS)
+    service = make_service(app, own=True)
+    return TestClient(make_server(service, hosts=name_hosts(PORT)), base_url=ADDRESS)
 
 
-def browse_as(app: App, visitor: Visitor) -> TestClient:
-    """The same for somebody else."""
-    routes = make_site(app, find_visitor=lambda _: visitor, clock=lambda: NOW)
-    return TestClient(Starlette(routes=routes), base_url=ADDRESS)
+def make_service(app: App, *, own: bool = False) -> Service:
+    """A server's over a store that is open already, at the time of the samples."""
+    service = Service(ServiceSettings(db=app.db, own=own, workers=0), clock=lambda: NOW)
+    service.app = app
+    return service
+
+
+def browse_as(
+    app: App,
+    role: str = "anonymous",
+    agent: str | None = None,
+    tenant: str = "default",
+    owner: str = "somebody",
+) -> TestClient:
+    """The same for somebody who is signed in on a server that many share, or for a stranger."""
+    service = make_service(app)
+    client = TestClient(make_server(service), base_url=ADDRESS)
+    if role != "anonymous":
+        client.cookies.set(SESSION_COOKIE, sign_in(service, role, agent, tenant, owner))
+    return client
+
+
+def sign_in(
+    service: Service,
+    role: str,
+    agent: str | None,
+    tenant: str = "default",
+    owner: str = "somebody",
+) -> str:
+    """The token of a new session, by a new key."""
+    operator = Caller("default", "admin", "operator", owner="operator")
+    if tenant != "default":
+        with suppress(Conflict):
+            service.accounts.create_tenant(operator, tenant)
+    admin = Caller(tenant, "admin", "operator", owner="operator")
+    accounts = service.accounts.for_tenant(tenant)
+    made = accounts.create_key(admin, role=role, owner=agent or owner, agent=agent)
+    token = service.accounts.sign_in(made.text).token
+    assert token is not None
+    return token
+
+
+def send(client: TestClient, path: str, do: str, **fields: Any) -> Response:
+    """Sends a form of a page as a browser does, with the token that the page has."""
+    found = re.search(r'name="csrf" value="([^"]+)"', client.get(path).text)
+    files = {name: value for name, value in fields.items() if isinstance(value, bytes)}
+    texts = {name: value for name, value in fields.items() if name not in files}
+    texts |= {"do": do} | ({"csrf": found[1]} if found else {})
+    return client.post(
+        path, data=texts, files=files or None, headers={"Origin": ADDRESS}, follow_redirects=False
+    )
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 from starlette.testclient import TestClient
-from tests.web.conftest import browse
+from tests.web.conftest import PORT, browse
 from tests.web.page_samples import list_addresses
 
 from tallymark.app.app import App
@@ -122,3 +122,17 @@ def test_the_theme_of_the_cookie_is_written_by_the_server(
 ) -> None:
     client.cookies.set("theme", cookie)
     assert (f'data-theme="{cookie}"' in client.get("/keys").text) is written
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])
+def test_names_of_this_machine_are_answered(client: TestClient, host: str) -> None:
+    assert client.get("/keys", headers={"Host": f"{host}:{PORT}"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["example.org", f"example.org:{PORT}", "localhost", "localhost:80", "", "127.0.0.1.x"]
+)
+def test_any_other_name_is_refused(client: TestClient, host: str) -> None:
+    refused = client.get("/keys", headers={"Host": host})
+    assert refused.status_code == 421
+    assert "<" not in refused.text

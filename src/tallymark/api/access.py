@@ -6,18 +6,20 @@ body, so that nobody makes the server read what they may not send.
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import Depends, Request
 
-from tallymark.app.callers import Caller, Role
+from tallymark.app import callers
+from tallymark.app.callers import SESSION_COOKIE, Caller, Role
 from tallymark.app.limits import RouteClass
 from tallymark.app.service import Service, TenantServices
 from tallymark.errors import NotAllowed, NotSignedIn
 
-ORGANISERS: frozenset[Role] = frozenset({"admin", "organiser"})
+ORGANISERS: frozenset[Role] = callers.ORGANISERS
 REPORTERS: frozenset[Role] = ORGANISERS | {"reporter"}
 COMPETITORS: frozenset[Role] = ORGANISERS | {"agent"}
 TEAM: frozenset[Role] = REPORTERS | {"viewer"}
@@ -80,11 +82,27 @@ async def find_caller(request: Request) -> Caller:
         known = service.proxy.find_caller(request.headers, address)
         if known is not None:
             return known
+    if (token := request.cookies.get(SESSION_COOKIE)) is not None and not service.own:
+        return await _resume(service, request, token, address)
     if service.own:
         _refuse_other_pages(request)
         return Caller("default", "admin", "owner", address=address)
     tenant = request.query_params.get("tenant", "default")
     return Caller(tenant, "anonymous", "anonymous", address=address)
+
+
+async def _resume(service: Service, request: Request, token: str, address: str | None) -> Caller:
+    """Who is signed in on pages. What changes something must come from them, and say so."""
+    known = await to_thread.run_sync(service.accounts.resume, token, address)
+    if request.method not in ("GET", "HEAD"):
+        _refuse_other_pages(request)
+        sent = request.headers.get("x-csrf-token", "")
+        if not hmac.compare_digest(sent.encode(), known.csrf.encode()):
+            raise NotAllowed(
+                "a session may read here; to change something it must send its token",
+                hint="send X-CSRF-Token, or a key: Authorization: Bearer tly_...",
+            )
+    return known.caller
 
 
 def _refuse_other_pages(request: Request) -> None:

@@ -22,8 +22,8 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import make_router
-from tallymark.api.sight import sees_live
 from tallymark.app.ratings import read_ratings
+from tallymark.app.sight import sees_live
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
 

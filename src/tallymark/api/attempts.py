@@ -31,8 +31,8 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import keeps_idempotency, make_router
-from tallymark.api.sight import find_attempt, find_visible, sees_live, speak_for
 from tallymark.app.service import Service, TenantServices
+from tallymark.app.sight import find_attempt, find_visible, sees_live, speak_for
 from tallymark.challenges.attempt import Attempt, State
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.wire import attempts as wire

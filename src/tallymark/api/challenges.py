@@ -34,8 +34,8 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import make_router
-from tallymark.api.sight import find_visible, sees_live
 from tallymark.app.jobs import describe_job
+from tallymark.app.sight import find_visible, sees_live
 from tallymark.app.what_if import WhatIfRule, change_rule
 from tallymark.challenges.challenge_folder import unpack
 from tallymark.errors import Conflict, NotFound

@@ -73,7 +73,7 @@ class Envelope:
         headers = dict(scope["headers"])
         if (
             self._hosts is not None
-            and headers.get(b"host", b"").decode("latin-1") not in self._hosts
+            and headers.get(b"host", b"").decode("latin-1").lower() not in self._hosts
         ):
             await _refuse_host(send, request_id)
             return

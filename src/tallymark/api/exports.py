@@ -17,8 +17,8 @@ from tallymark.api.api_route import make_router
 from tallymark.api.problems import refuse
 from tallymark.api.reports import NDJSON
 from tallymark.api.runs import describe_record
-from tallymark.api.sight import sees_live
 from tallymark.app.service import TenantServices
+from tallymark.app.sight import sees_live
 from tallymark.errors import NotAllowed
 from tallymark.runs.reports.json_report import describe_case
 from tallymark.text import format_cell

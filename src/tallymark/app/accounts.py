@@ -393,6 +393,7 @@ class AccountService:
         may = MAY_MAKE.get(caller.role, ()) if self._is_at_home(caller) else ()
         if not may:
             raise NotAllowed(f"a key for {caller.role} cannot manage invitations")
+        self.find_settings()  # a tenant that nobody made has none
         return [each for each in self._store.invitations.all() if each.role in may]
 
     def revoke_invitation(self, caller: Caller, invitation_id: str) -> None:
@@ -400,6 +401,12 @@ class AccountService:
         if not any(each.id == invitation_id for each in self.list_invitations(caller)):
             raise NotFound(f"there is no invitation {invitation_id!r}", hint="list them")
         self._store.invitations.revoke(invitation_id, at=self._clock())
+
+    def look_at_invitation(self, text: str) -> Invitation | None:
+        """What somebody who has an invitation may know of it; None of one that cannot be used."""
+        found = self._store.invitations.find(text)
+        usable = found is not None and found.revoked_at is None and found.uses_left > 0
+        return found if found is not None and usable and found.expires_at > self._clock() else None
 
     def accept_invitation(
         self, text: str, *, owner: str | None = None, agent: str | None = None

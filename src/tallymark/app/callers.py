@@ -10,6 +10,11 @@ from tallymark.store.actors import Actor
 Role = Literal["admin", "organiser", "reporter", "agent", "viewer", "anonymous"]
 KEY_ROLES: tuple[Role, ...] = tuple(role for role in get_args(Role) if role != "anonymous")
 """What a key can be for."""
+ORGANISERS: frozenset[Role] = frozenset({"admin", "organiser"})
+
+
+SESSION_COOKIE = "tally_session"
+"""Under which a browser keeps who is signed in on pages."""
 
 
 @dataclass(frozen=True, slots=True)

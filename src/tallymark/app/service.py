@@ -23,6 +23,7 @@ from tallymark.app.proxy_sign_in import ProxySignIn, read_proxy_settings
 from tallymark.app.publishing import Publishing
 from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
+from tallymark.app.reviews import ReviewService
 from tallymark.app.sent_runs import SentRuns
 from tallymark.app.trace_questions import TraceQuestions
 from tallymark.app.traces import ByteBudget, TraceIntake
@@ -123,6 +124,11 @@ class TenantServices:
     def sent_runs(self) -> SentRuns:
         """Runs that were done elsewhere."""
         return SentRuns(self.store, self._service.clock)
+
+    @cached_property
+    def reviews(self) -> ReviewService:
+        """What people say of cases."""
+        return ReviewService(self.store, self._service.clock)
 
     @cached_property
     def jobs(self) -> JobService:
@@ -250,6 +256,8 @@ class Service:
 
     def open(self) -> None:
         """Makes or brings up to date what is stored, and begins to work."""
+        if self.own and not self.app.store.exists:
+            return  # whoever only looks makes nothing
         self.app.store.prepare()
         self.app.store.start_writer()
         self.app.store.watch_commits(board=self.live.notify, run=self.live.notify_run)
@@ -265,7 +273,8 @@ class Service:
         known = self._tenants.get(name)
         if known is None:
             try:
-                self.app.store.for_tenant(name).tenants.settings()
+                if name != self.app.tenant:  # which is there before anything is stored
+                    self.app.store.for_tenant(name).tenants.settings()
             except TallymarkError:
                 # Whoever asks need not know what else there is.
                 raise NotFound(f"there is no tenant {name!r}") from None

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db
-from tallymark.errors import WorkFailed
+from tallymark.cli.app_session import Db, InsecureLocal
 from tallymark.text import say
 
 _HOST = "127.0.0.1"
@@ -22,32 +21,23 @@ def view(
     open_: Annotated[
         bool, typer.Option("--open", help="Open the first page in a browser as well.")
     ] = False,
+    insecure_local: InsecureLocal = False,
 ) -> None:
     """Look at what is kept: pages of runs, boards and agents, for you on this machine alone."""
-    import socket
-    from contextlib import closing
+    import os
 
-    import uvicorn
+    from tallymark.app.service import Service, read_settings
+    from tallymark.server import serve
 
-    from tallymark.app.app import App
-    from tallymark.web.own_store import make_own_site
+    settings = read_settings(os.environ, db=db, own=True, insecure_local=insecure_local)
+    service = Service(settings)
 
-    try:
-        listener = socket.create_server((_HOST, port))
-    except OSError as error:
-        raise WorkFailed(
-            f"nothing can listen on {_HOST}:{port}: {error.strerror or error}",
-            hint="name another with --port, or any that is free with --port 0",
-        ) from None
-    with closing(App(db)) as app, listener:
-        port = listener.getsockname()[1]
-        address = f"http://localhost:{port}/"
-        say(f"Pages of {app.store.shown} at {address}", "Ctrl-C ends it.")
+    def tell(listening: int) -> None:
+        address = f"http://localhost:{listening}/"
+        say(f"Pages of {service.app.store.shown} at {address}", "Ctrl-C ends it.")
         if open_:
             import webbrowser
 
             webbrowser.open(address)
-        config = uvicorn.Config(
-            make_own_site(app, port), log_level="warning", access_log=False, server_header=False
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+
+    serve(service, host=_HOST, port=port, started=tell)

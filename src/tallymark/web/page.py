@@ -1,26 +1,37 @@
 """`Page`: one address, one value that is gathered for it, one template; the same as JSON or CSV.
 
 What a page shows is gathered in a thread, so that nobody waits for another's reading. Errors are
-pages too: they say what is wrong, and what still works.
+pages too: they say what is wrong, and what still works. A page with forms has actions: what is sent
+to its address is done by the one that the form names, and leads to another page. A form that was
+refused is shown again as it was filled in.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
+import hashlib
+import hmac
 import io
 import logging
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import anyio
 import msgspec
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from tallymark.app.accounts import SESSION_S
 from tallymark.app.app import App
+from tallymark.app.callers import SESSION_COOKIE, Caller, Role
+from tallymark.app.service import Service, TenantServices
+from tallymark.app.sight import find_attempt, find_newest_visible
+from tallymark.challenges.attempt import Attempt
 from tallymark.errors import (
     Conflict,
     InvalidInput,
@@ -32,9 +43,11 @@ from tallymark.errors import (
     WorkFailed,
 )
 from tallymark.scoring.score import make_json_safe
+from tallymark.store.actors import act_as
+from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.text import format_cell
 from tallymark.web.rendering import Renderer
-from tallymark.web.visitor import Visitor, make_stranger
+from tallymark.web.visitor import Visitor, find_visitor, make_stranger
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -51,6 +64,9 @@ HEADERS = {
 FORMATS = ("json", "csv")
 MOST_ROWS = 200
 """Of a page of a list."""
+_SOME_TIME_S = 20
+"""For so long a shared part tells how long ago things were as it did at first."""
+_MOST_FILES, _MOST_FIELDS, _LONGEST_FIELD = 4, 200, 4_000_000
 _LOG = logging.getLogger("tallymark.web")
 
 
@@ -94,13 +110,30 @@ class Pager(msgspec.Struct, frozen=True, kw_only=True):
 class Visit:
     """One look at a page: who looks, at what, and when."""
 
-    app: App
+    services: TenantServices
+    service: Service
     visitor: Visitor
     now: float
     path: str = "/"
     query: Sequence[tuple[str, str]] = ()
     params: Mapping[str, str] = field(default_factory=dict)
     theme: str = ""
+    session: str = ""
+    """The token of the visitor's session."""
+    form: Form = field(default_factory=lambda: Form({}, {}))
+    """What was sent to the page; shown again where it was refused."""
+    problem: Problem | None = None
+    """Why what was sent was refused."""
+
+    @property
+    def app(self) -> App:
+        """The tenant's store, and what reads it."""
+        return self.services.app
+
+    @property
+    def caller(self) -> Caller:
+        """Who looks, as services know them."""
+        return self.visitor.caller
 
     def get(self, name: str, default: str = "") -> str:
         """The last value that the address has for a name."""
@@ -134,6 +167,43 @@ class Visit:
             total=total,
         )
 
+    def find_challenge(self, name: str) -> StoredChallenge:
+        """A challenge that the visitor may know of."""
+        return self.find_newest_challenge(name)[0]
+
+    def find_newest_challenge(self, name: str) -> tuple[StoredChallenge, int, int]:
+        """The same, with the last entries of the log that its board depends on."""
+        if not self.app.store.exists:
+            raise NotFound(f"there is no challenge {name[:80]!r}", hint="there are none yet")
+        return find_newest_visible(self.services, self.caller, name)
+
+    def forget_who(self) -> Visit:
+        """The same look by anybody who may see as much."""
+        who = self.caller
+        role: Role = (
+            "organiser"
+            if self.visitor.may_organise
+            else "viewer"
+            if self.visitor.is_known
+            else "anonymous"
+        )
+        return replace(self, visitor=Visitor(Caller(who.tenant, role, role)), session="", theme="")
+
+    def list_challenges(self) -> list[StoredChallenge]:
+        """All that the visitor may know of."""
+        found = self.app.store.challenges.all() if self.app.store.exists else []
+        known = self.visitor.is_known
+        return [each for each in found if known or each.challenge.visibility == "public"]
+
+    def find_attempt(self, identifier: str) -> Attempt:
+        """An attempt as the visitor may see it."""
+        store = self.app.store
+        if not store.exists:
+            raise NotFound(f"there is no attempt {identifier[:40]!r}")
+        found = find_attempt(self.services, self.caller, identifier)
+        mine = self.visitor.agent is not None and found.agent == self.visitor.agent
+        return store.attempts.get(identifier, public=True) if self.public and not mine else found
+
     @property
     def public(self) -> bool:
         """Whether boards stand still where they are frozen: unless an organiser asks otherwise."""
@@ -149,6 +219,64 @@ class Visit:
 Gather = Callable[[Visit], View]
 
 
+class Form:
+    """What was sent: texts and files by the names of their fields."""
+
+    def __init__(self, texts: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+        self._texts = texts
+        self._files = files
+
+    def get(self, name: str, default: str = "") -> str:
+        """A text, without the space around it."""
+        return self._texts.get(name, default).strip()
+
+    def require(self, name: str, words: str) -> str:
+        """The same; `words` say what is missing."""
+        found = self.get(name)
+        if not found:
+            raise InvalidInput(words)
+        return found
+
+    def get_file(self, name: str) -> bytes | None:
+        """A file that was chosen."""
+        return self._files.get(name) or None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an action leads to: another page, or one that is shown this once."""
+
+    address: str = ""
+    view: View | None = None
+    template: str = ""
+    session: str | None = None
+    """A session that begins; an empty one ends it."""
+
+
+Act = Callable[[Visit], Outcome]
+
+
+class Shared(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a page that is the same for many, so that it is made once for all of them."""
+
+    visit: Visit
+    """Of anybody who sees the same."""
+    made_of: Hashable
+    """While this is the same, so is the part."""
+
+
+@dataclass(frozen=True)
+class File:
+    """Something to be kept, or sent by mail."""
+
+    name: str
+    content: str
+    """A page of HTML that needs nothing else."""
+
+
+MakeFile = Callable[[Visit], File]
+
+
 @dataclass(frozen=True)
 class Page:
     """One address and what it shows."""
@@ -158,6 +286,14 @@ class Page:
     gather: Gather
     parts: Mapping[str, str] = field(default_factory=dict)
     """Pieces of the page that script asks for by themselves: names and their templates."""
+    actions: Mapping[str, Act] = field(default_factory=dict)
+    """What its forms do, by the value of their field `do`."""
+    files: Mapping[str, MakeFile] = field(default_factory=dict)
+    """Other forms of it that are downloaded, by the value of `format`."""
+    share: Callable[[Visit], Shared | None] | None = None
+    """Finds out whether what is asked for is the same for many."""
+    strangers_may_act: bool = False
+    """Whether somebody who is not signed in may send its forms."""
 
 
 class Moved(Exception):
@@ -207,23 +343,21 @@ def describe_problem(error: Exception) -> Problem:
 class PageServer:
     """Answers for pages: finds out who looks, gathers in a thread, and lays out."""
 
-    def __init__(
-        self,
-        app: App,
-        find_visitor: Callable[[Request], Visitor],
-        renderer: Renderer,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._app = app
-        self._find_visitor = find_visitor
+    def __init__(self, service: Service, renderer: Renderer) -> None:
+        self._service = service
         self._renderer = renderer
-        self._clock = clock
 
     def make_endpoint(self, page: Page) -> Callable[[Request], Any]:
         """What a route calls."""
 
         async def answer(request: Request) -> Response:
-            return await anyio.to_thread.run_sync(self._answer, page, request)
+            if request.method != "POST":
+                return await anyio.to_thread.run_sync(self._answer, page, request)
+            try:
+                form = await _read_form(request)
+            except TallymarkError as error:
+                return self._show_problem(request, None, describe_problem(error))
+            return await anyio.to_thread.run_sync(self._act, page, request, form)
 
         return answer
 
@@ -236,8 +370,15 @@ class PageServer:
         visit: Visit | None = None
         try:
             visit = self._make_visit(request)
-            view = page.gather(visit)
+            if not self._service.own:
+                self._service.limits.check(visit.caller, "read")
             chosen = visit.get("format")
+            if chosen in page.files:
+                return _send(page.files[chosen](visit))
+            shared = page.share(visit) if page.share is not None and not chosen else None
+            if shared is not None:
+                return self._answer_shared(page, request, shared)
+            view = page.gather(visit)
             if chosen:
                 return _write(view, chosen)
             return self._show(visit, view, page.parts.get(visit.get("part"), page.template))
@@ -246,18 +387,105 @@ class PageServer:
         except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
             return self._show_problem(request, visit, describe_problem(error))
 
-    def _make_visit(self, request: Request) -> Visit:
-        visitor = self._find_visitor(request)
-        app, tenant = self._app, visitor.caller.tenant
+    def _answer_shared(self, page: Page, request: Request, shared: Shared) -> Response:
+        """What many ask for at the same moment: made and packed by one of them for all.
+
+        Its tag is of what it says and not of what it was made of: that something was scored on a
+        frozen board must not show in it.
+        """
+        visit = shared.visit
+
+        def make() -> bytes:
+            template = page.parts.get(visit.get("part"), page.template)
+            text = self._renderer.render(template, view=page.gather(visit), visit=visit)
+            return gzip.compress(text.encode(), 6, mtime=0)
+
+        key = ("part", visit.caller.tenant, visit.caller.role, visit.path, visit.query)
+        made_of = f"{shared.made_of!r} {visit.now // _SOME_TIME_S}"
+        content = self._service.pages.find_or_make(key, made_of, make)
+        etag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+        headers = HEADERS | {"ETag": etag}
+        if request.headers.get("if-none-match") == etag:
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        else:
+            content = gzip.decompress(content)
+        return Response(content, 200, headers, media_type="text/html; charset=utf-8")
+
+    def _act(self, page: Page, request: Request, form: Form) -> Response:
+        """Does what a form asks for; one that is refused is shown again with what was typed."""
+        visit: Visit | None = None
+        try:
+            visit = self._make_visit(request, form)
+            act = self._admit(page, visit, request)
+            with act_as(visit.caller.actor):
+                outcome = act(visit)
+            return self._lead_on(request, visit, outcome)
+        except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
+            problem = describe_problem(error)
+            if visit is None or problem.status in (401, 403, 404, 500):
+                return self._show_problem(request, visit, problem)
+            return self._show_again(page, request, replace(visit, problem=problem))
+
+    def _admit(self, page: Page, visit: Visit, request: Request) -> Act:
+        """The action that a form names, if it is this site's form and its sender may."""
+        host = urlsplit(request.headers.get("origin", "")).netloc.lower()
+        if not host or host != request.headers.get("host", "").lower():
+            raise NotAllowed("this form was not sent by a page of this server", hint="open it here")
+        if not page.strangers_may_act:
+            visit.visitor.require_known("this needs somebody who is signed in")
+        if not hmac.compare_digest(visit.form.get("csrf").encode(), visit.visitor.csrf.encode()):
+            raise NotAllowed("this form is of another session", hint="load the page anew")
+        if not self._service.own:
+            self._service.limits.check(visit.caller, "write")
+        act = page.actions.get(visit.form.get("do"))
+        if act is None:
+            raise NotFound(f"this page does nothing called {visit.form.get('do')[:40]!r}")
+        return act
+
+    def _lead_on(self, request: Request, visit: Visit, outcome: Outcome) -> Response:
+        answer: Response
+        if outcome.view is not None:
+            answer = self._show(visit, outcome.view, outcome.template)
+        else:
+            answer = RedirectResponse(outcome.address, 303, headers=HEADERS)
+        if outcome.session:
+            forwarded = request.headers.get("x-forwarded-proto", request.url.scheme)
+            answer.set_cookie(
+                SESSION_COOKIE,
+                outcome.session,
+                max_age=int(SESSION_S),
+                httponly=True,
+                samesite="lax",
+                secure=forwarded == "https",
+            )
+        elif outcome.session is not None:
+            answer.delete_cookie(SESSION_COOKIE)
+        return answer
+
+    def _show_again(self, page: Page, request: Request, visit: Visit) -> Response:
+        assert visit.problem is not None  # noqa: S101 (for the type checker)
+        try:
+            view = page.gather(visit)
+        except Exception:  # noqa: BLE001 (what was refused is what is said)
+            return self._show_problem(request, visit, visit.problem)
+        return self._show(visit, view, page.template, visit.problem.status)
+
+    def _make_visit(self, request: Request, form: Form | None = None) -> Visit:
+        visitor = find_visitor(self._service, request)
         theme = request.cookies.get("theme", "")
         return Visit(
-            app=app if tenant == app.tenant else app.for_tenant(tenant),
+            services=self._service.tenant(visitor.caller.tenant),
+            service=self._service,
             visitor=visitor,
-            now=self._clock(),
+            now=self._service.clock(),
             path=request.url.path,
             query=tuple(request.query_params.multi_items()),
             params=request.path_params,
             theme=theme if theme in ("light", "dark") else "",
+            session=request.cookies.get(SESSION_COOKIE, ""),
+            form=form or Form({}, {}),
         )
 
     def _show(self, visit: Visit, view: View, template: str, status: int = 200) -> Response:
@@ -269,9 +497,26 @@ class PageServer:
             content = msgspec.json.encode(problem)
             return Response(content, problem.status, HEADERS, media_type="application/json")
         if visit is None:
-            visit = Visit(self._app, make_stranger(), self._clock(), request.url.path)
+            service = self._service
+            stranger, services = make_stranger(), service.tenant(service.app.tenant)
+            visit = Visit(services, service, stranger, service.clock(), request.url.path)
         template = "problem_part.html" if visit.get("part") else "problem.html"
         return self._show(visit, problem, template, problem.status)
+
+
+async def _read_form(request: Request) -> Form:
+    """The fields of a form; the body as a whole is bounded by whoever serves it."""
+    try:
+        sent: FormData = await request.form(
+            max_files=_MOST_FILES, max_fields=_MOST_FIELDS, max_part_size=_LONGEST_FIELD
+        )
+    except HTTPException as error:
+        raise InvalidInput(f"the form cannot be read: {error.detail}") from None
+    texts = {name: value for name, value in sent.items() if isinstance(value, str)}
+    files = {
+        name: await value.read() for name, value in sent.items() if isinstance(value, UploadFile)
+    }
+    return Form(texts, files)
 
 
 def _miss(visit: Visit) -> View:
@@ -293,6 +538,13 @@ def _write(view: View, chosen: str) -> Response:
         return Response(target.getvalue(), headers=HEADERS, media_type="text/csv; charset=utf-8")
     content = msgspec.json.encode({"problems": [f"format={chosen[:40]!r} is not json or csv"]})
     return Response(content, 422, HEADERS, media_type="application/json")
+
+
+def _send(file: File) -> Response:
+    """A file that is kept and not shown here: it carries a policy of its own."""
+    name = "".join(each if each.isalnum() and each.isascii() else "-" for each in file.name[:80])
+    named = {"Content-Disposition": f'attachment; filename="{name.strip("-") or "page"}.html"'}
+    return Response(file.content, headers=HEADERS | named, media_type="text/html; charset=utf-8")
 
 
 def _write_cell(value: Any) -> Any:

@@ -105,6 +105,11 @@ def _sign(shown: str, value: float | None) -> str:
     return f"+{shown}" if value > 0 and any(digit in shown for digit in "123456789") else shown
 
 
+def _write_sentence(shown: str) -> str:
+    """With a capital and a full stop; messages are written without, to stand in others."""
+    return f"{shown[:1].upper()}{shown[1:]}{'' if shown.endswith(('.', '?', '!')) else '.'}"
+
+
 def _write_minus(shown: str) -> str:
     """A number with the sign of its own instead of a hyphen."""
     return shown.replace("-", _MINUS)
@@ -173,4 +178,5 @@ _FILTERS = {
     "path": _quote_path,
     "query": _join_url,
     "markdown": render_markdown,
+    "sentence": _write_sentence,
 }

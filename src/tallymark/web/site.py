@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
 from starlette.routing import BaseRoute, Mount, Route
 
-from tallymark.app.app import App
+from tallymark.app.service import Service
 from tallymark.web.assets import ICON, Assets
 from tallymark.web.page import Page, PageServer
 from tallymark.web.pages import (
+    account,
     agent,
     agents,
     attempt,
@@ -25,12 +22,13 @@ from tallymark.web.pages import (
     home,
     keys,
     ratings,
+    review,
     run,
     runs,
     search,
+    sign_in,
 )
 from tallymark.web.rendering import Renderer
-from tallymark.web.visitor import Visitor
 
 PAGES: tuple[Page, ...] = (
     home.PAGE,
@@ -47,21 +45,24 @@ PAGES: tuple[Page, ...] = (
     ratings.PAGE,
     search.PAGE,
     keys.PAGE,
+    sign_in.PAGE,
+    account.PAGE,
+    review.PAGE,
 )
 """Every page, one file each."""
 
 
-def make_site(
-    app: App,
-    *,
-    find_visitor: Callable[[Request], Visitor],
-    clock: Callable[[], float] = time.time,
-) -> list[BaseRoute]:
+def make_site(service: Service) -> list[BaseRoute]:
     """The routes of all pages. They come last: what no route has is answered by a page too."""
     assets = Assets()
-    server = PageServer(app, find_visitor, Renderer(assets), clock)
+    server = PageServer(service, Renderer(assets))
     routes: list[BaseRoute] = [
-        Route(page.path, server.make_endpoint(page), methods=["GET"]) for page in PAGES
+        Route(
+            page.path,
+            server.make_endpoint(page),
+            methods=["GET", "POST"] if page.actions else ["GET"],
+        )
+        for page in PAGES
     ]
     routes.append(Route("/{rest:path}", server.refuse, methods=["GET"]))
     return [

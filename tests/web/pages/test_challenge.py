@@ -9,8 +9,6 @@ from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as, open_app
 from tests.web.page_samples import NOW, fill_contests, play
 
-from tallymark.web.visitor import make_stranger
-
 
 def test_a_tie_is_said_and_the_earlier_stands_higher(client: TestClient) -> None:
     rows = client.get("/challenges/maze?format=json").json()["rows"]
@@ -48,7 +46,7 @@ def test_a_frozen_board_says_so_and_tells_nothing_new_anywhere(tmp_path: Path) -
     with closing(open_app(tmp_path / "tally.db", fill_contests)) as app:
         app.store.challenges.freeze("maze", at=NOW - 10, reason="the final hour")
         play(app.store, "maze", "dave", 999.0, at=NOW - 9)
-        public = browse_as(app, make_stranger())
+        public = browse_as(app, "viewer")
         page = public.get("/challenges/maze").text
         assert "The board is frozen" in page
         for address in (

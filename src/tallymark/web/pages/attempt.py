@@ -9,7 +9,7 @@ import msgspec
 
 from tallymark.challenges.attempt_formula import challenge_formula
 from tallymark.challenges.strategies import STRATEGIES
-from tallymark.errors import NotFound, TallymarkError
+from tallymark.errors import TallymarkError
 from tallymark.ratings import elo
 from tallymark.ratings.match_results import tier_rating, worth
 from tallymark.text import clean_line, format_digits, format_number
@@ -163,9 +163,7 @@ def gather(visit: Visit) -> AttemptView:
     """The attempt that the address names."""
     store, public = visit.app.store, visit.public
     wanted = visit.params["attempt"]
-    if not store.exists:
-        raise NotFound(f"there is no attempt {wanted[:40]!r}")
-    attempt = store.attempts.get(wanted, public=public)
+    attempt = visit.find_attempt(wanted)
     kept = store.challenges.find(attempt.challenge)
     challenge, outcome = kept.challenge, attempt.outcome
     standing = store.boards.standing(attempt.challenge, attempt.agent, public=public)

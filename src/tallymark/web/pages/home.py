@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,6 +13,9 @@ from tallymark.web.board_rows import BoardRow, list_board
 from tallymark.web.page import Page, View, Visit
 from tallymark.web.pages.runs import SuiteLine, list_suites
 from tallymark.web.run_facts import describe_run
+
+if TYPE_CHECKING:
+    from tallymark.challenges.attempt import Attempt
 
 _NEWS = 12
 _SUITES = 8
@@ -98,8 +101,10 @@ def _list_runs(visit: Visit) -> Iterable[News]:
 
 def _list_attempts(visit: Visit) -> Iterable[News]:
     store = visit.app.store
-    titles = {each.challenge.name: each.challenge for each in store.challenges.all()}
+    titles = {each.challenge.name: each.challenge for each in visit.list_challenges()}
     for attempt in store.figures.newest_attempts(limit=_NEWS, public=visit.public):
+        if attempt.challenge not in titles or not _may_see(visit, attempt):
+            continue
         challenge, outcome = titles[attempt.challenge], attempt.outcome
         did = {"entered": "entered", "withdrawn": "gave up on", "expired": "ran out of time on"}
         score = None if outcome is None else outcome.score
@@ -117,9 +122,15 @@ def _list_attempts(visit: Visit) -> Iterable[News]:
         )
 
 
+def _may_see(visit: Visit, attempt: Attempt) -> bool:
+    """That somebody is at it now is nobody else's business."""
+    ours = visit.visitor.may_read_runs or attempt.agent == visit.visitor.agent
+    return ours or attempt.state != "entered"
+
+
 def _list_boards(visit: Visit) -> list[BoardGlimpse]:
     store, found = visit.app.store, []
-    for kept in store.challenges.all():
+    for kept in visit.list_challenges():
         challenge = kept.challenge
         if challenge.kind == "versus":
             continue

@@ -44,13 +44,14 @@ def _find(visit: Visit, text: str) -> Iterable[Found]:
     if visit.visitor.may_read_runs:
         for run in store.runs(text=text, limit=_MOST):
             yield Found(kind="Run", name=run.model, link=f"/runs/{run.id}", about=run.suite)
-    for kept in store.challenges.all():
+    for kept in visit.list_challenges():
         each = kept.challenge
         if text.casefold() in f"{each.name} {each.title}".casefold():
             yield Found(
                 kind="Challenge", name=each.title, link=f"/challenges/{each.name}", about=each.name
             )
-    for agent in store.figures.agents(text=text, limit=_MOST):
+    known = store.figures.agents(text=text, limit=_MOST) if visit.visitor.is_known else ()
+    for agent in known:
         yield Found(
             kind="Agent", name=agent.name, link=f"/agents/{agent.handle}", about=agent.handle
         )

@@ -1,0 +1,87 @@
+"""Sign-in: a key or an invitation becomes a session of this browser."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from tallymark.errors import InvalidInput, NotFound, NotSignedIn
+from tallymark.store.accounts.invitations import PREFIX as INVITATION
+from tallymark.store.accounts.invitations import Invitation
+from tallymark.web.page import Outcome, Page, View, Visit
+
+
+class SignInView(View, frozen=True, kw_only=True):
+    """One field that takes either."""
+
+    next: str
+    invitation: Invitation | None
+    """The one that was typed, where it needs to know for whom it is."""
+    public: list[tuple[str, str]]
+    """Names and titles of challenges that anybody may see."""
+
+
+class WelcomeView(View, frozen=True, kw_only=True):
+    """A key that was just made, shown this once."""
+
+    key: str
+    role: str
+    agent: str | None
+    next: str
+
+
+def gather(visit: Visit) -> SignInView:
+    """The form, as it was filled in."""
+    public = [
+        (kept.challenge.name, kept.challenge.title)
+        for kept in visit.list_challenges()
+        if kept.challenge.visibility == "public"
+    ]
+    text, found = visit.form.get("key"), None
+    if text.startswith(INVITATION):
+        found = visit.service.accounts.look_at_invitation(text)
+    return SignInView(title="Sign in", next=_find_next(visit), invitation=found, public=public[:3])
+
+
+def sign_in(visit: Visit) -> Outcome:
+    """With a key; an invitation becomes one, if it is said for whom."""
+    visit.service.limits.check(visit.caller, "sign-in")
+    text = visit.form.require("key", "give a key or an invitation")
+    if text.startswith(INVITATION):
+        return _accept(visit, text)
+    try:
+        signed = visit.service.accounts.sign_in(text, visit.caller.address)
+    except NotSignedIn as error:
+        # Said at the field: who types a wrong key is not sent to the page that asks for keys.
+        raise InvalidInput(error.problems) from None
+    return Outcome(_find_next(visit), session=signed.token)
+
+
+def _accept(visit: Visit, text: str) -> Outcome:
+    accounts, form = visit.service.accounts, visit.form
+    try:
+        owner, agent = form.get("owner") or None, form.get("agent") or None
+        made = accounts.accept_invitation(text, owner=owner, agent=agent)
+    except NotFound as error:
+        raise InvalidInput(error.problems) from None
+    signed = accounts.sign_in(made.text, visit.caller.address)
+    view = WelcomeView(
+        title="Welcome",
+        key=made.text,
+        role=made.key.role,
+        agent=made.key.agent,
+        next=_find_next(visit),
+    )
+    return Outcome(view=view, template="welcome.html", session=signed.token)
+
+
+def _find_next(visit: Visit) -> str:
+    """Where to go on: a page of this site, and no other."""
+    asked = visit.form.get("next") or visit.get("next")
+    parts = urlsplit(asked)
+    local = asked.startswith("/") and not asked.startswith(("//", "/\\"))
+    return asked if local and not (parts.scheme or parts.netloc) else "/"
+
+
+PAGE = Page(
+    "/sign-in", "sign_in.html", gather, actions={"sign-in": sign_in}, strangers_may_act=True
+)
