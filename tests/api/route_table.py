@@ -350,6 +350,7 @@ ROUTES = (
             {"name": "polite", "value": 2},
             {"name": "polite"},
             {"name": " ", "value": 1},
+            {"nmae": "polite", "value": 1},
             [],
         ),
     ),
