@@ -33,6 +33,7 @@ from tallymark.api import (
     reports,
     runs,
     settings,
+    traces,
 )
 from tallymark.api.envelope import Envelope
 from tallymark.api.quick_routes import QuickRoutes
@@ -59,7 +60,7 @@ _ROUTERS = (
     settings,
     exports,
 )
-_API_PATHS = ("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json")
+_API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 _READ_BY_HAND = (Report, NewChallenge, Ok)
 """What handlers read or answer by themselves: FastAPI does not know of them."""
 
@@ -112,6 +113,7 @@ def make_api(service: Service) -> FastAPI:
     # Where the document of formulas has runs.
     app.include_router(runs.router, prefix="/api", include_in_schema=False)
     app.include_router(health.router)
+    app.include_router(traces.otlp_router)
     problems.install(app)
     app.openapi = lambda: _describe_api(app)  # type: ignore[method-assign]
     return app

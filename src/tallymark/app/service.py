@@ -24,6 +24,7 @@ from tallymark.app.publishing import Publishing
 from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.sent_runs import SentRuns
+from tallymark.app.traces import ByteBudget, TraceIntake
 from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
 from tallymark.errors import NotFound, TallymarkError
@@ -127,6 +128,16 @@ class TenantServices:
         """Work that takes longer than a request."""
         return JobService(self.store)
 
+    @cached_property
+    def trace_intake(self) -> TraceIntake:
+        """Spans that exporters send."""
+        accounts, tenant = self._service.accounts, self.tenant
+        return TraceIntake(
+            self.store,
+            settings=lambda: accounts.find_settings(tenant).traces,
+            clock=self._service.clock,
+        )
+
     def close(self) -> None:
         """Ends what was started."""
         if "competition" in self.__dict__:
@@ -199,6 +210,11 @@ class Service:
             for (_, state), count in self.app.store.job_queue.count().items():
                 found[state] += count
         return found
+
+    @cached_property
+    def span_bytes(self) -> ByteBudget:
+        """How much may be taken in at the same time."""
+        return ByteBudget()
 
     @cached_property
     def live(self) -> LiveHub:

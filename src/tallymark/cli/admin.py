@@ -329,7 +329,9 @@ def _read_duration(text: str) -> float:
 def _describe_settings(settings: TenantSettings) -> dict[str, Any]:
     import msgspec
 
-    return msgspec.structs.asdict(settings)
+    told = msgspec.structs.asdict(settings)
+    del told["traces"]  # `tally traces settings` shows those
+    return told
 
 
 def _write_settings(settings: TenantSettings) -> str:

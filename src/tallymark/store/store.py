@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tallymark.store.jobs.jobs import Jobs, NewJob
     from tallymark.store.runs.run_progress import RunProgressReader
     from tallymark.store.runs.run_rows import RunFilter, SuiteSummary
+    from tallymark.store.traces.traces import Traces
 
 PATIENCE = 15.0
 
@@ -255,6 +256,13 @@ class Store:
         from tallymark.store.contests.judge_answers import JudgeAnswers  # noqa: PLC0415
 
         return JudgeAnswers(self._database, self.tenant)
+
+    @cached_property
+    def traces(self) -> Traces:
+        """What agents did in production."""
+        from tallymark.store.traces.traces import Traces  # noqa: PLC0415
+
+        return Traces(self._database, self.tenant)
 
     # Accounts, as contests: only servers, and commands about them, need any
 

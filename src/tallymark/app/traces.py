@@ -1,0 +1,190 @@
+"""Production traces for every door: taken in, questioned, made into suites."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from tallymark.errors import Busy
+from tallymark.store.traces.segments import assemble_groups, pack_groups, pack_trace
+from tallymark.store.traces.trace_items import KeepTraces, TracePiece
+from tallymark.store.traces.trace_settings import TraceSettings
+from tallymark.text import format_count
+from tallymark.traces.otel_traces import assemble_counted
+from tallymark.traces.otlp_export import read_export
+from tallymark.traces.redaction import Redactor
+from tallymark.traces.span_limits import LIMITS, Lost
+from tallymark.traces.trace_facts import read_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tallymark.store import Store
+    from tallymark.store.traces.trace_items import KeptTraces
+    from tallymark.traces.otlp_export import ArrivedTrace, Encoding, Export
+    from tallymark.traces.span_limits import SpanLimits
+    from tallymark.traces.trace import Trace
+
+_MOST_UNDER_WAY = 256_000_000
+_RETRY_AFTER = 1.0
+_AT_ONCE = 100
+
+
+class ByteBudget:
+    """How many bytes of bodies one process takes in at the same time: more wait elsewhere."""
+
+    def __init__(self, most: int = _MOST_UNDER_WAY) -> None:
+        self._left = most
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def hold(self, count: int) -> Iterator[None]:
+        """Takes so many, or refuses for the moment."""
+        with self._lock:
+            if count > self._left:
+                raise Busy(
+                    "more spans are being stored than there is room for",
+                    retry_after=_RETRY_AFTER,
+                    hint="send them again a little later",
+                )
+            self._left -= count
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._left += count
+
+
+class Taken(NamedTuple):
+    """What became of an export request."""
+
+    spans: int
+    refused: int
+    message: str
+    """Why spans were refused, or what was cut; empty when all is as it came."""
+
+
+class TraceIntake:
+    """Takes spans in for one tenant: read, redacted, counted, stored."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Callable[[], TraceSettings] | None = None,
+        clock: Callable[[], float] = time.time,
+        limits: SpanLimits = LIMITS,
+    ) -> None:
+        self._store = store
+        self._settings = settings or (lambda: store.tenants.settings().traces)
+        self._clock = clock
+        self._limits = limits
+        self._redactor: tuple[tuple[tuple[str, ...], tuple[str, ...]], Redactor | None] = (
+            ((), ()),
+            None,
+        )
+
+    def read(self, body: bytes, encoding: Encoding) -> tuple[Export, KeepTraces]:
+        """What a request holds, ready to be kept: all that costs much, and touches nothing."""
+        at, settings = self._clock(), self._settings()
+        redactor = self._find_redactor(settings)
+        export = read_export(body, encoding, self._limits)
+        pieces = [_make_piece(each, redactor) for each in export.traces.values() if each.spans]
+        return export, self._make_item(pieces, at, settings)
+
+    def keep(self, export: Export, item: KeepTraces) -> Taken:
+        """Stores what was read."""
+        return self._answer(export, self._store.traces.keep(item))
+
+    async def akeep(self, export: Export, item: KeepTraces) -> Taken:
+        """The same, while the event loop does other things."""
+        return self._answer(export, await self._store.traces.akeep(item))
+
+    def load(self, traces: Iterable[Trace], on_progress: Callable[[int], None]) -> int:
+        """Keeps whole traces of any dialect, a hundred at a time; how many there were.
+
+        One without an id gets one from what is in it, so that loading a file again adds nothing.
+        """
+        settings = self._settings()
+        redactor = self._find_redactor(settings)
+        count = 0
+        pieces: list[TracePiece] = []
+        for trace in traces:
+            pieces.append(self._make_whole(trace, redactor))
+            count += 1
+            if len(pieces) == _AT_ONCE:
+                self._keep_pieces(pieces, settings)
+                pieces = []
+                on_progress(count)
+        if pieces:
+            self._keep_pieces(pieces, settings)
+        return count
+
+    def _keep_pieces(self, pieces: list[TracePiece], settings: TraceSettings) -> None:
+        # Nothing more is to come: they are settled with the next look.
+        settled = msgspec.structs.replace(settings, quiet_s=0.1)
+        self._store.traces.keep(self._make_item(pieces, self._clock(), settled))
+
+    def _make_whole(self, trace: Trace, redactor: Redactor | None) -> TracePiece:
+        if redactor is not None:
+            trace = redactor.clean_trace(trace)
+        lost = Lost()
+        extra = len(trace.spans) - self._limits.spans_per_trace
+        if extra > 0:
+            kept = trace.spans[: self._limits.spans_per_trace]
+            trace, lost = msgspec.structs.replace(trace, spans=kept), Lost(spans_refused=extra)
+        body = pack_trace(trace)
+        return TracePiece(
+            trace_id=trace.trace_id or hashlib.sha256(body).hexdigest()[:32],
+            format="trace",
+            body=body,
+            facts=read_facts(trace),
+            lost=lost,
+        )
+
+    def _make_item(
+        self, pieces: list[TracePiece], at: float, settings: TraceSettings
+    ) -> KeepTraces:
+        return KeepTraces(
+            tenant=self._store.tenant,
+            at=at,
+            pieces=tuple(pieces),
+            quiet=settings.quiet_s,
+            most_spans=self._limits.spans_per_trace,
+        )
+
+    def _find_redactor(self, settings: TraceSettings) -> Redactor | None:
+        """Made once for the rules that there are."""
+        rules = (settings.redact_attributes, settings.redact_patterns)
+        if self._redactor[0] != rules:
+            self._redactor = (rules, Redactor(*rules) if any(rules) else None)
+        return self._redactor[1]
+
+    def _answer(self, export: Export, kept: KeptTraces) -> Taken:
+        if kept.refused:
+            most = self._limits.spans_per_trace
+            export.refuse(f"a trace has at most {most:,} spans", kept.refused)
+        said = "; ".join(
+            f"{format_count(count, 'span')}: {why}" for why, count in export.problems.items()
+        )
+        return Taken(kept.spans, export.refused, said)
+
+
+def _make_piece(arrived: ArrivedTrace, redactor: Redactor | None) -> TracePiece:
+    if redactor is not None:
+        redactor.clean_groups(arrived.groups)
+    # Packed before it is counted: that gives attributes the names of the conventions.
+    body = pack_groups(arrived.groups)
+    return TracePiece(
+        trace_id=arrived.trace_id,
+        format="otel",
+        body=body,
+        facts=read_facts(assemble_groups(arrived.groups, assemble_counted)),
+        lost=arrived.lost,
+    )
