@@ -29,6 +29,7 @@ from tallymark.api import (
     formulas,
     health,
     jobs,
+    otlp,
     problems,
     reports,
     runs,
@@ -59,6 +60,7 @@ _ROUTERS = (
     accounts,
     settings,
     exports,
+    traces,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 _READ_BY_HAND = (Report, NewChallenge, Ok)
@@ -113,7 +115,7 @@ def make_api(service: Service) -> FastAPI:
     # Where the document of formulas has runs.
     app.include_router(runs.router, prefix="/api", include_in_schema=False)
     app.include_router(health.router)
-    app.include_router(traces.otlp_router)
+    app.include_router(otlp.router)
     problems.install(app)
     app.openapi = lambda: _describe_api(app)  # type: ignore[method-assign]
     return app

@@ -1,138 +1,221 @@
-"""`/v1/traces`: spans from OpenTelemetry's exporters; `/traces`: what they came to."""
+"""`/traces` and `/scores`: production traces, what they come to, and what people think of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Annotated, Any
 
-import msgspec
-from anyio import to_thread
-from fastapi import APIRouter, Request, Response
+from fastapi import Query, Request, Response
 
-from tallymark.api.access import REPORTERS, find_service, may
-from tallymark.api.api_route import PROBLEMS, ApiRoute
-from tallymark.api.problems import answer_error, refuse
-from tallymark.app.traces import Taken
-from tallymark.errors import TraceError
-from tallymark.traces.otlp_export import Encoding
-
-PROTOBUF, JSON = "application/x-protobuf", "application/json"
-_ENCODINGS: dict[str, Encoding] = {PROTOBUF: "protobuf", JSON: "json"}
-_SMALL = 16_384
-"""Bytes of a body that is read at once, without a thread."""
-_RPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 409: 10, 413: 8, 415: 3, 422: 3, 429: 8, 503: 14}
-_INTERNAL = 13
-
-
-class OtlpRoute(ApiRoute):
-    """A route whose errors are OTLP's: a `Status` in the encoding of the request."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        guard = super().get_route_handler()
-
-        async def answer(request: Request) -> Response:
-            try:
-                return await guard(request)
-            except Exception as error:  # noqa: BLE001 (whatever it was, it is answered)
-                return _tell(request, await answer_error(request, error))
-
-        return answer
-
-
-otlp_router = APIRouter(route_class=OtlpRoute, tags=["traces"], responses=PROBLEMS)
-
-
-@otlp_router.post(
-    "/v1/traces",
-    dependencies=[may(REPORTERS, "report")],
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
-                JSON: {"schema": {"type": "object", "description": "ExportTraceServiceRequest"}},
-            },
-        }
-    },
-    responses={
-        200: {
-            "description": "All is stored, but for what `partialSuccess` names.",
-            "content": {PROTOBUF: {"schema": {"type": "string", "format": "binary"}}},
-        }
-    },
+from tallymark.api.access import ORGANISERS, REPORTERS, TEAM, Services, Who, find_service, may
+from tallymark.api.answers import (
+    Cursor,
+    Fields,
+    Limit,
+    ValidateOnly,
+    answer,
+    pick,
+    pick_each,
+    read_cursor,
+    write_cursor,
 )
-async def export_spans(request: Request) -> Response:
-    """Take spans in OTLP, protobuf or JSON; they are stored when this is answered."""
-    encoding = _find_encoding(request)
-    service = find_service(request)
-    intake = service.tenant(request.state.caller.tenant).trace_intake
-    body = await request.body()
-    with service.span_bytes.hold(len(body)):
-        try:
-            if len(body) <= _SMALL:
-                export, item = intake.read(body, encoding)
-            else:
-                export, item = await to_thread.run_sync(intake.read, body, encoding)
-        except TraceError as error:
-            raise refuse(400, error.problems[0].message) from None
-        taken = await intake.akeep(export, item)
-    return Response(_write_answer(taken, encoding), media_type=_name_encoding(encoding))
+from tallymark.api.api_route import make_router
+from tallymark.app.traces import change_settings
+from tallymark.store.traces.trace_rows import TraceRecord
+from tallymark.store.traces.trace_scores import TraceScore
+from tallymark.suites.imports.imported_suite import write_yaml
+from tallymark.wire import traces as wire
+
+router = make_router("traces")
+Filter = Annotated[
+    str,
+    Query(
+        max_length=2000,
+        description="Which traces: `status:error tool:search cost>0.01 since:2h`.",
+    ),
+]
+Measure = Annotated[
+    str | None, Query(max_length=200, description="cost, duration, tokens, error or score.NAME.")
+]
 
 
-def _find_encoding(request: Request) -> Encoding:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return _ENCODINGS.get(kind, "json" if kind else "protobuf")
+def describe_trace(record: TraceRecord, scores: list[TraceScore]) -> dict[str, Any]:
+    """A trace without its spans."""
+    return record.to_dict() | {"scores": [each.to_dict() for each in scores]}
 
 
-def _name_encoding(encoding: Encoding) -> str:
-    return PROTOBUF if encoding == "protobuf" else JSON
+@router.get("/traces", response_model=wire.TracePage, dependencies=[may(TEAM)])
+def list_traces(
+    services: Services,
+    filter: Filter = "",  # noqa: A002 (the word users expect)
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    fields: Fields = None,
+) -> Response:
+    """Traces that fit, newest first; spans are not in it."""
+    after = read_cursor(cursor, float, int)
+    place = None if after is None else (after[0], after[1])
+    page = services.traces.page(filter, after=place, limit=limit)
+    scores = services.traces.find_scores(page.items)
+    items = (describe_trace(each, scores[each.key]) for each in page.items)
+    more = None if page.next is None else write_cursor(*page.next)
+    return answer({"items": pick_each(items, fields), "next": more, "scanned": page.scanned})
 
 
-def _write_answer(taken: Taken, encoding: Encoding) -> bytes:
-    """An `ExportTraceServiceResponse`; empty where nothing is to be said."""
-    if not taken.refused and not taken.message:
-        return b"" if encoding == "protobuf" else b"{}"
-    if encoding == "json":
-        told: dict[str, Any] = {"errorMessage": taken.message}
-        if taken.refused:
-            told["rejectedSpans"] = str(taken.refused)  # as protobuf's JSON has 64 bits
-        return msgspec.json.encode({"partialSuccess": told})
-    partial = _write_field(1, taken.refused) + _write_field(2, taken.message)
-    return _write_field(1, partial)
+@router.get("/traces/sums", response_model=wire.TraceSums, dependencies=[may(TEAM, "work")])
+def sum_traces(
+    services: Services,
+    filter: Filter = "",  # noqa: A002
+    by: Annotated[
+        str | None, Query(max_length=20, description="model, tool, version, service, session, ...")
+    ] = None,
+    every: Annotated[
+        str | None, Query(max_length=20, description="minute, hour, day, week, or seconds.")
+    ] = None,
+    measure: Measure = None,
+) -> Response:
+    """Counts, costs and means of what fits: all of it, by what it has in common, or over time."""
+    traces = services.traces
+    items = []
+    if by is not None:
+        items = traces.sum_by(filter, by, measure)
+    elif every is not None:
+        items = traces.sum_over_time(filter, _read_step(every), measure)
+    return answer({"whole": traces.sum_all(filter, measure), "items": items})
 
 
-def _tell(request: Request, response: Response) -> Response:
-    """A problem as a `google.rpc.Status`."""
-    problem = msgspec.json.decode(bytes(response.body))
-    status = response.status_code if response.status_code != 422 else 400
-    code = _RPC_CODES.get(status, _INTERNAL)
-    kept = {
-        name: response.headers[name]
-        for name in ("retry-after", "www-authenticate")
-        if name in response.headers
+def _read_step(every: str) -> str | float:
+    try:
+        return float(every)
+    except ValueError:
+        return every
+
+
+@router.get("/traces/compare", response_model=wire.OneComparison, dependencies=[may(TEAM, "work")])
+def compare_traces(
+    services: Services,
+    first: Filter,
+    second: Filter,
+    measure: Annotated[
+        str, Query(max_length=200, description="cost, duration, tokens, error or score.NAME.")
+    ],
+) -> Response:
+    """Two filters by one measure, with the interval of the difference."""
+    return answer({"comparison": services.traces.compare(first, second, measure)})
+
+
+@router.get("/traces/worst", response_model=wire.WorstTraces, dependencies=[may(TEAM, "work")])
+def list_worst(
+    services: Services,
+    score: Annotated[str, Query(min_length=1, max_length=100, description="Its name.")],
+    filter: Filter = "",  # noqa: A002
+    limit: Limit = 100,
+    best: Annotated[bool, Query(description="The highest instead.")] = False,
+) -> Response:
+    """The traces with the lowest scores."""
+    found = services.traces.worst(score, filter, limit=limit, best=best)
+    scores = services.traces.find_scores([each.trace for each in found])
+    items = [
+        {"value": each.value, "trace": describe_trace(each.trace, scores[each.trace.key])}
+        for each in found
+    ]
+    return answer({"items": items})
+
+
+@router.get("/traces/choices", response_model=wire.TraceChoices, dependencies=[may(TEAM)])
+def list_choices(services: Services) -> Response:
+    """What filters can name."""
+    return answer(services.traces.choices())
+
+
+@router.get(
+    "/traces/sessions/{name:path}", response_model=wire.OneSession, dependencies=[may(TEAM, "work")]
+)
+def get_session(name: str, services: Services) -> Response:
+    """A session as a whole."""
+    found = services.traces.session(name)
+    scores = services.traces.find_scores(found.traces)
+    told = found._asdict() | {
+        "traces": [describe_trace(each, scores[each.key]) for each in found.traces]
     }
-    encoding = _find_encoding(request)
-    if encoding == "json":
-        body = msgspec.json.encode({"code": code, "message": problem["detail"]})
-    else:
-        body = _write_field(1, code) + _write_field(2, problem["detail"])
-    return Response(body, status, kept, _name_encoding(encoding))
+    return answer({"session": told})
 
 
-def _write_field(number: int, value: int | str | bytes) -> bytes:
-    """A field of protobuf: what is 0 or empty is left out."""
-    if not value:
-        return b""
-    if isinstance(value, int):
-        return _write_varint(number << 3) + _write_varint(value)
-    content = value.encode() if isinstance(value, str) else value
-    return _write_varint(number << 3 | 2) + _write_varint(len(content)) + content
+@router.get("/traces/settings", response_model=wire.OneTraceSettings, dependencies=[may(TEAM)])
+def get_settings(services: Services) -> Response:
+    """What is kept of traces, and what is taken out of them."""
+    return answer({"settings": services.store.tenants.settings().traces})
 
 
-def _write_varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+@router.patch(
+    "/traces/settings",
+    response_model=wire.OneTraceSettings,
+    dependencies=[may(ORGANISERS, "write")],
+)
+def patch_settings(
+    body: wire.TraceSettings,
+    request: Request,
+    services: Services,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Change what is kept: for spans that come from now on, and for what is removed."""
+    changes = body.model_dump(exclude_unset=True)
+    at = find_service(request).clock()
+    return answer({"settings": change_settings(services.store, changes, at=at)})
+
+
+@router.post("/traces/suite", response_model=wire.TracedSuite, dependencies=[may(TEAM, "work")])
+def make_traced_suite(
+    body: wire.NewSuite, services: Services, validate_only: ValidateOnly = False
+) -> Response:
+    """A suite whose cases ask what these traces were asked."""
+    made = services.traces.make_suite(
+        filter_=body.filter,
+        traces=body.traces,
+        name=body.name,
+        scorers=body.scorers,
+        limit=body.limit,
+    )
+    left_out = [{"trace": trace, "reason": why} for trace, why in made.left_out]
+    cases = len(made.document["evals"])
+    return answer({"suite": write_yaml(made.document), "cases": cases, "left_out": left_out})
+
+
+@router.get("/traces/{trace_id}", response_model=wire.OneTrace, dependencies=[may(TEAM)])
+def get_trace(
+    trace_id: str,
+    services: Services,
+    version: Annotated[
+        int | None, Query(ge=1, le=2**31, description="As it was when it was settled so often.")
+    ] = None,
+    fields: Fields = None,
+) -> Response:
+    """A trace with its spans."""
+    shown = services.traces.show(trace_id, version)
+    told = describe_trace(shown.record, shown.scores) | {"trace": shown.trace.to_dict()}
+    return answer({"trace": pick(told, fields)})
+
+
+@router.delete("/traces/{trace_id}", status_code=204, dependencies=[may(ORGANISERS, "write")])
+def delete_trace(trace_id: str, services: Services) -> Response:
+    """Remove a trace with all that is known of it."""
+    services.store.traces.remove([services.store.traces.get(trace_id).key])
+    return Response(status_code=204)
+
+
+@router.post(
+    "/scores", response_model=wire.OneScore, status_code=201, dependencies=[may(REPORTERS, "write")]
+)
+def add_score(
+    body: wire.NewScore, caller: Who, services: Services, validate_only: ValidateOnly = False
+) -> Response:
+    """One's own score of a trace; giving another replaces it."""
+    score = services.traces.add_score(
+        body.trace,
+        body.name,
+        body.value,
+        author=caller.name,
+        label=body.label,
+        reason=body.reason,
+        expected=body.expected,
+    )
+    return answer({"score": score.to_dict()}, 201)

@@ -24,6 +24,7 @@ from tallymark.app.publishing import Publishing
 from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.sent_runs import SentRuns
+from tallymark.app.trace_questions import TraceQuestions
 from tallymark.app.traces import ByteBudget, TraceIntake
 from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
@@ -137,6 +138,11 @@ class TenantServices:
             settings=lambda: accounts.find_settings(tenant).traces,
             clock=self._service.clock,
         )
+
+    @cached_property
+    def traces(self) -> TraceQuestions:
+        """What is asked of production traces."""
+        return TraceQuestions(self.store, self._service.clock)
 
     def close(self) -> None:
         """Ends what was started."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from tallymark.errors import Busy
+from tallymark.errors import Busy, InvalidInput, suggest
 from tallymark.store.traces.segments import assemble_groups, pack_groups, pack_trace
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece
 from tallymark.store.traces.trace_settings import TraceSettings
@@ -174,6 +174,27 @@ class TraceIntake:
             f"{format_count(count, 'span')}: {why}" for why, count in export.problems.items()
         )
         return Taken(kept.spans, export.refused, said)
+
+
+def change_settings(store: Store, changes: Mapping[str, Any], *, at: float) -> TraceSettings:
+    """Changes what a tenant says of its traces; what cannot be redacted by is refused."""
+    known = TraceSettings.__struct_fields__
+    for name in changes:
+        if name not in known:
+            near = suggest(name, known)
+            hint = f"did you mean {near!r}?" if near else f"there is {', '.join(known)}"
+            raise InvalidInput(f"traces have no setting {name!r}", hint=hint)
+    before = msgspec.to_builtins(store.tenants.settings().traces)
+    may_be_none = ("keep_days", "keep_mb")
+    given = {k: v for k, v in changes.items() if v is not None or k in may_be_none}
+    reset = {name for name in changes if name not in given}
+    after = {name: value for name, value in before.items() if name not in reset} | given
+    try:
+        settings = msgspec.convert(after, TraceSettings)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"the settings of traces cannot be these: {error}") from None
+    Redactor(settings.redact_attributes, settings.redact_patterns)
+    return store.tenants.change({"traces": msgspec.to_builtins(settings)}, at=at).traces
 
 
 def _make_piece(arrived: ArrivedTrace, redactor: Redactor | None) -> TracePiece:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.stop_signals import StopSignal
+from tallymark.app.trace_keeper import TraceKeeper
 from tallymark.errors import InvalidInput, LeaseLost, TallymarkError, WorkFailed
 from tallymark.store.actors import Actor, act_as
 from tallymark.store.jobs.jobs import NewJob
@@ -186,6 +187,7 @@ class Workers:
         self._under_way: dict[str, tuple[Task, threading.Thread]] = {}
         self._renewed = self._settled = time.monotonic()
         self._thread = threading.Thread(target=self._look, name="tally-jobs", daemon=True)
+        self._keeper = TraceKeeper(app, clock) if "settle" in self._kinds else None
 
     def __enter__(self) -> Self:
         self.start()
@@ -199,6 +201,8 @@ class Workers:
         self._queue.prepare()
         self._queue.bell.wake(self._wake)
         self._thread.start()
+        if self._keeper is not None:
+            self._keeper.start()
 
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
         """Ends within so many seconds: what runs ends or is handed back, and nothing begins."""
@@ -206,6 +210,8 @@ class Workers:
         self.stop_taking()
         self._queue.bell.leave(self._wake)
         self._thread.join(max(0.0, deadline - time.monotonic()))
+        if self._keeper is not None:
+            self._keeper.stop(max(0.0, deadline - time.monotonic()))
         with self._lock:
             left = list(self._under_way.values())
         for task, _ in left:

@@ -89,14 +89,20 @@ def _clean(value: Any) -> Any:
     return value
 
 
+def open_body(body: bytes) -> bytes:
+    """What is packed, to be looked through: texts stand in it as they are."""
+    opened: bytes = zstd.decompress(body)
+    return opened
+
+
 def unpack_groups(body: bytes) -> list[SpanGroup]:
     """What `pack_groups` packed."""
-    return _read_groups(zstd.decompress(body))
+    return _read_groups(open_body(body))
 
 
 def unpack_trace(body: bytes) -> Trace:
     """What `pack_trace` packed."""
-    return _read_trace(zstd.decompress(body))
+    return _read_trace(open_body(body))
 
 
 class MergedSegments(NamedTuple):
