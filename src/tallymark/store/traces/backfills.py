@@ -127,6 +127,10 @@ class Backfills(TenantRows):
 
         self._database.write(work)
 
+    def resume(self, number: int) -> None:
+        """One that was cancelled begins anew; what it did stays done."""
+        self._set(number, state="running", last_key=0)
+
     def walk(
         self, since: float, until: float, after: int = 0
     ) -> Iterator[Sequence[tuple[int, int, str]]]:

@@ -45,7 +45,7 @@ _SEEN = ManyQuery(
 _COLUMNS = "trace, version, rule_version, tenant, rule, decision, reason, at, tries, backfill"
 # Of traces that have a new version by now, nothing is written: that one is looked at next.
 _INSERT = (
-    "WITH wanted AS (SELECT * FROM {given})"
+    "WITH wanted AS (SELECT * FROM {given})"  # noqa: S608  our names
     f" INSERT INTO trace_decisions ({_COLUMNS}, due_at)"
     " SELECT w.trace, w.version, ?, ?, ?, ?, ?, ?, 0, ?, {due}"
     " FROM wanted w JOIN traces t ON t.key = w.trace AND t.version = w.version"
@@ -214,7 +214,7 @@ class Decisions(TenantRows):
             said = (decision, _explain(rule, decision), now, backfill)
             given = (rule.version_id, self._tenant, rule.id, *said, self._tenant)
             counts[decision] = statements.run_given(_INSERTS["final"], pairs, *given)
-        said = ("waiting", _explain(rule, "waiting"), now, backfill)
+        said = ("waiting", explain_drawn(rule), now, backfill)
         quiet = rule.definition.quiet
         values = (rule.version_id, self._tenant, rule.id, *said, quiet, now, quiet, now)
         query = _INSERTS["again" if backfill else "waiting"]
@@ -233,6 +233,28 @@ class Decisions(TenantRows):
             DueTrace._make([*row[:first], dict(zip(TRACE_NUMBERS, row[first:], strict=True))])
             for row in rows
         ]
+
+    def count_waiting(self, rule: Rule, backfill: int) -> int:
+        """How many traces a rule is still to score, at whichever time."""
+        query = (
+            "SELECT COUNT(*) FROM trace_decisions"
+            " WHERE rule = ? AND backfill = ? AND decision = 'waiting'"
+        )
+        with self._database.read() as connection:
+            return int(QuickStatements(connection).read(query, rule.id, backfill)[0][0])
+
+    def find_known(
+        self, rule: Rule, pairs: Sequence[tuple[int, int]]
+    ) -> dict[tuple[int, int], str]:
+        """What the rule's version decided of these already."""
+        query = ManyQuery(
+            "SELECT d.trace, d.version, d.decision FROM {given} JOIN trace_decisions d"
+            " ON d.trace = given.trace AND d.version = given.version WHERE d.rule_version = ?",
+            _PAIRS,
+        )
+        with self._database.read() as connection:
+            rows = QuickStatements(connection).read_many(query, pairs, rule.version_id)
+        return {(trace, version): decision for trace, version, decision in rows}
 
     def let_go(self, rule: Rule, traces: Iterable[DueTrace], *, now: float, backfill: int) -> None:
         """Of traces or rules that have a newer version by now, nothing more is waited for."""
@@ -338,8 +360,10 @@ class Decisions(TenantRows):
             "UPDATE trace_decisions SET due_at = ?, reason = ?"
             " WHERE trace = ? AND version = ? AND rule_version = ? AND decision = 'waiting'",
             [
-                (until, "others have set aside what is left of the day's cap")
-                + (each.key, each.version, each.rule_version)
+                (
+                    *(until, "others have set aside what is left of the day's cap"),
+                    *(each.key, each.version, each.rule_version),
+                )
                 for each in traces
             ],
         )
@@ -500,11 +524,14 @@ class Decisions(TenantRows):
 
 
 def _explain(rule: Rule, decision: str) -> str:
-    said = rule.definition
     if decision == "filtered":
         return "it does not meet the filter"
-    if decision == "not_drawn":
-        return f"it is not among the {said.rate:g} % that are drawn"
+    return f"it is not among the {rule.definition.rate:g} % that are drawn"
+
+
+def explain_drawn(rule: Rule) -> str:
+    """Why a trace is scored."""
+    said = rule.definition
     drawn = "every trace" if said.rate >= 100 else f"drawn at {said.rate:g} %"
     return f"{drawn}{' that meets the filter' if said.filter else ''}"
 

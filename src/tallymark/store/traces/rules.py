@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
-    from tallymark.store.database import Database
-
 RuleState = Literal["active", "paused", "deleted"]
 _OWNER = "owner"
 """Who acts where nobody is known: whoever has the database."""
@@ -194,6 +192,13 @@ class Rules(TenantRows):
 
         self._database.write(work)
 
+    def clear_trouble(self, rule_id: int) -> None:
+        """It scores again."""
+        values = {"trouble": None, "again_at": None, "failures": 0}
+        self._database.write(
+            lambda c: c.execute(update(table).where(table.c.id == rule_id).values(values))
+        )
+
     def count_failures(self, rule_id: int) -> int:
         """How often in a row it could not score."""
         with self._database.read() as connection:
@@ -257,28 +262,6 @@ class Rules(TenantRows):
     def _change(self, connection: Connection, rule: Rule, at: float, **values: Any) -> None:
         changed = update(table).where(table.c.id == rule.id)
         connection.execute(changed.values(changed_at=at, again_at=None, **values))
-
-
-def find_due(database: Database, now: float) -> list[tuple[str, int, str]]:
-    """Tenant, number and owner of each rule, of all tenants, that has traces to score by now."""
-    with database.read() as connection:
-        return [
-            (tenant, rule, owner)
-            for tenant, rule, owner in QuickStatements(connection).read(
-                "SELECT tenant, id, owner FROM rules WHERE state = 'active'"
-                " AND (again_at IS NULL OR again_at <= ?) AND EXISTS (SELECT 1"
-                " FROM trace_decisions d WHERE d.rule = rules.id AND d.backfill = 0"
-                " AND d.decision = 'waiting' AND d.due_at <= ?)",
-                *(now, now),
-            )
-        ]
-
-
-def find_undecided(database: Database) -> list[str]:
-    """The tenants that have traces at which no rule has looked."""
-    with database.read() as connection:
-        query = "SELECT DISTINCT tenant FROM traces WHERE undecided"
-        return [tenant for (tenant,) in QuickStatements(connection).read(query)]
 
 
 def name_author() -> str:
