@@ -10,7 +10,7 @@ import msgspec
 from tallymark.errors import InvalidInput
 from tallymark.runs.statistics import MeanEstimate, estimate_difference, estimate_moments
 from tallymark.store.traces.trace_scores import TraceScore
-from tallymark.store.traces.trace_sums import check_measure
+from tallymark.store.traces.trace_sums import check_measure, find_most
 from tallymark.traces.trace_query import parse_query
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ class TraceQuestions:
         between = estimate_difference(one, two)
         return TraceComparison(
             measure=measure,
-            first=_describe_side(first, one),
-            second=_describe_side(second, two),
+            first=_describe_side(first, one, measure),
+            second=_describe_side(second, two, measure),
             difference=between.mean,
             low=between.low,
             high=between.high,
@@ -255,8 +255,8 @@ class TraceQuestions:
         return found | {"score": self._store.traces.score_names()}
 
 
-def _describe_side(text: str, moments: ClusterMoments) -> ComparedSide:
-    estimate = estimate_moments(moments)
+def _describe_side(text: str, moments: ClusterMoments, measure: str) -> ComparedSide:
+    estimate = estimate_moments(moments, find_most(measure))
     return ComparedSide(
         filter=text,
         traces=moments.count,

@@ -29,7 +29,7 @@ class TracedCase(NamedTuple):
 
 
 class TracedSuite(NamedTuple):
-    """A suite as plain data, and the traces that have no prompt to ask again."""
+    """A suite as plain data, and the traces that gave no case of their own."""
 
     document: dict[str, Any]
     left_out: list[tuple[str, str]]
@@ -47,6 +47,7 @@ def make_suite(
     evals: list[dict[str, Any]] = []
     left_out: list[tuple[str, str]] = []
     names: list[str] = []
+    questions: dict[str, str] = {}
     for record, trace, scores in cases:
         asked = _read_question(trace)
         if not asked:
@@ -55,6 +56,11 @@ def make_suite(
         if any(_TEMPLATE in each for each in _list_texts(asked)):
             left_out.append((record.trace_id, "its question has {{ in it, which suites fill in"))
             continue
+        question = repr(asked)
+        if question in questions:
+            left_out.append((record.trace_id, f"it asks the same as {questions[question]}"))
+            continue
+        questions[question] = record.trace_id
         expected = _find_expected(trace, scores)
         entry: dict[str, Any] = {"name": _name_case(record, names), **asked}
         names.append(entry["name"])

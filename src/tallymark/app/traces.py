@@ -106,7 +106,7 @@ class TraceIntake:
         """The same, while the event loop does other things."""
         return self._answer(export, await self._store.traces.akeep(item))
 
-    def load(self, traces: Iterable[Trace], on_progress: Callable[[int], None]) -> int:
+    def load(self, traces: Iterable[Trace]) -> int:
         """Keeps whole traces of any dialect, a hundred at a time; how many there were.
 
         One without an id gets one from what is in it, so that loading a file again adds nothing.
@@ -121,7 +121,6 @@ class TraceIntake:
             if len(pieces) == _AT_ONCE:
                 self._keep_pieces(pieces, settings)
                 pieces = []
-                on_progress(count)
         if pieces:
             self._keep_pieces(pieces, settings)
         return count

@@ -42,6 +42,8 @@ COMMANDS = {
     "docs": "docs:docs",
     "doctor": "doctor:doctor",
     "view": "view:view",
+    "traces": "traces:app",
+    "load": "load:app",
     "leaderboard": "leaderboard:leaderboard",
     "ratings": "ratings:ratings",
     "log": "log:log",

@@ -105,15 +105,16 @@ class ClusterMoments(msgspec.Struct, frozen=True):
         return max(0.0, squares) / self.count**2 * self.clusters / (self.clusters - 1)
 
 
-def estimate_moments(moments: ClusterMoments) -> MeanEstimate:
-    """The estimate of `estimate_clusters` for values of any size; no interval where all are alike,
-    which says nothing of the next one.
+def estimate_moments(moments: ClusterMoments, most: float = math.inf) -> MeanEstimate:
+    """The estimate of `estimate_clusters` for values from 0 to any size.
+
+    There is no interval where all are alike, which says nothing of the next one.
     """
     mean, variance = moments.mean, moments.variance
     if mean is None or variance is None or variance <= _NO_SPREAD * mean**2:
         return MeanEstimate(mean)
     reach = student_t(moments.clusters - 1) * math.sqrt(variance)
-    return MeanEstimate(mean, mean - reach, mean + reach)
+    return MeanEstimate(mean, max(0.0, mean - reach), min(most, mean + reach))
 
 
 _NO_SPREAD = 1e-20

@@ -6,6 +6,7 @@ a cluster (`runs/statistics.py`).
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -65,6 +66,11 @@ def check_measure(measure: str) -> None:
         near = suggest(measure, [*MEASURES, "score.NAME"])
         hint = f"did you mean {near!r}?" if near else f"{', '.join(MEASURES)} or score.NAME"
         raise InvalidInput(f"{measure!r} cannot be measured", hint=hint)
+
+
+def find_most(measure: str) -> float:
+    """The largest value that a measure can have."""
+    return 1.0 if measure == "error" or measure.startswith(SCORE) else math.inf
 
 
 def check_group(group: str) -> None:
@@ -131,7 +137,8 @@ class TraceSums:
             values,
         )
         moments = {} if measure is None else self._measure(group, join, measure)
-        return [_make_sum(row, moments.get(row[0])) for row in rows if row[1]]
+        most = find_most(measure or "")
+        return [_make_sum(row, moments.get(row[0]), most) for row in rows if row[1]]
 
     def _measure(self, group: str, join: str, measure: str) -> dict[Any, ClusterMoments]:
         check_measure(measure)
@@ -169,8 +176,8 @@ class TraceSums:
             return QuickStatements(connection).read(query, *values)
 
 
-def _make_sum(row: tuple[Any, ...], moments: ClusterMoments | None) -> TraceSum:
-    estimate = MeanEstimate() if moments is None else estimate_moments(moments)
+def _make_sum(row: tuple[Any, ...], moments: ClusterMoments | None, most: float) -> TraceSum:
+    estimate = MeanEstimate() if moments is None else estimate_moments(moments, most)
     return TraceSum(
         group=row[0],
         traces=row[1],
