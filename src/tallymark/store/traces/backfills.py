@@ -107,7 +107,7 @@ class Backfills(TenantRows):
         query = self._select().where(table.c.rule == rule.id).order_by(table.c.id.desc())
         with self._database.read() as connection:
             found = connection.execute(query.limit(limit))
-            return [msgspec.convert(row._asdict(), Backfill) for row in found]
+            return [Backfill(**row._asdict()) for row in found]
 
     def advance(self, number: int, last_key: int) -> None:
         """All traces up to this one are looked at."""
@@ -161,7 +161,7 @@ class Backfills(TenantRows):
         row = connection.execute(self._select().where(table.c.id == number)).first()
         if row is None:
             raise NotFound(f"there is no backfill {number}")
-        return msgspec.convert(row._asdict(), Backfill)
+        return Backfill(**row._asdict())
 
 
 _COUNTS = ("last_key", "queued", "scored", "failed", "filtered", "not_drawn", "capped")

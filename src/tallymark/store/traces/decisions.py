@@ -42,16 +42,18 @@ _SEEN = ManyQuery(
     " WHERE (key, version) IN (SELECT given.trace, given.version FROM {given}) AND undecided",
     _PAIRS,
 )
-_COLUMNS = "trace, version, rule_version, tenant, rule, decision, reason, at, tries, backfill"
-# Of traces that have a new version by now, nothing is written: that one is looked at next.
+_SAID = ("rule_version", "tenant", "rule", "decision", "reason", "at", "backfill")
+# Of traces that have a new version by now, nothing is written: that one is looked at next. Without
+# WITH, behind which Python's SQLite does not count rows: what is said of all stands behind {given}.
 _INSERT = (
-    "WITH wanted AS (SELECT * FROM {given})"  # noqa: S608  our names
-    f" INSERT INTO trace_decisions ({_COLUMNS}, due_at)"
-    " SELECT w.trace, w.version, ?, ?, ?, ?, ?, ?, 0, ?, {due}"
-    " FROM wanted w JOIN traces t ON t.key = w.trace AND t.version = w.version"
-    " WHERE t.tenant = ? ON CONFLICT {conflict}"
+    f"INSERT INTO trace_decisions ({', '.join(_SAID)}, trace, version, tries, due_at)"  # noqa: S608
+    f" SELECT {', '.join(f'c.{name}' for name in _SAID)}, t.key, t.version, 0, {{due}}"
+    f" FROM {{given}} CROSS JOIN (SELECT {', '.join(f'? AS {name}' for name in _SAID)},"
+    " ? AS quiet) AS c"
+    " JOIN traces t ON t.key = given.trace AND t.version = given.version AND t.tenant = c.tenant"
+    " WHERE true ON CONFLICT {conflict}"
 )
-_DUE_AT = "CASE WHEN t.last_at + ? > ? THEN t.last_at + ? ELSE ? END"
+_DUE_AT = "CASE WHEN t.last_at + c.quiet > c.at THEN t.last_at + c.quiet ELSE c.at END"
 # A backfill takes up again what a cap of another day had kept out.
 _CAPPED_AGAIN = (
     "(trace, version, rule_version) DO UPDATE SET decision = 'waiting', reason = excluded.reason,"
@@ -210,15 +212,13 @@ class Decisions(TenantRows):
     def _look(self, statements: QuickStatements, looked: Looked, now: float, backfill: int) -> int:
         rule = looked.rule
         counts = Counter[str]()
+        whose = (rule.version_id, self._tenant, rule.id)
         for decision, pairs in (("filtered", looked.filtered), ("not_drawn", looked.not_drawn)):
-            said = (decision, _explain(rule, decision), now, backfill)
-            given = (rule.version_id, self._tenant, rule.id, *said, self._tenant)
-            counts[decision] = statements.run_given(_INSERTS["final"], pairs, *given)
-        said = ("waiting", explain_drawn(rule), now, backfill)
-        quiet = rule.definition.quiet
-        values = (rule.version_id, self._tenant, rule.id, *said, quiet, now, quiet, now)
+            said = (decision, _explain(rule, decision), now, backfill, 0.0)
+            counts[decision] = statements.run_given(_INSERTS["final"], pairs, *whose, *said)
+        said = ("waiting", explain_drawn(rule), now, backfill, rule.definition.quiet)
         query = _INSERTS["again" if backfill else "waiting"]
-        waiting = statements.run_given(query, looked.waiting, *values, self._tenant)
+        waiting = statements.run_given(query, looked.waiting, *whose, *said)
         rule_days.count(statements, self._tenant, rule.id, find_day(now), counts)
         if backfill:
             rule_days.count_backfill(statements, backfill, counts, queued=waiting)
