@@ -32,6 +32,7 @@ from tallymark.api import (
     otlp,
     problems,
     reports,
+    rules,
     runs,
     settings,
     traces,
@@ -61,6 +62,7 @@ _ROUTERS = (
     settings,
     exports,
     traces,
+    rules,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 _READ_BY_HAND = (Report, NewChallenge, Ok)

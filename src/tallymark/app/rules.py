@@ -12,9 +12,12 @@ import msgspec
 
 from tallymark.app.rule_definitions import read_rule, write_rule
 from tallymark.errors import Conflict, InvalidInput, NotFound
+from tallymark.scoring import Score
+from tallymark.store.traces.decisions import TRACE_NUMBERS
 from tallymark.store.traces.rule_days import RuleCounts, find_day
 from tallymark.store.traces.rule_jobs import SCORE as SCORE_JOB
-from tallymark.store.traces.rules import name_author, refuse_name
+from tallymark.store.traces.rules import RuleDefinition, name_author, refuse_name
+from tallymark.traces.trace_query import TraceQuery, parse_query
 
 if TYPE_CHECKING:
     from tallymark.app.remote_suites import RemoteRules
@@ -23,13 +26,13 @@ if TYPE_CHECKING:
     from tallymark.store.traces.backfills import Backfill
     from tallymark.store.traces.decisions import DecisionEntry
     from tallymark.store.traces.rule_days import RuleDay
-    from tallymark.store.traces.rules import Rule, RuleDefinition, RuleVersion
+    from tallymark.store.traces.rules import Rule, RuleVersion
 
+_SHOWN = 5
 _SAMPLE = 20
 """Traces by which a cost is estimated that nobody has paid yet."""
 _ENOUGH = 10
 """Scored traces whose mean cost says more than prices do."""
-_DAYS_SHOWN = 30
 
 
 class RuleReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +67,20 @@ class RuleReport(msgspec.Struct, frozen=True, kw_only=True):
             "trouble": self.trouble,
             "again_at": rule.again_at,
         }
+
+
+class RuleTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule would make of kept traces."""
+
+    name: str
+    definition: RuleDefinition
+    asks: bool
+    """Whether it asks a model, and was not tried for that."""
+    looked: int
+    filtered: int
+    drawn: int
+    scores: tuple[tuple[str, Score], ...]
+    """Of the newest that are drawn, by the traces' ids."""
 
 
 class BackfillPreview(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +134,38 @@ class RuleService:
             )
         made = open_scoring(None, said, self.store, self.remote, name=name or named)
         return name or named, said, made
+
+    def try_out(self, given: Mapping[str, Any] | Path, *, limit: int = 1000) -> RuleTrial:
+        """What a rule would make of the newest kept traces; models are not asked, nothing kept."""
+        from tallymark.app.rule_scoring import make_context  # noqa: PLC0415 (scorers are heavy)
+        from tallymark.app.rule_work import is_drawn  # noqa: PLC0415
+
+        name, said, scoring = self.check(given)
+        query = parse_query(said.filter, now=self.clock())
+        there = self.store.exists
+        looked = self.store.traces.page(TraceQuery(), limit=limit).items if there else []
+        fits = self.store.traces.choose(query, [each.key for each in looked]) if there else set()
+        drawn = [each for each in looked if each.key in fits and is_drawn(each.trace_id, said.rate)]
+        shown = [] if scoring.judges else drawn[:_SHOWN]
+        scores: list[tuple[str, Score]] = []
+        if scoring.formula is not None:
+            for each in shown:
+                told = {column: getattr(each, column) for column in TRACE_NUMBERS}
+                scores.append((each.trace_id, scoring.score_numbers(told)))
+        else:
+            loaded = list(self.store.traces.load_many((each.key, 0) for each in shown))
+            contexts = [make_context(trace) for _, _, trace in loaded]
+            named = [trace.trace_id for _, _, trace in loaded]
+            scores = list(zip(named, scoring.score_all(contexts), strict=True)) if shown else []
+        return RuleTrial(
+            name=name,
+            definition=said,
+            asks=bool(scoring.judges),
+            looked=len(looked),
+            filtered=len(looked) - len(fits),
+            drawn=len(drawn),
+            scores=tuple(scores),
+        )
 
     def add(self, given: Mapping[str, Any] | Path, *, name: str = "") -> RuleReport:
         """Makes a rule, which scores from now on."""
@@ -300,6 +349,24 @@ class _Preview:
         count = None if said.cap_count is None else max(0, said.cap_count - used)
         cost = None if said.cap_cost is None else max(0.0, said.cap_cost - spent)
         return count, cost
+
+
+def describe_version(version: RuleVersion) -> dict[str, Any]:
+    """Plain data for JSON."""
+    return {
+        "number": version.number,
+        "at": version.at,
+        "author": version.author,
+        "definition": write_rule(version.definition),
+    }
+
+
+def describe_backfill(backfill: Backfill) -> dict[str, Any]:
+    """Plain data for JSON, without what belongs to the tables."""
+    told: dict[str, Any] = msgspec.to_builtins(backfill)
+    for name in ("rule", "rule_version", "last_key"):
+        del told[name]
+    return told | {"progress": backfill.progress}
 
 
 def _check_span(since: float, until: float) -> tuple[float, float]:
