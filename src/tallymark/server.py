@@ -147,7 +147,8 @@ def _describe_answers(operation: dict[str, Any], schemas: dict[str, Any]) -> Non
     """What FastAPI does not know: problems, `fields`, and what `validate_only` answers."""
     told = operation["responses"]
     for status, answer in told.items():
-        if status >= "400" and "application/json" in (content := answer.get("content", {})):
+        content = answer.get("content", {})
+        if status >= "400" and "application/json" in content and otlp.PROTOBUF not in content:
             content[problems.MEDIA_TYPE] = content.pop("application/json")
     names = {each["name"] for each in operation.get("parameters", ())}
     if "fields" in names:

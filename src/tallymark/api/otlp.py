@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import msgspec
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
-from tallymark.api.access import REPORTERS, find_service, may
+from tallymark.api.access import COMPETITORS, REPORTERS, find_service, may
 from tallymark.api.api_route import PROBLEMS, ApiRoute
 from tallymark.api.problems import answer_error, refuse
 from tallymark.app.traces import Taken
@@ -39,17 +40,30 @@ class OtlpRoute(ApiRoute):
         return answer
 
 
-router = APIRouter(route_class=OtlpRoute, tags=["traces"], responses=PROBLEMS)
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_STATUS = {
+    "type": "object",
+    "description": "google.rpc.Status",
+    "properties": {"code": {"type": "integer"}, "message": {"type": "string"}},
+}
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": each["description"],
+        "content": {PROTOBUF: _BINARY, JSON: {"schema": _STATUS}},
+    }
+    for status, each in PROBLEMS.items()
+}
+router = APIRouter(route_class=OtlpRoute, tags=["traces"])
 
 
 @router.post(
     "/v1/traces",
-    dependencies=[may(REPORTERS, "report")],
+    dependencies=[may(REPORTERS | COMPETITORS, "report")],
     openapi_extra={
         "requestBody": {
             "required": True,
             "content": {
-                PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
+                PROTOBUF: _BINARY,
                 JSON: {"schema": {"type": "object", "description": "ExportTraceServiceRequest"}},
             },
         }
@@ -57,22 +71,26 @@ router = APIRouter(route_class=OtlpRoute, tags=["traces"], responses=PROBLEMS)
     responses={
         200: {
             "description": "All is stored, but for what `partialSuccess` names.",
-            "content": {PROTOBUF: {"schema": {"type": "string", "format": "binary"}}},
-        }
+            "content": {PROTOBUF: _BINARY},
+        },
+        **_ERRORS,
     },
 )
 async def export_spans(request: Request) -> Response:
     """Take spans in OTLP, protobuf or JSON; they are stored when this is answered."""
     encoding = _find_encoding(request)
     service = find_service(request)
-    intake = service.tenant(request.state.caller.tenant).trace_intake
+    caller = request.state.caller
+    intake = service.tenant(caller.tenant).trace_intake
+    agent = caller.agent if caller.role == "agent" else None
     body = await request.body()
+    read = partial(intake.read, body, encoding, agent=agent)
     with service.span_bytes.hold(len(body)):
         try:
             if len(body) <= _SMALL:
-                export, item = intake.read(body, encoding)
+                export, item = read()
             else:
-                export, item = await to_thread.run_sync(intake.read, body, encoding)
+                export, item = await to_thread.run_sync(read)
         except TraceError as error:
             raise refuse(400, error.problems[0].message) from None
         taken = await intake.akeep(export, item)

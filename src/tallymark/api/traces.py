@@ -128,7 +128,7 @@ def list_choices(services: Services) -> Response:
 
 
 @router.get(
-    "/traces/sessions/{name:path}", response_model=wire.OneSession, dependencies=[may(TEAM, "work")]
+    "/traces/sessions/{name}", response_model=wire.OneSession, dependencies=[may(TEAM, "work")]
 )
 def get_session(name: str, services: Services) -> Response:
     """A session as a whole."""

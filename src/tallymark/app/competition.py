@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import msgspec
 
 from tallymark.app.rulings import Rulings, scores_quickly
+from tallymark.app.witnessed import read_witnessed
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.attempt_scores import elapsed_ms, score_attempt
 from tallymark.challenges.challenge import Challenge
@@ -44,7 +45,12 @@ from tallymark.challenges.rescore_plan import (
     origin_of_all,
 )
 from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
-from tallymark.challenges.trajectory import Verification, read_trajectory, verify_sent
+from tallymark.challenges.trajectory import (
+    Verification,
+    read_trajectory,
+    verify_sent,
+    verify_witnessed,
+)
 from tallymark.challenges.versus.arena import Arena
 from tallymark.challenges.versus.judges import Judge, judge_of
 from tallymark.challenges.versus.pairings import Meeting, Ruling
@@ -205,6 +211,8 @@ class Competition:
     ) -> Attempt:
         """Stores a submission, which `settle_attempt` scores, here or elsewhere."""
         at = self._clock()  # when it came: what is looked at first costs the competitor no time
+        if (seen := read_witnessed(self.store, attempt_id)) is not None:
+            trajectory = seen.write()
         payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
         challenge = self.find_challenge_of(attempt_id, agent)
         # Before it is stored: what cannot be judged can be sent again in another form.
@@ -527,6 +535,18 @@ class Competition:
     def _verify(self, attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
         """What an attempt's trajectory shows, unless it is another's."""
         shown = _verify_trajectory(attempt, payload, challenge)
+        seen = None
+        if payload.trajectory is not None and payload.reported is None:
+            seen = read_witnessed(self.store, attempt.id)
+        if seen is not None:
+            shown = verify_witnessed(
+                seen.trace,
+                seen.arrivals,
+                entered_at=attempt.entered_at,
+                submitted_at=attempt.submitted_at or attempt.entered_at,
+                claims=payload.metadata,
+                constraints=challenge.constraints,
+            )
         if shown.verified and self.store.attempts.has_earlier_twin(attempt.id):
             why = "the same steps were sent with an earlier attempt"
             return replace(shown, level="claimed", problems=(why,))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, NotFound
 from tallymark.runs.statistics import MeanEstimate, estimate_difference, estimate_moments
 from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.store.traces.trace_sums import check_measure, find_most
@@ -156,7 +156,7 @@ class TraceQuestions:
         query = self.read_filter(f'session:"{shown}"')
         page = self._store.traces.page(query, limit=_MOST_IN_SESSION)
         if not page.items:
-            raise InvalidInput(f"no trace is of the session {name!r}")
+            raise NotFound(f"no trace is of the session {name!r}")
         sums = self._store.traces.sums(query)
         scores = {
             each: found
@@ -223,7 +223,7 @@ class TraceQuestions:
         else:
             records = self._collect(self.read_filter(filter_), limit)
         if not records:
-            raise InvalidInput("no trace fits", hint="list them: tally traces list")
+            raise NotFound("no trace fits", hint="list them: tally traces list")
         scores = self._store.traces.scores([each.key for each in records], all_of_them=True)
         loaded = {
             key: trace

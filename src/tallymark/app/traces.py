@@ -13,11 +13,11 @@ import msgspec
 
 from tallymark.errors import Busy, InvalidInput, suggest
 from tallymark.store.traces.segments import assemble_groups, pack_groups, pack_trace
-from tallymark.store.traces.trace_items import KeepTraces, TracePiece
+from tallymark.store.traces.trace_items import KeepTraces, TracePiece, WitnessedPiece
 from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.text import format_count
 from tallymark.traces.otel_traces import assemble_counted
-from tallymark.traces.otlp_export import read_export
+from tallymark.traces.otlp_export import SpanGroup, read_export
 from tallymark.traces.redaction import Redactor
 from tallymark.traces.span_limits import LIMITS, Lost
 from tallymark.traces.trace_facts import read_facts
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _MOST_UNDER_WAY = 256_000_000
 _RETRY_AFTER = 1.0
 _AT_ONCE = 100
+TOKEN = "tally.attempt"  # noqa: S105 (its name, not one of them)
+"""The attribute of a span, or of its resource, that names the attempt it belongs to."""
+_NOT_ITS_OWN = "an agent's key is for spans with the token of its own attempt"
 
 
 class ByteBudget:
@@ -90,13 +93,62 @@ class TraceIntake:
             None,
         )
 
-    def read(self, body: bytes, encoding: Encoding) -> tuple[Export, KeepTraces]:
-        """What a request holds, ready to be kept: all that costs much, and touches nothing."""
+    def read(
+        self, body: bytes, encoding: Encoding, *, agent: str | None = None
+    ) -> tuple[Export, KeepTraces]:
+        """What a request holds, ready to be kept: all that costs much, and changes nothing.
+
+        An agent may send the spans of its own open attempts, and no others.
+        """
         at, settings = self._clock(), self._settings()
         redactor = self._find_redactor(settings)
         export = read_export(body, encoding, self._limits)
+        witnessed = self._take_witnessed(export, agent, redactor)
+        if agent is not None:
+            for each in export.traces.values():
+                export.refuse(_NOT_ITS_OWN, each.spans)
+            export.traces.clear()
         pieces = [_make_piece(each, redactor) for each in export.traces.values() if each.spans]
-        return export, self._make_item(pieces, at, settings)
+        item = self._make_item(pieces, at, settings)
+        return export, msgspec.structs.replace(item, witnessed=witnessed)
+
+    def _take_witnessed(
+        self, export: Export, agent: str | None, redactor: Redactor | None
+    ) -> tuple[WitnessedPiece, ...]:
+        """Takes spans with tokens out of what was sent; the tokens themselves are never kept."""
+        tokens: dict[int, Any] = {}  # several traces may share a resource
+        seen: dict[Any, list[SpanGroup]] = {}
+        for trace in export.traces.values():
+            for nth, group in enumerate(trace.groups):
+                resource = group.resource
+                if TOKEN in resource:
+                    tokens[id(resource)] = resource.pop(TOKEN)
+                shared = tokens.get(id(resource))
+                if shared is None and not any(TOKEN in span.attributes for span in group.spans):
+                    continue
+                others = []
+                for span in group.spans:
+                    token = span.attributes.pop(TOKEN, shared)
+                    if token is None:
+                        others.append(span)
+                        continue
+                    del trace.places[span.span_id]
+                    seen.setdefault(str(token), []).append(SpanGroup(resource, [span]))
+                trace.groups[nth] = SpanGroup(resource, others)
+            trace.groups = [group for group in trace.groups if group.spans]
+        pieces = []
+        for token, groups in seen.items():
+            attempt = self._store.witness.read_token(token)
+            if attempt is None:
+                export.refuse("the token is of no attempt", len(groups))
+                continue
+            if redactor is not None:
+                redactor.clean_groups(groups)
+            body = pack_groups(groups)
+            pieces.append(
+                WitnessedPiece(attempt=attempt, agent=agent, spans=len(groups), body=body)
+            )
+        return tuple(pieces)
 
     def keep(self, export: Export, item: KeepTraces) -> Taken:
         """Stores what was read."""
@@ -169,6 +221,8 @@ class TraceIntake:
         if kept.refused:
             most = self._limits.spans_per_trace
             export.refuse(f"a trace has at most {most:,} spans", kept.refused)
+        for why, count in kept.not_witnessed.items():
+            export.refuse(why, count)
         said = "; ".join(
             f"{format_count(count, 'span')}: {why}" for why, count in export.problems.items()
         )

@@ -113,8 +113,8 @@ def _list(text: str, limit: int, db: str | None, as_json: bool) -> None:
     if page.next is not None:
         say("there are more: --limit, or a narrower filter", err=True)
     if page.scanned is not None:
-        opened = format_count(page.scanned, "trace")
-        say(f"{opened} were opened, as no column has that", err=True)
+        looked = format_count(page.scanned, "trace")
+        say(f"{looked} looked at one by one, as no index has that", err=True)
 
 
 @app.command()

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from tallymark.store.traces.rule_days import RuleDays
     from tallymark.store.traces.rules import Rules
     from tallymark.store.traces.traces import Traces
+    from tallymark.store.traces.witness import Witness
 
 PATIENCE = 15.0
 
@@ -295,6 +296,13 @@ class Store:
         from tallymark.store.traces.backfills import Backfills  # noqa: PLC0415
 
         return Backfills(self._database, self.tenant)
+
+    @cached_property
+    def witness(self) -> Witness:
+        """Spans of attempts, as they came."""
+        from tallymark.store.traces.witness import Witness  # noqa: PLC0415
+
+        return Witness(self._database, self.tenant)
 
     # Accounts, as contests: only servers, and commands about them, need any
 

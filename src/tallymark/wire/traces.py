@@ -88,7 +88,8 @@ class TracePage(Listed[TraceItem]):
     """A page of traces, newest first."""
 
     scanned: int | None = Field(
-        description="How many traces were opened, where no column could tell; else null."
+        description="How many traces were looked at one by one, where no index could tell: then a"
+        " page may be short, and `next` goes on behind them. Else null."
     )
 
 

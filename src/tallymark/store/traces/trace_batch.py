@@ -25,6 +25,7 @@ from tallymark.store.traces.trace_rows import (
     write_facts,
     write_lost,
 )
+from tallymark.store.traces.witness import keep_witnessed
 from tallymark.traces.span_limits import Lost
 from tallymark.traces.trace_facts import TraceFacts, combine_facts
 
@@ -141,7 +142,16 @@ class TraceBatch:
             _add_piece(row, piece, item)
             segment = (row.key, row.segments, row.tenant, 0, item.at, piece.format, spans)
             self._segments.append((*segment, piece.body))
-        return KeptTraces(traces=len(item.pieces), spans=kept, refused=refused)
+        not_taken: dict[str, int] = {}
+        for each in item.witnessed:
+            why = keep_witnessed(self._statements, item.tenant, item.at, each)
+            if why is None:
+                kept += each.spans
+            else:
+                not_taken[why] = not_taken.get(why, 0) + each.spans
+        return KeptTraces(
+            traces=len(item.pieces), spans=kept, refused=refused, not_witnessed=not_taken
+        )
 
     def _write(self) -> None:
         rows = list(self._rows.values())

@@ -23,7 +23,6 @@ FEW: Final = 2_000
 _MOST_LABELS = 1_000
 """Of labels that fit a glob: more are looked for row by row."""
 _INDEXED = ("cost", "duration", "tokens")
-_NUMBERS = ("<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +158,11 @@ class _Compiler:
         else:
             compared = _compare("s.value", term)
             fits, values, sign = compared.text, compared.values, ""
+        # A plus keeps SQLite from any other index than that of the trace.
+        plus = "" if self._statements.is_postgres else "+"
         return Condition(
             f"{sign}EXISTS (SELECT 1 FROM trace_scores s WHERE s.trace = t.key"  # noqa: S608
-            f" AND s.tenant = ? AND s.name = ? AND s.is_current AND {fits})",
+            f" AND {plus}s.tenant = ? AND {plus}s.name = ? AND s.is_current AND {fits})",
             (self._tenant, term.field.removeprefix(SCORE), *values),
         )
 
@@ -181,28 +182,17 @@ class _Compiler:
             return Condition(
                 f"SELECT l.trace AS key FROM trace_labels l WHERE l.label IN ({places})"  # noqa: S608
             )
-        if term.field in _INDEXED and term.operator in (*_NUMBERS, "=", ":"):
-            fits = _compare(term.field, term)
+        if term.field in _INDEXED:
             known = f"{term.field} IS NOT NULL AND " if term.field != "duration" else ""
-            return Condition(
-                f"SELECT key FROM traces WHERE tenant = ? AND {known}{fits.text}",  # noqa: S608
-                (self._tenant, *fits.values),
-            )
+            fits = _compare(term.field, term)
+            return self._take_keys(f"ix_traces_{term.field}", known + fits.text, fits.values)
         if term.field == "status" and term.values == ("error",):
-            return Condition(
-                "SELECT key FROM traces WHERE tenant = ? AND status = 'error'", (self._tenant,)
-            )
+            return self._take_keys("ix_traces_errors", "status = 'error'")
         if term.field == "since":
-            return Condition(
-                "SELECT key FROM traces WHERE tenant = ? AND started_at >= ?",
-                (self._tenant, term.values[0]),
-            )
+            return self._take_keys("ix_traces_started", "started_at >= ?", term.values)
         if term.field == "id" and not any("*" in each or "?" in each for each in term.values):
             fits = self._match_any("trace_id", term.values)
-            return Condition(
-                f"SELECT key FROM traces WHERE tenant = ? AND {fits.text}",  # noqa: S608
-                (self._tenant, *fits.values),
-            )
+            return self._take_keys("ux_traces_id", fits.text, fits.values)
         if term.field.startswith(SCORE) and term.values[0] not in ("any", "none"):
             fits = _compare("value", term)
             return Condition(
@@ -211,6 +201,13 @@ class _Compiler:
                 (self._tenant, term.field.removeprefix(SCORE), *fits.values),
             )
         return None
+
+    def _take_keys(self, index: str, fits: str, values: tuple[Any, ...] = ()) -> Condition:
+        by = "" if self._statements.is_postgres else f" INDEXED BY {index}"
+        return Condition(
+            f"SELECT key FROM traces{by} WHERE tenant = ? AND {fits}",  # noqa: S608
+            (self._tenant, *values),
+        )
 
 
 def _compare(column: str, term: Term) -> Condition:

@@ -26,6 +26,16 @@ class TracePiece(msgspec.Struct, frozen=True, kw_only=True):
     lost: Lost = Lost()
 
 
+class WitnessedPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """What one request brings of one attempt."""
+
+    attempt: str
+    agent: str | None
+    """The agent whose attempt it must be, where only its own are taken."""
+    spans: int
+    body: bytes
+
+
 class KeepTraces(msgspec.Struct, frozen=True, kw_only=True):
     """Stores the pieces of one request: the answer is a `KeptTraces`."""
 
@@ -35,6 +45,7 @@ class KeepTraces(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     """By the server's clock, when it came."""
     pieces: tuple[TracePiece, ...]
+    witnessed: tuple[WitnessedPiece, ...] = ()
     quiet: float = QUIET_S
     most_spans: int = LIMITS.spans_per_trace
 
@@ -46,3 +57,5 @@ class KeptTraces(msgspec.Struct, frozen=True, kw_only=True):
     spans: int
     refused: int = 0
     """Spans of traces that have as many as they may."""
+    not_witnessed: dict[str, int] = {}
+    """Spans of attempts that were not taken, by the reason."""

@@ -11,6 +11,7 @@ from tallymark.store.traces.trace_filters import (
     FEW,
     Condition,
     TraceFilter,
+    Way,
     compile_filter,
     is_attribute,
     join_conditions,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = ", ".join(f"t.{name}" for name in LISTED)
 _SCANNED_AT_ONCE = 200
+_PIECES = (1_000, 4_000, 10_000)
+"""Rows of an index that are looked at for one page, as long as it is not full."""
 MOST_SCANNED = 20_000
 """Traces whose spans are opened for one page; the next page goes on behind them."""
 _BODIES = ManyQuery(
@@ -44,7 +47,8 @@ class TracePage(NamedTuple):
     next: TracePlace | None
     """Where to go on; None at the end."""
     scanned: int | None = None
-    """How many traces were opened, where columns could not tell."""
+    """How many traces were looked at one by one, where no index could tell: then a page may be
+    short, and `next` goes on behind them."""
 
 
 class ScoredTrace(NamedTuple):
@@ -65,42 +69,127 @@ def list_page(
             return TracePage([], None, 0 if query.scanned else None)
         if query.scanned:
             return _scan(statements, found, query.scanned, after, limit)
-        rows = _read_newest(statements, found, after, limit + 1)
-    items = [read_record(row) for row in rows[:limit]]
-    more = (items[-1].started_at, items[-1].key) if len(rows) > limit else None
-    return TracePage(items, more)
+        walked = _walk(statements, found, after, limit + 1)
+    items = [read_record(row) for row in walked.rows[:limit]]
+    if len(walked.rows) > limit:
+        return TracePage(items, (items[-1].started_at, items[-1].key))
+    return TracePage(items, walked.rest, None if walked.rest is None else walked.looked)
 
 
-def _read_newest(
+class _Walked(NamedTuple):
+    """What was found along an index."""
+
+    rows: list[tuple[Any, ...]]
+    rest: TracePlace | None = None
+    """Where it was left; None at the end of the index."""
+    looked: int = 0
+
+
+def _walk(
     statements: QuickStatements, found: TraceFilter, after: TracePlace | None, limit: int
-) -> list[tuple[Any, ...]]:
-    """Along the index that gives few; else along one that is in order of time."""
-    place = []
-    if after is not None:
-        place = [Condition("(t.started_at, t.key) < (?, ?)", after)]
-    where = join_conditions((*found.conditions, *place))
+) -> _Walked:
+    """The newest that fit: along the index that gives few, else piece by piece along time.
+
+    Conditions that are each met often, and hardly ever together, would else be tried on a million.
+    """
     best = found.best
-    # SQLite keeps to the order in which tables are named only where it is told so.
-    join = "JOIN" if statements.is_postgres else "CROSS JOIN"
     if best is not None and best.count <= FEW:
-        source = f"(SELECT DISTINCT * FROM ({best.keys.text}) AS x) AS k"  # noqa: S608
-        text = f"FROM {source} {join} traces t ON t.key = k.key WHERE {where.text}"
-        order, values = "t.started_at DESC, t.key DESC", (*best.keys.values, *where.values)
-    elif (label := next((way.label for way in found.ways if way.label), None)) is not None:
-        text = f"FROM trace_labels d {join} traces t ON t.key = d.trace WHERE d.label = {label}"
-        order, values = "d.started_at DESC, d.trace DESC", where.values
-        if after is not None:
-            text += " AND (d.started_at, d.trace) < (?, ?)"
-            values = (*after, *values)
-        text += f" AND {where.text}"
-    else:
-        errors = any("status = 'error'" in way.keys.text for way in found.ways)
-        index = "ix_traces_errors" if errors else "ix_traces_started"
-        by = "" if statements.is_postgres else f" INDEXED BY {index}"
-        text = f"FROM traces t{by} WHERE {where.text}"
-        order, values = "t.started_at DESC, t.key DESC", where.values
-    query = f"SELECT {_COLUMNS} {text} ORDER BY {order} LIMIT {int(limit)}"
-    return statements.read(query, *values)
+        return _Walked(_read_few(statements, found, best, after, limit))
+    path = _choose_path(statements, found)
+    rows: list[tuple[Any, ...]] = []
+    looked = 0
+    for piece in _PIECES:
+        rest = _find_end(statements, path, after, piece)
+        rows += _read_piece(statements, found, path, (after, rest), limit - len(rows))
+        looked += piece
+        if len(rows) == limit or rest is None:
+            return _Walked(rows)
+        after = rest
+    return _Walked(rows, after, looked)
+
+
+class _Path(NamedTuple):
+    """An index in the order of time: its table, its columns, and which of its rows."""
+
+    table: str
+    started_at: str
+    key: str
+    where: Condition
+
+
+def _choose_path(statements: QuickStatements, found: TraceFilter) -> _Path:
+    labelled = [way for way in found.ways if way.label is not None]
+    if labelled:
+        label = min(labelled, key=lambda way: way.count).label
+        return _Path("trace_labels d", "d.started_at", "d.trace", Condition(f"d.label = {label}"))
+    errors = any("status = 'error'" in way.keys.text for way in found.ways)
+    index = "ix_traces_errors" if errors else "ix_traces_started"
+    by = "" if statements.is_postgres else f" INDEXED BY {index}"
+    rows = [found.conditions[0], *([Condition("t.status = 'error'")] if errors else ())]
+    return _Path(f"traces t{by}", "t.started_at", "t.key", join_conditions(rows))
+
+
+def _find_end(
+    statements: QuickStatements, path: _Path, after: TracePlace | None, rows: int
+) -> TracePlace | None:
+    """The place of the last of so many rows of an index; None where there are fewer."""
+    where = join_conditions((path.where, *_write_bounds(path, (after, None))))
+    text = (
+        f"SELECT {path.started_at}, {path.key} FROM {path.table} WHERE {where.text}"  # noqa: S608
+        f" ORDER BY {path.started_at} DESC, {path.key} DESC LIMIT 1 OFFSET {rows - 1}"
+    )
+    found = statements.read(text, *where.values)
+    return (found[0][0], found[0][1]) if found else None
+
+
+def _read_piece(
+    statements: QuickStatements,
+    found: TraceFilter,
+    path: _Path,
+    between: tuple[TracePlace | None, TracePlace | None],
+    limit: int,
+) -> list[tuple[Any, ...]]:
+    join = ""
+    if path.table.startswith("trace_labels"):
+        # SQLite keeps to the order in which tables are named only where it is told so.
+        cross = "" if statements.is_postgres else "CROSS "
+        join = f" {cross}JOIN traces t ON t.key = d.trace"
+    where = join_conditions((path.where, *_write_bounds(path, between), *found.conditions))
+    text = (
+        f"SELECT {_COLUMNS} FROM {path.table}{join} WHERE {where.text}"  # noqa: S608
+        f" ORDER BY {path.started_at} DESC, {path.key} DESC LIMIT {int(limit)}"
+    )
+    return statements.read(text, *where.values)
+
+
+def _write_bounds(
+    path: _Path, between: tuple[TracePlace | None, TracePlace | None]
+) -> list[Condition]:
+    """After the first place, and up to the second."""
+    place = f"({path.started_at}, {path.key})"
+    return [
+        Condition(f"{place} {sign} (?, ?)", each)
+        for sign, each in (("<", between[0]), (">=", between[1]))
+        if each is not None
+    ]
+
+
+def _read_few(
+    statements: QuickStatements,
+    found: TraceFilter,
+    way: Way,
+    after: TracePlace | None,
+    limit: int,
+) -> list[tuple[Any, ...]]:
+    place = [] if after is None else [Condition("(t.started_at, t.key) < (?, ?)", after)]
+    where = join_conditions((*found.conditions, *place))
+    cross = "" if statements.is_postgres else "CROSS "
+    text = (
+        f"SELECT {_COLUMNS} FROM (SELECT DISTINCT * FROM ({way.keys.text}) AS x) AS k"  # noqa: S608
+        f" {cross}JOIN traces t ON t.key = k.key WHERE {where.text}"
+        f" ORDER BY t.started_at DESC, t.key DESC LIMIT {int(limit)}"
+    )
+    return statements.read(text, *way.keys.values, *where.values)
 
 
 def _scan(
@@ -114,8 +203,8 @@ def _scan(
     items: list[TraceRecord] = []
     opened = 0
     while opened < MOST_SCANNED:
-        rows = _read_newest(statements, found, after, _SCANNED_AT_ONCE)
-        records = [read_record(row) for row in rows]
+        walked = _walk(statements, found, after, _SCANNED_AT_ONCE)
+        records = [read_record(row) for row in walked.rows]
         fits = _find_in_spans(statements, [each.key for each in records], terms)
         for each in records:
             opened += 1
@@ -124,7 +213,10 @@ def _scan(
                 items.append(each)
                 if len(items) == limit:
                     return TracePage(items, after, opened)
-        if len(rows) < _SCANNED_AT_ONCE:
+        opened += walked.looked
+        if walked.rest is not None:
+            after = walked.rest
+        elif len(records) < _SCANNED_AT_ONCE:
             return TracePage(items, None, opened)
     return TracePage(items, after, opened)
 
