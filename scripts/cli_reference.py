@@ -35,6 +35,7 @@ COMMANDS = [
     *("admin keys create", "admin keys list", "admin keys rotate", "admin keys revoke"),
     *("admin tenants create", "admin tenants list", "admin tenants set"),
     *("admin agents list", "admin agents give"),
+    *("admin invitations create", "admin invitations list", "admin invitations revoke"),
 ]
 
 

@@ -120,6 +120,8 @@ def list_pages(app: App) -> dict[str, str]:
         "search": "/search?q=sample",
         "keys": "/keys",
         "not-found": "/runs/nothing",
+        "review": "/review",
+        "formula-board": f"/formula?challenge=log-detective&formula={quote('total - elapsed_s')}",
     }
 
 

@@ -34,6 +34,7 @@ from tallymark.api import (
     reports,
     rules,
     runs,
+    scores,
     settings,
     traces,
 )
@@ -51,6 +52,7 @@ SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
     runs,
+    scores,
     challenges,
     boards,
     attempts,

@@ -100,6 +100,33 @@ ROUTES = (
         wrong=({}, {"formula": ""}, {"formula": "1 +"}, {"formula": "nothing"}, {"suite": "x: ["}),
     ),
     Row("GET", "/compare", TEAM, query="?run={run}&run={run}"),
+    # People's own scores
+    Row("GET", "/scores", TEAM, query="?run={run}"),
+    Row(
+        "POST",
+        "/scores",
+        REPORTERS,
+        {"run": "latest", "case": "a", "label": "pass", "comment": "as it should be"},
+        wrong=(
+            {},
+            {"run": "latest", "case": "a"},
+            {"run": "latest", "case": "a", "value": 2},
+            {"run": "latest", "case": "a", "name": "<b>", "value": 1},
+            {"run": "latest", "case": "nothing", "value": 1},
+            {"run": "latest", "case": "a", "value": 1, "epoch": -1},
+            {"run": "latest", "case": "a", "value": 1, "author": "bob"},
+            [],
+        ),
+    ),
+    Row(
+        "PATCH",
+        "/scores/s0",
+        REPORTERS,
+        {"value": 1},
+        does=False,
+        wrong=({}, {"value": -1}, {"label": ""}, {"author": "bob", "value": 1}, {"value": 1}),
+    ),
+    Row("DELETE", "/scores/s0", REPORTERS, does=False),
     # Challenges
     Row(
         "POST",

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.api.conftest import Server, publish
+from tests.challenges.versus.versus_contest import a_challenge
+
+from tallymark.challenges.challenge_folder import pack
+from tallymark.challenges.versus.pairings import Ruling
+from tallymark.store import open_store
 
 COMPETE = ("nobody", "bob", "victor", "rita")
 
@@ -118,3 +124,67 @@ def test_what_is_private_is_in_no_rating_and_no_track_of_the_public(server: Serv
         assert "hidden" not in answered.text
         assert "'spring'?" not in answered.text
     assert server.v1("bob", "GET", "/tracks/spring/leaderboard").json()["agents"] == 2
+
+
+QUICK = ("", "?limit=2", "?around=bob")
+SLOW = ("?limit=200&side=red", "?around=bob&limit=7")
+"""By FastAPI, or by a thread of its own."""
+
+
+def read(server: Server, query: str, etag: str | None = None) -> Any:
+    headers = {} if etag is None else {"If-None-Match": etag}
+    return server.v1("bob", "GET", f"/challenges/speed/leaderboard{query}", headers=headers)
+
+
+@pytest.mark.parametrize("query", [*QUICK, *SLOW])
+def test_what_another_process_wrote_is_in_the_next_answer(
+    server: Server, tmp_path: Path, query: str
+) -> None:
+    publish(server, name="speed", scoring_formula="rating")
+    for agent, rating in (("bob", 1), ("charlie", 2)):
+        report(server, agent, rating)
+    acts: Any
+    with open_store(str(tmp_path / "tally.db")) as other:
+        acts = (
+            lambda: report(server, "bob", 3),
+            lambda: other.disqualifications.disqualify("charlie", at=5.0, reason="a test"),
+            lambda: other.agents.name_agent("bob", "Bob the Builder", at=6.0),
+            lambda: other.challenges.freeze("speed", at=7.0, reason="a test"),
+            lambda: other.challenges.unfreeze("speed", at=8.0, reason="a test"),
+        )
+        before = read(server, query)
+        for act in acts:
+            assert read(server, query, before.headers["etag"]).status_code == 304
+            act()
+            after = read(server, query, before.headers["etag"])
+            assert (after.status_code, after.text != before.text) == (200, True)
+            before = after
+    assert [each["agent"] for each in before.json()["items"]] == ["bob"]
+    assert before.json()["names"] == {"bob": "Bob the Builder"}
+
+
+def test_a_quick_form_is_answered_as_any_other(server: Server) -> None:
+    publish(server, name="speed", scoring_formula="rating")
+    for n in range(9):
+        report(server, f"agent-{n}", n)
+    for quick, same in (("?around=agent-4", "&limit=100"), ("?limit=5", "&cursor=WzBd")):
+        assert read(server, quick).json() == read(server, quick + same).json()
+    assert read(server, "?around=nobody").json()["items"] == []
+    assert server.v1("bob", "GET", "/challenges/spee/leaderboard?around=bob").status_code == 404
+
+
+def test_a_board_of_red_against_blue_tells_what_was_played(server: Server, tmp_path: Path) -> None:
+    store = server.service.app.store
+    (tmp_path / "guard").mkdir()
+    (tmp_path / "guard" / "judge.py").write_text("")
+    store.challenges.publish(a_challenge(), pack(tmp_path / "guard"), at=1.0)
+    path = "/challenges/guard/leaderboard"
+    before = server.v1("bob", "GET", path)
+    known = {"If-None-Match": before.headers["etag"]}
+    assert server.v1("bob", "GET", path, headers=known).status_code == 304
+    for player, side in (("alice", "blue"), ("charlie", "red")):
+        store.versus.submit("guard", player, side, "text", at=5.0)  # type: ignore[arg-type]
+    rulings = [(each, Ruling(breached=True)) for each in store.versus.verdicts("guard")]
+    store.versus.rule(rulings, judge="judge", at=6.0)
+    after = server.v1("bob", "GET", path, headers=known)
+    assert (after.status_code, after.text != before.text) == (200, True)

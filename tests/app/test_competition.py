@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import signal
 import subprocess
 import sys
@@ -160,7 +161,7 @@ KILLED = """
 """
 
 
-@pytest.mark.parametrize("moment", ["evaluate", "score_attempt"])
+@pytest.mark.parametrize("moment", ["evaluate", "score_attempts"])
 def test_an_attempt_whose_scorer_was_killed_is_scored_exactly_once(
     games: Competition, clock: Clock, tmp_path: Path, moment: str
 ) -> None:
@@ -183,16 +184,16 @@ def test_a_rule_that_changes_while_an_attempt_is_scored_scores_it(
     games: Competition, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(games, tmp_path)
-    scored = vars(competition_module)["score_attempt"]
+    scored = vars(competition_module)["score_attempts"]
     other = SUMS.replace("1000 * succeeded", "500 * succeeded")
 
     def slow(*given: Any, **named: Any) -> Any:
-        monkeypatch.setattr(competition_module, "score_attempt", scored)
+        monkeypatch.setattr(competition_module, "score_attempts", scored)
         outcome = scored(*given, **named)
         publish(games, tmp_path, other)
         return outcome
 
-    monkeypatch.setattr(competition_module, "score_attempt", slow)
+    monkeypatch.setattr(competition_module, "score_attempts", slow)
     outcome = played(games, clock).outcome
     assert outcome is not None
     assert outcome.score == 490.0
@@ -435,6 +436,44 @@ def test_reports_that_a_plugin_scores_are_stored_first_and_scored_by_several_thr
         return await asyncio.gather(*asked)
 
     assert scores(asyncio.run(report_all())) == [2.0 * n for n in range(12)]
+
+
+DEADLY_RULE = """
+import os
+seen = []
+class Rule:
+    def score(self, metrics, config, ctx):
+        if ctx["end_user_id"].startswith("deadly"):
+            os._exit(1)
+        seen.append(1)
+        return {"score": metrics["tokens_total"] * 2 + len(seen) - 1}
+"""
+
+
+class Unshuffled(random.SystemRandom):
+    """Those who came last stay last."""
+
+    def shuffle(self, x: Any) -> None:
+        """Leaves all where it is."""
+
+
+def test_reports_that_wait_together_are_scored_as_if_alone(
+    games: Competition, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though some end the process that they share, and the plugin remembers who came before."""
+    monkeypatch.setattr(random, "SystemRandom", Unshuffled)
+    folder = folder_with(tmp_path, BY_RULE)
+    (folder / "rule.py").write_text(DEADLY_RULE)
+    games.publish(folder)
+    given = [report_of(f"deadly-{n}", n) for n in range(11)]
+    given += [report_of(f"agent-{n}", n) for n in range(14)]
+    told = [games.store.attempts.do(games._make_report(each)) for each in given]
+    waiting = [(each, report.metrics) for each, report in zip(told, given, strict=True)]
+    found = games._settle_together(waiting)  # type: ignore[arg-type]
+    assert scores(found[11:]) == [2.0 * n for n in range(14)]
+    ends = [each.outcome.details["scorer"]["stopped"] for each in found[:11] if each.outcome]
+    assert ends == ["crashed"] * 11
+    assert [games.store.attempts.get(each.id) for each in found] == found
 
 
 def test_a_submission_may_be_taken_here_and_settled_elsewhere(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 from tallymark.app.kept_pages import KeptPages
 
 
@@ -28,3 +31,21 @@ def test_a_page_that_is_larger_than_all_is_not_kept() -> None:
     pages = KeptPages(most_bytes=4)
     pages.keep("a", "", b"aaaaa")
     assert (pages.find("a", ""), pages.nbytes) == (None, 0)
+
+
+def test_of_many_who_want_a_page_one_makes_it() -> None:
+    pages, made = KeptPages(), []
+    together = threading.Barrier(8)
+
+    def make() -> bytes:
+        made.append(1)
+        return b"page"
+
+    def want() -> bytes:
+        together.wait()
+        return pages.find_or_make("top", "one", make)
+
+    with ThreadPoolExecutor(8) as pool:
+        wanted = [pool.submit(want) for _ in range(8)]
+    assert {each.result() for each in wanted} == {b"page"}
+    assert len(made) == 1

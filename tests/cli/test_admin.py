@@ -58,3 +58,17 @@ def test_what_is_refused_changes_nothing(tally: Tally) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     assert tally.json("admin", "keys", "list") == before
+
+
+def test_the_invitation_alone_is_on_stdout_and_is_accepted_once(tally: Tally) -> None:
+    done = tally("admin", "invitations", "create", "--expires", "2d")
+    text = done.stdout.strip()
+    assert "it is shown only now" in done.stderr
+    app = App(str(tally.folder / ".tally" / "tally.db"))
+    key = app.accounts.accept_invitation(text, owner="acme", agent="acme-bot").key
+    app.close()
+    assert (key.role, key.agent) == ("agent", "acme-bot")
+    (listed,) = tally.json("admin", "invitations", "list")["invitations"]
+    assert (listed["state"], listed["uses_left"]) == ("used up", 0)
+    assert text not in tally("admin", "invitations", "list", "--json").stdout
+    assert text not in tally("log", "--json").stdout

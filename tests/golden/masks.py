@@ -29,6 +29,8 @@ MASKS: tuple[Mask, ...] = (
     Mask("run", r"\b(rmn[0-9a-z]{8})\b", "the end of a run's id is drawn", numbered=True),
     Mask("group", r"\b(gmn[0-9a-z]{8})\b", "so is that of runs begun together", numbered=True),
     Mask("tly", r"\b(tly_[\w-]{43})(?![\w-])", "a key is drawn", numbered=True),
+    Mask("tli", r"\b(tli_[\w-]{43})(?![\w-])", "so is an invitation", numbered=True),
+    Mask("invitation", r"\b(inv_[0-9a-f]{16})\b", "and its id", numbered=True),
     Mask("key", r"\b(key_[0-9a-f]{16})\b", "so is its id", numbered=True),
     Mask("seed", r'"seed": (\d{7,})\b', "an attempt's data are drawn", numbered=True),
     # Hashes of suites and of challenges' folders stand as they are: they say what is alike.

@@ -100,7 +100,7 @@ def test_a_crash_after_the_verdict_asks_nobody_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(competition_module, "score_attempt", crash)
+        patch.setattr(competition_module, "score_attempts", crash)
         with pytest.raises(KeyboardInterrupt):
             submit(games, "alice")
     assert scores(*games.settle()) == [7]

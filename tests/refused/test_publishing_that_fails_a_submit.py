@@ -15,7 +15,7 @@ from tests.store.contest_samples import quick_store
 
 from tallymark.app import competition as competition_module
 from tallymark.app.competition import Competition
-from tallymark.challenges.attempt_scores import score_attempt
+from tallymark.challenges.attempt_scores import score_attempts
 from tallymark.store import Store
 
 SUMS = """
@@ -61,7 +61,7 @@ def test_a_rule_that_changes_at_every_try_scores_in_the_end(
     publishers: list[threading.Thread] = []
 
     def score_while_somebody_publishes(challenge: Any, *given: Any, **known: Any) -> Any:
-        outcome = score_attempt(challenge, *given, **known)
+        outcome = score_attempts(challenge, *given, **known)
         more = threading.Thread(target=publish, args=(organiser, tmp_path, next(worths)))
         more.start()
         publishers.append(more)
@@ -71,7 +71,7 @@ def test_a_rule_that_changes_at_every_try_scores_in_the_end(
 
     publish(games, tmp_path, 1)
     entry = games.enter("sums", "alice")
-    monkeypatch.setattr(competition_module, "score_attempt", score_while_somebody_publishes)
+    monkeypatch.setattr(competition_module, "score_attempts", score_while_somebody_publishes)
     attempt = games.submit(entry.attempt.id, "alice", {"sum": 42})
     for each in publishers:
         each.join()

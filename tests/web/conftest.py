@@ -69,17 +69,27 @@ def make_service(app: App, *, own: bool = False) -> Service:
 
 
 def browse_as(
-    app: App, role: str = "anonymous", agent: str | None = None, tenant: str = "default"
+    app: App,
+    role: str = "anonymous",
+    agent: str | None = None,
+    tenant: str = "default",
+    owner: str = "somebody",
 ) -> TestClient:
     """The same for somebody who is signed in on a server that many share, or for a stranger."""
     service = make_service(app)
     client = TestClient(make_server(service), base_url=ADDRESS)
     if role != "anonymous":
-        client.cookies.set(SESSION_COOKIE, sign_in(service, role, agent, tenant))
+        client.cookies.set(SESSION_COOKIE, sign_in(service, role, agent, tenant, owner))
     return client
 
 
-def sign_in(service: Service, role: str, agent: str | None, tenant: str = "default") -> str:
+def sign_in(
+    service: Service,
+    role: str,
+    agent: str | None,
+    tenant: str = "default",
+    owner: str = "somebody",
+) -> str:
     """The token of a new session, by a new key."""
     operator = Caller("default", "admin", "operator", owner="operator")
     if tenant != "default":
@@ -87,8 +97,7 @@ def sign_in(service: Service, role: str, agent: str | None, tenant: str = "defau
             service.accounts.create_tenant(operator, tenant)
     admin = Caller(tenant, "admin", "operator", owner="operator")
     accounts = service.accounts.for_tenant(tenant)
-    owner = agent or "somebody"
-    made = accounts.create_key(admin, role=role, owner=owner, agent=agent)
+    made = accounts.create_key(admin, role=role, owner=agent or owner, agent=agent)
     token = service.accounts.sign_in(made.text).token
     assert token is not None
     return token

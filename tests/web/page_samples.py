@@ -20,11 +20,13 @@ from tallymark.challenges.challenge import (
     VersusJudge,
 )
 from tallymark.challenges.versus.pairings import Ruling
+from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Origin
 from tallymark.store import Store
+from tallymark.store.reviews.reviews import CaseKey, GivenScore
 from tallymark.traces import Span, Trace
 
 NOW = 1_790_000_000.0
@@ -54,6 +56,15 @@ def fill_runs(store: Store, odd: str = "") -> None:
             at=NOW - 600 - place,
             tags={"prompt": prompt},
         )
+    say(store, "rntwo", "case-0", "bob", label="fail", comment=f"it refuses {odd}"[:9_000])
+    say(store, "rntwo", "case-0", "alice", label="pass")
+    say(store, "rntwo", "case-1", "alice", label="pass", comment="right")
+    say(store, "rntwo", "case-1", "alice", name="tone", label=ATTACK[:55] if odd else "calm")
+
+
+def say(store: Store, run: str, case: str, author: str, **given: str) -> None:
+    """What somebody says of a case."""
+    store.reviews.give(CaseKey(run, case), author, GivenScore(**given), at=NOW - 50)  # type: ignore[arg-type]
 
 
 def keep_run(
@@ -102,6 +113,14 @@ def a_result(place: int, passed: bool, odd: str = "") -> CaseResult:
             reason=f"calm {odd}",
             version="v1",
             metadata={"said": odd},
+        ),
+        CheckResult(
+            kind="llm_judge",
+            passed=True,
+            value=1.0,
+            threshold=0.5,
+            reason=f"polite {odd}",
+            judge=JudgeSpending("judge", 1, 40, 5, 0.0002),
         ),
     )
     named = f"case-{place}" if place < 3 else f"last{odd[:200]}"
@@ -271,4 +290,9 @@ def list_addresses(store: Store) -> list[str]:
         "/keys",
         "/account",
         "/sign-in?next=/runs",
+        "/formula?challenge=maze&formula=total+-+elapsed_s",
+        "/formula?challenge=frugal&formula=tokens_total+%2A",
+        "/review",
+        "/review?show=disputed&run=rntwo",
+        "/review?at=rntwo:0:case-1&name=tone",
     ]

@@ -14,9 +14,10 @@ from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 from tests.web.conftest import make_service
-from tests.web.page_samples import NOW, a_trace, keep_run, list_addresses
+from tests.web.page_samples import NOW, a_result, a_trace, keep_run, list_addresses
 
 from tallymark.app.app import App
+from tallymark.runs.record import RunRecord
 from tallymark.server import make_server, name_hosts
 
 
@@ -95,7 +96,8 @@ AXE = (
     "/", "/runs", "/runs/rntwo", "/runs/rntwo/cases/case-1", "/compare?run=rnone&run=rntwo",
     "/formula?run=rntwo", "/formula?formula=wrong", "/challenges", "/challenges/maze",
     "/challenges/maze?tv=1", "/challenges/guard", "/attempts/a1", "/agents", "/agents/alice",
-    "/ratings", "/search?q=a", "/keys", "/runs?q=nothing-like-this",
+    "/ratings", "/search?q=a", "/keys", "/runs?q=nothing-like-this", "/review",
+    "/formula?challenge=maze&formula=-total", "/compare?run=rnone&run=rntwo&run=rnprompt0",
 )  # fmt: skip
 
 
@@ -200,3 +202,43 @@ def test_of_ten_thousand_spans_only_what_is_seen_is_drawn(
     page.wait_for_selector("td:has-text('step 9999')")
     assert page.evaluate(count) < 500
     store.delete_run(record.id)
+
+
+def test_a_running_run_is_seen_live_and_comes_to_its_end(
+    app: App, address: str, page: Page
+) -> None:
+    store = app.store
+    store.create_run(
+        RunRecord(id="rlive", suite="live", model="m", status="running", total=3, created_at=NOW)
+    )
+    page.goto(f"{address}/runs/rlive")
+    page.wait_for_selector("text=0 of 3 results so far")
+    store.add_results("rlive", [a_result(0, passed=True)])
+    page.wait_for_selector("text=1 of 3 results so far")
+    page.wait_for_selector("#run-cases >> text=case-0")
+    store.add_results("rlive", [a_result(1, passed=True), a_result(2, passed=False)])
+    store.save_run(replace(store.run("rlive"), status="completed", passed=2, failed=1, score=66.0))
+    page.wait_for_selector("text=66.00")
+    assert page.locator("[data-live]").count() == 0
+    store.delete_run("rlive")
+
+
+def test_cases_are_reviewed_by_keyboard(app: App, address: str, page: Page) -> None:
+    page.goto(f"{address}/review?run=rnone")
+    page.wait_for_selector("#tip", state="attached")
+    first = page.text_content("h2 a")
+    page.keyboard.press("m")
+    page.keyboard.type("fp")  # what is typed is no verdict
+    page.keyboard.press("Tab")
+    page.keyboard.press("f")
+    page.wait_for_selector(f"h2 a:not(:has-text('{first}'))")
+    page.wait_for_selector("#tip", state="attached")
+    page.keyboard.press("p")
+    page.wait_for_selector("#agreement")
+    found = {each.says: each.comment for each in app.store.reviews.all(run="rnone")}
+    assert found["fail"] == "fp"
+    page.wait_for_selector("#tip", state="attached")
+    page.keyboard.press("k")
+    page.wait_for_selector("text=(you)")
+    for each in app.store.reviews.all(run="rnone"):
+        app.store.reviews.withdraw(each.id, "owner", at=NOW)

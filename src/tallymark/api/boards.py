@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -33,11 +35,14 @@ from tallymark.app.service import Service, TenantServices
 from tallymark.app.sight import find_newest_visible, find_visible, sees_live
 from tallymark.app.what_if import WhatIfRule
 from tallymark.store.contests.challenges import StoredChallenge
+from tallymark.store.moments import Moment
 from tallymark.wire import attempts as wire
 
 router = make_router("boards")
 _EACH = 3
-_USUAL_QUERY = re.compile(rb"(?:limit=[1-9][0-9]{0,2})?")
+_SHORT = 100
+"""So many rows are read among others that wait; more by a thread of their own."""
+_USUAL_QUERY = re.compile(rb"(?:limit=[1-9][0-9]{0,2}|around=[A-Za-z0-9._-]{1,40})?")
 
 
 @router.get("/challenges/{name}/leaderboard", response_model=wire.Board, dependencies=[may(PUBLIC)])
@@ -54,8 +59,8 @@ def get_board(
 ) -> Response:
     """The best attempt of every agent, in order; in red against blue, the players by side."""
     page = _Page(limit, cursor, around, side, fields)
-    asked = request.headers.get("if-none-match")
-    return _answer_board(find_service(request), services, caller, name, page, asked)
+    known = request.headers.get("if-none-match")
+    return _answer_board(_Asked(find_service(request), services, caller, name, page, known))
 
 
 class _Page(NamedTuple):
@@ -68,14 +73,26 @@ class _Page(NamedTuple):
     fields: str | None = None
 
 
+class _Asked(NamedTuple):
+    """A page, of which board, and by whom."""
+
+    service: Service
+    services: TenantServices
+    caller: Caller
+    name: str
+    page: _Page
+    known: str | None
+    """The tag of what they have already."""
+
+
 async def get_board_quickly(request: Request, name: str) -> Response:
-    """The first so many of a board."""
+    """The first so many of a board, or the places around an agent."""
     service, caller = find_service(request), request.state.caller
     services = service.tenant(caller.tenant)
-    limit = request.scope["query_string"].removeprefix(b"limit=")
-    page = _Page(int(limit)) if limit else _Page()
-    asked = request.headers.get("if-none-match")
-    return await to_thread.run_sync(_answer_board, service, services, caller, name, page, asked)
+    page = _read_usual_query(request.scope["query_string"].decode())
+    asked = _Asked(service, services, caller, name, page, request.headers.get("if-none-match"))
+    found = await services.store.read_soon(partial(_answer_quickly, asked))
+    return await to_thread.run_sync(_answer_board, asked) if found is None else found
 
 
 QUICK = QuickRoute(
@@ -87,61 +104,115 @@ QUICK = QuickRoute(
 )
 
 
-def _answer_board(
-    service: Service,
-    services: TenantServices,
-    caller: Caller,
-    name: str,
-    page: _Page,
-    asked: str | None,
-) -> Response:
-    kept, *newest = find_newest_visible(services, caller, name)
-    public = not sees_live(caller)
-    frozen = public and kept.is_frozen(service.clock())
-    etag = make_etag(newest, kept.revision, kept.frozen_at, public, frozen, page)
-    headers = {"etag": etag, "cache-control": "no-cache"}
-    if is_known(asked, etag):
-        return Response(status_code=304, headers=headers)
-    key = (services.tenant, name, public, page)
-    body = service.pages.find(key, etag)
-    if body is None:
-        document = _make_document(services, kept, public, page)
-        document["frozen_at"] = kept.freezes_at if frozen else None
-        body = encode(document)
-        service.pages.keep(key, etag, body)
-    return Response(body, 200, headers, "application/json")
+def _read_usual_query(text: str) -> _Page:
+    name, _, value = text.partition("=")
+    if name == "around":
+        return _Page(around=value)
+    return _Page(int(value)) if value else _Page()
 
 
-def _make_document(
-    services: TenantServices, kept: StoredChallenge, public: bool, page: _Page
-) -> dict[str, Any]:
+def _answer_board(asked: _Asked) -> Response:
+    found = _find_answer(asked)
+    return found if isinstance(found, Response) else _make_answer(asked, found)
+
+
+def _answer_quickly(asked: _Asked, moment: Moment) -> Response | None:
+    """The same among others that wait; None where making the page would keep them waiting."""
+    found = _find_answer(asked, moment)
+    if isinstance(found, Response):
+        return found
+    challenge = found.kept.challenge
+    slow = challenge.kind == "versus" or challenge.one_per == "owner"
+    return None if slow or asked.page.limit > _SHORT else _make_answer(asked, found, moment)
+
+
+class _Board(NamedTuple):
+    """A board whose page is not at hand."""
+
+    kept: StoredChallenge
+    public: bool
+    frozen_at: float | None
+    etag: str | None
+    """None where only the page itself tells whether it changed."""
+
+
+def _find_answer(asked: _Asked, moment: Moment | None = None) -> Response | _Board:
+    """What is known already, or else which board to read."""
+    kept, *newest = find_newest_visible(asked.services, asked.caller, asked.name, moment)
+    public = not sees_live(asked.caller)
+    frozen = public and kept.is_frozen(asked.service.clock())
+    frozen_at = kept.freezes_at if frozen else None
+    if kept.challenge.kind == "versus":  # what is played there is not in the log
+        return _Board(kept, public, frozen_at, None)
+    etag = make_etag(newest, kept.revision, kept.frozen_at, public, frozen, asked.page)
+    if is_known(asked.known, etag):
+        return _answer_unchanged(etag)
+    body = asked.service.pages.find(_name_page(asked, public), etag)
+    return _Board(kept, public, frozen_at, etag) if body is None else _answer_page(body, etag)
+
+
+def _make_answer(asked: _Asked, board: _Board, moment: Moment | None = None) -> Response:
+    document = _make_document(asked, board, moment)
+    document["frozen_at"] = board.frozen_at
+    body = encode(document)
+    if board.etag is None:
+        etag = make_etag(body)
+        return _answer_unchanged(etag) if is_known(asked.known, etag) else _answer_page(body, etag)
+    asked.service.pages.keep(_name_page(asked, board.public), board.etag, body)
+    return _answer_page(body, board.etag)
+
+
+def _name_page(asked: _Asked, public: bool) -> Hashable:
+    return asked.services.tenant, asked.name, public, asked.page
+
+
+def _answer_page(body: bytes, etag: str) -> Response:
+    return Response(body, 200, _tell_tag(etag), "application/json")
+
+
+def _answer_unchanged(etag: str) -> Response:
+    return Response(status_code=304, headers=_tell_tag(etag))
+
+
+def _tell_tag(etag: str) -> dict[str, str]:
+    return {"etag": etag, "cache-control": "no-cache"}
+
+
+def _make_document(asked: _Asked, board: _Board, moment: Moment | None) -> dict[str, Any]:
+    services, page, public = asked.services, asked.page, board.public
     place = read_cursor(page.cursor, int)
-    first, name = place[0] if place else 0, kept.challenge.name
+    first, name = place[0] if place else 0, board.kept.challenge.name
     if first < 0:
         raise refuse(400, "cursor: it is not one of ours", "begin without a cursor")
-    if kept.challenge.kind == "versus":
+    if board.kept.challenge.kind == "versus":
         document = _read_versus(services, name, page.side, public, first, page.limit)
     else:
-        document = _read_board(services, name, public, first, page.limit, page.around)
+        document = _read_board(services, name, public, first, page, moment)
     document["items"] = pick_each(document["items"], page.fields)
     return document
 
 
 def _read_board(
-    services: TenantServices, name: str, public: bool, first: int, limit: int, around: str | None
+    services: TenantServices,
+    name: str,
+    public: bool,
+    first: int,
+    page: _Page,
+    moment: Moment | None,
 ) -> dict[str, Any]:
     boards = services.store.boards
-    if around is None:
-        found = boards.top(name, limit=limit, offset=first, public=public)
+    seen: Any = {"public": public, "moment": moment}
+    if page.around is None:
+        found = boards.top(name, limit=page.limit, offset=first, **seen)
     else:
-        found = boards.around(name, around, each=_EACH, public=public)
-    size = boards.size(name, public=public)
-    more = around is None and first + len(found) < size
+        found = boards.around(name, page.around, each=_EACH, **seen)
+    size = boards.size(name, **seen)
+    more = page.around is None and first + len(found) < size
     return {
         "items": msgspec.to_builtins(found),
-        "next": write_cursor(first + limit) if more else None,
+        "next": write_cursor(first + page.limit) if more else None,
         "agents": size,
-        "names": services.store.agents.names([each.agent for each in found]),
+        "names": services.store.agents.names([each.agent for each in found], moment=moment),
     }
 
 

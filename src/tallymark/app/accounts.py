@@ -393,6 +393,7 @@ class AccountService:
         may = MAY_MAKE.get(caller.role, ()) if self._is_at_home(caller) else ()
         if not may:
             raise NotAllowed(f"a key for {caller.role} cannot manage invitations")
+        self.find_settings()  # a tenant that nobody made has none
         return [each for each in self._store.invitations.all() if each.role in may]
 
     def revoke_invitation(self, caller: Caller, invitation_id: str) -> None:

@@ -12,7 +12,6 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,9 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import msgspec
 
 from tallymark.app.rulings import Rulings, scores_quickly
+from tallymark.app.settlers import Reported, Settlers
 from tallymark.app.witnessed import read_witnessed
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload
-from tallymark.challenges.attempt_scores import elapsed_ms, score_attempt
+from tallymark.challenges.attempt_scores import elapsed_ms, score_attempts
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_data import make_attempt_data
 from tallymark.challenges.challenge_file import load_challenge
@@ -78,8 +78,6 @@ SEED_BITS = 63
 _SWEPT = 20
 """So many attempts that ran out of time are ended by whoever enters or submits."""
 _SWEEP_S = 1.0
-_SETTLERS = 4
-"""So many attempts whose scoring takes long are scored at once."""
 _AT_ONCE = 500
 _QUICK = ("deterministic", "reported")
 """Evaluators that are code of ours alone."""
@@ -144,12 +142,12 @@ class Competition:
         self._clock = clock
         self._draw = draw
         self._rulings = Rulings(store, policy, clock)
-        self._settlers = ThreadPoolExecutor(_SETTLERS, thread_name_prefix="tally-settler")
+        self._settlers = Settlers(self._settle_together)
         self._swept_at = -math.inf
 
     def close(self) -> None:
         """Ends what was started for this competition."""
-        self._settlers.shutdown()
+        self._settlers.close()
         self._rulings.close()
 
     def publish(self, folder: Path) -> Challenge:
@@ -255,8 +253,7 @@ class Competition:
         attempt = cast("Attempt", await self.store.attempts.ado(item))
         if attempt.state != "submitted":
             return attempt
-        work = partial(self._settle_attempt, attempt, metrics)
-        return await asyncio.get_running_loop().run_in_executor(self._settlers, work)
+        return await asyncio.wrap_future(self._settlers.put(attempt, metrics))
 
     def report_many(
         self, reports: Sequence[AttemptReport], *, all_or_none: bool = False
@@ -277,19 +274,14 @@ class Competition:
             answers += self.store.attempts.do_all(items)
         if is_rehearsal():
             return answers
-        unsettled = [
-            nth
+        settled = {
+            nth: self._settlers.put(each, reports[nth].metrics)
             for nth, each in enumerate(answers)
             if isinstance(each, Attempt) and each.state == "submitted"
+        }
+        return [
+            settled[nth].result() if nth in settled else each for nth, each in enumerate(answers)
         ]
-        settle = self._settlers.map(
-            self._settle_attempt,
-            [answers[nth] for nth in unsettled],
-            [reports[nth].metrics for nth in unsettled],
-        )
-        for nth, attempt in zip(unsettled, settle, strict=True):
-            answers[nth] = attempt
-        return answers
 
     def _make_report(self, report: AttemptReport) -> Report:
         name, agent, metrics, key = report
@@ -313,7 +305,8 @@ class Competition:
         payload = Payload(reported=_as_stored(metrics))
         shown = _verify_trajectory(attempt, payload, ruling.challenge)
         evaluation = self._evaluate(attempt, payload, ruling.challenge, shown, _NO_FOLDER)
-        return Verdict(evaluation, self._score(attempt, evaluation, shown, ruling), shown.verified)
+        (outcome,) = self._score([(attempt, evaluation, shown)], ruling)
+        return Verdict(evaluation, outcome, shown.verified)
 
     def settle(self) -> list[Attempt]:
         """Expires what ran out of time, and scores what was left submitted.
@@ -464,6 +457,45 @@ class Competition:
         self._swept_at = now
         return True
 
+    def _settle_together(self, reports: Sequence[Reported]) -> list[Attempt]:
+        """Reported attempts at one challenge; what does not go so is settled by itself."""
+        done = self._finish_together(reports) if len(reports) > 1 else {}
+        return [done.get(each.id) or self._settle_attempt(each, told) for each, told in reports]
+
+    def _finish_together(self, reports: Sequence[Reported]) -> dict[str, Attempt]:
+        """Those that could be scored together, by their ids."""
+        try:
+            ruling = self._rulings.find(reports[0][0].challenge)
+            verdicts = self._judge_together(reports, ruling)
+        except Exception:  # noqa: BLE001 (whose it is shows when each is scored by itself)
+            return {}
+        facts: Any = {"tenant": self.store.tenant, "revision": ruling.revision}
+        items = [
+            Finish(attempt=attempt.id, verdict=verdict, at=self._clock(), **facts)
+            for (attempt, _), verdict in zip(reports, verdicts, strict=True)
+            # Together a plugin is given up that ends all its processes: that is for each to find.
+            if verdict.outcome.details.get("scorer", {}).get("stopped") != "paused"
+        ]
+        answers = self.store.attempts.do_all(items)
+        return {each.id: each for each in answers if isinstance(each, Attempt)}
+
+    def _judge_together(
+        self, reports: Sequence[Reported], ruling: StoredChallenge
+    ) -> list[Verdict]:
+        found = []
+        for attempt, metrics in reports:
+            challenge = self._rulings.find_version(attempt)
+            payload = Payload(reported=_as_stored(metrics))
+            shown = _verify_trajectory(attempt, payload, challenge)
+            evaluation = self._evaluate(attempt, payload, challenge, shown, _NO_FOLDER)
+            found.append((attempt, evaluation, shown))
+        return [
+            Verdict(evaluation, outcome, shown.verified)
+            for (_, evaluation, shown), outcome in zip(
+                found, self._score(found, ruling), strict=True
+            )
+        ]
+
     def _settle_attempt(self, attempt: Attempt, reported: Metrics | None = None) -> Attempt:
         """The attempt with its score, or with what of ours kept it from having one yet."""
         if attempt.state != "submitted":
@@ -485,9 +517,7 @@ class Competition:
         evaluation = self._evaluate(attempt, payload, challenge, shown, folder)
 
         def judge(ruling: StoredChallenge) -> Verdict:
-            outcome = self._score(attempt, evaluation, shown, ruling)
-            if "stopped" in outcome.details.get("scorer", {}):
-                self._rulings.forget_pauses()  # this may be one attempt too many
+            (outcome,) = self._score([(attempt, evaluation, shown)], ruling)
             return Verdict(evaluation, outcome, shown.verified)
 
         for anew in (False, True):
@@ -512,25 +542,22 @@ class Competition:
         return answer if isinstance(answer, Attempt) else None
 
     def _score(
-        self,
-        attempt: Attempt,
-        evaluation: Evaluation,
-        shown: Verification,
-        ruling: StoredChallenge,
-    ) -> Outcome:
+        self, found: Sequence[tuple[Attempt, Evaluation, Verification]], ruling: StoredChallenge
+    ) -> list[Outcome]:
         """By the rule of today, so that all attempts of a board are scored by one."""
-        outcome = score_attempt(
+        outcomes = score_attempts(
             ruling.challenge,
-            evaluation,
-            attempt=attempt,
-            plugin=self._rulings.find_plugin(ruling.challenge),
-            trajectory=shown,
+            [(attempt, evaluation) for attempt, evaluation, _ in found],
+            self._rulings.find_plugin(ruling.challenge),
+            trajectories=[shown for _, _, shown in found],
             tenant=self.store.tenant,
         )
-        if self._policy is not None and self._policy.warnings:
-            warned = outcome.details | {"warning": "; ".join(self._policy.warnings)}
-            outcome = msgspec.structs.replace(outcome, details=warned)
-        return outcome
+        if any("stopped" in each.details.get("scorer", {}) for each in outcomes):
+            self._rulings.forget_pauses()  # this may be one attempt too many
+        if self._policy is None or not self._policy.warnings:
+            return outcomes
+        warning = {"warning": "; ".join(self._policy.warnings)}
+        return [msgspec.structs.replace(each, details=each.details | warning) for each in outcomes]
 
     def _verify(self, attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
         """What an attempt's trajectory shows, unless it is another's."""

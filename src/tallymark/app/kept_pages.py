@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 MOST_BYTES = 32 * 2**20
+_MAKERS = 64
+"""How many pages can be made at once, each by one while others who want it wait."""
 
 
 class KeptPages:
@@ -19,6 +21,7 @@ class KeptPages:
         self._most_bytes = most_bytes
         self._pages: OrderedDict[Hashable, tuple[str, bytes]] = OrderedDict()
         self._lock = threading.Lock()
+        self._making = [threading.Lock() for _ in range(_MAKERS)]
         self.nbytes = 0
 
     def find(self, key: Hashable, etag: str) -> bytes | None:
@@ -29,6 +32,17 @@ class KeptPages:
                 return None
             self._pages.move_to_end(key)
             return known[1]
+
+    def find_or_make(self, key: Hashable, etag: str, make: Callable[[], bytes]) -> bytes:
+        """The page; of many who want one that is not there, one makes it for all."""
+        found = self.find(key, etag)
+        if found is None:
+            with self._making[hash(key) % _MAKERS]:
+                found = self.find(key, etag)
+                if found is None:
+                    found = make()
+                    self.keep(key, etag, found)
+        return found
 
     def keep(self, key: Hashable, etag: str, body: bytes) -> None:
         """Keeps it in the place of the one before."""

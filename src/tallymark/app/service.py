@@ -23,6 +23,7 @@ from tallymark.app.proxy_sign_in import ProxySignIn, read_proxy_settings
 from tallymark.app.publishing import Publishing
 from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
+from tallymark.app.reviews import ReviewService
 from tallymark.app.rules import RuleService
 from tallymark.app.sent_runs import SentRuns
 from tallymark.app.trace_questions import TraceQuestions
@@ -124,6 +125,11 @@ class TenantServices:
     def sent_runs(self) -> SentRuns:
         """Runs that were done elsewhere."""
         return SentRuns(self.store, self._service.clock)
+
+    @cached_property
+    def reviews(self) -> ReviewService:
+        """What people say of cases."""
+        return ReviewService(self.store, self._service.clock)
 
     @cached_property
     def jobs(self) -> JobService:

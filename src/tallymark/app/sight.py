@@ -7,6 +7,7 @@ from tallymark.app.service import TenantServices
 from tallymark.challenges.attempt import Attempt
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, Place
 from tallymark.store.contests.challenges import StoredChallenge
+from tallymark.store.moments import Moment
 
 
 def find_visible(services: TenantServices, caller: Caller, name: str) -> StoredChallenge:
@@ -15,13 +16,13 @@ def find_visible(services: TenantServices, caller: Caller, name: str) -> StoredC
 
 
 def find_newest_visible(
-    services: TenantServices, caller: Caller, name: str
+    services: TenantServices, caller: Caller, name: str, moment: Moment | None = None
 ) -> tuple[StoredChallenge, int, int]:
     """The same with the last entries of the log that its board depends on."""
     if caller.role != "anonymous":
-        return services.store.challenges.find_newest(name)
+        return services.store.challenges.find_newest(name, moment=moment)
     try:
-        found = services.store.challenges.find_newest(name)
+        found = services.store.challenges.find_newest(name, moment=moment)
     except NotFound:
         found = None  # what is suggested may be private
     if found is None or found[0].challenge.visibility != "public":

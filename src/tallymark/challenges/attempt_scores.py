@@ -99,8 +99,8 @@ def score_attempt(
     tenant: str = "default",
 ) -> Outcome:
     """The outcome of one attempt. Whatever went wrong is in its `error`, never a silent 0."""
-    weighed = _weigh_attempt(challenge, evaluation, attempt, trajectory)
-    return _make_outcomes(challenge, [weighed], plugin, tenant)[0]
+    pairs, shown = [(attempt, evaluation)], [trajectory]
+    return score_attempts(challenge, pairs, plugin, trajectories=shown, tenant=tenant)[0]
 
 
 def score_attempts(
@@ -108,16 +108,19 @@ def score_attempts(
     pairs: Sequence[tuple[Attempt, Evaluation]],
     plugin: Plugin | None = None,
     *,
+    trajectories: Sequence[Verification | None] | None = None,
     find_broken: FindBroken | None = None,
     tenant: str = "default",
 ) -> list[Outcome]:
     """As `score_attempt` on each; what trajectories showed is kept from the outcomes before.
 
-    `find_broken` says what an attempt went beyond where the constraints are others than before.
+    Unless they are given. `find_broken` says what an attempt went beyond where the constraints are
+    others than before.
     """
+    shown = [None] * len(pairs) if trajectories is None else trajectories
     weighed = [
-        _weigh_attempt(challenge, evaluation, attempt, None, find_broken)
-        for attempt, evaluation in pairs
+        _weigh_attempt(challenge, evaluation, attempt, trajectory, find_broken)
+        for (attempt, evaluation), trajectory in zip(pairs, shown, strict=True)
     ]
     return _make_outcomes(challenge, weighed, plugin, tenant)
 

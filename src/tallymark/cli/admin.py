@@ -1,27 +1,34 @@
-"""`tally admin`: keys, tenants and agents of a server, for whoever has its database."""
+"""`tally admin`: keys, tenants, agents and invitations, for whoever has a server's database."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallymark.cli import admin_invitations
 from tallymark.cli.app_session import Db
+from tallymark.cli.operator_session import (
+    JsonOption,
+    OfTenant,
+    find_expiry,
+    open_accounts,
+    read_duration,
+)
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import Table, format_moment, say
 
 if TYPE_CHECKING:
-    from tallymark.app.accounts import AccountService, NewKey
-    from tallymark.app.callers import Caller
+    from tallymark.app.accounts import NewKey
     from tallymark.store.accounts.keys import KeyRecord
     from tallymark.store.accounts.tenants import TenantSettings
 
 app = typer.Typer(
-    no_args_is_help=True, help="For whoever runs a server: keys, tenants, agents and their owners."
+    no_args_is_help=True,
+    help="For whoever runs a server: keys, tenants, agents and their owners, invitations.",
 )
 keys_app = typer.Typer(no_args_is_help=True, help="Keys: who may use the server, and as what.")
 tenants_app = typer.Typer(no_args_is_help=True, help="Tenants: who share a server unseen.")
@@ -29,8 +36,8 @@ agents_app = typer.Typer(no_args_is_help=True, help="Agents, and whose they are.
 app.add_typer(keys_app, name="keys")
 app.add_typer(tenants_app, name="tenants")
 app.add_typer(agents_app, name="agents")
+app.add_typer(admin_invitations.app, name="invitations")
 
-OfTenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Of this tenant.")]
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY_ID", show_default=False)]
 TenantArgument = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 Expires = Annotated[
@@ -61,17 +68,6 @@ Limits = Annotated[
         help="Requests a minute of each key, as in report=12000; may be given again.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-
-
-@contextmanager
-def _open_accounts(db: str | None, tenant: str) -> Iterator[tuple[AccountService, Caller]]:
-    """A tenant's accounts, and somebody who may do everything with them: the database is theirs."""
-    from tallymark.app.app import App
-    from tallymark.app.callers import Caller
-
-    with closing(App(db, tenant)) as application:
-        yield application.accounts, Caller(tenant, "admin", "operator")
 
 
 @keys_app.command("create")
@@ -93,8 +89,8 @@ def create_key(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: JsonOption = False,
 ) -> None:
     """Make a key. It is printed now, and never again."""
-    until = None if expires is None else time.time() + _read_duration(expires)
-    with _open_accounts(db, tenant) as (accounts, caller):
+    until = find_expiry(expires)
+    with open_accounts(db, tenant) as (accounts, caller):
         made = accounts.create_key(
             caller, role=role, name=name, owner=owner, agent=agent, expires_at=until
         )
@@ -109,7 +105,7 @@ def list_keys(
     as_json: JsonOption = False,
 ) -> None:
     """List keys, the revoked and the expired too; the keys themselves are known to nobody."""
-    with _open_accounts(db, tenant) as (accounts, caller):
+    with open_accounts(db, tenant) as (accounts, caller):
         found = accounts.list_keys(caller, owner=owner) if accounts.exists else []
     now = time.time()
     if as_json:
@@ -134,9 +130,9 @@ def rotate_key(
     as_json: JsonOption = False,
 ) -> None:
     """Make a key in the place of another. It is printed now, and never again."""
-    until = None if expires is None else time.time() + _read_duration(expires)
-    seconds = 0.0 if overlap is None else _read_duration(overlap)
-    with _open_accounts(db, tenant) as (accounts, caller):
+    until = find_expiry(expires)
+    seconds = 0.0 if overlap is None else read_duration(overlap)
+    with open_accounts(db, tenant) as (accounts, caller):
         made = accounts.rotate_key(caller, key_id, overlap_s=seconds, expires_at=until)
     _tell_key(made, as_json)
 
@@ -146,7 +142,7 @@ def revoke_key(
     key_id: KeyArgument, tenant: OfTenant = "default", db: Db = None, as_json: JsonOption = False
 ) -> None:
     """Let a key open nothing any more; running servers follow within seconds."""
-    with _open_accounts(db, tenant) as (accounts, caller):
+    with open_accounts(db, tenant) as (accounts, caller):
         revoked = accounts.revoke_key(caller, key_id)
     if as_json:
         print_json({"key": _describe_key(revoked, time.time())})
@@ -168,7 +164,7 @@ def create_tenant(  # noqa: PLR0913, PLR0917 (as above)
     changes = _collect(
         registration, agents_per_owner, registrations_per_address, _read_limits(limit)
     )
-    with _open_accounts(db, "default") as (accounts, caller):
+    with open_accounts(db, "default") as (accounts, caller):
         made = accounts.create_tenant(caller, name, changes)
     _tell_key(made, as_json)
 
@@ -189,7 +185,7 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
     )
     if not changes:
         raise InvalidInput("nothing is to be changed", hint="see tally admin tenants set --help")
-    with _open_accounts(db, "default") as (accounts, caller):
+    with open_accounts(db, "default") as (accounts, caller):
         settings = accounts.for_tenant(name).change_settings(caller, **changes)
     if as_json:
         print_json({"tenant": {"name": name, **_describe_settings(settings)}})
@@ -200,7 +196,7 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
 @tenants_app.command("list")
 def list_tenants(db: Db = None, as_json: JsonOption = False) -> None:
     """List tenants with what they allow."""
-    with _open_accounts(db, "default") as (accounts, caller):
+    with open_accounts(db, "default") as (accounts, caller):
         found = accounts.list_tenants(caller) if accounts.exists else []
     if as_json:
         items = [{"name": each.name, **_describe_settings(each.settings)} for each in found]
@@ -255,7 +251,7 @@ def give_agent(
 ) -> None:
     """Say whose an agent is: one owner's agents do not count for each other."""
     whose = None if owner == "-" else owner
-    with _open_accounts(db, tenant) as (accounts, caller):
+    with open_accounts(db, tenant) as (accounts, caller):
         accounts.give_agent(caller, agent, whose)
     say(f"{agent} is nobody's." if whose is None else f"{agent} is {whose}'s.")
 
@@ -315,15 +311,6 @@ def _read_limits(texts: list[str] | None) -> dict[str, int] | None:
     from tallymark.app.limits import read_limits
 
     return read_limits(texts) if texts else None
-
-
-def _read_duration(text: str) -> float:
-    from tallymark.documents.time_shapes import parse_duration
-
-    seconds = parse_duration(text)
-    if not seconds:
-        raise InvalidInput(f"{text!r} is no time", hint="write 90s, 15m, 1h30m or 90d")
-    return seconds
 
 
 def _describe_settings(settings: TenantSettings) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -22,13 +22,16 @@ from sqlalchemy import URL, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
-from tallymark.store.batch_writer import BatchWriter
+from tallymark.store.batch_thread import BatchThread
+from tallymark.store.database_dialects import read_one_moment
 from tallymark.store.driver_errors import explain_driver_error, explain_locked
+from tallymark.store.moments import Moment
 from tallymark.store.rehearsals import is_rehearsal
 from tallymark.store.schema import CURRENT, make_current, schema_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from sqlite3 import Connection as SqliteConnection
 
     from sqlalchemy import Connection, Engine
@@ -75,7 +78,8 @@ class Database:
         self._driver_error: type[Exception] = self.engine.dialect.loaded_dbapi.Error
         # Of one process, SQLite's writers wait for each other here and need not poll the file.
         self._turn = threading.Lock() if address.path is not None else None
-        self._writer: BatchWriter | None = None
+        self._writer: BatchThread | None = None
+        self._reader: BatchThread | None = None
         self.on_board_change: Callable[[int], None] | None = None
         """Told of each challenge of which something was committed here, by its id: it is quick."""
         self.on_run_change: Callable[[str, str], None] | None = None
@@ -109,8 +113,34 @@ class Database:
         try:
             with self.engine.connect() as connection:
                 yield connection
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, self._driver_error) as error:
             raise explain_driver_error(error, self.address).error from None
+
+    @contextmanager
+    def read_moment(self) -> Iterator[Moment]:
+        """The database as it is now."""
+        with self.read() as connection, read_one_moment(connection).begin():
+            yield Moment(connection)
+
+    async def aread(self, work: Callable[[Moment], T]) -> T:
+        """Has something short read, while the event loop does other things.
+
+        One thread reads for all that came together, in a moment after they came: so none is told
+        what was no longer true when it asked, whoever changed it.
+        """
+        reader = self._reader or self._start_reader()
+        found: T = await reader.aput(work)
+        return found
+
+    def _start_reader(self) -> BatchThread:
+        with self._lock:
+            if self._reader is None:
+                self._reader = BatchThread(self._read_all, name="tally-reader")
+            return self._reader
+
+    def _read_all(self, works: Sequence[Callable[[Moment], Any]]) -> list[Any]:
+        with self.read_moment() as moment:
+            return [_read_one(work, moment) for work in works]
 
     def _require_schema(self) -> None:
         if not self.look():
@@ -152,18 +182,19 @@ class Database:
 
     # Items, done in batches: see `contests.attempt_items`
 
-    def start_writer(self, **options: int) -> BatchWriter:
+    def start_writer(self) -> BatchThread:
         """From here on one thread writes the items of all others, in batches."""
         with self._lock:
             if self._writer is None:
-                self._writer = BatchWriter(self._apply, **options)
+                self._writer = BatchThread(self._apply, name="tally-writer")
             return self._writer
 
-    def stop_writer(self) -> None:
+    def stop_threads(self) -> None:
         """Does what is waiting; from then on every thread writes for itself again."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        for each in (self._writer, self._reader):
+            if each is not None:
+                each.close()
+        self._writer = self._reader = None
 
     def do(self, item: Item) -> Answer:
         """Does an item: with what others ask if there is a writer, else in this thread."""
@@ -176,7 +207,7 @@ class Database:
         return answer
 
     @property
-    def writer(self) -> BatchWriter | None:
+    def writer(self) -> BatchThread | None:
         """Who writes for all, where somebody does."""
         return self._writer
 
@@ -296,12 +327,23 @@ class _Undone(Exception):
         self.answers = answers
 
 
+def _read_one(work: Callable[[Moment], Any], moment: Moment) -> Any:
+    try:
+        return work(moment)
+    except TallymarkError as error:  # the answer to who asked this
+        return error
+
+
 class TenantRows:
     """What a store keeps of one subject for one tenant."""
 
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
         self._tenant = tenant
+
+    def _at(self, moment: Moment | None) -> AbstractContextManager[Moment]:
+        """The moment that is given, or now."""
+        return self._database.read_moment() if moment is None else nullcontext(moment)
 
 
 def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:

@@ -48,8 +48,21 @@ def lock_rows(query: Select[Any]) -> Select[Any]:
 
 def lock_names(connection: Connection, tenant: str) -> None:
     """One at a time where an agent of a tenant gets a name: each must see the others' names."""
+    _lock_word(connection, f"names of {tenant}")
+
+
+def lock_log(connection: Connection, tenant: str) -> None:
+    """One at a time where the log of a tenant grows: its entries are seen in their order.
+
+    The last lock that a transaction takes.
+    """
+    _lock_word(connection, f"log of {tenant}")
+
+
+def _lock_word(connection: Connection, word: str) -> None:
+    """On SQLite every writer is alone already."""
     if connection.dialect.name == "postgresql":
-        lock = func.hashtextextended(f"names of {tenant}", 0)
+        lock = func.hashtextextended(word, 0)
         connection.execute(select(func.pg_advisory_xact_lock(lock)))
 
 

@@ -6,16 +6,16 @@ database. Values do not go through the types of the columns: the caller gives wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import CompoundSelect, Connection, Dialect, Select
 
 _FEW = 4
 """So many rows PostgreSQL stores sooner by single statements than by a copy."""
@@ -33,6 +33,33 @@ class ManyQuery:
     columns: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class QuickSelect:
+    """A query of SQLAlchemy's that is written once for each kind of database."""
+
+    query: Select[Any] | CompoundSelect[Any]
+    _written: dict[str, _WrittenSelect] = field(default_factory=dict)
+
+    def write(self, dialect: Dialect) -> _WrittenSelect:
+        """As the driver takes it."""
+        found = self._written.get(dialect.name)
+        if found is None:
+            made = self.query.compile(dialect=dialect)
+            names = None if made.positiontup is None else tuple(made.positiontup)
+            own = {name: value for name, value in made.params.items() if value is not None}
+            found = self._written[dialect.name] = _WrittenSelect(made.string, names, own)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenSelect:
+    text: str
+    names: tuple[str, ...] | None
+    """Of the values in their order; None where the text names them."""
+    own: Mapping[str, Any]
+    """Values that are the query's own."""
+
+
 class QuickStatements:
     """Those of one transaction."""
 
@@ -44,6 +71,15 @@ class QuickStatements:
     def read(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
         """The rows of a query."""
         self._cursor.execute(_write_marks(text) if self.is_postgres else text, values)
+        found: list[tuple[Any, ...]] = self._cursor.fetchall()
+        return found
+
+    def select(self, query: QuickSelect, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a query whose parameters have these values."""
+        written = query.write(self.connection.dialect)
+        values = {**written.own, **values}
+        given = values if written.names is None else [values[name] for name in written.names]
+        self._cursor.execute(written.text, given)
         found: list[tuple[Any, ...]] = self._cursor.fetchall()
         return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import msgspec
 from msgspec.structs import replace
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from tallymark.store.contests.versus_rows import VersusRows
     from tallymark.store.jobs.job_queue import JobQueue
     from tallymark.store.jobs.jobs import Jobs, NewJob
+    from tallymark.store.moments import Moment
+    from tallymark.store.reviews.reviews import Reviews
     from tallymark.store.runs.run_progress import RunProgressReader
     from tallymark.store.runs.run_rows import RunFilter, SuiteSummary
     from tallymark.store.traces.backfills import Backfills
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from tallymark.store.traces.traces import Traces
     from tallymark.store.traces.witness import Witness
 
+T = TypeVar("T")
 PATIENCE = 15.0
 
 
@@ -105,7 +108,7 @@ class Store:
                 self._database.write(partial(lease.hold, seconds=0))
         self._held.clear()
         if not self._is_share:
-            self._database.stop_writer()
+            self._database.stop_threads()
             self._database.engine.dispose()
 
     def for_tenant(self, tenant: str) -> Store:
@@ -118,6 +121,10 @@ class Store:
         A command has none: each call then is a batch of one. Closing does what is still waiting.
         """
         self._database.start_writer()
+
+    async def read_soon(self, work: Callable[[Moment], T]) -> T:
+        """Has something short read by the thread that reads for all: see `Database.aread`."""
+        return await self._database.aread(work)
 
     def watch_commits(
         self, *, board: Callable[[int], None], run: Callable[[str, str], None]
@@ -427,6 +434,14 @@ class Store:
         with self._database.read() as connection:
             return run_rows.find(connection, self.tenant, wanted)
 
+    def brief_run(self, wanted: str, *, metrics_for: str = "") -> RunRecord:
+        """The same as in lists: without its definition, and of very many metrics those alone that
+        its formula or another may mean. One that goes on has the counts of its results so far.
+        """
+        with self._database.read() as connection:
+            found = run_rows.find_brief(connection, self.tenant, wanted, metrics_for)
+            return self._count_so_far(connection, [found])[0]
+
     def runs(
         self,
         *,
@@ -435,28 +450,40 @@ class Store:
         limit: int | None = 50,
         offset: int = 0,
         after: tuple[Any, float, str] | None = None,
+        metrics_for: str = "",
         **filters: Unpack[RunFilter],
     ) -> list[RunRecord]:
         """Runs that pass all filters after the first `offset`, newest first unless sorted.
 
         `after` is where the page before ended: the value of `sort`, the moment and the id of its
-        last run. Definitions, which can be large, are left out; what has no value for `sort`
-        comes last in either direction.
+        last run. Definitions, which can be large, are left out, and so are metrics of single cases
+        where there are very many: all but those that its formula or `metrics_for` may mean. What
+        has no value for `sort` comes last in either direction.
         """
         with self._database.read() as connection:
-            page = run_rows.RunPage(sort, descending, limit, offset, after)
+            page = run_rows.RunPage(sort, descending, limit, offset, after, metrics_for)
             found = run_rows.search(connection, self.tenant, filters, page)
-            # Its numbers are written down when a run ends; until then its results tell.
-            open_ended = [each.id for each in found if each.status in ("running", "interrupted")]
-            if not open_ended:
-                return found
-            counts = result_rows.count_statuses(connection, self.tenant, open_ended)
+            return self._count_so_far(connection, found)
+
+    def _count_so_far(self, connection: Connection, found: list[RunRecord]) -> list[RunRecord]:
+        """Their numbers are written down when runs end; until then their results tell."""
+        open_ended = [each.id for each in found if each.status in ("running", "interrupted")]
+        if not open_ended:
+            return found
+        counts = result_rows.count_statuses(connection, self.tenant, open_ended)
         return [
             replace(each, passed=so_far["passed"], failed=so_far["failed"], errors=so_far["error"])
             if (so_far := counts.get(each.id)) is not None
             else each
             for each in found
         ]
+
+    @cached_property
+    def reviews(self) -> Reviews:
+        """What people say of cases."""
+        from tallymark.store.reviews.reviews import Reviews  # noqa: PLC0415
+
+        return Reviews(self._database, self.tenant)
 
     @cached_property
     def run_progress(self) -> RunProgressReader:
@@ -524,10 +551,14 @@ class Store:
             run_rows.require(connection, self.tenant, run_id)
             yield from result_rows.stream_counted(connection, self.tenant, run_id)
 
-    def pick_results(self, run_id: str, keys: Iterable[tuple[str, int]]) -> Iterator[CaseResult]:
+    def pick_results(
+        self, run_id: str, keys: Iterable[tuple[str, int]], *, with_traces: bool = True
+    ) -> Iterator[CaseResult]:
         """The results with these cases and epochs, in this order, a few in memory at a time."""
         with self._database.read() as connection:
-            yield from result_rows.pick_results(connection, self.tenant, run_id, keys)
+            yield from result_rows.pick_results(
+                connection, self.tenant, run_id, keys, with_traces=with_traces
+            )
 
     def page_results(
         self,
@@ -552,6 +583,11 @@ class Store:
         with self._database.read() as connection:
             wanted = result_rows.ResultFilter(status, text)
             return result_rows.count_some(connection, (self.tenant, run_id), wanted)
+
+    def measure_results(self, run_id: str) -> tuple[float | None, float | None]:
+        """What the results of a run cost together so far, and how long they took on average."""
+        with self._database.read() as connection:
+            return result_rows.measure(connection, (self.tenant, run_id))
 
     def neighbours(
         self, run_id: str, case: str, epoch: int

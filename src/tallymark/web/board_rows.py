@@ -10,6 +10,8 @@ import msgspec
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.challenges.strategies import STRATEGIES, Standing
+from tallymark.store.contests.figures import AttemptNumbers
+from tallymark.web.likely_places import LikelyPlace
 from tallymark.web.page import Visit
 
 
@@ -53,13 +55,14 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
     share: float
     """Of the best value on the page, for a bar; 0 where values are no amounts."""
     me: bool = False
+    likely: LikelyPlace | None = None
+    """What repeated attempts say of the place, where there are enough of them."""
 
 
 def list_dimensions(
     challenge: Challenge, scores: Mapping[str, float] | None = None
 ) -> list[DimensionShare]:
     """The dimensions of a challenge, with an attempt's scores if there are any."""
-    known = scores or {}
     seen: set[str] = set()
     found = []
     for each in weighted_dimensions(challenge.scoring.dimensions) if _weighs(challenge) else ():
@@ -71,27 +74,43 @@ def list_dimensions(
                 color=each.dimension.color,
                 again=colour in seen,
                 weight=float(each.weight),
-                score=float(known.get(each.key, 0.0)),
+                score=0.0,
                 description=each.dimension.description,
             )
         )
         seen.add(colour)
-    return found
+    return _fill_in(found, scores) if scores else found
+
+
+def _fill_in(
+    dimensions: Sequence[DimensionShare], scores: Mapping[str, float]
+) -> list[DimensionShare]:
+    return [
+        msgspec.structs.replace(each, score=float(scores.get(each.key, 0.0))) for each in dimensions
+    ]
 
 
 def _weighs(challenge: Challenge) -> bool:
     return bool(challenge.scoring.dimensions)
 
 
-def list_board(visit: Visit, challenge: Challenge, standings: Sequence[Standing]) -> list[BoardRow]:
-    """Standings with all that a row shows."""
+def list_board(
+    visit: Visit,
+    challenge: Challenge,
+    standings: Sequence[Standing],
+    likely: Mapping[str, LikelyPlace] | None = None,
+    numbers: Mapping[str, AttemptNumbers] | None = None,
+) -> list[BoardRow]:
+    """Standings with all that a row shows; `numbers` of their attempts, if they are read."""
     store, strategy = visit.app.store, STRATEGIES[challenge.scoring.strategy]
-    numbers = store.figures.numbers(each.attempt for each in standings)
+    if numbers is None:
+        numbers = store.figures.numbers(each.attempt for each in standings)
+    dimensions = list_dimensions(challenge)
     names = store.agents.names(each.agent for each in standings)
     tied = {
         each.agent
-        for one, two in pairwise(standings)
-        if one.value == two.value
+        for one, two in pairwise(sorted(standings, key=lambda each: each.rank))
+        if one.value == two.value and two.rank == one.rank + 1
         for each in (one, two)
     }
     amounts = [each.value for each in standings if each.value is not None and each.value > 0]
@@ -115,9 +134,10 @@ def list_board(visit: Visit, challenge: Challenge, standings: Sequence[Standing]
                 seconds=elapsed,
                 level=each.trajectory_level,
                 tied=each.agent in tied,
-                parts=list_dimensions(challenge, told.dimensions if told else None),
+                parts=_fill_in(dimensions, told.dimensions if told else {}),
                 share=(each.value or 0.0) / most if most else 0.0,
                 me=each.agent in (visit.visitor.agent, visit.get("around")),
+                likely=(likely or {}).get(each.agent),
             )
         )
     return rows

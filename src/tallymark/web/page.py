@@ -9,10 +9,12 @@ refused is shown again as it was filled in.
 from __future__ import annotations
 
 import csv
+import gzip
+import hashlib
 import hmac
 import io
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -26,9 +28,9 @@ from starlette.responses import RedirectResponse, Response
 
 from tallymark.app.accounts import SESSION_S
 from tallymark.app.app import App
-from tallymark.app.callers import SESSION_COOKIE, Caller
+from tallymark.app.callers import SESSION_COOKIE, Caller, Role
 from tallymark.app.service import Service, TenantServices
-from tallymark.app.sight import find_attempt, find_visible
+from tallymark.app.sight import find_attempt, find_newest_visible
 from tallymark.challenges.attempt import Attempt
 from tallymark.errors import (
     Conflict,
@@ -62,6 +64,8 @@ HEADERS = {
 FORMATS = ("json", "csv")
 MOST_ROWS = 200
 """Of a page of a list."""
+_SOME_TIME_S = 20
+"""For so long a shared part tells how long ago things were as it did at first."""
 _MOST_FILES, _MOST_FIELDS, _LONGEST_FIELD = 4, 200, 4_000_000
 _LOG = logging.getLogger("tallymark.web")
 
@@ -165,9 +169,25 @@ class Visit:
 
     def find_challenge(self, name: str) -> StoredChallenge:
         """A challenge that the visitor may know of."""
+        return self.find_newest_challenge(name)[0]
+
+    def find_newest_challenge(self, name: str) -> tuple[StoredChallenge, int, int]:
+        """The same, with the last entries of the log that its board depends on."""
         if not self.app.store.exists:
             raise NotFound(f"there is no challenge {name[:80]!r}", hint="there are none yet")
-        return find_visible(self.services, self.caller, name)
+        return find_newest_visible(self.services, self.caller, name)
+
+    def forget_who(self) -> Visit:
+        """The same look by anybody who may see as much."""
+        who = self.caller
+        role: Role = (
+            "organiser"
+            if self.visitor.may_organise
+            else "viewer"
+            if self.visitor.is_known
+            else "anonymous"
+        )
+        return replace(self, visitor=Visitor(Caller(who.tenant, role, role)), session="", theme="")
 
     def list_challenges(self) -> list[StoredChallenge]:
         """All that the visitor may know of."""
@@ -236,6 +256,27 @@ class Outcome:
 Act = Callable[[Visit], Outcome]
 
 
+class Shared(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a page that is the same for many, so that it is made once for all of them."""
+
+    visit: Visit
+    """Of anybody who sees the same."""
+    made_of: Hashable
+    """While this is the same, so is the part."""
+
+
+@dataclass(frozen=True)
+class File:
+    """Something to be kept, or sent by mail."""
+
+    name: str
+    content: str
+    """A page of HTML that needs nothing else."""
+
+
+MakeFile = Callable[[Visit], File]
+
+
 @dataclass(frozen=True)
 class Page:
     """One address and what it shows."""
@@ -247,6 +288,10 @@ class Page:
     """Pieces of the page that script asks for by themselves: names and their templates."""
     actions: Mapping[str, Act] = field(default_factory=dict)
     """What its forms do, by the value of their field `do`."""
+    files: Mapping[str, MakeFile] = field(default_factory=dict)
+    """Other forms of it that are downloaded, by the value of `format`."""
+    share: Callable[[Visit], Shared | None] | None = None
+    """Finds out whether what is asked for is the same for many."""
     strangers_may_act: bool = False
     """Whether somebody who is not signed in may send its forms."""
 
@@ -327,8 +372,13 @@ class PageServer:
             visit = self._make_visit(request)
             if not self._service.own:
                 self._service.limits.check(visit.caller, "read")
-            view = page.gather(visit)
             chosen = visit.get("format")
+            if chosen in page.files:
+                return _send(page.files[chosen](visit))
+            shared = page.share(visit) if page.share is not None and not chosen else None
+            if shared is not None:
+                return self._answer_shared(page, request, shared)
+            view = page.gather(visit)
             if chosen:
                 return _write(view, chosen)
             return self._show(visit, view, page.parts.get(visit.get("part"), page.template))
@@ -336,6 +386,32 @@ class PageServer:
             return RedirectResponse(moved.address, 303, headers=HEADERS)
         except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
             return self._show_problem(request, visit, describe_problem(error))
+
+    def _answer_shared(self, page: Page, request: Request, shared: Shared) -> Response:
+        """What many ask for at the same moment: made and packed by one of them for all.
+
+        Its tag is of what it says and not of what it was made of: that something was scored on a
+        frozen board must not show in it.
+        """
+        visit = shared.visit
+
+        def make() -> bytes:
+            template = page.parts.get(visit.get("part"), page.template)
+            text = self._renderer.render(template, view=page.gather(visit), visit=visit)
+            return gzip.compress(text.encode(), 6, mtime=0)
+
+        key = ("part", visit.caller.tenant, visit.caller.role, visit.path, visit.query)
+        made_of = f"{shared.made_of!r} {visit.now // _SOME_TIME_S}"
+        content = self._service.pages.find_or_make(key, made_of, make)
+        etag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+        headers = HEADERS | {"ETag": etag}
+        if request.headers.get("if-none-match") == etag:
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        else:
+            content = gzip.decompress(content)
+        return Response(content, 200, headers, media_type="text/html; charset=utf-8")
 
     def _act(self, page: Page, request: Request, form: Form) -> Response:
         """Does what a form asks for; one that is refused is shown again with what was typed."""
@@ -462,6 +538,13 @@ def _write(view: View, chosen: str) -> Response:
         return Response(target.getvalue(), headers=HEADERS, media_type="text/csv; charset=utf-8")
     content = msgspec.json.encode({"problems": [f"format={chosen[:40]!r} is not json or csv"]})
     return Response(content, 422, HEADERS, media_type="application/json")
+
+
+def _send(file: File) -> Response:
+    """A file that is kept and not shown here: it carries a policy of its own."""
+    name = "".join(each if each.isalnum() and each.isascii() else "-" for each in file.name[:80])
+    named = {"Content-Disposition": f'attachment; filename="{name.strip("-") or "page"}.html"'}
+    return Response(file.content, headers=HEADERS | named, media_type="text/html; charset=utf-8")
 
 
 def _write_cell(value: Any) -> Any:

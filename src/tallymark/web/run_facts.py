@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from tallymark.runs.problems import describe_check, list_problems, name_case, name_model
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult, RunRecord, RunStatus
-from tallymark.text import clean_line
+from tallymark.text import clean_line, format_count, format_money
 
 _OWN_TAGS = {"folder", "limit", "epochs", "chosen", "door", "prompt", "rescored_from"}
 """What a run keeps to go on with, besides its suite's tags."""
@@ -85,6 +85,72 @@ def _read_tags(tags: dict[str, Any]) -> dict[str, str]:
         for key, value in known.items()
         if isinstance(value, str | int | float | bool)
     }
+
+
+class NumberOrigins(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the numbers of a run come from, a sentence or two each."""
+
+    score: str
+    interval: str
+    passed: str
+    cost: str
+    latency: str
+
+
+def explain_numbers(record: RunRecord) -> NumberOrigins:
+    """In words: which field, which results, which formula."""
+    ran = format_count(record.passed + record.failed, "result")
+    errors = (
+        f" {format_count(record.errors, 'error')} could not run and count in neither."
+        if record.errors
+        else ""
+    )
+    judges = record.metrics.get("judge_cost")
+    return NumberOrigins(
+        score=f"The formula {clean_line(record.formula, 200)} with the numbers of {ran} that ran."
+        " Each part of it is taken apart below.",
+        interval="Were the agent asked again, with new cases like these, its score would come to"
+        f" lie in it 95 times of 100. Found from the same {ran}: their luck is drawn 2,000 times,"
+        " and the formula is worked out on each draw.",
+        passed=f"Results whose every check passed (status), of {ran} that ran.{errors}",
+        cost=f"total_cost: the field cost of {ran} added up, by the price of the model's tokens."
+        " Unknown where the price of one of them is."
+        + (f" Judges took {format_money(judges)}, which is not in it." if judges else ""),
+        latency="avg_latency: the mean of the field latency, the time of the request itself, of"
+        f" {ran}. Percentiles (p50, p95, p99) lie between two results in proportion.",
+    )
+
+
+_STATISTICS = {"max": "the largest", "min": "the smallest", "avg": "the mean", "total": "the sum"}
+_MEANINGS = {
+    "success_pct": "results that passed, in percent of those that ran",
+    "error_pct": "results that could not run, in percent of all",
+    "judge_cost": "what judges cost, in dollars; in no other cost",
+    "input_tokens": "tokens sent, of all results that ran",
+    "output_tokens": "tokens answered, of all results that ran",
+    "total_tokens": "tokens sent and answered",
+    **{
+        f"{statistic}_{measure}": f"{words} of the field {measure} of results that ran"
+        for statistic, words in _STATISTICS.items()
+        for measure in ("latency", "cost")
+    },
+    **{
+        f"p{percent}_latency": f"{percent} % of the results that ran took no longer"
+        for percent in (50, 95, 99)
+    },
+}
+
+
+def explain_metric(name: str, metrics: Mapping[str, float | None]) -> str:
+    """What a number of a run is, and of which results."""
+    if name in _MEANINGS:
+        return _MEANINGS[name]
+    for ending, measure in (("_latency", "latency"), ("_cost", "cost")):
+        if name.endswith(ending) and (case := name.removesuffix(ending)) in metrics:
+            return f"the mean {measure} of the case {clean_line(case, 60)}"
+    if f"{name}_latency" in metrics:
+        return "the share of this case's results that passed"
+    return "the mean of this scorer over the results that it scored"
 
 
 class CheckFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from tallymark.web.pages import (
     home,
     keys,
     ratings,
+    review,
     run,
     runs,
     search,
@@ -46,6 +47,7 @@ PAGES: tuple[Page, ...] = (
     keys.PAGE,
     sign_in.PAGE,
     account.PAGE,
+    review.PAGE,
 )
 """Every page, one file each."""
 

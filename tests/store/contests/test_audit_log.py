@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 from tests.store.contest_samples import an_outcome, play
 
 from tallymark.store import Store
 from tallymark.store.actors import Actor, act_as
+from tallymark.store.contests.audit_log import write_account_entry
 
 WHY = "a test"
 
@@ -95,3 +97,18 @@ def test_what_attempts_wrote_is_not_read(contest: Store) -> None:
             connection.execute(text("SET LOCAL enable_seqscan = off"))
         plan = repr(connection.exec_driver_sql(explain + statement).all())
     assert "ix_contest_audit_acts" in plan
+
+
+def test_entries_of_a_tenant_are_seen_in_their_order(contest: Store) -> None:
+    """Else one that is older than the last that was seen could come after it, and not be seen."""
+    if contest._database.address.path is not None:
+        return  # on SQLite every writer is alone
+
+    def write(connection: Connection) -> None:
+        write_account_entry(connection, contest.tenant, "first", 1.0)
+        with contest._database.engine.begin() as another:
+            another.exec_driver_sql("SET LOCAL lock_timeout = 50")
+            with pytest.raises(OperationalError, match="lock timeout"):
+                write_account_entry(another, contest.tenant, "second", 2.0)
+
+    contest._database.write(write)

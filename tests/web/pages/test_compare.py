@@ -33,3 +33,30 @@ def test_several_runs_stand_against_the_first(client: TestClient) -> None:
     found = client.get("/compare?run=rnone&run=rntwo&run=rnprompt0&format=json").json()
     assert [line["letter"] for line in found["runs"]] == ["A", "B", "C"]
     assert found["title"] == "A scored highest of 3"
+
+
+def test_what_was_run_otherwise_is_told_first(client: TestClient) -> None:
+    told = client.get("/compare?run=rnone&run=rnprompt0&format=json").json()
+    found = {each["title"]: each["values"] for each in told["differences"]}
+    assert found["Model"] == ["sample-careful", "sample-hasty"]
+    assert found["Prompt"] == ["", "short"]
+    assert "Formula" not in found
+
+
+def test_of_several_runs_every_case_that_flipped_stands_side_by_side(client: TestClient) -> None:
+    address = "/compare?run=rnone&run=rntwo&run=rnprompt0"
+    told = client.get(f"{address}&format=json").json()
+    outcomes = {each["case"]: each["outcomes"] for each in told["flipped"]}
+    assert outcomes["case-0"] == ["passed", "failed", "passed"]
+    assert "case-1" not in outcomes
+    assert [side["letter"] for side in told["sides"]] == ["A", "B", "C"]
+    assert client.get(f"{address}&format=csv").text.startswith("case,A,B,C")
+
+
+def test_runs_are_sent_by_mail_as_one_file(client: TestClient) -> None:
+    for address in ("/runs/rntwo?format=html", "/compare?run=rnone&run=rntwo&format=html"):
+        file = client.get(address)
+        assert file.headers["content-disposition"].startswith('attachment; filename="desk')
+        assert "<!doctype html>" in file.text[:200].lower()
+        assert "/static/" not in file.text
+        assert "May I send it back?" in file.text

@@ -14,6 +14,7 @@ from tallymark.challenges.agent_names import (
     make_skeleton,
 )
 from tallymark.errors import Conflict, InvalidInput, NotFound
+from tallymark.store.column_types import make_storable
 from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.contests.contest_tables import agents as table
 from tallymark.store.contests.contest_tables import disqualified
@@ -26,9 +27,18 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
+    from tallymark.store.moments import Moment
     from tallymark.store.quick_statements import QuickStatements
 
-_AT_ONCE = 500
+_NAMED = ManyQuery(
+    """
+    SELECT agents.handle, agents.name
+    FROM {given}
+    JOIN agents ON agents.tenant = given.tenant AND agents.handle = given.handle
+    WHERE agents.name <> agents.handle
+    """,
+    (("tenant", "text"), ("handle", "text")),
+)
 _ALIKE = ManyQuery(
     """
     SELECT given.tenant, given.look, agents.handle
@@ -117,18 +127,11 @@ class Agents(TenantRows):
         names = self.names(handles)
         return {handle: label_agent(handle, name) for handle, name in names.items()}
 
-    def names(self, handles: Iterable[str]) -> dict[str, str]:
+    def names(self, handles: Iterable[str], *, moment: Moment | None = None) -> dict[str, str]:
         """The names of those agents that have others than their handles."""
-        mine = (table.c.tenant == self._tenant, table.c.name != table.c.handle)
-        query = select(table.c.handle, table.c.name).where(*mine)
-        found: dict[str, str] = {}
-        wanted = list(handles)
-        with self._database.read() as connection:
-            for start in range(0, len(wanted), _AT_ONCE):
-                some = table.c.handle.in_(wanted[start : start + _AT_ONCE])
-                rows = connection.execute(query.where(some))
-                found |= {row.handle: row.name for row in rows}
-        return found
+        wanted = [(self._tenant, make_storable(each)) for each in handles]
+        with self._at(moment) as now:
+            return {row[0]: row[1] for row in now.read_many(_NAMED, wanted)}
 
 
 def register_agent(connection: Connection, tenant: str, handle: str, at: float) -> None:

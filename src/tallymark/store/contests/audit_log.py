@@ -17,6 +17,7 @@ from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.contest_tables import ACTS, challenges
 from tallymark.store.contests.contest_tables import contest_audit as table
 from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import lock_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,9 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 def write_entry(
     connection: Connection, tenant: str, challenge_id: int, attempt: int | None, entry: AuditEntry
 ) -> None:
-    """Adds an entry for an attempt, or for the whole challenge."""
+    """Adds an entry for an attempt, for the whole challenge, or for none."""
+    if challenge_id == _NO_CHALLENGE:
+        lock_log(connection, tenant)
     row = {"tenant": tenant, "challenge_id": challenge_id, "attempt": attempt}
     connection.execute(insert(table).values(row | make_row(entry, find_actor())))
 

@@ -21,6 +21,7 @@ from tallymark.store.contests.contest_tables import boards, contest_audit, disqu
 from tallymark.store.contests.rank_blocks import Board
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
+from tallymark.store.quick_statements import QuickStatements
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
@@ -187,7 +188,9 @@ class _Side:
         top = self._read_top()
         if not entries and not absent_changed:
             return ViewedChange(None, top)
-        size = rank_blocks.count_rows(self._connection, self._board) - len(self._absent)
+        size = rank_blocks.count_rows(QuickStatements(self._connection), self._board) - len(
+            self._absent
+        )
         change = BoardChange(
             seq=newest.seq,
             challenge=self._kept.challenge.name,
@@ -238,10 +241,11 @@ class _Side:
             return {}
         query = _select_places(self._board).where(boards.c.agent.in_(agents))
         found: dict[str, PlaceNow] = {}
+        statements = QuickStatements(self._connection)
         for row in self._connection.execute(query).all():
             if row.agent not in self._absent:
                 spot = (row.place, row.submitted_at, row.attempt)
-                before = rank_blocks.count_rows_before(self._connection, self._board, spot)
+                before = rank_blocks.count_rows_before(statements, self._board, spot)
                 before -= sum(each < spot for each in self._absent.values())
                 found[row.agent] = _make_place(before + 1, row)
         return found

@@ -8,12 +8,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from sqlalchemy import bindparam, func, select, tuple_
 
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
+from tallymark.store.column_types import make_storable
 from tallymark.store.contests import rank_blocks
 from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.challenges import explain_unknown_challenge
@@ -22,27 +23,29 @@ from tallymark.store.contests.contest_tables import boards as table
 from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.rank_blocks import Board
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import read_one_moment
-from tallymark.store.quick_statements import write_insert
+from tallymark.store.quick_statements import QuickSelect, write_insert
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sqlalchemy import ColumnElement, CompoundSelect, Connection, Row, Select
+    from sqlalchemy import ColumnElement, CompoundSelect, Select
 
     from tallymark.store.contests.batch_memory import BatchMemory, Entrant
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.rank_blocks import Spot
+    from tallymark.store.moments import Moment
     from tallymark.store.quick_statements import QuickStatements
+
+    _Row: TypeAlias = tuple[Any, ...]
+    """Its spot, then `_NAMES`, then how far its trajectory can be believed."""
 
 # Built once: see `rank_blocks`.
 _DISQUALIFIED = select(disqualified.c.agent).where(disqualified.c.tenant == bindparam("whose"))
-_CHALLENGE = select(
-    challenges.c.id,
-    challenges.c.frozen_at,
-    challenges.c.one_per,
-    _DISQUALIFIED.exists().label("some_absent"),
-).where(challenges.c.tenant == bindparam("whose"), challenges.c.name == bindparam("called"))
+_CHALLENGE = QuickSelect(
+    select(
+        challenges.c.id, challenges.c.frozen_at, challenges.c.one_per, _DISQUALIFIED.exists()
+    ).where(challenges.c.tenant == bindparam("whose"), challenges.c.name == bindparam("called"))
+)
 _NAMES = ("agent", "value", "score", "tries")
 _SPOT, _HERE = rank_blocks.spot(table), rank_blocks.spot_param("at")
 _ORDER = rank_blocks.spot_columns(table)
@@ -51,7 +54,7 @@ _LEVEL = select(attempts.c.trajectory_level).where(attempts.c.key == table.c.att
 _ROWS: Select[Any] = select(
     *_ORDER, *(table.c[name] for name in _NAMES), _LEVEL.scalar_subquery()
 ).where(rank_blocks.on_board(table))
-_ABSENT = select(table.c.agent, *_ORDER).where(
+_ABSENT = select(*_ORDER, table.c.agent).where(
     rank_blocks.on_board(table), table.c.agent.in_(_DISQUALIFIED)
 )
 _MOST: Any = bindparam("most")
@@ -77,31 +80,31 @@ def _select_left_out() -> CompoundSelect[Any]:
     several = select(agents.c.owner).where(*owned).group_by(agents.c.owner)
     nth = func.row_number().over(partition_by=agents.c.owner, order_by=_ORDER).label("nth")
     theirs = (
-        select(table.c.agent, *_ORDER, nth)
+        select(*_ORDER, table.c.agent, nth)
         .where(agents.c.tenant == bindparam("whose"))
         .where(agents.c.owner.in_(several.having(func.count() > 1)))
         .where(rank_blocks.on_board(table), table.c.agent == agents.c.handle.concat(""))
         .where(table.c.agent.not_in(_DISQUALIFIED))
     ).subquery()
-    names = ("agent", "place", "submitted_at", "attempt")
+    names = ("place", "submitted_at", "attempt", "agent")
     shadowed = select(*(theirs.c[name] for name in names)).where(theirs.c.nth > 1)
     return shadowed.union_all(_ABSENT)
 
 
 _BEST = ~_select_better().exists() & is_admitted(table.c.tenant, table.c.agent)
-_LEFT_OUT = _select_left_out()
+_LEFT_OUT, _OUT = QuickSelect(_select_left_out()), QuickSelect(_ABSENT)
 
 
 class _Page(NamedTuple):
     """A query for rows of a board, and the same for one that shows the best of each owner."""
 
-    of_all: Select[Any]
-    of_owners: Select[Any]
+    of_all: QuickSelect
+    of_owners: QuickSelect
 
     @classmethod
     def of(cls, *where: ColumnElement[bool], order: tuple[Any, ...] = _ORDER) -> _Page:
         query = _ROWS.where(*where).order_by(*order).limit(_MOST)
-        return cls(query, query.where(_BEST))
+        return cls(QuickSelect(query), QuickSelect(query.where(_BEST)))
 
 
 _PAGE = _Page.of(_SPOT >= _HERE)
@@ -126,7 +129,13 @@ class Boards(TenantRows):
     """What `store.boards` is. `public=False` shows the live board while the public's is frozen."""
 
     def top(
-        self, name: str, *, limit: int = 100, offset: int = 0, public: bool = True
+        self,
+        name: str,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        public: bool = True,
+        moment: Moment | None = None,
     ) -> list[Standing]:
         """So many standings from the best down, after the first `offset`."""
         if limit < 1 or offset < 0:
@@ -134,12 +143,12 @@ class Boards(TenantRows):
                 f"a limit of {limit} after {offset} would show nothing",
                 hint="give a limit of at least 1, and an offset of at least 0",
             )
-        with self._database.read() as connection:
-            shown = self._find_board(connection, name, public)
+        with self._at(moment) as now:
+            shown = self._find_board(now, name, public)
             spot: Spot | None = rank_blocks.FIRST
             if offset:
                 skipped = shown.count_skipped(offset)
-                spot = rank_blocks.find_spot_after(connection, shown.board, skipped)
+                spot = rank_blocks.find_spot_after(now, shown.board, skipped)
             if spot is None:
                 return []
             rows = shown.read_page(_PAGE, spot, limit)
@@ -147,17 +156,22 @@ class Boards(TenantRows):
 
     def standing(self, name: str, agent: str, *, public: bool = True) -> Standing | None:
         """Where an agent stands; None when it is not on the board."""
-        with self._database.read() as connection:
-            shown = self._find_board(connection, name, public)
-            found = shown.find_agent(agent)
+        with self._at(None) as now:
+            found = self._find_board(now, name, public).find_agent(agent)
         return None if found is None else _make_standing(*found)
 
     def around(
-        self, name: str, agent: str, *, each: int = 3, public: bool = True
+        self,
+        name: str,
+        agent: str,
+        *,
+        each: int = 3,
+        public: bool = True,
+        moment: Moment | None = None,
     ) -> list[Standing]:
         """An agent with up to so many before and behind it; empty when it is not on the board."""
-        with self._database.read() as connection:
-            shown = self._find_board(connection, name, public)
+        with self._at(moment) as now:
+            shown = self._find_board(now, name, public)
             found = shown.find_agent(agent)
             if found is None:
                 return []
@@ -182,22 +196,25 @@ class Boards(TenantRows):
         found = {name: self.standing(name, agent, public=public) for name in names}
         return {name: each for name, each in found.items() if each is not None}
 
-    def size(self, name: str, *, public: bool = True) -> int:
+    def size(self, name: str, *, public: bool = True, moment: Moment | None = None) -> int:
         """How many agents are on the board."""
-        with self._database.read() as connection:
-            shown = self._find_board(connection, name, public)
-            return rank_blocks.count_rows(connection, shown.board) - len(shown.absent)
+        with self._at(moment) as now:
+            return self._find_board(now, name, public).size
 
-    def _find_board(self, connection: Connection, name: str, public: bool) -> _ShownBoard:
-        values = {"whose": self._tenant, "called": name}
-        # A rank and the rows around it come from several queries, and must be of one moment.
-        row = read_one_moment(connection).execute(_CHALLENGE, values).one_or_none()
-        if row is None:
-            raise explain_unknown_challenge(connection, self._tenant, name)
-        board = Board(self._tenant, row.id, frozen=public and row.frozen_at is not None)
-        of_owners = row.one_per == "owner"
-        query = _LEFT_OUT if of_owners else _ABSENT if row.some_absent else None
-        return _ShownBoard(connection, board, query, of_owners=of_owners)
+    def _find_board(self, now: Moment, name: str, public: bool) -> _ShownBoard:
+        name = make_storable(name)
+        key = ("board", self._tenant, name, public)
+        return now.recall(key, lambda: self._read_board(now, name, public))
+
+    def _read_board(self, now: Moment, name: str, public: bool) -> _ShownBoard:
+        rows = now.select(_CHALLENGE, {"whose": self._tenant, "called": name})
+        if not rows:
+            raise explain_unknown_challenge(now.connection, self._tenant, name)
+        ((challenge_id, frozen_at, one_per, some_absent),) = rows
+        board = Board(self._tenant, challenge_id, frozen=public and frozen_at is not None)
+        of_owners = one_per == "owner"
+        query = _LEFT_OUT if of_owners else _OUT if some_absent else None
+        return _ShownBoard(now, board, query, of_owners=of_owners)
 
 
 @dataclass(frozen=True)
@@ -208,9 +225,9 @@ class _ShownBoard:
     one of the same owner. These can be very many, so pages are read without knowing all of them.
     """
 
-    connection: Connection
+    now: Moment
     board: Board
-    left_out: Select[Any] | CompoundSelect[Any] | None
+    left_out: QuickSelect | None
     """Asks for those who are not shown; None where everybody is."""
     of_owners: bool
 
@@ -220,45 +237,51 @@ class _ShownBoard:
         if self.left_out is None:
             return {}
         values = self.board.values() | {"whose": self.board.tenant}
-        found = self.connection.execute(self.left_out, values)
-        return {each.agent: _get_spot(each) for each in found}
+        return {each[3]: _get_spot(each) for each in self.now.select(self.left_out, values)}
 
-    def read_page(self, page: _Page, spot: Spot, limit: int) -> list[Row[Any]]:
+    @cached_property
+    def size(self) -> int:
+        """How many agents are shown."""
+        return rank_blocks.count_rows(self.now, self.board) - len(self.absent)
+
+    def read_page(self, page: _Page, spot: Spot, limit: int) -> list[_Row]:
         """So many rows from a spot on, or from it back."""
         values = self.board.values(at=spot)
         if self.of_owners:
-            return list(self.connection.execute(page.of_owners, values | {"most": limit}))
+            return self.now.select(page.of_owners, values | {"most": limit})
         values |= {"most": limit + len(self.absent)}
-        rows = self.connection.execute(page.of_all, values)
-        return [each for each in rows if each.agent not in self.absent][:limit]
+        rows = self.now.select(page.of_all, values)
+        return [each for each in rows if each[3] not in self.absent][:limit]
 
     def count_skipped(self, offset: int) -> int:
         """How many rows lie before the one that comes after so many that are shown."""
         spots = sorted(self.absent.values())
 
         def count_shown_before(nth: int) -> int:
-            return rank_blocks.count_rows_before(self.connection, self.board, spots[nth]) - nth
+            return rank_blocks.count_rows_before(self.now, self.board, spots[nth]) - nth
 
         return offset + bisect_right(range(len(spots)), offset, key=count_shown_before)
 
-    def find_agent(self, agent: str) -> tuple[int, Row[Any]] | None:
+    def find_agent(self, agent: str) -> tuple[int, _Row] | None:
         """An agent's rank and row."""
         page = _MINE.of_owners if self.of_owners else _MINE.of_all
-        values = self.board.values() | {"whose": agent, "most": 1}
-        row = self.connection.execute(page, values).one_or_none()
-        if row is None or agent in self.absent:
+        rows = self.now.select(
+            page, self.board.values() | {"whose": make_storable(agent), "most": 1}
+        )
+        if not rows or agent in self.absent:
             return None
+        (row,) = rows
         spot = _get_spot(row)
-        before = rank_blocks.count_rows_before(self.connection, self.board, spot)
+        before = rank_blocks.count_rows_before(self.now, self.board, spot)
         return 1 + before - sum(each < spot for each in self.absent.values()), row
 
 
-def _get_spot(row: Row[Any]) -> Spot:
-    return (row.place, row.submitted_at, row.attempt)
+def _get_spot(row: _Row) -> Spot:
+    return (row[0], row[1], row[2])
 
 
-def _make_standing(rank: int, row: Row[Any]) -> Standing:
-    _, submitted_at, attempt, agent, value, score, tries, level = tuple(row)
+def _make_standing(rank: int, row: _Row) -> Standing:
+    _, submitted_at, attempt, agent, value, score, tries, level = row
     return Standing(
         rank=rank,
         agent=agent,

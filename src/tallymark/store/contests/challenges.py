@@ -18,7 +18,6 @@ from tallymark.store.contests.contest_tables import challenge_versions as versio
 from tallymark.store.contests.contest_tables import challenges as table
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
-from tallymark.store.quick_statements import QuickStatements
 from tallymark.text import list_some
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from sqlalchemy import ColumnElement, Connection, Row, Select
+
+    from tallymark.store.moments import Moment
 
     _Columns: TypeAlias = dict[str, float | None]
     _Change: TypeAlias = Callable[[Connection, "StoredChallenge", float], _Columns]
@@ -226,16 +227,22 @@ class Challenges(TenantRows):
         with self._database.read() as connection:
             return find_challenge(connection, self._tenant, name)
 
-    def find_newest(self, name: str) -> tuple[StoredChallenge, int, int]:
+    def find_newest(
+        self, name: str, *, moment: Moment | None = None
+    ) -> tuple[StoredChallenge, int, int]:
         """The same with the last entries of the log: its own, and of its tenant's agents and keys.
 
         While these are the same, so is all that its board shows.
         """
-        with self._database.read() as connection:
-            values = (self._tenant, self._tenant, name)
-            found = QuickStatements(connection).read(_NEWEST, *values)
-            if not found:
-                raise explain_unknown_challenge(connection, self._tenant, name)
+        name = make_storable(name)
+        with self._at(moment) as now:
+            key = ("newest", self._tenant, name)
+            return now.recall(key, lambda: self._read_newest(now, name))
+
+    def _read_newest(self, now: Moment, name: str) -> tuple[StoredChallenge, int, int]:
+        found = now.read(_NEWEST, self._tenant, self._tenant, name)
+        if not found:
+            raise explain_unknown_challenge(now.connection, self._tenant, name)
         *facts, definition, seq, tenant_seq = found[0]
         told: Any = (*facts, _decode(definition))
         return StoredChallenge(*told), seq or 0, tenant_seq or 0

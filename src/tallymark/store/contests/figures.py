@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from tallymark.store.contests.attempt_tables import (
     attempt_scores,
     attempts,
     is_own_score,
+    score_rules,
 )
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import agents, boards
@@ -51,6 +53,18 @@ class AttemptNumbers(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_ms: int | None
     number: int
     verified: bool
+    submitted_at: float
+    level: str
+    """How far its trajectory can be believed."""
+
+
+class Tries(msgspec.Struct, frozen=True, kw_only=True):
+    """What the scores of all attempts of an agent at a challenge come to."""
+
+    count: int
+    mean: float
+    squares: float
+    """The sum of the squared distances from the mean."""
 
 
 class Figures(TenantRows):
@@ -105,6 +119,42 @@ class Figures(TenantRows):
             )
             return list(connection.scalars(query))
 
+    def values_of(
+        self, name: str, handles: Iterable[str], *, public: bool = True
+    ) -> dict[str, float | None]:
+        """What the board of a challenge orders these agents by; those alone who are on it."""
+        with self._database.read() as connection:
+            kept = find_challenge(connection, self._tenant, name)
+            frozen = public and kept.frozen_at is not None
+            query = select(boards.c.agent, boards.c.value).where(
+                boards.c.challenge_id == kept.id,
+                boards.c.frozen == frozen,
+                boards.c.agent.in_(list(handles)),
+            )
+            return {row.agent: row.value for row in connection.execute(query)}
+
+    def tries(self, name: str) -> dict[str, Tries]:
+        """What all attempts of each agent came to, as scores are now: not for a frozen board.
+
+        Nothing where a formula scored them again since: their scores are not written down.
+        """
+        scores = attempt_scores.c
+        with self._database.read() as connection:
+            kept = find_challenge(connection, self._tenant, name)
+            again = select(score_rules.c.scoring).where(score_rules.c.challenge_id == kept.id)
+            if connection.execute(again.limit(1)).first() is not None:
+                return {}
+            query = (
+                select(scores.agent, scores.score)
+                .join(attempts, is_own_score)
+                .where(scores.challenge_id == kept.id, scores.score.is_not(None))
+                .where(scores.ranks, attempts.c.voided_at.is_(None))
+            )
+            found: dict[str, list[float]] = {}
+            for agent, score in connection.execute(query):
+                found.setdefault(agent, []).append(score)
+        return {agent: _sum_up(values) for agent, values in found.items()}
+
     def days(self, name: str, *, public: bool = True) -> dict[int, int]:
         """How many attempts were submitted on which day, counted from 1970 in UTC."""
         day: Any = cast(func.floor(attempts.c.submitted_at / _A_DAY), BigInteger)
@@ -121,7 +171,8 @@ class Figures(TenantRows):
     def numbers(self, identifiers: Iterable[str]) -> dict[str, AttemptNumbers]:
         """What rows of a board tell of their attempts, by id."""
         keys = [attempt_key(each) for each in identifiers]
-        columns = (attempts.c.key, attempts.c.number, attempts.c.verified)
+        names = ("key", "number", "verified", "submitted_at", "trajectory_level")
+        columns = (attempts.c[name] for name in names)
         scores = attempt_scores.c
         query = (
             select(*columns, scores.dimensions, scores.result, scores.elapsed_ms)
@@ -137,6 +188,8 @@ class Figures(TenantRows):
                 elapsed_ms=row.elapsed_ms,
                 number=row.number,
                 verified=bool(row.verified),
+                submitted_at=row.submitted_at,
+                level=row.trajectory_level,
             )
             for row in rows
         }
@@ -192,3 +245,9 @@ class Figures(TenantRows):
         if len(upto) == len(before):
             return None
         return list(elo.history(upto))[-1]
+
+
+def _sum_up(values: list[float]) -> Tries:
+    mean = math.fsum(values) / len(values)
+    squares = math.fsum((each - mean) ** 2 for each in values)
+    return Tries(count=len(values), mean=mean, squares=squares)

@@ -13,18 +13,17 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sqlalchemy import Select, bindparam, delete, func, insert, select, tuple_, update
+from sqlalchemy import bindparam, delete, func, insert, select, tuple_, update
 
 from tallymark.store.contests.contest_tables import board_blocks as table
 from tallymark.store.contests.contest_tables import boards
+from tallymark.store.quick_statements import QuickSelect, QuickStatements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sqlalchemy import ColumnElement, Connection, Table
     from sqlalchemy.sql.selectable import NamedFromClause
-
-    from tallymark.store.quick_statements import QuickStatements
 
 Spot: TypeAlias = tuple[float, float, int]
 """Where a row stands: place, submitted_at, attempt. No two rows of a board share a spot."""
@@ -97,20 +96,22 @@ def spot_param(name: str) -> Any:
 
 
 _ALL = select(*spot_columns(table), table.c.size).where(on_board(table))
-_HOLDING = _ALL.where(spot(table) <= spot_param("at")).order_by(*backward_order(table)).limit(1)
-_PREVIOUS = _ALL.where(spot(table) < spot_param("at")).order_by(*backward_order(table)).limit(1)
-_FOLLOWING = _ALL.where(spot(table) > spot_param("at")).order_by(*spot_columns(table)).limit(1)
-_SIZES = select(table.c.size).where(on_board(table)).order_by(*spot_columns(table))
-_NTH = _ALL.order_by(*spot_columns(table)).offset(bindparam("nth")).limit(1)
-_TOTAL = select(func.coalesce(func.sum(table.c.size), 0)).where(on_board(table))
-_EARLIER = _TOTAL.where(spot(table) < spot_param("bound")).scalar_subquery()
+_UPWARD, _DOWNWARD = spot_columns(table), backward_order(table)
+_HOLDING = QuickSelect(_ALL.where(spot(table) <= spot_param("at")).order_by(*_DOWNWARD).limit(1))
+_PREVIOUS = QuickSelect(_ALL.where(spot(table) < spot_param("at")).order_by(*_DOWNWARD).limit(1))
+_FOLLOWING = QuickSelect(_ALL.where(spot(table) > spot_param("at")).order_by(*_UPWARD).limit(1))
+_SIZES = QuickSelect(select(table.c.size).where(on_board(table)).order_by(*_UPWARD))
+_NTH = QuickSelect(_ALL.order_by(*_UPWARD).offset(bindparam("nth")).limit(1))
+_SUM = select(func.coalesce(func.sum(table.c.size), 0)).where(on_board(table))
+_TOTAL = QuickSelect(_SUM)
+_EARLIER = _SUM.where(spot(table) < spot_param("bound")).scalar_subquery()
 _INSIDE = (
     select(func.count())
     .where(on_board(boards), spot(boards) >= spot_param("bound"), spot(boards) < spot_param("at"))
     .scalar_subquery()
 )
-_BEFORE = select(_EARLIER + _INSIDE)
-_AHEAD = (
+_BEFORE = QuickSelect(select(_EARLIER + _INSIDE))
+_AHEAD = QuickSelect(
     select(*spot_columns(boards))
     .where(on_board(boards), spot(boards) >= spot_param("at"))
     .order_by(*spot_columns(boards))
@@ -161,12 +162,12 @@ def move_rows(
     statements.run_many(_SET_SIZE, [(each.size, *board.key, *each.bound) for each in changed])
     for block in changed:
         if block.size > MOST_ROWS:
-            _split(statements.connection, board, block)
+            _split(statements, board, block)
     # Small because rows have left: one that is growing is let grow.
     shrunk = (new for old, new in zip(blocks, now, strict=True) if new.size < old.size)
     for block in shrunk:
         if block.size < MOST_ROWS // 8:
-            _merge(statements.connection, board, block)
+            _merge(statements, board, block)
 
 
 def _read_blocks(
@@ -177,35 +178,37 @@ def _read_blocks(
     return [_Block((row[0], row[1], row[2]), row[3]) for row in rows]
 
 
-def count_rows_before(connection: Connection, board: Board, at: Spot) -> int:
+def count_rows_before(statements: QuickStatements, board: Board, at: Spot) -> int:
     """How many rows of the board come before this spot."""
-    block = _find_block(connection, _HOLDING, board, at) or _Block(FIRST, 0)
-    values = board.values(at=at, bound=block.bound)
-    return int(connection.execute(_BEFORE, values).scalar_one())
+    block = _find_block(statements, _HOLDING, board, at) or _Block(FIRST, 0)
+    ((before,),) = statements.select(_BEFORE, board.values(at=at, bound=block.bound))
+    return int(before)
 
 
-def find_spot_after(connection: Connection, board: Board, offset: int) -> Spot | None:
+def find_spot_after(statements: QuickStatements, board: Board, offset: int) -> Spot | None:
     """The spot of the row that so many precede; None when the board is shorter."""
     ahead = 0
     # A hundred or two sizes for 100,000 agents: adding them up here takes little.
-    for nth, size in enumerate(connection.scalars(_SIZES, board.values()).all()):
+    for nth, (size,) in enumerate(statements.select(_SIZES, board.values())):
         if ahead + size > offset:
-            row = connection.execute(_NTH, board.values() | {"nth": nth}).one()
-            return _find_spot_ahead(connection, board, (row[0], row[1], row[2]), offset - ahead)
+            (row,) = statements.select(_NTH, board.values() | {"nth": nth})
+            return _find_spot_ahead(statements, board, (row[0], row[1], row[2]), offset - ahead)
         ahead += size
     return None
 
 
-def count_rows(connection: Connection, board: Board) -> int:
+def count_rows(statements: QuickStatements, board: Board) -> int:
     """How many rows the board has."""
-    return int(connection.execute(_TOTAL, board.values()).scalar_one())
+    ((total,),) = statements.select(_TOTAL, board.values())
+    return int(total)
 
 
 def rebuild(connection: Connection, board: Board) -> None:
     """Cuts the board into blocks anew, each half full."""
+    statements = QuickStatements(connection)
     connection.execute(_CLEAR, board.values())
     bound, half = FIRST, MOST_ROWS // 2
-    while (row := _find_spot_ahead(connection, board, bound, half)) is not None:
+    while (row := _find_spot_ahead(statements, board, bound, half)) is not None:
         _insert_block(connection, board, _Block(bound, half))
         bound = row
     inside = select(func.count()).where(on_board(boards), spot(boards) >= spot_param("at"))
@@ -214,45 +217,45 @@ def rebuild(connection: Connection, board: Board) -> None:
         _insert_block(connection, board, _Block(bound, left))
 
 
-def _split(connection: Connection, board: Board, block: _Block) -> None:
+def _split(statements: QuickStatements, board: Board, block: _Block) -> None:
     """Cuts a block of too many rows: half of what one may have stays, the rest are others."""
     half = MOST_ROWS // 2
     bound, size = block.bound, block.size
     while size > MOST_ROWS:
-        middle = _find_spot_ahead(connection, board, bound, half)
+        middle = _find_spot_ahead(statements, board, bound, half)
         if middle is None:
             raise LookupError(block)
-        _resize(connection, board, _Block(bound, size), half)
+        _resize(statements.connection, board, _Block(bound, size), half)
         bound, size = middle, size - half
-        _insert_block(connection, board, _Block(bound, size))
+        _insert_block(statements.connection, board, _Block(bound, size))
 
 
-def _merge(connection: Connection, board: Board, block: _Block) -> None:
+def _merge(statements: QuickStatements, board: Board, block: _Block) -> None:
     """Joins a small block with a neighbour, if both together leave room to grow."""
-    there = _find_block(connection, _HOLDING, board, block.bound)
+    there = _find_block(statements, _HOLDING, board, block.bound)
     if there is None or there.bound != block.bound:
         return  # it was joined with another meanwhile
     block = there
-    previous = _find_block(connection, _PREVIOUS, board, block.bound)
-    following = _find_block(connection, _FOLLOWING, board, block.bound)
+    previous = _find_block(statements, _PREVIOUS, board, block.bound)
+    following = _find_block(statements, _FOLLOWING, board, block.bound)
     for first, second in ((previous, block), (block, following)):
         if first is not None and second is not None and first.size + second.size <= MOST_ROWS // 2:
-            connection.execute(_DELETE, board.values(at=second.bound))
-            _resize(connection, board, first, first.size + second.size)
+            statements.connection.execute(_DELETE, board.values(at=second.bound))
+            _resize(statements.connection, board, first, first.size + second.size)
             return
 
 
 def _find_block(
-    connection: Connection, query: Select[Any], board: Board, at: Spot
+    statements: QuickStatements, query: QuickSelect, board: Board, at: Spot
 ) -> _Block | None:
-    row = connection.execute(query, board.values(at=at)).one_or_none()
-    return None if row is None else _Block((row[0], row[1], row[2]), row[3])
+    rows = statements.select(query, board.values(at=at))
+    return _Block((rows[0][0], rows[0][1], rows[0][2]), rows[0][3]) if rows else None
 
 
-def _find_spot_ahead(connection: Connection, board: Board, at: Spot, nth: int) -> Spot | None:
+def _find_spot_ahead(statements: QuickStatements, board: Board, at: Spot, nth: int) -> Spot | None:
     """The spot of the row so many after the first at or behind this spot."""
-    row = connection.execute(_AHEAD, board.values(at=at) | {"nth": nth}).one_or_none()
-    return None if row is None else (row[0], row[1], row[2])
+    rows = statements.select(_AHEAD, board.values(at=at) | {"nth": nth})
+    return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
 
 
 def _resize(connection: Connection, board: Board, block: _Block, size: int) -> None:

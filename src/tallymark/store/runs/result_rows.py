@@ -163,10 +163,16 @@ def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator
 
 
 def pick_results(
-    connection: Connection, tenant: str, run_id: str, keys: Iterable[tuple[str, int]]
+    connection: Connection,
+    tenant: str,
+    run_id: str,
+    keys: Iterable[tuple[str, int]],
+    *,
+    with_traces: bool = True,
 ) -> Iterator[CaseResult]:
     """The results with these cases and epochs, in this order, few in memory at a time."""
-    columns = [each for each in table.c if each.name not in _UNREAD]
+    unread = _UNREAD if with_traces else (*_UNREAD, "trace")
+    columns = [each for each in table.c if each.name not in unread]
     _spare_memory(connection)
     left = iter(keys)
     while wanted := list(islice(left, _AT_HAND)):
@@ -205,6 +211,13 @@ def count_some(connection: Connection, run: RunKey, wanted: ResultFilter) -> int
     """How many results there are of these."""
     query = select(func.count()).where(_is_of_run(*run), *_list_conditions(wanted))
     return int(connection.scalar(query) or 0)
+
+
+def measure(connection: Connection, run: RunKey) -> tuple[float | None, float | None]:
+    """The sum of what is known of the costs, and the mean of the latencies."""
+    query = select(func.sum(table.c.cost), func.avg(table.c.latency)).where(_is_of_run(*run))
+    cost, latency = connection.execute(query).one()
+    return cost, latency
 
 
 def _list_conditions(wanted: ResultFilter) -> list[ColumnElement[bool]]:

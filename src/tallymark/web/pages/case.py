@@ -9,7 +9,17 @@ import msgspec
 
 from tallymark.errors import FormulaError, NotFound
 from tallymark.runs.tally import Tally
-from tallymark.web.page import Page, View, Visit
+from tallymark.store.reviews.review_tables import COMMENT
+from tallymark.store.reviews.reviews import VERDICT, CaseKey
+from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.review_facts import (
+    ReviewFacts,
+    change_score,
+    describe_reviews,
+    find_author,
+    give_score,
+    withdraw_score,
+)
 from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe_run
 from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
 
@@ -58,6 +68,17 @@ class CaseView(View, frozen=True, kw_only=True):
     """Other runs of the suite, to compare with."""
     tokens: tuple[int | None, int | None]
     counted_by: str | None
+    reviews: list[ReviewFacts]
+    """What people said of it."""
+    edited: ReviewFacts | None
+    may_review: bool
+    names: list[str]
+    """What people may call a score: as others did, and as its scorers are called."""
+
+    @property
+    def mine(self) -> ReviewFacts | None:
+        """The visitor's own verdict."""
+        return next((each for each in self.reviews if each.mine and each.name == VERDICT), None)
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each check."""
@@ -68,7 +89,7 @@ def gather(visit: Visit) -> CaseView:
     """The case that the address names."""
     visit.visitor.require_runs()
     app, name = visit.app, visit.params["case"]
-    record = app.store.run(visit.params["run"])
+    record = app.store.brief_run(visit.params["run"])
     epoch = visit.read_number("epoch", 0, 1_000_000)
     result = next(app.store.pick_results(record.id, [(name, epoch)]), None)
     if result is None:
@@ -77,14 +98,16 @@ def gather(visit: Visit) -> CaseView:
     falls = lay_out_spans(result.trace)
     before, after = app.store.neighbours(record.id, name, epoch)
     facts = describe_case(result, most=200_000)
-    others = app.store.runs(suite=record.suite, limit=12)
+    others = app.store.runs(suite=record.suite, limit=2)
+    said = describe_reviews(visit, app.store.reviews.of_cases(record.id, [(name, epoch)]))
+    scores = _list_scores(result)
     return CaseView(
         title=facts.name,
         run=describe_run(record),
         case=facts,
         epochs=list(range(record.epochs)) if record.epochs > 1 else [],
         turns=list_turns(result.input, result.output, result.trace),
-        scores=_list_scores(result),
+        scores=scores,
         losses=_list_losses(app, record, result),
         spans=falls.lines,
         seconds=falls.seconds,
@@ -93,7 +116,35 @@ def gather(visit: Visit) -> CaseView:
         others=[describe_run(each) for each in others if each.id != record.id],
         tokens=(result.input_tokens, result.output_tokens),
         counted_by=result.tokens_counted_by,
+        reviews=said,
+        edited=next((each for each in said if each.mine and each.id == visit.get("edit")), None),
+        may_review=find_author(visit) is not None,
+        names=sorted({*(each.name for each in scores), *(each.name for each in said)} - {COMMENT}),
     )
+
+
+def _find_key(visit: Visit) -> CaseKey:
+    run = visit.app.store.run(visit.params["run"]).id
+    return CaseKey(run, visit.params["case"], visit.read_number("epoch", 0, 1_000_000))
+
+
+def _stay(visit: Visit) -> Outcome:
+    return Outcome(address=f"{visit.link(edit=None)}#people")
+
+
+def _give(visit: Visit) -> Outcome:
+    give_score(visit, _find_key(visit))
+    return _stay(visit)
+
+
+def _change(visit: Visit) -> Outcome:
+    change_score(visit)
+    return _stay(visit)
+
+
+def _withdraw(visit: Visit) -> Outcome:
+    withdraw_score(visit)
+    return _stay(visit)
 
 
 def _list_scores(result: CaseResult) -> list[ScoreFacts]:
@@ -142,4 +193,9 @@ def _score(record: RunRecord, results: list[CaseResult]) -> float | None:
         return None
 
 
-PAGE = Page("/runs/{run}/cases/{case:path}", "case.html", gather)
+PAGE = Page(
+    "/runs/{run}/cases/{case:path}",
+    "case.html",
+    gather,
+    actions={"score": _give, "change": _change, "withdraw": _withdraw},
+)

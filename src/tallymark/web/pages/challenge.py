@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,16 +15,26 @@ from tallymark.challenges.strategies import STRATEGIES
 from tallymark.charts.frame import Chart
 from tallymark.charts.histogram import draw_histogram
 from tallymark.charts.lines import Line, LinePoint, draw_lines
+from tallymark.errors import InvalidInput
 from tallymark.ratings.match_results import tier_rating
 from tallymark.text import format_count, format_tick
 from tallymark.web.board_rows import BoardRow, DimensionShare, list_board, list_dimensions
-from tallymark.web.page import Page, Pager, View, Visit
+from tallymark.web.likely_places import LikelyPlace, find_ends, find_likely_places
+from tallymark.web.page import Page, Pager, Shared, View, Visit
 from tallymark.web.pages.challenges import ChallengeState, find_state
 from tallymark.web.rendering import format_duration
 from tallymark.web.versus_board import VersusBoard, make_versus_board
+from tallymark.web.what_if_board import (
+    RuleForm,
+    WhatIf,
+    make_form,
+    send_on_plain_form,
+    try_rule,
+)
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge, Versus
+    from tallymark.challenges.strategies import Standing
     from tallymark.store.contests.challenges import StoredChallenge
 
 _PLACES = 50
@@ -31,6 +42,14 @@ _AROUND = 3
 _WALL = 10
 _PODIUM = 3
 _A_DAY = 86_400
+_SORTABLE = 1_000
+"""Agents of a board that is read as a whole, to be ordered by something else than the place."""
+_REPEATED = 200
+"""Agents of a board of which all attempts are looked at, so many at most:"""
+_MOST_TRIES = 5_000
+_MATCHING = 200
+"""Agents of a larger board whose names are looked through."""
+SORTS = ("place", "agent", "submitted")
 
 
 class PodiumPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +73,14 @@ class ChallengeView(View, frozen=True, kw_only=True):
     goal: str
     difficulty: str
     kind: str
+    visibility: str
     state: ChallengeState
+    opens_at: float | None
     closes_at: float | None
+    changes_at: float | None
+    """When the state changes next, if nobody changes it before."""
+    seq: int
+    """The last change that this shows."""
     frozen_at: float | None
     """Since when the public sees a board that stands still."""
     live: bool
@@ -65,6 +90,10 @@ class ChallengeView(View, frozen=True, kw_only=True):
     podium: list[PodiumPlace]
     rows: list[BoardRow]
     pager: Pager
+    text: str
+    sort: str
+    descending: bool
+    sortable: bool
     around: list[BoardRow]
     me: str | None
     cuts: bool
@@ -74,9 +103,18 @@ class ChallengeView(View, frozen=True, kw_only=True):
     schema: str
     files: list[str]
     versus: VersusBoard | None
+    form: RuleForm | None
+    """What can be tried on this board."""
+    what_if: WhatIf | None
     values: list[float] | None
     """Of every agent on the board; only where they are asked for."""
     days: dict[int, int]
+
+    @property
+    def likely_ends(self) -> tuple[float, float] | None:
+        """Of all intervals that rows show; None where none does."""
+        found = [each.likely for each in (*self.rows, *self.around) if each.likely is not None]
+        return find_ends(found) if found else None
 
     @property
     def distribution(self) -> Chart:
@@ -102,12 +140,15 @@ class ChallengeView(View, frozen=True, kw_only=True):
         return sum(self.days.values())
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each place."""
+        """A row for each place; by another rule, where the page shows that."""
         if self.versus is not None:
             yield from self.versus.list_rows()
+        if self.what_if is not None and self.what_if.rows:
+            yield from self.what_if.list_rows()
+            return
         for row in self.rows:
             flat = msgspec.structs.asdict(row)
-            del flat["parts"], flat["share"], flat["me"]
+            del flat["parts"], flat["share"], flat["me"], flat["likely"]
             yield flat | {each.key: each.score for each in row.parts}
 
 
@@ -117,23 +158,18 @@ def _write_day(day: float) -> str:
 
 def gather(visit: Visit) -> ChallengeView:
     """The challenge that the address names."""
+    send_on_plain_form(visit)
     store, name = visit.app.store, visit.params["challenge"]
-    kept = visit.find_challenge(name)
+    kept, seq, _ = visit.find_newest_challenge(name)
     challenge, public = kept.challenge, visit.public
     solo = challenge.kind != "versus"
-    size = store.boards.size(name, public=public) if solo else 0
-    pager = visit.read_pager(size, _WALL if visit.get("tv") else _PLACES)
-    standings = store.boards.top(name, limit=pager.limit, offset=pager.offset, public=public)
-    rows = list_board(visit, challenge, standings) if solo else []
-    top = rows
-    if pager.offset and solo:
-        first = store.boards.top(name, limit=_PODIUM + 1, public=public)
-        top = list_board(visit, challenge, first)
+    board = _Board(visit, kept) if solo else None
     me = visit.get("around") or visit.visitor.agent
+    what_if = try_rule(visit, challenge, me) if solo else None
+    # As somebody types, nothing is read that is not shown.
+    hidden = what_if is not None and what_if.rows and visit.get("part")
+    rows = board.read_rows() if board and not hidden else []
     here = any(row.agent == me for row in rows)
-    around = []
-    if me and solo and not here:
-        around = store.boards.around(name, me, each=_AROUND, public=public)
     charts = visit.get("part") == "charts"
     frozen = kept.is_frozen(visit.now)
     return ChallengeView(
@@ -142,18 +178,26 @@ def gather(visit: Visit) -> ChallengeView:
         goal=challenge.goal,
         difficulty=challenge.difficulty,
         kind=challenge.kind,
+        visibility=challenge.visibility,
         state=find_state(kept, visit.now),
+        opens_at=challenge.opens_at,
         closes_at=kept.closed_at or challenge.closes_at,
+        changes_at=_find_next_change(kept, visit.now),
+        seq=seq,
         frozen_at=kept.freezes_at if frozen else None,
         live=frozen and not public,
         heading=STRATEGIES[challenge.scoring.strategy].heading.lower(),
-        agents=size,
-        podium=_make_podium(top),
+        agents=board.size if board else 0,
+        podium=_make_podium(board.read_first(rows)) if board else [],
         rows=rows,
-        pager=pager,
-        around=list_board(visit, challenge, around),
+        pager=board.pager if board else visit.read_pager(0),
+        text=board.text if board else "",
+        sort=board.sort if board else SORTS[0],
+        descending=board.descending if board else False,
+        sortable=board is not None and board.size <= _SORTABLE,
+        around=board.read_around(me) if board and me and not here else [],
         me=None if here else me,
-        cuts=bool(challenge.scoring.dimensions),
+        cuts=bool(challenge.scoring.dimensions) and (board is None or board.in_order),
         dimensions=list_dimensions(challenge),
         rules=list(_list_rules(kept)),
         schema=""
@@ -161,9 +205,119 @@ def gather(visit: Visit) -> ChallengeView:
         else json.dumps(challenge.submission.schema, indent=2),
         files=list(challenge.public),
         versus=None if solo else make_versus_board(visit, kept),
+        form=make_form(visit, challenge) if solo else None,
+        what_if=what_if,
         values=store.figures.values(name, public=public) if charts and solo else None,
         days=store.figures.days(name, public=public) if charts and solo else {},
     )
+
+
+def share(visit: Visit) -> Shared | None:
+    """Parts of the page are the same for all who may see as much, but for who is marked in them."""
+    if visit.get("part") not in PAGE.parts:
+        return None
+    kept, *newest = visit.find_newest_challenge(visit.params["challenge"])
+    frozen = kept.is_frozen(visit.now)
+    state = find_state(kept, visit.now)
+    made_of = (newest, kept.revision, kept.frozen_at, frozen, state)
+    return Shared(visit=visit.forget_who(), made_of=made_of)
+
+
+def _find_next_change(kept: StoredChallenge, now: float) -> float | None:
+    challenge = kept.challenge
+    moments = (challenge.opens_at, challenge.closes_at, kept.freezes_at)
+    return min((each for each in moments if each is not None and each > now), default=None)
+
+
+class _Board:
+    """The part of a board that the address asks for."""
+
+    def __init__(self, visit: Visit, kept: StoredChallenge) -> None:
+        self._visit = visit
+        self._kept = kept
+        self._name = kept.challenge.name
+        self._store = visit.app.store
+        self.size = self._store.boards.size(self._name, public=visit.public)
+        self.text = visit.get("q").strip()
+        self.sort = visit.choose("sort", SORTS)
+        self.descending = visit.choose("order", ("desc", "asc")) == "desc"
+        self.pager = visit.read_pager(self.size, _WALL if visit.get("tv") else _PLACES)
+        if self.sort != "place" and self.size > _SORTABLE:
+            raise InvalidInput(
+                f"a board of {self.size:,} agents is ordered by place alone",
+                hint="filter it by name with q=, or take it as CSV",
+            )
+
+    @property
+    def in_order(self) -> bool:
+        """Whether places follow each other."""
+        return not self.text and self.sort == "place"
+
+    def read_rows(self) -> list[BoardRow]:
+        """The rows of this page, in the order that the address asks for."""
+        if self.in_order:
+            # One more at either end tells ties with those who stand on the next page.
+            before = 1 if self.pager.offset else 0
+            found = self._read_top(self.pager.limit + before + 1, self.pager.offset - before)
+            return self._list(found)[before : before + self.pager.limit]
+        chosen = self._find_chosen()
+        self.pager = msgspec.structs.replace(self.pager, total=len(chosen))
+        end = self.pager.offset + self.pager.limit
+        return self._list(chosen[self.pager.offset : end])
+
+    def read_first(self, rows: Sequence[BoardRow]) -> Sequence[BoardRow]:
+        """Those on the podium, and the one behind them."""
+        if self.in_order and not self.pager.offset and len(rows) > _PODIUM:
+            return rows
+        return list_board(self._visit, self._kept.challenge, self._read_top(_PODIUM + 1))
+
+    def read_around(self, agent: str) -> list[BoardRow]:
+        """An agent with its neighbours."""
+        public = self._visit.public
+        found = self._store.boards.around(self._name, agent, each=_AROUND, public=public)
+        return self._list(found)
+
+    def _read_top(self, limit: int, offset: int = 0) -> list[Standing]:
+        public = self._visit.public
+        return self._store.boards.top(self._name, limit=limit, offset=offset, public=public)
+
+    def _list(self, standings: Sequence[Standing]) -> list[BoardRow]:
+        return list_board(self._visit, self._kept.challenge, standings, self._likely)
+
+    @cached_property
+    def _likely(self) -> dict[str, LikelyPlace]:
+        """Where all attempts are by the scores that the board is ordered by, and not too many."""
+        challenge, visit = self._kept.challenge, self._visit
+        hidden = visit.public and self._kept.is_frozen(visit.now)
+        if challenge.scoring.strategy != "custom" or hidden or self.size > _REPEATED:
+            return {}
+        if sum(each.tries for each in self._read_top(_REPEATED)) > _MOST_TRIES:
+            return {}
+        return find_likely_places(self._store.figures.tries(self._name))
+
+    def _find_chosen(self) -> list[Standing]:
+        if self.size > _SORTABLE:
+            return self._find_matching()
+        found = self._read_top(_SORTABLE) if self.size else []
+        names = self._store.agents.names(each.agent for each in found)
+        text = self.text.casefold()
+        found = [
+            each
+            for each in found
+            if text in each.agent.casefold() or text in names.get(each.agent, "").casefold()
+        ]
+        if self.sort == "agent":
+            found.sort(key=lambda each: names.get(each.agent, each.agent).casefold())
+        elif self.sort == "submitted":
+            found.sort(key=lambda each: -each.submitted_at)
+        return found if self.descending else found[::-1]
+
+    def _find_matching(self) -> list[Standing]:
+        """Of a large board, the first agents whose names have the text."""
+        public, boards = self._visit.public, self._store.boards
+        agents = self._store.figures.agents(text=self.text, limit=_MATCHING)
+        found = (boards.standing(self._name, each.handle, public=public) for each in agents)
+        return sorted((each for each in found if each is not None), key=lambda each: each.rank)
 
 
 def _make_podium(rows: Sequence[BoardRow]) -> list[PodiumPlace]:
@@ -219,7 +373,7 @@ def _list_rules(kept: StoredChallenge) -> Iterable[Rule]:
         yield Rule("Limits", f"{', '.join(bounds)}; an attempt beyond {more}")
     if challenge.trajectory != "none":
         yield Rule("Trajectory", f"at least {challenge.trajectory}, or it does not rank")
-    yield Rule("Who sees it", "anybody who sees this page; answers stay private")
+    yield Rule("Who sees it", _describe_sight(challenge, "answers"))
     yield Rule("Version", challenge.version[:12])
 
 
@@ -231,8 +385,15 @@ def _list_versus_rules(challenge: Challenge, versus: Versus) -> Iterable[Rule]:
     yield Rule("Submissions", _describe_quota(challenge))
     sent = challenge.submission
     yield Rule("Form", f"{sent.format}, at most {format_count(sent.max_bytes, 'byte')}")
-    yield Rule("Who sees it", "anybody who sees this page; submissions stay private")
+    yield Rule("Who sees it", _describe_sight(challenge, "submissions"))
     yield Rule("Version", challenge.version[:12])
+
+
+def _describe_sight(challenge: Challenge, what: str) -> str:
+    private = f"{what} are shown to their agent and to organisers alone"
+    if challenge.visibility == "public":
+        return f"public: anybody may read this page and its board, without signing in; {private}"
+    return f"private: those who are signed in; to others it does not exist; {private}"
 
 
 def _describe_quota(challenge: Challenge) -> str:
@@ -242,5 +403,13 @@ def _describe_quota(challenge: Challenge) -> str:
 
 
 PAGE = Page(
-    "/challenges/{challenge}", "challenge.html", gather, {"charts": "challenge_charts.html"}
+    "/challenges/{challenge}",
+    "challenge.html",
+    gather,
+    {
+        "board": "challenge_board.html",
+        "around": "challenge_around.html",
+        "charts": "challenge_charts.html",
+    },
+    share=share,
 )

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from tallymark.challenges.strategies import STRATEGIES
+from tallymark.web.board_rows import BoardRow, list_board
 from tallymark.web.page import Page, View, Visit
 
 if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge
 
+_SHOWN = 3
 ChallengeState = Literal["open", "frozen", "closed", "upcoming"]
 
 
@@ -23,13 +24,17 @@ class ChallengeLine(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     difficulty: str
     kind: str
+    visibility: str
     state: ChallengeState
     opens_at: float | None
     closes_at: float | None
     agents: int
-    leader: str | None
-    leading: str | None
-    """The leader's value."""
+    top: list[BoardRow]
+    """Who stands first, the leader at the head."""
+
+    @property
+    def leader(self) -> BoardRow | None:
+        return self.top[0] if self.top else None
 
 
 class ChallengesView(View, frozen=True, kw_only=True):
@@ -41,7 +46,14 @@ class ChallengesView(View, frozen=True, kw_only=True):
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each challenge."""
-        return (msgspec.structs.asdict(each) for each in self.challenges)
+        for each in self.challenges:
+            flat = msgspec.structs.asdict(each)
+            del flat["top"]
+            leader = each.leader
+            yield flat | {
+                "leader": leader.name if leader else None,
+                "leading": leader.shown if leader else None,
+            }
 
 
 def find_state(kept: StoredChallenge, now: float) -> ChallengeState:
@@ -76,26 +88,24 @@ def gather(visit: Visit) -> ChallengesView:
 
 def _describe(visit: Visit, kept: StoredChallenge) -> ChallengeLine:
     store, challenge = visit.app.store, kept.challenge
-    agents, leader, leading = 0, None, None
+    top: list[BoardRow] = []
     if challenge.kind == "versus":
         agents = len({each.player for each in store.versus.submissions(challenge.name)})
     else:
         agents = store.boards.size(challenge.name, public=visit.public)
-        top = store.boards.top(challenge.name, limit=1, public=visit.public) if agents else []
-        if top:
-            leader = store.agents.names([top[0].agent]).get(top[0].agent, top[0].agent)
-            leading = STRATEGIES[challenge.scoring.strategy].write(top[0].value)
+        first = store.boards.top(challenge.name, limit=_SHOWN, public=visit.public)
+        top = list_board(visit, challenge, first)
     return ChallengeLine(
         name=challenge.name,
         title=challenge.title,
         difficulty=challenge.difficulty,
         kind=challenge.kind,
+        visibility=challenge.visibility,
         state=find_state(kept, visit.now),
         opens_at=challenge.opens_at,
         closes_at=kept.closed_at or challenge.closes_at,
         agents=agents,
-        leader=leader,
-        leading=leading,
+        top=top,
     )
 
 

@@ -18,20 +18,21 @@ from tallymark.runs.comparison import (
     compare_all,
     verdict,
 )
-from tallymark.runs.run import Run
+from tallymark.runs.reports.html_page import html_report
+from tallymark.runs.run import CaseOutcome, Run
 from tallymark.runs.score_matrix import find_best
 from tallymark.text import format_score
-from tallymark.web.page import Page, View, Visit
+from tallymark.web.page import File, Page, View, Visit
+from tallymark.web.pages.run import MOST_RESULTS
 from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe_run
 from tallymark.web.word_diff import WordDiff, compare_words
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
+    from tallymark.runs.record import RunRecord
 
 FEWEST, MOST = 2, 6
 _LETTERS = "ABCDEF"
-_MOST_RESULTS = 30_000
-"""Of a run that is compared while somebody waits."""
 _MOST_CHANGES = 300
 Tone = Literal["good", "bad", "", "quiet"]
 _MEASURES = (
@@ -113,11 +114,28 @@ class PromptMatrix(msgspec.Struct, frozen=True, kw_only=True):
     cells: list[list[MatrixCell | None]]
 
 
+class DifferenceLine(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is not the same of all runs: what was run, not what came of it."""
+
+    title: str
+    values: list[str]
+
+
+class FlippedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A case that did not end alike in all of several runs."""
+
+    case: str
+    name: str
+    outcomes: list[str]
+    """Of each run; `none` where it was not run."""
+
+
 class CompareView(View, frozen=True, kw_only=True):
     """Runs side by side."""
 
     runs: list[RunLine]
     suite: str
+    differences: list[DifferenceLine]
     measures: list[MeasureLine]
     """Of two runs."""
     verdict: RegressionVerdict | None
@@ -126,6 +144,9 @@ class CompareView(View, frozen=True, kw_only=True):
     formula: str
     warnings: list[str]
     changes: list[ChangeLine]
+    """Of two runs."""
+    flipped: list[FlippedLine]
+    """Of three and more."""
     counts: dict[str, int]
     kind: str
     chosen: str
@@ -155,6 +176,12 @@ class CompareView(View, frozen=True, kw_only=True):
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each case that changed."""
+        if self.flipped:
+            letters = [line.letter for line in self.runs]
+            return (
+                {"case": each.case, **dict(zip(letters, each.outcomes, strict=True))}
+                for each in self.flipped
+            )
         return (msgspec.structs.asdict(each) for each in self.changes)
 
 
@@ -162,28 +189,24 @@ def gather(visit: Visit) -> CompareView:
     """The runs that the address names."""
     visit.visitor.require_runs()
     app = visit.app
-    records = [app.store.run(each) for each in dict.fromkeys(visit.get_all("run"))]
-    if not FEWEST <= len(records) <= MOST:
-        hint = "choose them in the list of runs"
-        raise InvalidInput(f"two to six runs are compared, not {len(records)}", hint=hint)
-    large = [each.id for each in records if each.passed + each.failed > _MOST_RESULTS]
-    if large:
-        hint = f"tally compare {' '.join(each.id for each in records)} does it without a page"
-        raise InvalidInput(f"{large[0]} has too many results to be compared here", hint=hint)
+    records = _read_records(visit)
     runs = [app.load_run(each.id) for each in records]
     compared = compare_all(runs, formula=visit.get("formula") or None)
     pair = compared[0] if len(runs) == FEWEST else None
     changes = _list_changes(pair) if pair is not None else []
     kind = visit.choose("kind", ("flipped", "worse", "better", "other"))
     shown = [each for each in changes if _fits(each.kind, kind)]
-    chosen = visit.get("case") or (shown[0].case if shown else "")
-    sides = _list_sides(runs, chosen) if chosen and pair is not None else []
+    flipped = _list_flipped(runs) if pair is None else []
+    cases = [each.case for each in (*shown, *flipped)]
+    chosen = visit.get("case") or next(iter(cases), "")
+    sides = _list_sides(runs, chosen) if chosen else []
     suite = records[0].suite
     others = app.store.runs(suite=suite, limit=40)
     return CompareView(
         title=_write_heading(pair, compared),
         runs=_list_runs(runs, compared),
         suite=suite,
+        differences=_list_differences(records),
         measures=_list_measures(pair) if pair is not None else [],
         verdict=None if pair is None else verdict(pair),
         shared=compared[0].shared,
@@ -191,6 +214,7 @@ def gather(visit: Visit) -> CompareView:
         formula=compared[0].formula,
         warnings=list(dict.fromkeys(said for each in compared for said in each.warnings)),
         changes=shown[:_MOST_CHANGES],
+        flipped=flipped[:_MOST_CHANGES],
         counts={
             each: sum(_fits(change.kind, each) for change in changes)
             for each in ("flipped", "worse", "better", "other")
@@ -204,6 +228,64 @@ def gather(visit: Visit) -> CompareView:
         ],
         matrix=_make_matrix(app, suite),
     )
+
+
+def _read_records(visit: Visit) -> list[RunRecord]:
+    """Two to six runs that are not too large to be compared while somebody waits."""
+    store = visit.app.store
+    records = [store.brief_run(each) for each in dict.fromkeys(visit.get_all("run"))]
+    if not FEWEST <= len(records) <= MOST:
+        hint = "choose them in the list of runs"
+        raise InvalidInput(f"two to six runs are compared, not {len(records)}", hint=hint)
+    large = [each.id for each in records if each.passed + each.failed > MOST_RESULTS]
+    if large:
+        hint = f"tally compare {' '.join(each.id for each in records)} does it without a page"
+        raise InvalidInput(f"{large[0]} has too many results to be compared here", hint=hint)
+    return records
+
+
+def _list_differences(records: Sequence[RunRecord]) -> list[DifferenceLine]:
+    """What was run otherwise: model, prompt, suite, formula, epochs, tags."""
+    tags = [describe_run(each).tags for each in records]
+    versions = list(dict.fromkeys(each.definition_hash for each in records))
+    said: dict[str, list[str]] = {
+        "Model": [each.model for each in records],
+        "Prompt": [str(each.tags.get("prompt", "")) for each in records],
+        "Suite": [each.suite for each in records],
+        "Version of the suite": [
+            f"{versions.index(each.definition_hash) + 1}, {each.definition_hash[:8]}"
+            for each in records
+        ],
+        "Formula": [each.formula for each in records],
+        "Epochs": [str(each.epochs) for each in records],
+        "State": [each.status.replace("_", " ") for each in records],
+    }
+    said |= {
+        f"Tag {name}": [each.get(name, "") for each in tags]
+        for name in dict.fromkeys(name for each in tags for name in each)
+    }
+    return [
+        DifferenceLine(title=title, values=values)
+        for title, values in said.items()
+        if len(set(values)) > 1
+    ]
+
+
+def _list_flipped(runs: Sequence[Run]) -> list[FlippedLine]:
+    """Cases that did not end alike, those on which most differ first."""
+    found = []
+    for case in dict.fromkeys(case for run in runs for case in run.outcomes):
+        outcomes = [_name_result(run.outcomes.get(case)) for run in runs]
+        if len(set(outcomes)) > 1:
+            found.append(FlippedLine(case=case, name=case, outcomes=outcomes))
+    return sorted(found, key=lambda each: (each.outcomes.count("none"), each.case))
+
+
+def _name_result(outcome: CaseOutcome | None) -> str:
+    if outcome is None:
+        return "none"
+    ran = outcome.passed + outcome.failed
+    return _name_outcome(f"{outcome.passed}/{ran}") if ran else "error"
 
 
 def _fits(kind: str, wanted: str) -> bool:
@@ -348,7 +430,7 @@ def _list_sides(runs: Sequence[Run], case: str) -> list[SideOfCase]:
 
 def _diff(sides: Sequence[SideOfCase]) -> WordDiff | None:
     texts = [side.case.output for side in sides if side.case is not None]
-    return compare_words(*texts) if len(texts) == FEWEST else None
+    return compare_words(*texts) if len(texts) == len(sides) == FEWEST else None
 
 
 def _make_matrix(app: App, suite: str) -> PromptMatrix | None:
@@ -384,4 +466,12 @@ def _make_matrix(app: App, suite: str) -> PromptMatrix | None:
     return PromptMatrix(prompts=prompts, models=models, cells=cells)
 
 
-PAGE = Page("/compare", "compare.html", gather)
+def _make_report(visit: Visit) -> File:
+    """The runs as one file that opens without a server."""
+    visit.visitor.require_runs()
+    records = _read_records(visit)
+    runs = [visit.app.load_run(each.id) for each in records]
+    return File(f"{records[0].suite} compared", html_report(runs))
+
+
+PAGE = Page("/compare", "compare.html", gather, files={"html": _make_report})

@@ -1,25 +1,28 @@
-"""The formula bench: what a formula says of a run, and how runs would be ordered by it."""
+"""The formula bench: what a formula says of a run or a board, and how either would be ordered."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from tallymark.errors import FormulaError, Problem
+from tallymark.app.what_if import WhatIfBoard, WhatIfRule
+from tallymark.challenges.attempt_formula import AttemptFormula, formula_names
+from tallymark.challenges.challenge import Challenge
+from tallymark.errors import FormulaError, Problem, TallymarkError
 from tallymark.formula import Formula, Names
 from tallymark.formula.functions import FUNCTIONS
+from tallymark.runs.record import RunRecord
 from tallymark.web.page import Page, View, Visit
 from tallymark.web.pages.run import name_values, pick_metrics
 from tallymark.web.run_facts import RunFacts, describe_run
 from tallymark.web.score_parts import FormulaTree, take_apart
 
-if TYPE_CHECKING:
-    from tallymark.runs.record import RunRecord
-
 _MOST_TEXT = 4_096
 _MOST_RUNS = 30
+_MOST_BOARDS = 100
+_MOST_PLACES = 50
 _START = "success_pct"
 
 
@@ -49,6 +52,13 @@ class OrderLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.was - self.place
 
 
+class BenchChallenge(msgspec.Struct, frozen=True, kw_only=True):
+    """A challenge whose board can be tried."""
+
+    name: str
+    title: str
+
+
 class FormulaView(View, frozen=True, kw_only=True):
     """A formula, and all that can be said of it."""
 
@@ -63,11 +73,19 @@ class FormulaView(View, frozen=True, kw_only=True):
     runs: list[RunFacts]
     """To choose from."""
     order: list[OrderLine]
+    """Of runs."""
+    challenges: list[BenchChallenge]
+    """To choose from, instead of a run."""
+    challenge: BenchChallenge | None
+    board: WhatIfBoard | None
+    """As it would be by this formula."""
     names: dict[str, float | None]
     functions: list[str]
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each run in its new place."""
+        """A row for each run or agent in its new place."""
+        if self.board is not None:
+            yield from (msgspec.structs.asdict(each) for each in self.board.items)
         for each in self.order:
             yield {
                 "place": each.place,
@@ -80,56 +98,123 @@ class FormulaView(View, frozen=True, kw_only=True):
             }
 
 
+class _Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What a formula is tried on: a run, a board, or nothing but its names."""
+
+    names: Names
+    text: str
+    values: Mapping[str, float | None] = {}
+    run: RunRecord | None = None
+    challenge: Challenge | None = None
+
+
 def gather(visit: Visit) -> FormulaView:
-    """The formula of the address, with the numbers of a run."""
+    """The formula of the address, with the numbers of a run or for a board."""
     store = visit.app.store
     may = visit.visitor.may_read_runs and store.exists
-    records = store.runs(limit=_MOST_RUNS) if may else []
-    chosen = _choose_run(visit, records) if may else None
-    text = visit.get("formula") or (chosen.formula if chosen else _START)
-    metrics = pick_metrics(chosen.metrics, text) if chosen else {}
-    names = name_values(metrics) if chosen else Names.of(None)
+    records = store.runs(limit=_MOST_RUNS, metrics_for=visit.get("formula")) if may else []
+    boards = [each.challenge for each in visit.list_challenges() if each.challenge.kind != "versus"]
+    subject = _choose_subject(visit, records)
+    challenge = subject.challenge
     view: dict[str, Any] = {
         "title": "Formula bench",
-        "formula": text,
-        "run": None if chosen is None else describe_run(chosen),
+        "formula": subject.text,
+        "run": None if subject.run is None else describe_run(subject.run),
         "runs": [describe_run(each) for each in records],
-        "names": {name: metrics.get(name) for name in sorted(names)},
+        "challenges": [_describe_challenge(each) for each in boards[:_MOST_BOARDS]],
+        "challenge": None if challenge is None else _describe_challenge(challenge),
+        "names": {name: subject.values.get(name) for name in sorted(subject.names)},
         "functions": sorted(FUNCTIONS),
     }
     try:
-        formula = Formula.parse(text[: _MOST_TEXT + 1], names)
+        formula = Formula.parse(subject.text[: _MOST_TEXT + 1], subject.names)
     except FormulaError as error:
-        mistakes = [_describe(each) for each in error.problems]
+        mistakes = [describe_mistake(each) for each in error.problems]
         return FormulaView(
             **view, mistakes=mistakes, notes=[], low=None, high=None, directions={}, tree=None,
-            order=[],
+            order=[], board=None,
         )  # fmt: skip
     lint = formula.lint()
     ends = lint.to_dict()["range"] or {"low": None, "high": None}
+    tree, board = None, None
+    if subject.run is not None:
+        tree = take_apart(formula, subject.names, subject.values)
+    elif challenge is not None:
+        board = _ask_board(visit, challenge, subject.text)
+        tree = _explain_first(visit, challenge, board, formula)
     return FormulaView(
         **view,
         mistakes=[],
         notes=[
-            _describe(Problem(each.message, each.place, each.hint), each.level)
+            describe_mistake(Problem(each.message, each.place, each.hint), each.level)
             for each in lint.findings
         ],
         low=ends["low"],
         high=ends["high"],
         directions={name: way.value for name, way in lint.directions.items()},
-        tree=take_apart(formula, names, metrics) if chosen else None,
-        order=_order_runs(visit, text, chosen) if chosen else [],
+        tree=tree,
+        order=_order_runs(visit, subject.text, subject.run) if subject.run else [],
+        board=board,
     )
 
 
-def _choose_run(visit: Visit, records: list[RunRecord]) -> RunRecord | None:
-    wanted = visit.get("run")
+def _describe_challenge(challenge: Challenge) -> BenchChallenge:
+    return BenchChallenge(name=challenge.name, title=challenge.title or challenge.name)
+
+
+def _choose_subject(visit: Visit, records: list[RunRecord]) -> _Subject:
+    """A board where one is named, else a run; `on` is what the one field of the page sends."""
+    kind, _, name = visit.get("on").partition(":")
+    board = name if kind == "board" else visit.get("challenge") if kind != "run" else ""
+    text = visit.get("formula")
+    if board:
+        challenge = visit.find_challenge(board).challenge
+        keys = [each.key for each in challenge.scoring.dimensions]
+        names = formula_names(keys, tuple(challenge.evaluator.options.get("metrics", ())))
+        usual = challenge.scoring.formula or ("total" if keys else "rating")
+        return _Subject(names=names, text=text or usual, challenge=challenge)
+    run = _choose_run(visit, name if kind == "run" else visit.get("run"), records)
+    if run is None:
+        return _Subject(names=Names.of(None), text=text or _START)
+    text = text or run.formula
+    metrics = pick_metrics(run.metrics, text)
+    return _Subject(names=name_values(metrics), text=text, values=metrics, run=run)
+
+
+def _ask_board(visit: Visit, challenge: Challenge, text: str) -> WhatIfBoard:
+    return visit.service.what_if.ask(
+        visit.app.store,
+        challenge.name,
+        WhatIfRule(formula=text),
+        public=visit.public,
+        around=visit.visitor.agent,
+        limit=_MOST_PLACES,
+    )
+
+
+def _explain_first(
+    visit: Visit, challenge: Challenge, board: WhatIfBoard, formula: Formula
+) -> FormulaTree | None:
+    """The formula with the numbers of whoever would be first."""
+    if not board.items:
+        return None
+    try:
+        attempt = visit.find_attempt(board.items[0].attempt)
+        values = AttemptFormula(formula).values_of(challenge, attempt)
+    except TallymarkError:
+        return None
+    return take_apart(formula, formula.declared, values)
+
+
+def _choose_run(visit: Visit, wanted: str, records: list[RunRecord]) -> RunRecord | None:
     if wanted:
-        return visit.app.store.run(wanted)
+        visit.visitor.require_runs()
+        return visit.app.store.brief_run(wanted, metrics_for=visit.get("formula"))
     return records[0] if records else None
 
 
-def _describe(problem: Problem, level: str = "error") -> Mistake:
+def describe_mistake(problem: Problem, level: str = "error") -> Mistake:
+    """A problem as a page shows it."""
     place = problem.place
     return Mistake(
         message=problem.message,
@@ -142,7 +227,7 @@ def _describe(problem: Problem, level: str = "error") -> Mistake:
 
 def _order_runs(visit: Visit, text: str, chosen: RunRecord) -> list[OrderLine]:
     """The runs of the same suite by this formula; what has no value comes last."""
-    records = visit.app.store.runs(suite=chosen.suite, limit=_MOST_RUNS)
+    records = visit.app.store.runs(suite=chosen.suite, limit=_MOST_RUNS, metrics_for=text)
     if chosen.id not in {each.id for each in records}:
         records = [chosen, *records]
     found: list[tuple[RunRecord, float | None, str | None]] = []

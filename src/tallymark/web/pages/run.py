@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
-from tallymark.errors import FormulaError
+from tallymark.errors import FormulaError, InvalidInput
 from tallymark.formula import Formula, Names, Variable
 from tallymark.formula.formula_names import RUN_METRICS
-from tallymark.web.page import Moved, Page, Pager, View, Visit
-from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe_run
+from tallymark.runs.agreement import list_judged
+from tallymark.runs.reports.html_page import html_report
+from tallymark.web.page import File, Moved, Page, Pager, View, Visit
+from tallymark.web.run_facts import (
+    CaseFacts,
+    NumberOrigins,
+    RunFacts,
+    describe_case,
+    describe_run,
+    explain_metric,
+    explain_numbers,
+)
 from tallymark.web.score_parts import FormulaTree, take_apart
 
 if TYPE_CHECKING:
@@ -22,8 +33,15 @@ _ORDER: tuple[CaseStatus, ...] = ("failed", "error", "passed")
 """What went wrong stands first."""
 _FEW = 5_000
 """Results that are counted again to say why a score has no interval."""
+MOST_RESULTS = 30_000
+"""Of a run that is counted whole while somebody waits."""
+_GOING_ON = ("queued", "running", "interrupted")
 _MOST_METRICS = 600
 """Three for each named case: with more, a page would be nothing else."""
+
+
+_EARLIER = 3
+"""Runs among which the one before is looked for."""
 
 
 class RunBefore(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +61,11 @@ class RunView(View, frozen=True, kw_only=True):
     group: list[RunFacts]
     """The other runs of the same command."""
     metrics: dict[str, float | None]
+    meanings: dict[str, str]
+    """Of each metric, where it comes from."""
+    origins: NumberOrigins
+    judged: bool
+    """Whether models judged some of it, so that there is something to review."""
     cases: list[CaseFacts]
     pager: Pager
     status: str
@@ -62,15 +85,18 @@ def gather(visit: Visit) -> RunView:
     """The run that the address names, by id or by a beginning of it."""
     visit.visitor.require_runs()
     app, wanted = visit.app, visit.params["run"]
-    record = app.store.run(wanted)
+    record = app.store.brief_run(wanted)
     if record.id != wanted:
         raise Moved(visit.link().replace(f"/runs/{wanted}", f"/runs/{record.id}", 1))
+    if record.status in _GOING_ON:
+        record = _count_so_far(app, record)
     run = describe_run(record)
     status = visit.choose("status", ("", *_ORDER))
     text = visit.get("q")
     pager = visit.read_pager(_count(app, run, status, text))
     results = _read_cases(app, run, pager, status, text)
     layout = visit.choose("view", ("list", "side"))
+    metrics = dict(sorted(pick_metrics(record.metrics, record.formula).items()))
     return RunView(
         title=f"{run.model} on {run.suite}",
         run=run,
@@ -78,7 +104,10 @@ def gather(visit: Visit) -> RunView:
         tree=explain_run(record),
         before=_find_before(app, record),
         group=_list_group(app, record),
-        metrics=dict(sorted(pick_metrics(record.metrics, record.formula).items())),
+        metrics=metrics,
+        meanings={name: explain_metric(name, metrics) for name in metrics},
+        origins=explain_numbers(record),
+        judged=any(list_judged(each) for each in results),
         cases=[describe_case(each) for each in results],
         pager=pager,
         status=status,
@@ -124,9 +153,15 @@ def name_values(metrics: Mapping[str, float | None]) -> Names:
     )
 
 
+def _count_so_far(app: App, record: RunRecord) -> RunRecord:
+    """A run that goes on, with what is known of its cost and its time."""
+    cost, latency = app.store.measure_results(record.id)
+    return replace(record, metrics=record.metrics | {"total_cost": cost, "avg_latency": latency})
+
+
 def _count(app: App, run: RunFacts, status: str, text: str) -> int:
     known = {"": run.finished, "passed": run.passed, "failed": run.failed, "error": run.errors}
-    if not text and run.status not in ("running", "interrupted"):
+    if not text:
         return known[status]
     wanted = cast("CaseStatus | None", status or None)
     return app.store.count_results(run.id, status=wanted, text=text or None)
@@ -135,7 +170,7 @@ def _count(app: App, run: RunFacts, status: str, text: str) -> int:
 def _read_cases(app: App, run: RunFacts, pager: Pager, status: str, text: str) -> list[CaseResult]:
     """A page of the cases; of all of them, first those that went wrong."""
     store = app.store
-    if text or status or run.status in ("running", "interrupted"):
+    if text or status or run.status in _GOING_ON:
         return store.page_results(
             run.id,
             status=cast("CaseStatus | None", status or None),
@@ -161,9 +196,14 @@ def _read_cases(app: App, run: RunFacts, pager: Pager, status: str, text: str) -
 def _find_before(app: App, record: RunRecord) -> RunBefore | None:
     if record.score is None:
         return None
-    for other in app.store.runs(suite=record.suite, model=record.model, limit=50):
-        earlier = other.created_at < record.created_at and other.score is not None
-        if earlier and other.tags.get("prompt") == record.tags.get("prompt"):
+    earlier = app.store.runs(
+        suite=record.suite,
+        model=record.model,
+        after=(record.created_at, record.created_at, record.id),
+        limit=_EARLIER,
+    )
+    for other in earlier:
+        if other.score is not None and other.tags.get("prompt") == record.tags.get("prompt"):
             return RunBefore(id=other.id, change=record.score - (other.score or 0.0))
     return None
 
@@ -183,4 +223,27 @@ def _explain_no_interval(app: App, record: RunRecord) -> str | None:
     return app.load_run(record.id).no_interval
 
 
-PAGE = Page("/runs/{run}", "run.html", gather)
+def _make_report(visit: Visit) -> File:
+    """The run as one file that opens without a server."""
+    visit.visitor.require_runs()
+    record = visit.app.store.brief_run(visit.params["run"])
+    refuse_large([record])
+    loaded = visit.app.load_run(record.id)
+    return File(f"{record.suite} {record.id}", html_report([loaded]))
+
+
+def refuse_large(records: Sequence[RunRecord]) -> None:
+    """What takes too long while somebody waits."""
+    large = [each.id for each in records if each.passed + each.failed > MOST_RESULTS]
+    if large:
+        hint = f"tally show {large[0]} -r report.html makes it without a page"
+        raise InvalidInput(f"{large[0]} has too many results for a file here", hint=hint)
+
+
+PAGE = Page(
+    "/runs/{run}",
+    "run.html",
+    gather,
+    parts={"live": "run_live.html", "cases": "run_cases.html", "whole": "run_whole.html"},
+    files={"html": _make_report},
+)

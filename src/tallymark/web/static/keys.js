@@ -14,12 +14,19 @@ export function mount(body) {
     }
     const act = ACTS[event.key];
     if (event.key === "g") leader = true;
-    else if (act && act(body) !== false) event.preventDefault();
+    else if (act ? act(body) !== false : press(event.key)) event.preventDefault();
   });
 }
 
 function isOff() {
   return document.cookie.split("; ").includes("keys=off");
+}
+
+function press(key) {
+  // What has a key of its own on this page alone: a button, or a field to type in.
+  const found = [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === key);
+  found?.matches("textarea") ? found.focus() : found?.click();
+  return Boolean(found);
 }
 
 function click(selector) {
@@ -52,6 +59,11 @@ const ACTS = {
     return Boolean(box);
   },
   c: () => click("[data-compare]"),
+  w: () => {
+    const field = document.querySelector("#what-if:not([hidden]) form:not([hidden]) input:not([type=hidden])");
+    field?.focus();
+    return Boolean(field) || click("[data-what-if-open]");
+  },
   y: () => {
     navigator.clipboard?.writeText(location.href);
   },

@@ -6,7 +6,7 @@ from tallymark.store.schema import make_tables
 from tallymark.store.traces import rule_tables, trace_tables
 
 revision = "0009"
-down_revision = "0007"
+down_revision = "0008"
 
 
 def upgrade() -> None:

@@ -1,7 +1,8 @@
-"""One thread that writes for all: what has arrived is done together, and each has its own answer.
+"""One thread that works for all: what has arrived is done together, and each has its own answer.
 
-An item that is alone waits for nobody; while a batch is committed, the next one gathers. Answers
-are given after the commit. See docs/decisions/0032-batches.md.
+An item that is alone waits for nobody; while a batch is done, the next one gathers. Answers are
+given when all of the batch is done: of what is written, after the commit, and what is read was read
+after it was asked for. See docs/decisions/0032-batches.md.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ MOST_AT_ONCE = 500
 _RETRY_AFTER = 1.0
 
 
-class BatchWriter:
+class BatchThread:
     """Does items with `apply`, many at once: it gives for each an answer or an exception."""
 
     def __init__(
         self,
         apply: Callable[[Sequence[Any]], Sequence[Any]],
         *,
+        name: str = "tally-batches",
         most_waiting: int = MOST_WAITING,
         most_at_once: int = MOST_AT_ONCE,
     ) -> None:
@@ -47,11 +49,11 @@ class BatchWriter:
         """How many were done since it began."""
         self._telling: set[Loop] = set()
         """Loops that will say, at the end of this turn, that something has arrived."""
-        self._thread = threading.Thread(target=self._work, name="tally-writer", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def put(self, item: Any) -> Future[Any]:
-        """Asks for an item to be done; the answer comes when it is durable."""
+        """Asks for an item to be done; the answer comes when its batch is done."""
         future: Future[Any] = Future()
         with self._arrived:
             self._add(item, future, None)
@@ -99,7 +101,7 @@ class BatchWriter:
             raise Busy("the store is being closed", retry_after=_RETRY_AFTER)
         if len(self._waiting) >= self._most_waiting:
             raise Busy(
-                f"{len(self._waiting)} things are waiting to be stored",
+                f"{len(self._waiting)} things are waiting for the database",
                 retry_after=_RETRY_AFTER,
                 hint="try again a little later",
             )

@@ -13,7 +13,7 @@ from tests.store.contests.test_attempt_batch import a_report
 from tallymark.challenges.attempt import Attempt
 from tallymark.errors import Busy, InvalidInput
 from tallymark.store import Store
-from tallymark.store.batch_writer import BatchWriter
+from tallymark.store.batch_thread import BatchThread
 
 
 class Work:
@@ -41,15 +41,15 @@ def work() -> Work:
 
 
 @pytest.fixture
-def writer(work: Work) -> Iterator[BatchWriter]:
-    made = BatchWriter(work.apply, most_waiting=4)
+def writer(work: Work) -> Iterator[BatchThread]:
+    made = BatchThread(work.apply, most_waiting=4)
     yield made
     for _ in range(20):
         work.let_go.release()
     made.close()
 
 
-def test_what_arrives_during_a_batch_is_the_next_one(writer: BatchWriter, work: Work) -> None:
+def test_what_arrives_during_a_batch_is_the_next_one(writer: BatchThread, work: Work) -> None:
     first = writer.put(1)
     work.begun.acquire()
     others = [writer.put(each) for each in (2, 3, 4)]
@@ -59,7 +59,7 @@ def test_what_arrives_during_a_batch_is_the_next_one(writer: BatchWriter, work: 
     assert work.batches == [[1], [2, 3, 4]]
 
 
-def test_a_refusal_is_one_items_own(writer: BatchWriter, work: Work) -> None:
+def test_a_refusal_is_one_items_own(writer: BatchThread, work: Work) -> None:
     work.let_go.release(3)
     blocked = writer.put(1)
     answers = writer.do_all(["odd", 3])
@@ -67,7 +67,7 @@ def test_a_refusal_is_one_items_own(writer: BatchWriter, work: Work) -> None:
     assert isinstance(answers[0], InvalidInput)
 
 
-def test_a_poison_hurts_only_itself(writer: BatchWriter, work: Work) -> None:
+def test_a_poison_hurts_only_itself(writer: BatchThread, work: Work) -> None:
     first = writer.put(1)
     work.begun.acquire()
     poison, sound = writer.put("poison"), writer.put(5)
@@ -77,7 +77,7 @@ def test_a_poison_hurts_only_itself(writer: BatchWriter, work: Work) -> None:
     assert work.batches == [[1], ["poison", 5], ["poison"], [5]]
 
 
-def test_an_outage_is_told_to_all_without_trying_each(writer: BatchWriter, work: Work) -> None:
+def test_an_outage_is_told_to_all_without_trying_each(writer: BatchThread, work: Work) -> None:
     writer.put(1)
     work.begun.acquire()
     asked = [writer.put("outage"), writer.put(5)]
@@ -86,7 +86,7 @@ def test_an_outage_is_told_to_all_without_trying_each(writer: BatchWriter, work:
     assert work.batches == [[1], ["outage", 5]]
 
 
-def test_a_full_queue_is_busy_and_says_when_to_come_again(writer: BatchWriter, work: Work) -> None:
+def test_a_full_queue_is_busy_and_says_when_to_come_again(writer: BatchThread, work: Work) -> None:
     first = writer.put(1)
     work.begun.acquire()
     waiting = [writer.put(each) for each in range(4)]
@@ -98,7 +98,7 @@ def test_a_full_queue_is_busy_and_says_when_to_come_again(writer: BatchWriter, w
 
 
 def test_closing_does_what_is_waiting_and_takes_nothing_more(work: Work) -> None:
-    writer = BatchWriter(work.apply)
+    writer = BatchThread(work.apply)
     asked = [writer.put(1)]
     work.begun.acquire()
     asked += [writer.put(2), writer.put(3)]
@@ -111,7 +111,7 @@ def test_closing_does_what_is_waiting_and_takes_nothing_more(work: Work) -> None
 
 def test_in_an_event_loop_what_arrives_in_one_turn_is_one_batch(work: Work) -> None:
     work.let_go.release(9)
-    writer = BatchWriter(work.apply)
+    writer = BatchThread(work.apply)
 
     async def ask() -> list[Any]:
         asked = (writer.aput(each) for each in (1, 2, "odd", 4))
@@ -124,7 +124,7 @@ def test_in_an_event_loop_what_arrives_in_one_turn_is_one_batch(work: Work) -> N
     assert work.batches == [[1, 2, "odd", 4]]
 
 
-def test_whoever_does_not_wait_any_more_holds_up_nobody(writer: BatchWriter, work: Work) -> None:
+def test_whoever_does_not_wait_any_more_holds_up_nobody(writer: BatchThread, work: Work) -> None:
     async def ask() -> Any:
         gone = asyncio.ensure_future(writer.aput(1))
         stays = asyncio.ensure_future(writer.aput(2))

@@ -1,0 +1,72 @@
+"""`Settlers`: threads that score what takes longer than a transaction may.
+
+What waits at one challenge is scored together, which takes a plugin a fraction of the time: see
+docs/decisions/0032-batches.md. One that is alone waits for nobody.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeAlias
+
+from tallymark.challenges.attempt import Attempt, Metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Reported: TypeAlias = tuple[Attempt, Metrics]
+_THREADS = 4
+_MOST_TOGETHER = 64
+"""Of more, those at the end would wait long for a plugin that is slow."""
+
+
+class Settlers:
+    """Scores with `settle`, which is given attempts at one challenge and tells how each ended."""
+
+    def __init__(self, settle: Callable[[Sequence[Reported]], Sequence[Attempt]]) -> None:
+        self._settle = settle
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tally-settler")
+        self._lock = threading.Lock()
+        self._waiting: dict[str, deque[tuple[Reported, Future[Attempt]]]] = {}
+        """By the name of the challenge."""
+
+    def put(self, attempt: Attempt, metrics: Metrics) -> Future[Attempt]:
+        """Has an attempt scored."""
+        future: Future[Attempt] = Future()
+        with self._lock:
+            waiting = self._waiting.setdefault(attempt.challenge, deque())
+            waiting.append(((attempt, metrics), future))
+        # One for each: whoever comes first takes what waits, and the others find nothing to do.
+        self._threads.submit(self._work, attempt.challenge)
+        return future
+
+    def close(self) -> None:
+        """Scores what waits, then ends."""
+        self._threads.shutdown()
+
+    def _work(self, challenge: str) -> None:
+        taken = self._take(challenge)
+        if not taken:
+            return
+        # Also of those whose senders have gone: what was reported is scored.
+        wanted = [future.set_running_or_notify_cancel() for _, future in taken]
+        try:
+            settled = self._settle([each for each, _ in taken])
+        except BaseException as error:
+            for (_, future), is_wanted in zip(taken, wanted, strict=True):
+                if is_wanted:
+                    future.set_exception(error)
+            raise
+        for (_, future), is_wanted, attempt in zip(taken, wanted, settled, strict=True):
+            if is_wanted:
+                future.set_result(attempt)
+
+    def _take(self, challenge: str) -> list[tuple[Reported, Future[Attempt]]]:
+        with self._lock:
+            waiting = self._waiting.get(challenge, deque())
+            taken = [waiting.popleft() for _ in range(min(len(waiting), _MOST_TOGETHER))]
+            if not waiting:
+                self._waiting.pop(challenge, None)
+            return taken

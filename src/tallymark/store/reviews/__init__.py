@@ -1,0 +1,1 @@
+"""What people say of cases: their own scores and comments."""

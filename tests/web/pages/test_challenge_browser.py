@@ -1,0 +1,137 @@
+"""A board in real browsers: it moves by itself, what-if re-ranks it, and it outlives its server."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page
+from tests.web.conftest import make_service, open_app
+from tests.web.page_samples import NOW, fill_contests, play
+from tests.web.test_site_browser import browser  # noqa: F401 (a fixture)
+
+from tallymark.app.app import App
+from tallymark.server import make_server, name_hosts
+
+
+@contextmanager
+def serve(app: App, port: int = 0) -> Iterator[str]:
+    """The owner's pages; at the end also those who listen are sent away."""
+    listener = socket.create_server(("127.0.0.1", port))
+    port = listener.getsockname()[1]
+    service = make_service(app, own=True)
+    site = make_server(service, hosts=name_hosts(port))
+    server = uvicorn.Server(uvicorn.Config(site, log_level="error", ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield f"http://localhost:{port}"
+    finally:
+        service.live.end()
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    """Boards of which a test may change something."""
+    with closing(open_app(tmp_path / "tally.db", fill_contests)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:  # noqa: F811
+    """Of somebody who looks, and wants things to move."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = context.new_page()
+    opened.set_default_timeout(15_000)
+    yield opened
+    context.close()
+
+
+LIVE = "[data-live='live']"
+
+
+def list_agents(page: Page) -> list[str]:
+    """Handles in the order in which they stand."""
+    return page.eval_on_selector_all(  # type: ignore[no-any-return]
+        "[data-patch=rows] tr[data-rank]", "rows => rows.map((each) => each.dataset.key)"
+    )
+
+
+def test_a_board_moves_in_every_browser_without_being_loaded_again(
+    app: App,
+    page: Page,
+    browser: Browser,  # noqa: F811
+) -> None:
+    with serve(app) as address:
+        wall = browser.new_page(reduced_motion="reduce")
+        wall.goto(f"{address}/challenges/maze?tv=1")
+        page.goto(f"{address}/challenges/maze")
+        for each in (page, wall):
+            each.wait_for_selector(LIVE)
+            each.evaluate("window.loadedOnce = true")
+        assert list_agents(page) == ["alice", "bob", "charlie", "dave"]
+        play(app.store, "maze", "dave", 990.0, at=NOW - 20)
+        for each in (page, wall):
+            each.wait_for_selector("tr[data-key=dave][data-rank='1'] .move.up >> text=3")
+            assert list_agents(each) == ["dave", "alice", "bob", "charlie"]
+            assert each.evaluate("window.loadedOnce")
+        assert "990" in page.inner_text(".podium li:first-child")
+        wall.close()
+
+
+def test_what_if_is_typed_dragged_shared_and_reset(app: App, page: Page) -> None:
+    with serve(app) as address:
+        page.goto(f"{address}/challenges/maze")
+        page.wait_for_selector(LIVE)
+        page.keyboard.press("w")
+        page.wait_for_selector(".board-frame.whatif")
+        page.keyboard.press("End")
+        page.wait_for_url("**weights=correctness%3A100%2Cspeed%3A40")
+        page.click("text=Write a formula")
+        page.fill("#what-if-formula", "-total")
+        page.wait_for_selector("tr[data-key=dave][data-rank='1'] .move.up >> text=3")
+        assert "dave would lead" in page.inner_text(".whatif-head")
+        shared = page.url
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".board-frame:not(.whatif)")
+        page.wait_for_selector("tr[data-key=alice][data-rank='1']")
+        assert page.url == f"{address}/challenges/maze"
+        page.goto(shared)
+        page.wait_for_selector("tr[data-key=dave][data-rank='1'] .move.up")
+        assert page.input_value("#what-if-formula") == "-total"
+
+
+def test_a_wrong_formula_is_told_at_its_column_and_the_last_order_stays(
+    app: App, page: Page
+) -> None:
+    with serve(app) as address:
+        page.goto(f"{address}/challenges/maze?formula=-total")
+        page.wait_for_selector(LIVE)
+        page.fill("#what-if-formula", "-total + sped")
+        page.wait_for_selector("text=Column 10")
+        assert page.get_attribute("#what-if-formula", "aria-invalid") == "true"
+        assert list_agents(page)[0] == "dave"
+        page.fill("#what-if-formula", "-total + speed * 2")
+        page.wait_for_selector("tr[data-key=alice][data-rank='1']")
+        assert page.get_attribute("#what-if-formula", "aria-invalid") == "false"
+
+
+def test_a_page_goes_on_by_itself_when_its_server_is_back(app: App, page: Page) -> None:
+    with serve(app) as address:
+        page.goto(f"{address}/challenges/maze")
+        page.wait_for_selector(LIVE)
+        page.evaluate("window.loadedOnce = true")
+    page.wait_for_selector("[data-live='reconnecting'], [data-live='offline']")
+    assert list_agents(page)[0] == "alice"
+    play(app.store, "maze", "dave", 990.0, at=NOW - 20)
+    with serve(app, int(address.rpartition(":")[2])):
+        page.wait_for_selector("tr[data-key=dave][data-rank='1']")
+        page.wait_for_selector(LIVE)
+        assert page.evaluate("window.loadedOnce")
