@@ -213,7 +213,7 @@ def add_score(
         body.trace,
         body.name,
         body.value,
-        author=caller.name,
+        author=caller.owner or caller.name,
         label=body.label,
         reason=body.reason,
         expected=body.expected,

@@ -131,7 +131,8 @@ def merge_segments(segments: Iterable[Segment]) -> MergedSegments:
     places: dict[str, tuple[list[OtelSpan], int]] = {}
     for segment in segments:
         if segment.format == "trace":
-            traces.append(unpack_trace(segment.body))
+            told = unpack_trace(segment.body)
+            traces += [] if told in traces else [told]
             continue
         for resource, spans in unpack_groups(segment.body):
             key = msgspec.json.encode(resource, enc_hook=str)

@@ -171,7 +171,7 @@ class _Compiler:
         keys = self._write_way(term)
         if keys is None:
             return None
-        counted = f"SELECT count(*) FROM ({keys.text} LIMIT {FEW + 1}) AS some"  # noqa: S608
+        counted = f"SELECT count(*) FROM ({keys.text} LIMIT {FEW + 1}) AS few"  # noqa: S608
         count = self._statements.read(counted, *keys.values)[0][0]
         ids = self._find_labels(term) if term.field in LABELS else None
         return Way(keys, count, ids[0] if ids and len(ids) == 1 else None)
