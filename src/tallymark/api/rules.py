@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Path, Query, Response
 
-from tallymark.api.access import ORGANISERS, TEAM, Services, may
+from tallymark.api.access import ORGANISERS, TEAM, Services, Who, may
 from tallymark.api.answers import Cursor, Limit, ValidateOnly, answer, read_cursor, write_cursor
 from tallymark.api.api_route import make_router
+from tallymark.app.jobs import name_owner
 from tallymark.app.rules import describe_backfill, describe_version
 from tallymark.wire import rules as wire
 
@@ -20,10 +21,11 @@ WRITE = [may(ORGANISERS, "write")]
 
 @router.post("/rules", response_model=wire.OneRule, status_code=201, dependencies=WRITE)
 def add_rule(
-    body: wire.NewRule, services: Services, validate_only: ValidateOnly = False
+    body: wire.NewRule, services: Services, caller: Who, validate_only: ValidateOnly = False
 ) -> Response:
     """Make a rule; it scores what comes from now on."""
-    made = services.rules.add(body.model_dump(exclude_unset=True, exclude_none=True))
+    given = body.model_dump(exclude_unset=True, exclude_none=True)
+    made = services.rules.add(given, owner=name_owner(caller))
     return answer({"rule": made.to_dict()}, 201)
 
 

@@ -167,13 +167,15 @@ class RuleService:
             scores=tuple(scores),
         )
 
-    def add(self, given: Mapping[str, Any] | Path, *, name: str = "") -> RuleReport:
-        """Makes a rule, which scores from now on."""
+    def add(
+        self, given: Mapping[str, Any] | Path, *, name: str = "", owner: str = ""
+    ) -> RuleReport:
+        """Makes a rule, which scores from now on, on its owner's account."""
         called, said, _ = self.check(given, name=name)
         if not called:
             raise InvalidInput("the rule has no name", hint="give it one with the key 'name'")
         refuse_name(called)
-        rule = self.store.rules.add(called, said, owner=name_author(), at=self.clock())
+        rule = self.store.rules.add(called, said, owner=owner or name_author(), at=self.clock())
         return self._report(rule, {})
 
     def edit(self, name: str, given: Mapping[str, Any] | Path) -> RuleReport:
