@@ -32,7 +32,7 @@ def send(server: Server, trace: str, at: int = 1) -> None:
 
 def wait_for(server: Server, path: str, enough: Any) -> Any:
     """What is answered once it is enough; a server works in its own time."""
-    pause = threading.Event()
+    pause, found = threading.Event(), None
     for _ in range(600):
         found = server.v1("victor", "GET", path).json()
         if enough(found):
