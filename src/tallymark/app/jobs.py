@@ -28,7 +28,7 @@ _SHORTEST, _LONGEST = 0.1, 0.5
 _HELD = 5.0
 """The same where a worker of this process has it, and tells."""
 _OVERSEERS = ("admin", "organiser")
-_CANCELLABLE = ("run", "rescore", "rescore_run")
+_CANCELLABLE = ("run", "rescore", "rescore_run", "backfill")
 
 
 def name_owner(caller: Caller) -> str:
@@ -41,6 +41,8 @@ def cancel_job(store: Store, job_id: str) -> Job:
     job = store.jobs.cancel(job_id)
     if job.kind == "run" and job.state == "cancelled" and job.finished_at is not None:
         mark_cancelled(store, job.subject, job.finished_at)
+    if job.kind == "backfill" and job.state == "cancelled":
+        store.backfills.end(int(job.subject), "cancelled")
     return job
 
 
@@ -106,6 +108,8 @@ class JobService:
         job = self.store.jobs.retry(self.get(caller, job_id).id)
         if job.kind == "run":
             self.store.update_run(job.subject, status="queued", error=None, finished_at=None)
+        if job.kind == "backfill":
+            self.store.backfills.resume(int(job.subject))
         return job
 
     def wait(self, job_id: str, seconds: float = WAIT_SECONDS) -> Job:

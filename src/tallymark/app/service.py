@@ -24,6 +24,7 @@ from tallymark.app.publishing import Publishing
 from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.reviews import ReviewService
+from tallymark.app.rules import RuleService
 from tallymark.app.sent_runs import SentRuns
 from tallymark.app.trace_questions import TraceQuestions
 from tallymark.app.traces import ByteBudget, TraceIntake
@@ -152,6 +153,12 @@ class TenantServices:
             settings=lambda: accounts.find_settings(tenant).traces,
             clock=self._service.clock,
         )
+
+    @cached_property
+    def rules(self) -> RuleService:
+        """What scores traces as they come."""
+        settings = self._service.settings
+        return RuleService(self.store, settings.rules, settings.own, self._service.clock)
 
     @cached_property
     def traces(self) -> TraceQuestions:
