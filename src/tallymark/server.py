@@ -32,6 +32,7 @@ from tallymark.api import (
     otlp,
     problems,
     reports,
+    rules,
     runs,
     scores,
     settings,
@@ -63,6 +64,7 @@ _ROUTERS = (
     settings,
     exports,
     traces,
+    rules,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 _READ_BY_HAND = (Report, NewChallenge, Ok)

@@ -125,6 +125,8 @@ def furnish(server: Server) -> None:
     spans = (FIXTURES / "openinference.pb").read_bytes()
     sent = {"content": spans, "headers": {"Content-Type": "application/x-protobuf"}}
     assert server.ask("rita", "POST", "/v1/traces", **sent).status_code == 200
+    rule = {"name": "sparing", "formula": "1 - min(1, cost)"}
+    assert server.v1("alice", "POST", "/rules", json=rule).status_code == 201
     run = {"suite": "greeting", "model": "echo/me", "results": [{"case": "a", "status": "passed"}]}
     assert server.v1("rita", "POST", "/runs", json={"run": run}).status_code == 201
 

@@ -102,7 +102,7 @@ def test_wrong_bodies_are_refused_in_words(row: Row, shared: Server, names: dict
 OTHERS = [
     row
     for row in ROUTES
-    if "{" in row.path or re.search(r"(?<!traces)/(speed|sums|secret|bob)(/|$)", row.path)
+    if "{" in row.path or re.search(r"(?<!traces)/(speed|sums|secret|bob|sparing)(/|$)", row.path)
 ]
 
 
@@ -117,7 +117,7 @@ def test_another_tenant_has_nothing_of_this_one(
 
 
 def test_lists_of_another_tenant_are_empty(shared: Server, names: dict[str, str]) -> None:
-    for path in ("/runs", "/challenges", "/jobs", "/traces", "/audit?event=published"):
+    for path in ("/runs", "/challenges", "/jobs", "/traces", "/rules", "/audit?event=published"):
         assert shared.v1("otto", "GET", path).json()["items"] == []
     assert [each["handle"] for each in shared.v1("otto", "GET", "/agents").json()["items"]] == [
         "oscar"

@@ -49,6 +49,7 @@ COMMANDS = {
     "log": "log:log",
     "serve": "serve:serve",
     "worker": "worker:worker",
+    "rules": "rules:app",
     "formula": "formula:app",
     "plugin": "plugin:app",
     "challenge": "challenge:app",

@@ -91,11 +91,11 @@ class QuickStatements:
             return []
         return self.read(_write_given(query, self.is_postgres), *self._pass(given), *more)
 
-    def run_given(self, query: ManyQuery, given: Sequence[Sequence[Any]]) -> int:
+    def run_given(self, query: ManyQuery, given: Sequence[Sequence[Any]], *more: Any) -> int:
         """How many rows a statement about all of these changed."""
         if not given:
             return 0
-        return self.run(_write_given(query, self.is_postgres), *self._pass(given))
+        return self.run(_write_given(query, self.is_postgres), *self._pass(given), *more)
 
     def _pass(self, given: Sequence[Sequence[Any]]) -> list[Any]:
         if self.is_postgres:

@@ -106,6 +106,11 @@ def parse_query(text: str, *, now: float) -> TraceQuery:
     return TraceQuery(text.strip(), tuple(terms))
 
 
+def read_moment(text: str, *, now: float) -> float:
+    """A time as people write it: 2h ago, or a day."""
+    return _read_time(text, (0, max(1, len(text))), text, now)
+
+
 def _make_word(text: str, found: re.Match[str]) -> Term:
     value = found["value"].strip('"')
     if not value:

@@ -25,4 +25,5 @@ def upgrade() -> None:
         rule_tables.trace_scores,
         rule_tables.trace_decisions,
         rule_tables.rule_days,
+        rule_tables.rule_backfills,
     )
