@@ -32,9 +32,7 @@ def gather(visit: Visit) -> RulesView:
     told = [each.to_dict() for each in found]
     return RulesView(
         title="Rules",
-        rules=[
-            each.to_dict() | {"kind": name_kind(each.to_dict()["definition"])} for each in found
-        ],
+        rules=[each | {"kind": name_kind(each["definition"])} for each in told],
         may_change=visit.visitor.may_organise,
     )
 
