@@ -52,7 +52,8 @@ def time_keystrokes(page: Page) -> list[float]:
         for key in "12345"[:EACH]:
             page.evaluate(FORGET)
             page.press("#what-if-formula", key)
-            found.append(float(page.wait_for_selector(TOOK).get_attribute("data-took") or "nan"))
+            page.wait_for_selector(TOOK)
+            found.append(float(page.locator(TOOK).get_attribute("data-took") or "nan"))
             assert page.locator("[data-patch=rows] tr[data-rank]").count() == 100
     return found
 

@@ -27,8 +27,9 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             kind = {"Content-Type": "application/x-protobuf"}
             answered = server.ask("rita", "POST", "/v1/traces", content=body, headers=kind)
             assert answered.status_code == 200
-            given = {"trace": f"{number:032x}", "name": "polite", "value": number / 10}
-            assert server.v1("alice", "POST", "/scores", json=given).status_code == 201
+            given = {"name": "polite", "value": number / 10}
+            path = f"/traces/{number:032x}/scores"
+            assert server.v1("alice", "POST", path, json=given).status_code == 201
         yield server
 
 
@@ -76,13 +77,9 @@ def test_a_session_as_a_whole_and_the_worst(full: Server) -> None:
 
 
 def test_traces_become_a_suite_that_is_valid(full: Server, tmp_path: Path) -> None:
-    given = {
-        "trace": f"{3:032x}",
-        "name": "right",
-        "value": 0,
-        "expected": "It is 13 degrees.",
-    }
-    assert full.v1("alice", "POST", "/scores", json=given).status_code == 201
+    given = {"name": "right", "value": 0, "expected": "It is 13 degrees."}
+    path = f"/traces/{3:032x}/scores"
+    assert full.v1("alice", "POST", path, json=given).status_code == 201
     asked = {"traces": [f"{3:032x}", f"{4:032x}"], "name": "warm"}
     made = full.v1("victor", "POST", "/traces/suite", json=asked).json()
     assert made["cases"] == 1  # both ask the same

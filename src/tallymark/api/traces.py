@@ -1,4 +1,4 @@
-"""`/traces` and `/scores`: production traces, what they come to, and what people think of them."""
+"""`/traces`: production traces, what they come to, and what people think of them."""
 
 from __future__ import annotations
 
@@ -203,14 +203,21 @@ def delete_trace(trace_id: str, services: Services) -> Response:
 
 
 @router.post(
-    "/scores", response_model=wire.OneScore, status_code=201, dependencies=[may(REPORTERS, "write")]
+    "/traces/{trace_id}/scores",
+    response_model=wire.OneTraceScore,
+    status_code=201,
+    dependencies=[may(REPORTERS, "write")],
 )
 def add_score(
-    body: wire.NewScore, caller: Who, services: Services, validate_only: ValidateOnly = False
+    trace_id: str,
+    body: wire.NewTraceScore,
+    caller: Who,
+    services: Services,
+    validate_only: ValidateOnly = False,
 ) -> Response:
     """One's own score of a trace; giving another replaces it."""
     score = services.traces.add_score(
-        body.trace,
+        trace_id,
         body.name,
         body.value,
         author=caller.owner or caller.name,

@@ -147,6 +147,11 @@ class CaseView:
         return sum(result.status == "passed" for result in self.results)
 
     @property
+    def failed(self) -> int:
+        """How many failed."""
+        return sum(result.status == "failed" for result in self.results)
+
+    @property
     def latency(self) -> float | None:
         """The mean over the epochs that know it."""
         known = [r.latency for r in self.results if r.latency is not None]

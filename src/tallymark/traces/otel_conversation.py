@@ -61,13 +61,22 @@ def find_last_question(
     attributes: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
 ) -> str:
     """The last text of the user: of a long conversation, no more is read than that takes."""
-    for listed in _list_messages(attributes, _ASKED, _ASKED_INDEXED):
-        for each in reversed(listed):
+    if not events and not _TAKEN.intersection(attributes) and not _has_indexed(attributes):
+        return ""
+    listed = list(_list_messages(attributes, _ASKED, _ASKED_INDEXED))
+    if not listed and not events and "events" not in attributes:
+        listed = list(_list_messages(attributes, _WHOLE[:1], ()))
+    for some in listed:
+        for each in reversed(some):
             if isinstance(each, dict) and as_label(each.get("role")) not in (None, "user"):
                 continue
             if said := last_text(parse_messages([each]), "user"):
                 return said
     return last_text(read_conversation(attributes, events).asked, "user")
+
+
+def _has_indexed(attributes: Mapping[str, Any]) -> bool:
+    return any(name.startswith(_INDEXED) for name in attributes)
 
 
 def find_first_answer(

@@ -54,22 +54,19 @@ def assemble_counted(found: Iterable[OtelSpan], resource: dict[str, Any] | None 
     otel = [translate_span(span) for span in _sort_spans(found)]
     spans = [count_span(span, _COUNTED) for span in otel]
     calls = [nth for nth, span in enumerate(spans) if span.span_type == "generation"]
-    used = any(span.span_type == "tool" for span in spans)
-    if calls and (used or not any(_may_want_tools(otel[nth]) for nth in calls)):
-        last = calls[-1]
-        if said := find_answered(otel[last]):
-            spans[last] = replace(spans[last], output=said)
-            for nth, span in enumerate(otel):
-                if asked := find_asked(span):
-                    spans[nth] = replace(spans[nth], input=asked)
-                    break
-            return _put_together(otel, spans, resource)
-    # A wish for a tool, or an answer, may stand anywhere.
+    if not any(span.span_type == "tool" for span in spans):
+        for nth in calls:  # then what models wished for counts
+            if mentions_tools(otel[nth].attributes, otel[nth].events):
+                spans[nth] = convert_span(otel[nth])
+    if calls and (said := spans[calls[-1]].output or find_answered(otel[calls[-1]])):
+        spans[calls[-1]] = replace(spans[calls[-1]], output=said)
+        for nth, span in enumerate(otel):
+            if asked := spans[nth].input or find_asked(span):
+                spans[nth] = replace(spans[nth], input=asked)
+                break
+        return _put_together(otel, spans, resource)
+    # The answer may stand anywhere.
     return _put_together(otel, [convert_span(span) for span in otel], resource)
-
-
-def _may_want_tools(span: OtelSpan) -> bool:
-    return mentions_tools(span.attributes, span.events)
 
 
 def _sort_spans(found: Iterable[OtelSpan]) -> list[OtelSpan]:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 Encoding = Literal["protobuf", "json"]
 _PLACE = Place(source="body")
 _HEX = re.compile(r"[0-9a-f]*")
-_TRACE_DIGITS, _SPAN_DIGITS = 32, 16
-_ZEROS = "0" * _TRACE_DIGITS
+_NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16
 
 
 class SpanGroup(NamedTuple):
@@ -72,14 +71,23 @@ class Export:
 def read_export(raw: bytes, encoding: Encoding, limits: SpanLimits = LIMITS) -> Export:
     """The spans of a request; a body that is no OTLP is a `TraceError`."""
     export = Export()
-    batches = _read_protobuf(raw) if encoding == "protobuf" else _read_json(raw)
+    if encoding == "protobuf":
+        batches = _read_protobuf(raw, limits.bytes_per_span)
+    else:
+        batches = _read_json(raw)
     for resource, spans in batches:
         groups: dict[str, SpanGroup] = {}
         for span, size in spans:
             if isinstance(span, TraceError):
                 export.refuse(span.problems[0].message)
-                continue
-            _take_span(export, groups, resource, (span, size), limits)
+            elif (
+                len(span.trace_id) != len(_NO_TRACE)
+                or len(span.span_id) != len(_NO_SPAN)
+                or _NO_TRACE in (span.trace_id, span.span_id * 2)
+            ):
+                export.refuse(_describe_wrong_id(span))
+            else:
+                _take_span(export, groups, resource, (span, size), limits)
     return export
 
 
@@ -92,9 +100,6 @@ def _take_span(
 ) -> None:
     span, size = sized
     trace_id = span.trace_id
-    if (wrong := _find_wrong_id(span)) is not None:
-        export.refuse(wrong)
-        return
     trace = export.traces.get(trace_id)
     if trace is None:
         trace = export.traces[trace_id] = ArrivedTrace(trace_id)
@@ -117,21 +122,22 @@ def _take_span(
     group.spans.append(span)
 
 
-def _find_wrong_id(span: OtelSpan) -> str | None:
-    for name, text, digits in (
-        ("traceId", span.trace_id, _TRACE_DIGITS),
-        ("spanId", span.span_id, _SPAN_DIGITS),
-    ):
-        if len(text) != digits or text == _ZEROS[:digits]:
-            return f"{name} must be {digits} hex digits that are not all 0"
-    return None
+def _describe_wrong_id(span: OtelSpan) -> str:
+    wrong = len(span.trace_id) != len(_NO_TRACE) or span.trace_id == _NO_TRACE
+    name, zeros = ("traceId", _NO_TRACE) if wrong else ("spanId", _NO_SPAN)
+    return f"{name} must be {len(zeros)} hex digits that are not all 0"
 
 
-def _read_protobuf(raw: bytes) -> Iterator[tuple[dict[str, Any], Iterator[tuple[Any, int]]]]:
+def _read_protobuf(
+    raw: bytes, least: int
+) -> Iterator[tuple[dict[str, Any], Iterator[tuple[Any, int]]]]:
     from tallymark.traces import otlp_proto  # noqa: PLC0415 (protobuf is heavy)
 
+    convert = otlp_proto.convert_span
+    # In a small request no span is too large.
+    large = len(raw) > least
     for resource, spans in otlp_proto.read_export(raw, _PLACE):
-        yield resource, ((otlp_proto.convert_span(each), each.ByteSize()) for each in spans)
+        yield resource, ((convert(each), each.ByteSize() if large else 0) for each in spans)
 
 
 def _read_json(raw: bytes) -> Iterator[tuple[dict[str, Any], Iterator[tuple[Any, int]]]]:

@@ -197,10 +197,9 @@ class TraceChoices(Told):
     score: list[str]
 
 
-class NewScore(Asked):
+class NewTraceScore(Asked):
     """A person's own score of a trace."""
 
-    trace: str = Field(min_length=1, max_length=500, description="Its id.")
     name: str = Field(min_length=1, max_length=100)
     value: Unit | None = None
     label: str | None = Field(None, max_length=200)
@@ -210,7 +209,7 @@ class NewScore(Asked):
     )
 
 
-class OneScore(Told):
+class OneTraceScore(Told):
     """A score."""
 
     score: TraceScore

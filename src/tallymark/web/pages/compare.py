@@ -19,7 +19,7 @@ from tallymark.runs.comparison import (
     verdict,
 )
 from tallymark.runs.reports.html_page import html_report
-from tallymark.runs.run import CaseOutcome, Run
+from tallymark.runs.run import CaseOutcome, CaseView, Run
 from tallymark.runs.score_matrix import find_best
 from tallymark.text import format_score
 from tallymark.web.page import File, Page, View, Visit
@@ -197,7 +197,7 @@ def gather(visit: Visit) -> CompareView:
     kind = visit.choose("kind", ("flipped", "worse", "better", "other"))
     shown = [each for each in changes if _fits(each.kind, kind)]
     flipped = _list_flipped(runs) if pair is None else []
-    cases = [each.case for each in (*shown, *flipped)]
+    cases = [*(each.case for each in shown), *(each.case for each in flipped)]
     chosen = visit.get("case") or next(iter(cases), "")
     sides = _list_sides(runs, chosen) if chosen else []
     suite = records[0].suite
@@ -281,7 +281,7 @@ def _list_flipped(runs: Sequence[Run]) -> list[FlippedLine]:
     return sorted(found, key=lambda each: (each.outcomes.count("none"), each.case))
 
 
-def _name_result(outcome: CaseOutcome | None) -> str:
+def _name_result(outcome: CaseOutcome | CaseView | None) -> str:
     if outcome is None:
         return "none"
     ran = outcome.passed + outcome.failed
