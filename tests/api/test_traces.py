@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
@@ -34,7 +35,8 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_a_list_goes_on_where_the_page_before_ended(full: Server) -> None:
-    found, cursor = [], ""
+    found: list[dict[str, Any]] = []
+    cursor: str | None = ""
     while cursor is not None:
         page = full.v1("victor", "GET", f"/traces?limit=4&fields=id,scores{cursor}").json()
         found += page["items"]

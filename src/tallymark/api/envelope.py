@@ -29,9 +29,11 @@ else:
 MEGABYTE = 1_000_000
 BODIES: Mapping[str, int] = {
     "challenges": 60 * MEGABYTE,
+    "files": 60 * MEGABYTE,
     "reports": 64 * MEGABYTE,
     "runs": 100 * MEGABYTE,
     "submission": 60 * MEGABYTE,
+    "answer": 60 * MEGABYTE,
     "traces": LIMITS.bytes_per_request,
     "others": 2 * MEGABYTE,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections.abc import Iterator
 from concurrent.futures import TimeoutError as WaitTimeout
@@ -81,9 +82,17 @@ class JobService:
         new = NewJob(kind="score", subject=attempt, owner=name_owner(caller))
         return self.store.jobs.add(new)
 
-    def queue_rescoring(self, caller: Caller, challenge: str, scoring: dict[str, Any]) -> Job:
-        """Has all attempts at a challenge scored by another rule."""
-        payload = {"challenge": challenge, "scoring": scoring}
+    def queue_rescoring(
+        self, caller: Caller, challenge: str, scoring: dict[str, Any], **how: Any
+    ) -> Job:
+        """Has all attempts at a challenge scored by another rule.
+
+        `how` is what `Competition.rescore` takes besides: `apply`, `reason`, `based_on`; and
+        `packed`, the files of a new version.
+        """
+        if (packed := how.pop("packed", None)) is not None:
+            how["packed"] = base64.b64encode(packed).decode()
+        payload = {"challenge": challenge, "scoring": scoring, **how}
         new = NewJob(kind="rescore", subject=challenge, owner=name_owner(caller), payload=payload)
         return self.store.jobs.add(new)
 

@@ -34,6 +34,7 @@ from tallymark.errors import NotFound, TallymarkError
 from tallymark.sandbox.policy import choose_policy
 
 if TYPE_CHECKING:
+    from tallymark.app.demo import Demo
     from tallymark.models.reach import Reach
     from tallymark.sandbox import Policy
     from tallymark.store import Store
@@ -50,6 +51,8 @@ class ServiceSettings:
     """Threads that do jobs in this process; 0 leaves them to `tally worker`."""
     own: bool = False
     """One's own store on loopback: whoever reaches it is its owner, and needs no key."""
+    demo: Demo | None = None
+    """An example that plays on while it is served, and that anybody may look at."""
     policy: Policy | None = None
     judge_model: str | None = None
     rules: RemoteRules = field(default_factory=RemoteRules)
@@ -84,6 +87,11 @@ class TenantServices:
     def store(self) -> Store:
         """What is kept for the tenant."""
         return self.app.store
+
+    @property
+    def now(self) -> float:
+        """By the server's clock."""
+        return self._service.clock()
 
     @cached_property
     def competition(self) -> Competition:
@@ -183,6 +191,11 @@ class Service:
         return self.settings.own
 
     @property
+    def is_example(self) -> bool:
+        """Whether what is served was made up, for anybody to look at."""
+        return self.settings.demo is not None
+
+    @property
     def proxy(self) -> ProxySignIn | None:
         """Who else says who somebody is."""
         return self.settings.proxy
@@ -270,6 +283,8 @@ class Service:
         self.app.store.watch_commits(board=self.live.notify, run=self.live.notify_run)
         if self.settings.workers:
             self.workers.start()
+        if self.settings.demo is not None:
+            self.settings.demo.start(self)
 
     def check_ready(self) -> None:
         """Raises what keeps the server from working."""
@@ -292,6 +307,8 @@ class Service:
 
     def close(self) -> None:
         """Finishes or hands back what runs, and lets go of everything."""
+        if self.settings.demo is not None:
+            self.settings.demo.stop()
         if self.settings.workers:
             self.workers.stop()
         for each in self._tenants.values():

@@ -18,9 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.stop_signals import StopSignal
 from tallymark.app.trace_keeper import TraceKeeper
+from tallymark.challenges.challenge import DimensionWeight
 from tallymark.errors import InvalidInput, LeaseLost, TallymarkError, WorkFailed
 from tallymark.store.actors import Actor, act_as
 from tallymark.store.jobs.jobs import NewJob
@@ -36,6 +39,7 @@ _RENEWED_AFTER = 20.0
 _SHORTEST, _LONGEST = 0.05, 1.0
 """Seconds between looks for jobs that other processes add."""
 _SETTLED_EVERY = 30.0
+_NOTED_EVERY = 1.0
 _RULED_EVERY = 1.0
 _FORGOTTEN_AFTER = 7 * 86_400.0
 _LONGEST_DELAY = 900.0
@@ -60,6 +64,14 @@ class Task:
     rules: RemoteRules
     stop: StopSignal = field(default_factory=StopSignal)
     clock: Callable[[], float] = field(default=time.time)
+    _noted: list[float] = field(default_factory=lambda: [0.0])
+
+    def note_progress(self, done: int, total: int | None) -> None:
+        """Tells whoever looks how far it is, once a second at most."""
+        now = time.monotonic()
+        if now - self._noted[0] >= _NOTED_EVERY:
+            self._noted[0] = now
+            self.app.store.job_queue.note_progress(self.job, done, total)
 
 
 Handler = Callable[[Task], Any]
@@ -102,7 +114,7 @@ def _rescore(task: Task) -> Any:
     if task.stop.reason == "cancelled":
         return {"status": "cancelled"}
     counts = task.app.store.challenges.get(given["challenge"])
-    wanted = given.get("scoring", {})
+    wanted = _read_scoring(given)
     done_before = {"challenge": given["challenge"]}  # by whoever had the job: all or nothing
     same = all(getattr(counts.scoring, name, None) == value for name, value in wanted.items())
     if task.job.takeovers and wanted and same:
@@ -119,11 +131,23 @@ def _rescore(task: Task) -> Any:
                 return done_before
         done = task.competition().rescore(
             given["challenge"],
-            apply=given.get("apply", True),
             folder=folder,
+            on_progress=task.note_progress,
+            **{"apply": True, **{key: given[key] for key in _HOW if key in given}},
             **wanted,
         )
     return {"challenge": given["challenge"], "rescoring": done}
+
+
+_HOW = ("apply", "reason", "based_on")
+
+
+def _read_scoring(given: dict[str, Any]) -> dict[str, Any]:
+    """The new rule; of dimensions, JSON keeps no more than their fields."""
+    wanted = dict(given.get("scoring", {}))
+    if "dimensions" in wanted:
+        wanted["dimensions"] = msgspec.convert(wanted["dimensions"], tuple[DimensionWeight, ...])
+    return wanted
 
 
 def _rescore_run(task: Task) -> Any:

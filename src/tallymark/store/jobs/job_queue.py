@@ -157,6 +157,14 @@ class JobQueue:
         """Hands a job back that was not done, for so many seconds; nobody took it over."""
         self._end(claimed, {"state": "queued"}, after)
 
+    def note_progress(self, claimed: Claimed, done: int, total: int | None) -> None:
+        """Writes down how far a job is, for whoever looks; its result takes that place."""
+        mine = (jobs.c.id == claimed.id, jobs.c.token == claimed.token, text(_RUNNING))
+        told = {"progress": {"done": done, "of": total}}
+        self._database.write(
+            lambda c: c.execute(update(jobs).where(*mine).values(result=told)).rowcount
+        )
+
     def count(self) -> dict[tuple[str, str], int]:
         """How many jobs wait, run or were set aside, by kind and state."""
         query = select(jobs.c.kind, jobs.c.state, func.count()).group_by(jobs.c.kind, jobs.c.state)
