@@ -36,6 +36,18 @@ COMMANDS = [
     *("admin tenants create", "admin tenants list", "admin tenants set"),
     *("admin agents list", "admin agents give"),
     *("admin invitations create", "admin invitations list", "admin invitations revoke"),
+    "traces list",
+    "traces search",
+    "traces show",
+    "traces sums",
+    "traces compare",
+    "traces worst",
+    "traces session",
+    "traces score",
+    "traces to-suite",
+    "traces settings",
+    "load traces",
+    "attempt token",
 ]
 
 
