@@ -19,6 +19,7 @@ from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
 from scripts.prove_pages import judge_pages
+from scripts.prove_rules import judge_rules
 from scripts.prove_server import judge_server
 from scripts.prove_what_if import judge_what_if
 from scripts.rating_worlds import judge_ratings
@@ -130,6 +131,11 @@ def prove_what_if() -> ProofSection:
     return ProofSection("What-if in a browser", *judge_what_if())
 
 
+def prove_rules() -> ProofSection:
+    """Rules whose servers, workers and database are killed under ingest score all of it once."""
+    return ProofSection("Rules", *judge_rules())
+
+
 def _get_room(trial: MutantTrial) -> str:
     return f"{Path(trial.mutant.file).parent.as_posix()}/"
 
@@ -140,6 +146,7 @@ PROOFS: dict[str, Callable[[], ProofSection]] = {
     "pages": prove_pages,
     "ratings": prove_ratings,
     "recordings": prove_recordings,
+    "rules": prove_rules,
     "slow": prove_thoroughly,
     "scores": prove_scores,
     "server": prove_server,

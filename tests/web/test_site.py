@@ -54,7 +54,19 @@ def test_the_samples_show_every_page(app: App, client: TestClient) -> None:
 
 def test_an_empty_store_has_every_list(empty_app: App) -> None:
     client = browse(empty_app)
-    for address in ("/", "/runs", "/challenges", "/agents", "/ratings", "/formula", "/search?q=a"):
+    for address in (
+        "/",
+        "/runs",
+        "/challenges",
+        "/agents",
+        "/ratings",
+        "/formula",
+        "/search?q=a",
+        "/organiser",
+        "/organiser/challenges",
+        "/organiser/keys",
+        "/organiser/audit",
+    ):
         assert client.get(address).status_code == 200, address
     assert "tally init" in client.get("/").text
     for address in ("/runs/x", "/challenges/x", "/attempts/a1", "/agents/x"):

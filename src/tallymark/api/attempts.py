@@ -32,8 +32,19 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import keeps_idempotency, make_router
 from tallymark.app.service import Service, TenantServices
-from tallymark.app.sight import find_attempt, find_visible, sees_live, speak_for
-from tallymark.challenges.attempt import Attempt, State
+from tallymark.app.sight import (
+    find_attempt,
+    find_visible,
+    sees_live,
+    sees_words,
+    speak_for,
+    tells_words,
+    withhold_errors,
+    withhold_notes,
+    withhold_words,
+)
+from tallymark.app.submissions import WAITED_S, find_competitor, submit_answer
+from tallymark.challenges.attempt import Attempt, Payload, State
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.wire import attempts as wire
 
@@ -41,8 +52,6 @@ router = make_router("attempts")
 IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)
 ]
-WAITED_S = 30.0
-"""For so long a submission waits for its breakdown."""
 _DETAILS: dict[str, Any] = {
     "score_breakdown": None,
     "submission_warnings": [],
@@ -79,6 +88,7 @@ def enter(
         "attempt": describe_attempt(entry.attempt),
         "goal": entry.challenge.goal,
         "data": entry.data,
+        "token": services.store.witness.make_token(entry.attempt.id),
     }
     return answer(document, 201)
 
@@ -116,6 +126,8 @@ def list_attempts(
         for each in found[:limit]
         if own or sees_live(caller) or each.state != "entered" or each.agent == caller.agent
     ]
+    if not sees_live(caller) and not tells_words(services, name):
+        shown = [each if each.agent == caller.agent else withhold_words(each) for each in shown]
     items = pick_each(map(describe_attempt, shown), fields)
     return answer({"items": items, "next": more})
 
@@ -131,6 +143,9 @@ def get_attempt(
     if not sees_live(caller):
         audit = [each.without_hidden() for each in audit]
     history = services.store.attempts.history(found.id, public=not whole)
+    if not sees_words(services, caller, found):
+        found, history = withhold_words(found), withhold_errors(history)
+        audit = withhold_notes(audit)
     more = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
     if sees_live(caller):
         evaluation = services.store.attempts.evaluation(found.id)
@@ -163,42 +178,26 @@ def submit(
     It waits up to 30 s for the breakdown, unless `Prefer: respond-async` asks it not to; then, or
     after that, 202 and a job to look at.
     """
-    agent = _find_competitor(services, caller, attempt)
+    agent = find_competitor(services, caller, attempt)
     trajectory = body.trajectory
     if trajectory is not None and not isinstance(trajectory, str):
         trajectory = msgspec.json.encode(trajectory).decode()
-    sent: Any = {"metadata": body.metadata, "trajectory": trajectory}
-    competition = services.competition
     if validate_only:
-        competition.take_submission(attempt, agent, body.answer, **sent)
+        said: Any = {"metadata": body.metadata, "trajectory": trajectory}
+        services.competition.take_submission(attempt, agent, body.answer, **said)
         return answer({"valid": True})
-    service = find_service(request)
     before = services.store.ratings.of(agent).rating
-    taken = competition.take_submission(attempt, agent, body.answer, key=key, **sent)
-    job = None
-    if taken.state == "submitted":
-        if competition.settles_quickly(taken):
-            taken = competition.settle_attempt(taken.id)
-        else:
-            wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S
-            job = services.jobs.queue_scoring(caller, taken.id)
-            if wait:
-                services.jobs.wait(job.id, wait)
-            taken = services.store.attempts.get(taken.id)
-    document = _describe_submitted(service, services, taken, before)
+    sent = Payload(submission=body.answer, metadata=body.metadata, trajectory=trajectory)
+    wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S
+    done = submit_answer(services, caller, attempt, sent, key=key, wait=wait)
+    taken, job = done.attempt, done.job
+    document = _describe_submitted(find_service(request), services, taken, before)
     if taken.state != "submitted":
         return answer(document)
     place = {} if job is None else {"location": f"/api/v1/jobs/{job.id}"}
     response = answer(document | {"job": None if job is None else job.id}, 202, **place)
     response.kept_body = None  # type: ignore[attr-defined]  # asked again, it may be scored
     return response
-
-
-def _find_competitor(services: TenantServices, caller: Any, attempt: str) -> str:
-    """Whose attempt it is, as far as the caller may act for them."""
-    if caller.role == "agent":
-        return caller.agent or ""
-    return services.store.attempts.get(attempt).agent
 
 
 def _describe_submitted(
@@ -236,7 +235,7 @@ def withdraw(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Give up an open attempt, which is a loss; another can then be entered."""
-    agent = _find_competitor(services, caller, attempt)
+    agent = find_competitor(services, caller, attempt)
     if body.agent is not None:
         agent = speak_for(caller, body.agent)
     at = find_service(request).clock()

@@ -24,7 +24,10 @@ from tallymark.app.publishing import Publishing
 from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.reviews import ReviewService
+from tallymark.app.rules import RuleService
 from tallymark.app.sent_runs import SentRuns
+from tallymark.app.trace_questions import TraceQuestions
+from tallymark.app.traces import ByteBudget, TraceIntake
 from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
 from tallymark.errors import NotFound, TallymarkError
@@ -85,6 +88,11 @@ class TenantServices:
         """What is kept for the tenant."""
         return self.app.store
 
+    @property
+    def now(self) -> float:
+        """By the server's clock."""
+        return self._service.clock()
+
     @cached_property
     def competition(self) -> Competition:
         """Challenges and attempts; its sandboxes stay warm."""
@@ -135,6 +143,27 @@ class TenantServices:
     def jobs(self) -> JobService:
         """Work that takes longer than a request."""
         return JobService(self.store)
+
+    @cached_property
+    def trace_intake(self) -> TraceIntake:
+        """Spans that exporters send."""
+        accounts, tenant = self._service.accounts, self.tenant
+        return TraceIntake(
+            self.store,
+            settings=lambda: accounts.find_settings(tenant).traces,
+            clock=self._service.clock,
+        )
+
+    @cached_property
+    def rules(self) -> RuleService:
+        """What scores traces as they come."""
+        settings = self._service.settings
+        return RuleService(self.store, settings.rules, settings.own, self._service.clock)
+
+    @cached_property
+    def traces(self) -> TraceQuestions:
+        """What is asked of production traces."""
+        return TraceQuestions(self.store, self._service.clock)
 
     def close(self) -> None:
         """Ends what was started."""
@@ -213,6 +242,11 @@ class Service:
             for (_, state), count in self.app.store.job_queue.count().items():
                 found[state] += count
         return found
+
+    @cached_property
+    def span_bytes(self) -> ByteBudget:
+        """How much may be taken in at the same time."""
+        return ByteBudget()
 
     @cached_property
     def live(self) -> LiveHub:

@@ -15,8 +15,8 @@ from tallymark.charts import frame
 
 _FOLDER = Path(__file__).parent / "static"
 _STYLES = (
-    *("tokens.css", "base.css", "components.css", "evidence.css", "boards.css", "runs.css"),
-    "frame.css",
+    *("tokens.css", "base.css", "components.css", "evidence.css", "boards.css"),
+    *("runs.css", "organiser.css", "compete.css", "traces.css", "frame.css"),
 )
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 ICON = "/favicon.ico"

@@ -41,6 +41,9 @@ class Renderer:
         )
         self._jinja.filters |= _FILTERS
         self._jinja.globals |= {"asset": assets.find_path, "length": _write_length, "zip": zip}
+        # Ours, and never of anybody else's words.
+        style = Markup(assets.by_name["site.css"].content.decode())  # noqa: S704
+        self._jinja.globals["stylesheet"] = lambda: style
 
     def render(self, template: str, **values: Any) -> str:
         """A page, or a part of one."""

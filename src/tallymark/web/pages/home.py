@@ -203,7 +203,7 @@ def _list_mine(visit: Visit, known: Mapping[str, Challenge]) -> list[News]:
 def _list_waiting(visit: Visit) -> Iterable[Waiting]:
     """What waits for an organiser."""
     store = visit.app.store
-    if count := store.figures.count_waiting():
+    if count := sum(each.count for each in store.figures.count_waiting()):
         yield Waiting(words=f"{format_count(count, 'attempt')} not scored yet", link="/organiser")
     if paused := len(store.pauses.all()):
         words = f"{format_count(paused, 'agent')} paused: their input stops a plugin"

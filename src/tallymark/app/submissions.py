@@ -1,0 +1,124 @@
+"""Competing, by whatever door: who acts for whom, what an answer lacks, how it gets its score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from tallymark.app.callers import ORGANISERS, Caller, Role
+from tallymark.challenges.evaluators.submission_intake import list_schema_findings
+from tallymark.challenges.trajectory import Verification, verify_sent
+from tallymark.errors import TallymarkError
+from tallymark.store.rehearsals import rehearse
+
+if TYPE_CHECKING:
+    from tallymark.app.service import TenantServices
+    from tallymark.challenges.attempt import Attempt, Payload
+    from tallymark.store.jobs.jobs import Job
+
+COMPETITORS: frozenset[Role] = ORGANISERS | {"agent"}
+"""Who may enter and submit: an agent for itself, organisers for any."""
+WAITED_S = 30.0
+"""For so long a submission waits for its breakdown."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a look at an answer finds, before it is submitted."""
+
+    place: str
+    message: str
+    severity: Literal["error", "warning", "note"]
+    """What is refused, what is taken and may cost points, and what is good to know."""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSubmission:
+    """An attempt that was submitted, and the job that scores it where that takes long."""
+
+    attempt: Attempt
+    job: Job | None = None
+
+
+def find_competitor(services: TenantServices, caller: Caller, attempt: str) -> str:
+    """Whose attempt it is, as far as the caller may act for them."""
+    if caller.role == "agent":
+        return caller.agent or ""
+    return services.store.attempts.get(attempt).agent
+
+
+def submit_answer(
+    services: TenantServices,
+    caller: Caller,
+    attempt: str,
+    sent: Payload,
+    *,
+    key: str | None = None,
+    wait: float = WAITED_S,
+) -> TakenSubmission:
+    """Takes an answer and has it scored, here or by a worker, for whom it waits so long."""
+    competition = services.competition
+    agent = find_competitor(services, caller, attempt)
+    taken = competition.take_submission(attempt, agent, sent.submission, key=key, **_say(sent))
+    if taken.state != "submitted":
+        return TakenSubmission(taken)
+    if competition.settles_quickly(taken):
+        return TakenSubmission(competition.settle_attempt(taken.id))
+    job = services.jobs.queue_scoring(caller, taken.id)
+    if wait:
+        services.jobs.wait(job.id, wait)
+    return TakenSubmission(services.store.attempts.get(taken.id), job)
+
+
+def check_answer(
+    services: TenantServices, caller: Caller, attempt: str, sent: Payload, now: float
+) -> list[Finding]:
+    """All that can be said of an answer without judging it; nothing is kept."""
+    competition = services.competition
+    agent = find_competitor(services, caller, attempt)
+    challenge = competition.find_challenge_of(attempt, agent)
+    found = []
+    try:
+        with rehearse():
+            competition.take_submission(attempt, agent, sent.submission, **_say(sent))
+    except TallymarkError as error:
+        found += [_tell_refusal(each.message, each.hint) for each in error.problems]
+    schema, key = challenge.submission.schema, challenge.submission.schema_dimension
+    if schema is not None:
+        costs = "advice" if key is None else f"it would score 0 in {key}"
+        found += [
+            Finding(place=place, message=message, severity="warning", hint=costs)
+            for place, message in list_schema_findings(sent.submission, schema)
+        ]
+    if sent.trajectory is not None:
+        shown = verify_sent(
+            sent.trajectory,
+            entered_at=services.store.attempts.get_own(attempt, agent).entered_at,
+            submitted_at=now,
+            claims=sent.metadata,
+            constraints=challenge.constraints,
+        )
+        found += _list_trajectory_findings(shown)
+    return found
+
+
+def _list_trajectory_findings(shown: Verification) -> list[Finding]:
+    """How far it would be believed, and why not further."""
+    level = Finding(place="trajectory", message=f"would be {shown.level}", severity="note")
+    words = [(each, "warning") for each in (*shown.problems, *shown.violations)]
+    words += [(shown.harness_warning, "note")] if shown.harness_warning else []
+    return [level] + [
+        Finding(place="trajectory", message=message, severity=severity)  # type: ignore[arg-type]
+        for message, severity in words
+    ]
+
+
+def _tell_refusal(message: str, hint: str | None) -> Finding:
+    where = "trajectory" if message.startswith(("the trajectory", "it has more")) else "answer"
+    return Finding(place=where, message=message, severity="error", hint=hint or "")
+
+
+def _say(sent: Payload) -> dict[str, Any]:
+    return {"metadata": sent.metadata, "trajectory": sent.trajectory}
