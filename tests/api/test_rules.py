@@ -45,7 +45,12 @@ def test_what_comes_in_is_scored_and_what_was_there_is_backfilled(server: Server
     settings = {"quiet_s": 0.1}
     assert server.v1("alice", "PATCH", "/traces/settings", json=settings).status_code == 200
     send(server, "0" * 31 + "1")
-    wait_for(server, "/traces", lambda found: found["items"][0]["state"] == "settled")
+    decisions = server.service.app.store.decisions
+    wait_for(
+        server,
+        "/traces",  # settled, and looked at while there is no rule
+        lambda found: found["items"][0]["state"] == "settled" and not decisions.undecided(1),
+    )
     made = server.v1("alice", "POST", "/rules", json=RULE)
     assert (made.status_code, made.json()["rule"]["owner"]) == (201, "alice")
     send(server, "0" * 31 + "2", at=5)

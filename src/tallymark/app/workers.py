@@ -63,7 +63,7 @@ class Task:
     competition: Callable[[], Competition]
     rules: RemoteRules
     stop: StopSignal = field(default_factory=StopSignal)
-    clock: Callable[[], float] = field(default=time.time)
+    clock: Callable[[], float] = field(default_factory=lambda: time.time)
     _noted: list[float] = field(default_factory=lambda: [0.0])
 
     def note_progress(self, done: int, total: int | None) -> None:
