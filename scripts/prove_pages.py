@@ -297,7 +297,7 @@ QUESTIONS: tuple[tuple[str, Role, tuple[str, ...], str], ...] = (
         "what a formula would do to a board",
         "guest",
         ("h2 >> text=The bean counter", "main >> text=What if?"),
-        "text=/(moves?|stays?|leads?|lead)\\b/ >> visible=true",
+        "text=What if:",
     ),
     (
         "who may see a challenge",

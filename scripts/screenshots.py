@@ -36,8 +36,8 @@ CHROMIUM = "/usr/bin/chromium"
 ROOT = Path(__file__).parents[1]
 SIZES = ((1280, 900), (390, 844))
 Role = Literal["guest", "organiser", "competitor", "stranger", "frozen", "new"]
-"""Who looks: anybody at the demo, two with keys for it, somebody without one where it is no demo, or
-where a board is frozen, the owner of an empty store."""
+"""Who looks: anybody at the demo, two with keys for it, a stranger where it is no demo,
+or where a board is frozen, the owner of an empty store."""
 
 
 class Shot(NamedTuple):
